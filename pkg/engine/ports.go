@@ -1,0 +1,64 @@
+// Package engine is the loop: read, decide, publish, apply. It touches memory only; the ports hide how readings and
+// objects come to be there, so that the live cluster and the replay run the same Tick.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Policies is the set of workloads to decide for: files and annotations, merged. The slice is shared and never written.
+type Policies interface {
+	Current() []scaling.Workload
+}
+
+// Telemetry hands out the newest samples with their times. It never blocks: polling happens elsewhere, at each source's own pace.
+type Telemetry interface {
+	// Read fills out, which stands parallel to w.Policy.Signals, with the newest reading of each signal. A signal that was never
+	// polled, or belongs to another version of the policy, is left unknown.
+	Read(w *scaling.Workload, out []scaling.Reading)
+}
+
+// Cluster is what is seen of the workloads' objects, and where outcomes are carried out.
+type Cluster interface {
+	// View returns the newest view of a workload's target from memory; ok is false while the target was not found or its
+	// cache is not synced.
+	View(w *scaling.Workload) (v View, ok bool)
+	// Apply carries out what the tick decided (Events, activation from zero). It is bounded by ctx and never blocks a tick for longer.
+	Apply(ctx context.Context, changes []Change) error
+}
+
+// View is a workload's target as the cluster shows it.
+type View struct {
+	Replicas, Ready, Loading, Pending int32
+	GPUs                              int32 // GPUs per replica, from the pod template; 0 when it asks for none
+	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject that stands on the target, -1 where none does.
+	MinReplicas, MaxReplicas int32
+	Operator                 scaling.Operator
+	OperatorBy               string // who set it: field manager and time, for people
+	Follower                 Follower
+}
+
+// Follower is the object that reads our number and moves the replicas: an HPA, a ScaledObject's HPA, or nobody.
+type Follower struct {
+	Kind, Name string // empty: nobody reads this workload's number
+	Desired    int32  // the HPA's status.desiredReplicas
+	Exact      bool   // its configuration follows every step
+	Why        string // why it is not exact, for people
+}
+
+// Pod is one pod of a workload, for telemetry: coverage, direct scrape and matching series to workloads.
+type Pod struct {
+	Name, IP, Node string
+	Ready          bool
+	Started        time.Time
+	// Leader marks the pod of a group that serves metrics where a replica is several pods (LeaderWorkerSet).
+	Leader bool
+}
+
+// Pods lists the pods of a workload from memory. Package cluster implements it, package telemetry reads it.
+type Pods interface {
+	Pods(w *scaling.Workload) []Pod
+}

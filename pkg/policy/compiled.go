@@ -1,0 +1,60 @@
+// Package policy is what people write: YAML files and annotations, strictly decoded, defaulted, validated and compiled into the
+// plain values that the brain is handed. CEL and cron text end here.
+package policy
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Compiled is one policy document ready for the loop: the workload with the numbers that decide, and where its signals come from.
+// It is immutable; a new version of the document is a new value.
+type Compiled struct {
+	Workload scaling.Workload
+	Sources  []Source // parallel to Workload.Policy.Signals
+}
+
+// SourceType names how a signal is read; the words are those of a signal's `type`.
+type SourceType string
+
+const (
+	SourcePrometheus SourceType = "prometheus" // a query of PlatformConfig, or a structured selector
+	SourceDCGM       SourceType = "dcgm"       // GPU activity of the workload's pods
+	SourceVLLM       SourceType = "vllm"       // model servers: metrics of the workload's pods
+	SourceSGLang     SourceType = "sglang"
+	SourceTriton     SourceType = "triton"
+	SourceNIM        SourceType = "nim"
+	SourceRay        SourceType = "ray"
+	SourceRedis      SourceType = "redis"    // length of a list, or entries of a stream not yet acknowledged
+	SourceKueue      SourceType = "kueue"    // pending workloads of a queue, active only
+	SourceExternal   SourceType = "external" // any metric of the cluster's external metrics API
+	SourceKEDA       SourceType = "keda"     // a trigger of the same ScaledObject, read through the external metrics API
+)
+
+// Source says where one signal's readings come from. Only the fields of its Type are set.
+type Source struct {
+	Type       SourceType
+	DataSource string // name in PlatformConfig.dataSources; the default one is filled in
+
+	// prometheus: Query is PromQL written by the platform team; one query serves every workload that names it. The result is matched
+	// back by namespace and WorkloadLabel, whose value is LabelValue (the target's name unless the signal says otherwise).
+	QueryName, Query          string
+	WorkloadLabel, LabelValue string
+
+	// Metric of a model server (requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, ...), of dcgm (activity, memory,
+	// ...), or the name of an external metric.
+	Metric string
+	// Quantile of a latency histogram, 0..1 exclusive; 0 asks for the mean. Window is what it looks back over.
+	Quantile float64
+	Window   time.Duration
+
+	// redis
+	ListName, Stream, ConsumerGroup string
+	// kueue: a LocalQueue in the workload's namespace, or a ClusterQueue.
+	LocalQueue, ClusterQueue string
+	// external: label selector of the metric, e.g. "queue=embed".
+	Selector string
+	// keda: the trigger's name in the ScaledObject that owns the workload.
+	Trigger string
+}

@@ -1,0 +1,49 @@
+package scaling
+
+import "time"
+
+// Reading is the newest sample of one signal; a slice of them stands parallel to Policy.Signals.
+type Reading struct {
+	Value    float64
+	At       time.Time // when the sample was taken, by the clock of whoever took it
+	Coverage float64   // pods that reported / pods ready, 0..1; 1 where pods play no part
+	Reported int32     // pods that reported; -1 where pods play no part
+	Failures int32     // polls in a row that brought nothing usable
+	Known    bool      // false: never read, or the last answer was empty, truncated or invalid
+	Cause    Cause     // why it is not known, for people
+}
+
+// Cause says why a reading is not usable.
+type Cause uint8
+
+const (
+	CauseNone        Cause = iota
+	CauseNever             // no poll has answered yet
+	CauseEmpty             // the source answered without a value for this workload
+	CauseUnreachable       // the source did not answer, or not in time
+	CauseInvalid           // NaN, an infinity, negative, absurd or a vendor's blank value
+	CauseTruncated         // the answer passed a cap on bytes or series and was cut
+	CauseForbidden         // the source refused (401, 403), or the platform does not allow it here
+	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
+)
+
+// Advice is what the nodes say to the replicas; it is read one tick after capacity decided it.
+type Advice struct {
+	Cap    int32 // replicas beyond which no node can come at present; -1: no cap
+	AtRisk int32 // ready replicas on nodes about to be lost, to be replaced ahead
+	Surge  int32 // extra replicas for a paced move between pools
+}
+
+// NoAdvice is an Advice that says nothing.
+var NoAdvice = Advice{Cap: -1}
+
+// Observation is what is seen of one workload in a tick.
+type Observation struct {
+	Replicas int32 // spec.replicas of the target: what the cluster is steering towards now
+	Ready    int32 // pods Ready
+	Loading  int32 // pods scheduled on a node, not Ready yet (image pull, model load); pods that crash in a loop do not count
+	Pending  int32 // pods without a node
+	Readings []Reading
+	Advice   Advice
+	Operator Operator
+}
