@@ -1,0 +1,149 @@
+package dashboard
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteText prints an explanation as a person reads it in a terminal; times are shown in zone.
+func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "%s  %d -> %d  at %s   ready %d, loading %d, pending %d   mode %s   policy %s\n",
+		e.Policy, e.From, e.Target, e.At.In(zone).Format("15:04:05 MST"), e.Ready, e.Loading, e.Pending, e.Mode, e.Origin)
+	e.writeState(out, zone)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SIGNAL\tTYPE\tVALUE\tTARGET\tASKS\tAGE\tPODS\tNOTE")
+	for _, s := range e.Signals {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Type, s.value(), format(s.Target, s.Unit), s.asks(), s.age(), s.pods(), s.Note)
+	}
+	table.Flush()
+	fmt.Fprintln(table, "RULE\tFROM -> TO\t")
+	for _, r := range e.Rules {
+		mark := ""
+		if r.Binding {
+			mark = "   <- BINDING"
+		}
+		fmt.Fprintf(table, "%s\t%4d -> %d\t%s%s\n", r.Name, r.From, r.To, r.Text, mark)
+	}
+	table.Flush()
+	e.writeFooter(out, zone)
+	_, err := io.WriteString(w, trimLines(out.String()))
+	return err
+}
+
+// writeState prints what a person must know before any number: it is not served, it was decided blind, somebody intervened.
+func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
+	if e.Served != "served" {
+		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
+	}
+	if e.Degraded {
+		fmt.Fprintln(out, "DEGRADED    decided on missing inputs: the target may rise, it cannot fall")
+	}
+	if o := e.Operator; o != nil {
+		var said []string
+		if o.Paused {
+			said = append(said, "paused")
+		}
+		if o.Min != nil {
+			said = append(said, fmt.Sprintf("min=%d", *o.Min))
+		}
+		if o.Max != nil {
+			said = append(said, fmt.Sprintf("max=%d", *o.Max))
+		}
+		if !o.Until.IsZero() {
+			said = append(said, "until "+o.Until.In(zone).Format("2006-01-02 15:04 MST"))
+		}
+		if o.By != "" {
+			said = append(said, "by "+o.By)
+		}
+		fmt.Fprintf(out, "OPERATOR    %s\n", strings.Join(said, " "))
+	}
+}
+
+func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
+	if len(e.Without) > 0 {
+		parts := make([]string, len(e.Without))
+		for i, w := range e.Without {
+			parts[i] = fmt.Sprintf("%s %d", w.Rule, w.Replicas)
+		}
+		fmt.Fprintf(out, "WITHOUT  %s\n", strings.Join(parts, " | "))
+	}
+	if e.MayFall.IsZero() {
+		fmt.Fprintln(out, "NEXT     may change at the next tick")
+	} else {
+		fmt.Fprintf(out, "NEXT     may fall at %s at the earliest (%s)\n", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
+	}
+	switch f := e.Follower; {
+	case f == nil:
+		fmt.Fprintln(out, "FOLLOWER nobody reads this number: no HPA or ScaledObject on the target uses it")
+	case f.Exact:
+		fmt.Fprintf(out, "%-8s %s wants %d: follows exactly\n", f.Kind, f.Name, f.Desired)
+	default:
+		fmt.Fprintf(out, "%-8s %s wants %d: may differ, %s\n", f.Kind, f.Name, f.Desired, f.Why)
+	}
+}
+
+func (s Signal) value() string {
+	if s.Value == nil {
+		return "?"
+	}
+	return format(*s.Value, s.Unit)
+}
+
+func (s Signal) asks() string {
+	if s.Asks == nil {
+		return "-"
+	}
+	return strconv.Itoa(int(*s.Asks))
+}
+
+func (s Signal) age() string {
+	if s.Value == nil {
+		return "-"
+	}
+	return short(time.Duration(s.Age * float64(time.Second)))
+}
+
+func (s Signal) pods() string {
+	if s.Reported < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", s.Reported, s.Ready)
+}
+
+// format prints a value in its unit with about three significant digits.
+func format(v float64, unit string) string {
+	switch unit {
+	case "percent":
+		return strconv.FormatFloat(100*v, 'g', 3, 64) + "%"
+	case "seconds":
+		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
+	}
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// short prints a duration in its one or two greatest units: 6s, 4m, 1h30m.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Why a number is not served. A server maps ErrUnknown to "not found" and every other one to "unavailable", which makes an HPA hold.
+var (
+	ErrUnknown   = errors.New("no such policy")
+	ErrUndecided = errors.New("not decided yet")
+	ErrStale     = errors.New("the last decision is too old")
+	ErrHeld      = errors.New("held by PlatformConfig mode: hold")
+	ErrAdvisory  = errors.New("the policy is advisory: it decides but is not served")
+)
+
+// Served is the number that an entrance hands out.
+type Served struct {
+	Replicas int32
+	Active   bool
+	At       time.Time // when it was decided
+}
+
+// Record is one workload's outcome with everything it was decided from, for people and for the history.
+type Record struct {
+	Workload scaling.Workload
+	View     View
+	Decision scaling.Decision
+	Before   int32 // the number before the change that this record tells of
+	Readings []scaling.Reading
+	Without  []Counterfactual
+	At       time.Time // when it was decided
+	Since    time.Time // since when the number stands
+}
+
+// Counterfactual is the number that the same tick would have given without one of the rules that took part.
+type Counterfactual struct {
+	Rule     scaling.Rule
+	Index    int8
+	Replicas int32
+}
+
+// Board holds the newest outcome of every workload. Readers never wait for a tick: each slot is locked for as long as it takes
+// to copy a decision.
+type Board struct {
+	maxAge  time.Duration
+	history *History
+
+	mu       sync.RWMutex
+	slots    map[scaling.Key]*slot
+	keys     []scaling.Key // sorted
+	lastTick time.Time
+}
+
+type slot struct {
+	// The engine's own: touched by the tick alone.
+	policy  *scaling.Policy
+	state   scaling.State
+	scratch []scaling.Reading
+
+	mu       sync.Mutex
+	prior    scaling.State // the state that the decision was made from
+	workload scaling.Workload
+	view     View
+	decision scaling.Decision
+	before   int32
+	readings []scaling.Reading
+	at       time.Time
+	since    time.Time
+}
+
+func newBoard(maxAge time.Duration) *Board {
+	return &Board{maxAge: maxAge, history: newHistory(), slots: map[scaling.Key]*slot{}}
+}
+
+// adopt keeps the slots of workloads that go on, opens one for each new workload and forgets the others. It returns the slots
+// parallel to current, in into's memory.
+func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
+	slots := make(map[scaling.Key]*slot, len(current))
+	keys := make([]scaling.Key, 0, len(current))
+	for i := range current {
+		w := &current[i]
+		s := b.slots[w.Key]
+		if s == nil {
+			s = &slot{workload: *w}
+		}
+		into, slots[w.Key], keys = append(into, s), s, append(keys, w.Key)
+	}
+	slices.SortFunc(keys, compareKeys)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slots, b.keys = slots, keys
+	return into
+}
+
+func compareKeys(a, b scaling.Key) int {
+	if a.Namespace != b.Namespace {
+		if a.Namespace < b.Namespace {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return 0
+}
+
+func (b *Board) tick(now time.Time) {
+	b.mu.Lock()
+	b.lastTick = now
+	b.mu.Unlock()
+}
+
+// LastTick is when the engine last finished a tick; zero before the first. The health of the process follows from it.
+func (b *Board) LastTick() time.Time {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.lastTick
+}
+
+// History is the record of transitions of the last 24 hours.
+func (b *Board) History() *History { return b.history }
+
+func (b *Board) slot(k scaling.Key) *slot {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.slots[k]
+}
+
+// Lookup returns the number to serve for a policy, or why there is none. It allocates nothing and does no I/O.
+func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
+	s := b.slot(k)
+	if s == nil {
+		return Served{}, ErrUnknown
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.at.IsZero():
+		return Served{}, ErrUndecided
+	case s.workload.Mode == scaling.Hold:
+		return Served{}, ErrHeld
+	case s.workload.Mode == scaling.Advisory:
+		return Served{}, ErrAdvisory
+	case now.Sub(s.at) > b.maxAge:
+		return Served{}, ErrStale
+	}
+	return Served{Replicas: s.decision.Replicas, Active: s.decision.Active, At: s.at}, nil
+}
+
+// Record returns a copy of a workload's newest outcome; ok is false for an unknown policy. A record with a zero At was never decided.
+func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
+	s := b.slot(k)
+	if s == nil {
+		return Record{}, false
+	}
+	return s.record(), true
+}
+
+// Keys returns the policies on the board, sorted. The slice is shared and never written.
+func (b *Board) Keys() []scaling.Key {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.keys
+}
+
+// put publishes what a tick made of the workload; the readings are those in scratch.
+func (s *slot) put(w *scaling.Workload, r result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at.IsZero() {
+		s.before, s.since = r.view.Replicas, r.at
+	} else if s.decision.Replicas != r.decision.Replicas {
+		s.before, s.since = s.decision.Replicas, r.at
+	}
+	if len(s.readings) != len(s.scratch) {
+		s.readings = make([]scaling.Reading, len(s.scratch))
+	}
+	copy(s.readings, s.scratch)
+	s.workload, s.view, s.decision, s.at = *w, r.view, r.decision, r.at
+	s.prior, s.state = s.state, r.next
+}
+
+func (s *slot) record() Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Record{
+		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
+		Readings: slices.Clone(s.readings), Without: s.counterfactuals(), At: s.at, Since: s.since,
+	}
+}
+
+// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out.
+func (s *slot) counterfactuals() []Counterfactual {
+	reasons := s.decision.Reasons.All()
+	if s.at.IsZero() || len(reasons) == 0 {
+		return nil
+	}
+	out := make([]Counterfactual, len(reasons))
+	for i, r := range reasons {
+		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), s.prior, s.at, r.Rule, r.Index)
+		out[i] = Counterfactual{Rule: r.Rule, Index: r.Index, Replicas: n}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Options tune the loop. The zero value is ready to use.
+type Options struct {
+	// MaxAge is how old a decision may be and still be served; 0 means DefaultMaxAge.
+	MaxAge time.Duration
+	// ApplyTimeout bounds how long one tick waits for the cluster to carry out its changes; 0 means one second.
+	ApplyTimeout time.Duration
+	// OnTransition is told of each change of a workload's outcome, in the tick that made it.
+	OnTransition func(Record)
+}
+
+// DefaultMaxAge is four HPA syncs: an engine that stalled for less is not noticed by any HPA, one that stalled for longer
+// makes each of them hold.
+const DefaultMaxAge = 60 * time.Second
+
+// Engine ticks. It is not safe for concurrent ticks; its Board is safe for concurrent readers.
+type Engine struct {
+	policies  Policies
+	telemetry Telemetry
+	cluster   Cluster
+	options   Options
+	board     *Board
+
+	seen    []scaling.Workload // the slice that slots stand parallel to
+	slots   []*slot
+	changes []Change
+}
+
+// Change is one workload whose outcome differs from the tick before. First is true for the first decision that this engine
+// makes for the workload, whatever its number.
+type Change struct {
+	Workload *scaling.Workload
+	View     View
+	Before   scaling.Decision
+	After    scaling.Decision
+	First    bool
+}
+
+// Outcome is what one tick did. Changes is valid until the next tick.
+type Outcome struct {
+	At      time.Time
+	Changes []Change
+	Decided int   // workloads with a decision of this tick
+	Unseen  int   // workloads whose target the cluster does not show
+	Err     error // the last workload that failed, or what Apply said; nothing in it stops a tick
+}
+
+// New returns an engine over the three ports.
+func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
+	if o.MaxAge <= 0 {
+		o.MaxAge = DefaultMaxAge
+	}
+	if o.ApplyTimeout <= 0 {
+		o.ApplyTimeout = time.Second
+	}
+	return &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge)}
+}
+
+// Board is the read side of the engine.
+func (e *Engine) Board() *Board { return e.board }
+
+// Tick reads, decides, publishes and applies, once, for every workload. A workload that fails keeps its last decision, which
+// grows old and stops being served; the rest go on.
+func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
+	e.adopt(e.policies.Current())
+	e.changes = e.changes[:0]
+	out := Outcome{At: now}
+	for i, s := range e.slots {
+		switch decided, err := e.decide(s, &e.seen[i], now); {
+		case err != nil:
+			out.Err = err
+		case decided:
+			out.Decided++
+		default:
+			out.Unseen++
+		}
+	}
+	out.Changes = e.changes
+	e.board.tick(now)
+	if len(e.changes) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, e.options.ApplyTimeout)
+		defer cancel()
+		if err := e.cluster.Apply(ctx, e.changes); err != nil {
+			out.Err = fmt.Errorf("apply: %w", err)
+		}
+	}
+	return out
+}
+
+// adopt keeps slots parallel to the policies in force. Policies are shared and immutable, so a quiet tick compares one pointer.
+func (e *Engine) adopt(current []scaling.Workload) {
+	if len(current) == len(e.seen) && (len(current) == 0 || &current[0] == &e.seen[0]) {
+		return
+	}
+	e.seen = current
+	e.slots = e.board.adopt(current, e.slots[:0])
+}
+
+// decide runs the brain for one workload; a panic in it is that workload's alone.
+func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: panic: %v", w.Key, r)
+		}
+	}()
+	view, ok := e.cluster.View(w)
+	if !ok {
+		return false, nil
+	}
+	if s.policy != w.Policy {
+		// A new version starts with fresh windows that hold the current replicas: an edit, like a restart, never lowers by itself.
+		s.state, s.policy = scaling.Seed(w.Policy, view.Replicas, now), w.Policy
+		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
+	}
+	e.telemetry.Read(w, s.scratch)
+	r := result{view: view, at: now}
+	r.decision, r.next = scaling.Decide(w.Policy, observe(view, s.scratch), s.state, now)
+	e.publish(s, w, r)
+	return true, nil
+}
+
+// result is what one tick made of one workload.
+type result struct {
+	view     View
+	decision scaling.Decision
+	next     scaling.State
+	at       time.Time
+}
+
+// observe is all that the brain sees of a workload in one tick.
+func observe(v View, readings []scaling.Reading) scaling.Observation {
+	return scaling.Observation{
+		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
+		Readings: readings, Advice: scaling.NoAdvice, Operator: v.Operator,
+	}
+}
+
+// publish puts the decision on the board, and into the history when it tells something new.
+func (e *Engine) publish(s *slot, w *scaling.Workload, r result) {
+	before, first := s.decision, s.at.IsZero()
+	changed := first || differs(&before, &r.decision) || s.workload.Mode != w.Mode || s.view.Operator != r.view.Operator
+	s.put(w, r)
+	if !changed {
+		return
+	}
+	e.changes = append(e.changes, Change{Workload: w, View: r.view, Before: before, After: r.decision, First: first})
+	record := s.record()
+	e.board.history.add(record)
+	if e.options.OnTransition != nil {
+		e.options.OnTransition(record)
+	}
+}
+
+// differs reports whether b tells a person something that a did not.
+func differs(a, b *scaling.Decision) bool {
+	return a.Replicas != b.Replicas || a.Active != b.Active || a.Degraded != b.Degraded ||
+		a.Binding != b.Binding || a.BindingIndex != b.BindingIndex
+}

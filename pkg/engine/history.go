@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	// historyAge is how far back explain answers: a night and the day before it.
+	historyAge = 24 * time.Hour
+	// historyPerWorkload keeps one flapping workload from pushing out the others: a change each three minutes for 24 hours.
+	historyPerWorkload = 480
+	// historyTotal bounds the memory of all records together to about 40 MB, whatever the number of workloads.
+	historyTotal = 24_000
+)
+
+// History is the bounded record of transitions, oldest first for each workload.
+type History struct {
+	mu    sync.RWMutex
+	byKey map[scaling.Key][]Record
+	total int
+}
+
+func newHistory() *History { return &History{byKey: map[scaling.Key][]Record{}} }
+
+func (h *History) add(r Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := h.byKey[r.Workload.Key]
+	before := len(list)
+	oldest := r.At.Add(-historyAge)
+	// The record in force at the horizon stays, so that a question about 23 hours ago has an answer.
+	for len(list) > 1 && (list[1].At.Before(oldest) || len(list) >= historyPerWorkload) {
+		list[0] = Record{}
+		list = list[1:]
+	}
+	list = append(list, r)
+	h.byKey[r.Workload.Key] = list
+	h.total += len(list) - before
+	if h.total > historyTotal {
+		h.halve()
+	}
+}
+
+// halve drops the older half of every list that has more than one record. It runs once in historyTotal/2 transitions.
+func (h *History) halve() {
+	h.total = 0
+	for k, list := range h.byKey {
+		if n := len(list); n > 1 {
+			list = append([]Record(nil), list[n/2:]...)
+			h.byKey[k] = list
+		}
+		h.total += len(list)
+	}
+}
+
+// At returns the record in force at an instant; ok is false where the history does not reach back that far.
+func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	list := h.byKey[k]
+	i := sort.Search(len(list), func(i int) bool { return list[i].At.After(at) })
+	if i == 0 {
+		return Record{}, false
+	}
+	return list[i-1], true
+}
+
+// Of returns a workload's transitions between two instants, oldest first.
+func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var out []Record
+	for _, r := range h.byKey[k] {
+		if !r.At.Before(from) && !r.At.After(to) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
