@@ -1,0 +1,200 @@
+package calendar
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Cron is a five-field cron expression as bit sets: bit n of a field is set where the value n matches. The fields are
+// exactly those of robfig/cron's SpecSchedule, its star bit included, so a parser's result is copied field by field.
+//
+//	Minute 0-59   Hour 0-23   DayOfMonth 1-31   Month 1-12   DayOfWeek 0-6, Sunday is 0
+//
+// Days follow cron's custom: where DayOfMonth and DayOfWeek are both restricted, a day that matches either matches;
+// where one of them carries the star bit (bit 63), both must. Bits outside a field's range match nothing.
+type Cron struct {
+	Minute, Hour, DayOfMonth, Month, DayOfWeek uint64
+}
+
+const (
+	star       = 1 << 63
+	allMinutes = 1<<60 - 1
+	allHours   = 1<<24 - 1
+	allDays    = 1<<7 - 1
+
+	minute = 60
+	day    = 24 * 60 * minute
+
+	// 41 years. With 8 a window on 29 February would be lost around 2100, with 28 one on a Sunday 29 February.
+	searchMonths = 41 * 12
+)
+
+// wall is what the clock of a zone shows, as seconds since 1970-01-01 00:00 on that same clock.
+type wall int64
+
+func (w wall) civil() time.Time { return time.Unix(int64(w), 0).UTC() }
+
+// month is a month of the calendar, laid out for bit sets of its days (bit 1 is the first).
+type month struct {
+	year    int
+	number  time.Month
+	first   wall // midnight of day 1
+	weekday int  // of day 1, Sunday is 0
+}
+
+// monthOf returns the month that a wall-clock time lies in.
+func monthOf(t time.Time) month {
+	midnight := wall(t.Unix()) - wall(t.Hour()*60+t.Minute())*minute - wall(t.Second())
+	back := t.Day() - 1
+	return month{
+		year: t.Year(), number: t.Month(),
+		first: midnight - wall(back)*day, weekday: (int(t.Weekday()) + 35 - back) % 7,
+	}
+}
+
+func (m month) length() int {
+	switch m.number {
+	case time.April, time.June, time.September, time.November:
+		return 30
+	case time.February:
+		if m.year%4 == 0 && (m.year%100 != 0 || m.year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
+}
+
+func (m month) days() uint64 { return (1<<m.length() - 1) << 1 }
+
+func (m month) next() month {
+	length := m.length()
+	m.first, m.weekday, m.number = m.first+wall(length)*day, (m.weekday+length)%7, m.number+1
+	if m.number > time.December {
+		m.year, m.number = m.year+1, time.January
+	}
+	return m
+}
+
+func (m month) previous() month {
+	if m.number--; m.number < time.January {
+		m.year, m.number = m.year-1, time.December
+	}
+	length := m.length()
+	m.first, m.weekday = m.first-wall(length)*day, (m.weekday+35-length)%7
+	return m
+}
+
+func (m month) at(date, minuteOfDay int) wall {
+	return m.first + wall(date-1)*day + wall(minuteOfDay)*minute
+}
+
+// daysIn returns the days of the month on which the expression matches.
+func (c *Cron) daysIn(m month) uint64 {
+	if c.Month>>m.number&1 == 0 {
+		return 0
+	}
+	week := c.DayOfWeek & allDays
+	week = (week>>m.weekday | week<<(7-m.weekday)) & allDays // bit 0 is now the weekday of the month's first
+	byWeekday := week * (1 | 1<<7 | 1<<14 | 1<<21 | 1<<28) << 1
+	if (c.DayOfMonth|c.DayOfWeek)&star != 0 {
+		return c.DayOfMonth & byWeekday & m.days()
+	}
+	return (c.DayOfMonth | byWeekday) & m.days()
+}
+
+// moments are the wall-clock minutes that on matches and unless does not.
+type moments struct{ on, unless Cron }
+
+// daysIn returns the days that have at least one moment, so a search never walks through days in vain.
+func (m *moments) daysIn(mo month) uint64 {
+	hours, minutes := m.on.Hour&allHours, m.on.Minute&allMinutes
+	if hours == 0 || minutes == 0 {
+		return 0
+	}
+	days := m.on.daysIn(mo)
+	if hours&^m.unless.Hour == 0 && minutes&^m.unless.Minute == 0 {
+		days &^= m.unless.daysIn(mo)
+	}
+	return days
+}
+
+// minutesIn returns the minutes of an hour; excepted tells that unless matches on that day.
+func (m *moments) minutesIn(hour int, excepted bool) uint64 {
+	if m.on.Hour>>hour&1 == 0 {
+		return 0
+	}
+	minutes := m.on.Minute & allMinutes
+	if excepted && m.unless.Hour>>hour&1 == 1 {
+		minutes &^= m.unless.Minute
+	}
+	return minutes
+}
+
+// firstOn returns the first moment on a date of the month, from a minute of that day on.
+func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
+	excepted := m.unless.daysIn(mo)>>date&1 == 1
+	reach := ^uint64(0) << (from % 60)
+	for hour := from / 60; hour < 24; hour++ {
+		if set := m.minutesIn(hour, excepted) & reach; set != 0 {
+			return mo.at(date, hour*60+bits.TrailingZeros64(set)), true
+		}
+		reach = ^uint64(0)
+	}
+	return 0, false
+}
+
+// lastOn returns the last moment on a date of the month, up to and including a minute of that day.
+func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
+	excepted := m.unless.daysIn(mo)>>date&1 == 1
+	reach := uint64(1)<<(upTo%60+1) - 1
+	for hour := upTo / 60; hour >= 0; hour-- {
+		if set := m.minutesIn(hour, excepted) & reach; set != 0 {
+			return mo.at(date, hour*60+bits.Len64(set)-1), true
+		}
+		reach = ^uint64(0)
+	}
+	return 0, false
+}
+
+// after returns the first moment later than w: later on the same day, in the same month, or in a later one.
+func (m *moments) after(w wall) (wall, bool) {
+	t := (w - wall(w.civil().Second()) + minute).civil()
+	mo, date := monthOf(t), t.Day()
+	days := m.daysIn(mo)
+	if days>>date&1 == 1 {
+		if found, ok := m.firstOn(mo, date, t.Hour()*60+t.Minute()); ok {
+			return found, true
+		}
+	}
+	days &= ^uint64(0) << (date + 1)
+	for range searchMonths {
+		if days != 0 {
+			return m.firstOn(mo, bits.TrailingZeros64(days), 0)
+		}
+		mo = mo.next()
+		days = m.daysIn(mo)
+	}
+	return 0, false
+}
+
+// atOrBefore returns the last moment that is not later than w.
+func (m *moments) atOrBefore(w wall) (wall, bool) {
+	t := w.civil()
+	mo, date := monthOf(t), t.Day()
+	days := m.daysIn(mo)
+	if days>>date&1 == 1 {
+		if found, ok := m.lastOn(mo, date, t.Hour()*60+t.Minute()); ok {
+			return found, true
+		}
+	}
+	days &= 1<<date - 1
+	for range searchMonths {
+		if days != 0 {
+			return m.lastOn(mo, bits.Len64(days)-1, 24*60-1)
+		}
+		mo = mo.previous()
+		days = m.daysIn(mo)
+	}
+	return 0, false
+}

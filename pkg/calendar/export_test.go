@@ -1,0 +1,16 @@
+package calendar
+
+import "time"
+
+// After and AtOrBefore show the search through the calendar to tests, on a clock without zone.
+func (c Cron) After(t time.Time) (time.Time, bool) {
+	m := moments{on: c}
+	w, ok := m.after(wall(t.Unix()))
+	return w.civil(), ok
+}
+
+func (c Cron) AtOrBefore(t time.Time) (time.Time, bool) {
+	m := moments{on: c}
+	w, ok := m.atOrBefore(wall(t.Unix()))
+	return w.civil(), ok
+}
