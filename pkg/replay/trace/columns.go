@@ -1,0 +1,226 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// role is what a column means.
+type role int
+
+const (
+	roleTime role = iota
+	roleInput
+	roleOutput
+	roleStatus
+	roleRate
+	roleCV
+	roleFamily
+	roles
+)
+
+var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "rate", "cv", "family"}
+
+// usualNames are headers seen in public traces and access logs, lower case and
+// without anything but letters and digits; earlier ones win.
+var usualNames = [roles][]string{
+	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstarts", "windowstart", "start",
+		"requesttime", "receivedat", "createdat", "datetime", "date", "timestampms", "timems", "tms", "timestamps", "times", "t"},
+	roleInput: {"inputtokens", "prompttokens", "contexttokens", "requesttokens", "numprefilltokens", "inputlength", "promptlen", "inputlen", "numinputtokens"},
+	roleOutput: {"outputtokens", "completiontokens", "generatedtokens", "responsetokens", "numdecodetokens", "outputlength", "outputlen", "generationlen",
+		"numoutputtokens"},
+	roleStatus: {"status", "statuscode", "httpstatus", "responsecode"},
+	roleRate:   {"rate", "ratereqpers", "requestspersecond", "reqpers", "requestrate", "rps", "qps"},
+	roleCV:     {"cv", "iatcv"},
+	roleFamily: {"family", "pattern", "distribution"},
+}
+
+// plain reduces a header to letters and digits: "Request tokens" and
+// "request_tokens" are one name.
+func plain(header string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(header))
+}
+
+func (c Columns) byRole() [roles]string {
+	return [roles]string{c.Time, c.InputTokens, c.OutputTokens, c.Status, c.Rate, c.CV, c.Family}
+}
+
+func columnsOf(c [roles]string) Columns {
+	return Columns{Time: c[roleTime], InputTokens: c[roleInput], OutputTokens: c[roleOutput], Status: c[roleStatus],
+		Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
+}
+
+// over fills what c leaves empty from below.
+func (c Columns) over(below Columns) Columns {
+	mine, theirs := c.byRole(), below.byRole()
+	for r := range mine {
+		mine[r] = cmp.Or(mine[r], theirs[r])
+	}
+	return columnsOf(mine)
+}
+
+// within drops positions beyond the width of a row; positions have one digit.
+func (c Columns) within(width int) Columns {
+	all := c.byRole()
+	for r := range all {
+		if all[r] > "#"+strconv.Itoa(min(width, 9)) {
+			all[r] = ""
+		}
+	}
+	return columnsOf(all)
+}
+
+const absent = -1
+
+// layout is where each role stands in a row, or absent.
+type layout struct {
+	at    [roles]int
+	where []filter
+	width int // a row must have at least this many columns
+	said  []string
+}
+
+// filter keeps rows whose column has the value.
+type filter struct {
+	column int
+	value  string
+}
+
+// resolve finds every role among the headers; nil headers allow only positions.
+// known tells that the file's headers stand on the line of p.
+func resolve(p place, headers []string, o Options) (layout, *Error) {
+	l := layout{}
+	for r, wanted := range o.Columns.byRole() {
+		at, err := find(p, headers, wanted)
+		if err != nil {
+			return l, err
+		}
+		if wanted == "" {
+			at = usual(headers, usualNames[r])
+		}
+		l.put(role(r), at, headers)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Where)) {
+		at, err := find(p, headers, key)
+		if err != nil {
+			return l, err
+		}
+		l.where = append(l.where, filter{at, o.Where[key]})
+		l.width = max(l.width, at+1)
+		l.said = append(l.said, fmt.Sprintf("only rows with %s = %s", key, o.Where[key]))
+	}
+	return l, nil
+}
+
+func (l *layout) put(r role, at int, headers []string) {
+	l.at[r] = at
+	if at == absent {
+		return
+	}
+	l.width = max(l.width, at+1)
+	from := "column " + strconv.Itoa(at+1)
+	if headers != nil {
+		from = headers[at]
+	}
+	l.said = append(l.said, from+" = "+roleNames[r])
+}
+
+// find resolves what the user asked for: a position, or a header.
+func find(p place, headers []string, wanted string) (int, *Error) {
+	if wanted == "" {
+		return absent, nil
+	}
+	if digits, isPosition := strings.CutPrefix(wanted, "#"); isPosition {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 || n > maxColumns {
+			return absent, p.refuse("column "+quote(wanted), fmt.Sprintf("#1 to #%d", maxColumns))
+		}
+		return n - 1, nil
+	}
+	for i, h := range headers {
+		if h == wanted {
+			return i, nil
+		}
+	}
+	for i, h := range headers {
+		if strings.EqualFold(h, wanted) {
+			return i, nil
+		}
+	}
+	if headers == nil {
+		return absent, p.refuse("no header line, and column "+quote(wanted)+" asked for by name", "a position: #1, #2, ...")
+	}
+	return absent, p.refuse("no column "+quote(wanted), "one of "+listed(headers)+", or a position: #1, #2, ...")
+}
+
+const maxColumns = 1000
+
+// listed shows headers in a message.
+func listed(headers []string) string {
+	const most = 12
+	shown := make([]string, 0, most)
+	for _, h := range headers[:min(len(headers), most)] {
+		shown = append(shown, quote(h))
+	}
+	if len(headers) > most {
+		shown = append(shown, fmt.Sprintf("%d more", len(headers)-most))
+	}
+	return strings.Join(shown, ", ")
+}
+
+func usual(headers, names []string) int {
+	for _, name := range names {
+		for i, h := range headers {
+			if plain(h) == name {
+				return i
+			}
+		}
+	}
+	return absent
+}
+
+// cell is the trimmed value of a role in a row, empty where absent.
+func (l *layout) cell(row []string, r role) string {
+	if l.at[r] == absent {
+		return ""
+	}
+	return strings.TrimSpace(row[l.at[r]])
+}
+
+// keeps applies the filters.
+func (l *layout) keeps(row []string) bool {
+	for _, f := range l.where {
+		if strings.TrimSpace(row[f.column]) != f.value {
+			return false
+		}
+	}
+	return true
+}
+
+// unitByName reads the unit out of a numeric column's name: t_ms, timestamp_us.
+func unitByName(header string) TimeUnit {
+	i := strings.LastIndexAny(header, "_ (")
+	if i < 0 {
+		return AutoUnit
+	}
+	switch strings.ToLower(strings.Trim(header[i:], "_ ()")) {
+	case "s", "sec", "seconds":
+		return Seconds
+	case "ms":
+		return Milliseconds
+	case "us":
+		return Microseconds
+	case "ns":
+		return Nanoseconds
+	}
+	return AutoUnit
+}

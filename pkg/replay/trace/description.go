@@ -1,0 +1,166 @@
+package trace
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// description is a trace.yaml: a file and how to read it.
+//
+//	apiVersion: gpuscaler.io/v1alpha1
+//	kind: Trace
+//	file: requests.csv.gz            # relative to this file
+//	columns: {time: ts, outputTokens: usage.completion_tokens}
+//	timezone: Europe/Berlin
+//	tokens: {input: {mean: 1200, sigma: 1}, output: {mean: 250, sigma: 0.7}}
+type description struct {
+	APIVersion   string            `yaml:"apiVersion"`
+	Kind         string            `yaml:"kind"`
+	File         string            `yaml:"file"`
+	Format       Format            `yaml:"format"`
+	Columns      Columns           `yaml:"columns"`
+	Where        map[string]string `yaml:"where"`
+	TimeUnit     TimeUnit          `yaml:"timeUnit"`
+	TimeLayout   string            `yaml:"timeLayout"`
+	Timezone     string            `yaml:"timezone"`
+	MaxBackwards span              `yaml:"maxBackwards"`
+	DropFailed   bool              `yaml:"dropFailed"`
+	Unit         RateUnit          `yaml:"unit"`
+	Gaps         Gaps              `yaml:"gaps"`
+	Window       span              `yaml:"window"`
+	CV           float64           `yaml:"cv"`
+	Family       Family            `yaml:"family"`
+	From         span              `yaml:"from"`
+	To           span              `yaml:"to"`
+	Duration     span              `yaml:"duration"`
+	Scale        float64           `yaml:"scale"`
+	Seed         uint64            `yaml:"seed"`
+	Tokens       *Tokens           `yaml:"tokens"`
+	MaxRequests  int               `yaml:"maxRequests"`
+}
+
+// span is a duration as policies write it: "90m", or a bare integer of seconds.
+type span time.Duration
+
+func (s *span) UnmarshalYAML(n *yaml.Node) error {
+	if seconds, err := strconv.ParseInt(n.Value, 10, 32); err == nil {
+		*s = span(time.Duration(seconds) * time.Second)
+		return nil
+	}
+	d, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: duration %s is neither like 90m nor a number of seconds", n.Line, quote(n.Value))
+	}
+	*s = span(d)
+	return nil
+}
+
+const (
+	apiVersion     = "gpuscaler.io/v1alpha1"
+	maxDescription = 64 << 10
+)
+
+// openDescription opens the file that a trace.yaml names. What the caller set in
+// o wins: a flag on the command line beats the file.
+func openDescription(path string, o Options) (*Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d, refused := parseDescription(place{file: path}, f)
+	if refused != nil {
+		return nil, refused
+	}
+	if o, refused = d.under(place{file: path}, o); refused != nil {
+		return nil, refused
+	}
+	data := d.File
+	if !filepath.IsAbs(data) {
+		data = filepath.Join(filepath.Dir(path), data)
+	}
+	in, err := os.Open(data)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return Read(data, in, o)
+}
+
+func parseDescription(p place, r io.Reader) (description, *Error) {
+	var d description
+	raw, err := io.ReadAll(io.LimitReader(r, maxDescription+1))
+	if err != nil {
+		return d, p.failed(err, "a readable file")
+	}
+	if len(raw) > maxDescription {
+		return d, p.refuse("more than 64 KiB", "a short description of a trace; the trace itself is CSV or JSON")
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&d); err != nil {
+		p.line = yamlLine(err)
+		return d, p.failed(err, "a trace.yaml: apiVersion, kind: Trace, file, and the options of the reader")
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return d, p.refuse("a second document", "one document: one trace")
+	}
+	switch {
+	case d.APIVersion != apiVersion:
+		return d, p.refuse("apiVersion "+quote(d.APIVersion), apiVersion)
+	case d.Kind != "Trace":
+		return d, p.refuse("kind "+quote(d.Kind), "Trace")
+	case d.File == "":
+		return d, p.refuse("no file", "file: the trace, relative to this file")
+	}
+	return d, nil
+}
+
+var lineInError = regexp.MustCompile(`line (\d+)`)
+
+// yamlLine digs the line out of the library's message, its only place.
+func yamlLine(err error) int {
+	if m := lineInError.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1]) // 0 where the number is beyond an int
+		return n
+	}
+	return 0
+}
+
+// under lays the description below the options: it fills what they leave unset.
+func (d description) under(p place, o Options) (Options, *Error) {
+	if o.Location == nil && d.Timezone != "" {
+		location, err := time.LoadLocation(d.Timezone)
+		if err != nil {
+			return o, p.failed(err, "a zone name of the IANA database, like Europe/Berlin")
+		}
+		o.Location = location
+	}
+	o.Format = cmp.Or(o.Format, d.Format)
+	o.Columns = o.Columns.over(d.Columns)
+	if o.Where == nil {
+		o.Where = d.Where
+	}
+	o.TimeUnit, o.TimeLayout = cmp.Or(o.TimeUnit, d.TimeUnit), cmp.Or(o.TimeLayout, d.TimeLayout)
+	o.MaxBackwards = cmp.Or(o.MaxBackwards, time.Duration(d.MaxBackwards))
+	o.DropFailed = o.DropFailed || d.DropFailed
+	o.Unit, o.Gaps, o.Family = cmp.Or(o.Unit, d.Unit), cmp.Or(o.Gaps, d.Gaps), cmp.Or(o.Family, d.Family)
+	o.Window, o.Duration = cmp.Or(o.Window, time.Duration(d.Window)), cmp.Or(o.Duration, time.Duration(d.Duration))
+	o.From, o.To = cmp.Or(o.From, time.Duration(d.From)), cmp.Or(o.To, time.Duration(d.To))
+	o.CV, o.Scale, o.Seed = cmp.Or(o.CV, d.CV), cmp.Or(o.Scale, d.Scale), cmp.Or(o.Seed, d.Seed)
+	o.MaxRequests = cmp.Or(o.MaxRequests, d.MaxRequests)
+	if o.Tokens == nil {
+		o.Tokens = d.Tokens
+	}
+	return o, nil
+}

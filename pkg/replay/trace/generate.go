@@ -1,0 +1,114 @@
+package trace
+
+import (
+	"time"
+)
+
+// Generate makes a trace of a profile: drawn as it is streamed, the same for the
+// same profile. Errors are of type [*Error].
+func Generate(p Profile) (*Trace, error) {
+	p, err := p.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if p.Duration == 0 {
+		return nil, &Error{File: "profile " + p.Name, Found: "no duration", Allowed: "a duration above 0, to 400 days"}
+	}
+	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p, draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
+}
+
+// Generator is a profile's traffic without an end, for a world that runs on.
+// One goroutine at a time.
+type Generator struct {
+	p         Profile
+	src       source // intervals and tokens
+	burstSrc  source // of its own, so that the rate does not move the bursts
+	intervals intervals
+
+	at    time.Duration // start of the step
+	rate  float64       // requests in the step
+	used  float64       // of rate
+	toGo  float64       // mean intervals to the next arrival
+	burst Hours         // the burst that is on, or comes next
+
+	pending Request
+	waiting bool
+}
+
+// genStep is the grain of the rate; idle nights are walked in such steps.
+const genStep = time.Second
+
+// NewGenerator starts a profile's traffic; Duration is not looked at.
+func NewGenerator(p Profile) (*Generator, error) {
+	p, err := p.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return newGenerator(p), nil
+}
+
+func newGenerator(p Profile) *Generator {
+	g := &Generator{p: p, src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0), intervals: newIntervals(p.Family, p.CV)}
+	// Whoever begins to look finds an interval in the middle (see spanning).
+	g.toGo = mul(g.src.uniform(), g.intervals.spanning(&g.src))
+	g.nextBurst(0)
+	g.rate = g.requests()
+	return g
+}
+
+// Until returns the arrivals before t that were not returned yet, in order,
+// appended to dst. Times only rise: an earlier t returns nothing.
+func (g *Generator) Until(dst []Request, t time.Duration) []Request {
+	for r, ok := g.nextBefore(t); ok; r, ok = g.nextBefore(t) {
+		dst = append(dst, r)
+	}
+	return dst
+}
+
+// nextBefore is the next arrival if it comes before t.
+func (g *Generator) nextBefore(t time.Duration) (Request, bool) {
+	for !g.waiting && g.at < t {
+		g.step()
+	}
+	if !g.waiting || g.pending.At >= t {
+		return Request{}, false
+	}
+	g.waiting = false
+	return g.pending, true
+}
+
+// step moves to the next arrival, or to the end of the step.
+func (g *Generator) step() {
+	if left := g.rate - g.used; g.toGo > left || g.rate == 0 {
+		g.toGo -= left
+		g.at += genStep
+		g.used, g.rate = 0, g.requests()
+		return
+	}
+	g.used += g.toGo
+	g.toGo = g.intervals.next(&g.src)
+	within := min(time.Duration(mul(g.used/g.rate, float64(genStep))), genStep-1)
+	g.pending = Request{At: g.at + within, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
+	g.p.Tokens.fill(&g.pending, &g.src)
+	g.waiting = true
+}
+
+// requests is the number expected in the step that begins now.
+func (g *Generator) requests() float64 {
+	rate := mul(g.p.baseRate(g.at), genStep.Seconds())
+	if g.p.Bursts.Every == 0 {
+		return rate
+	}
+	if g.at >= g.burst.To {
+		g.nextBurst(g.burst.To)
+	}
+	if g.at >= g.burst.From {
+		rate = mul(rate, g.p.Bursts.Factor)
+	}
+	return rate
+}
+
+func (g *Generator) nextBurst(after time.Duration) {
+	wait := time.Duration(mul(g.burstSrc.exponential(), float64(g.p.Bursts.Every)))
+	g.burst = Hours{From: after + wait, To: after + wait + g.p.Bursts.Length}
+}

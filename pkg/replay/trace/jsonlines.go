@@ -1,0 +1,145 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// sniffJSON tells JSON lines, whose first line is a whole object, from a saved
+// answer of Prometheus, on one line or on many.
+func sniffJSON(p place, head []byte) (Format, *Error) {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	var object map[string]json.RawMessage
+	whole := json.Unmarshal(line, &object) == nil
+	switch {
+	case whole && object["metadata"] != nil && object["data"] != nil || !whole && bytes.Contains(head, []byte(`"gap_seconds"`)):
+		return "", p.refuse("a spot trace", "a trace of requests; give this file as the spot trace")
+	case whole && object["status"] != nil && (object["data"] != nil || object["errorType"] != nil):
+		return Prometheus, nil
+	case whole:
+		return JSONLines, nil
+	case bytes.Contains(head, []byte(`"resultType"`)) || bytes.Contains(head, []byte(`"result"`)) || string(bytes.TrimSpace(line)) == "{":
+		return Prometheus, nil
+	}
+	return JSONLines, nil
+}
+
+// keys are the JSON keys of a layout, in the place of column numbers.
+type keys struct {
+	layout
+	names []string // what row[i] is read from
+}
+
+func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 0, peekSize), maxRecord)
+	var k *keys
+	var b *logBuilder
+	for lines.Scan() {
+		p.line++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(line, &object); err != nil {
+			return p.failed(err, "one JSON object a line")
+		}
+		if k == nil {
+			var err *Error
+			if k, err = keysOf(p, object, o); err != nil {
+				return err
+			}
+			if o.TimeUnit == AutoUnit {
+				o.TimeUnit = unitByName(k.names[k.at[roleTime]])
+			}
+			b = newLogBuilder(o)
+		}
+		if err := k.add(p, object, b); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		p.line++
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = errLongRecord
+		}
+		return p.failed(err, "lines of at most 1 MiB, a whole file")
+	}
+	if b == nil {
+		return p.refuse("an empty file", "at least one request")
+	}
+	t.Columns = k.said
+	return b.finish(t)
+}
+
+// keysOf resolves roles among the keys of the first object. A key that the user
+// names may be missing there (status only where it failed), or nested.
+func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Error) {
+	k := &keys{names: slices.Sorted(maps.Keys(object))}
+	for _, wanted := range append(wantedKeys(o.Columns), slices.Sorted(maps.Keys(o.Where))...) {
+		if strings.HasPrefix(wanted, "#") {
+			return nil, p.refuse("position "+quote(wanted), "a key: JSON objects have no order")
+		}
+		if wanted != "" && !slices.Contains(k.names, wanted) {
+			k.names = append(k.names, wanted)
+		}
+	}
+	var err *Error
+	if k.layout, err = resolve(p, k.names, o); err != nil {
+		return nil, err
+	}
+	if k.at[roleTime] == absent {
+		return nil, p.refuse("no key of a timestamp among "+listed(k.names), "one named like timestamp, time, ts or start; or say which (columns.time)")
+	}
+	return k, nil
+}
+
+func wantedKeys(c Columns) []string {
+	all := c.byRole()
+	return all[:]
+}
+
+func (k *keys) add(p place, object map[string]json.RawMessage, b *logBuilder) *Error {
+	row := make([]string, len(k.names))
+	for _, at := range k.at {
+		if at != absent {
+			row[at] = valueAt(object, k.names[at])
+		}
+	}
+	for _, f := range k.where {
+		row[f.column] = valueAt(object, k.names[f.column])
+	}
+	if !k.keeps(row) {
+		b.seen.filtered++
+		return nil
+	}
+	return b.add(p, &k.layout, row)
+}
+
+// valueAt is the text of a value: a string without its quotes, a number as it is
+// written. A dotted path descends, unless the object has the dotted key itself.
+func valueAt(object map[string]json.RawMessage, path string) string {
+	raw, ok := object[path]
+	if !ok {
+		head, rest, dotted := strings.Cut(path, ".")
+		var inner map[string]json.RawMessage
+		if !dotted || object[head] == nil || json.Unmarshal(object[head], &inner) != nil {
+			return ""
+		}
+		return valueAt(inner, rest)
+	}
+	if len(raw) > 0 && raw[0] == '"' {
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			return s
+		}
+	}
+	return string(raw)
+}

@@ -1,0 +1,189 @@
+package trace
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Profile describes a workload to generate. The rate at an instant is
+//
+//	Rate x day curve x weekend x bursts x spikes, and 0 in idle hours
+//
+// and arrivals are a renewal process in that rate's own time (its integral), so
+// the CV holds at any rate.
+type Profile struct {
+	Name     string
+	Start    time.Time     // of the trace; the clock of the day is its own zone's; zero is a Monday at midnight
+	Duration time.Duration // of Generate; a Generator has no end
+	Seed     uint64
+
+	Rate    float64 // requests/s: the mean of a weekday without bursts, spikes and idle hours
+	CV      float64 // of the time between arrivals; 0 means 1 (Poisson)
+	Family  Family  // "" means Gamma
+	Swing   float64 // 0..1: the day curve runs from Rate*(1-Swing) twelve hours off the peak to Rate*(1+Swing)
+	Peak    time.Duration
+	Weekend *float64 // factor on Saturday and Sunday; nil means 1
+	Idle    []Hours  // without any traffic
+	Bursts  Bursts
+	Spikes  Spikes
+
+	Tokens *Tokens // nil leaves token counts unknown
+}
+
+// Hours is a span of every day, from 0 to 24 h; across midnight if To <= From.
+type Hours struct{ From, To time.Duration }
+
+func (h Hours) holds(clock time.Duration) bool {
+	if h.From < h.To {
+		return h.From <= clock && clock < h.To
+	}
+	return clock >= h.From || clock < h.To
+}
+
+// Bursts come at random: from the end of one to the start of the next passes an
+// exponential time with mean Every.
+type Bursts struct {
+	Every, Length time.Duration // Every 0: none
+	Factor        float64       // on the rate
+}
+
+// Spikes come by the clock: one at the start and one each Every after.
+type Spikes struct {
+	Every, Length time.Duration // Every 0: none
+	Factor        float64
+}
+
+const day = 24 * time.Hour
+
+// Preset is a ready profile by name, or false. Rate, Duration, Seed and Start are
+// meant to be changed.
+func Preset(name string) (Profile, bool) {
+	i := slices.IndexFunc(presets, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return presets[i], true
+}
+
+// PresetNames are the names that Preset knows.
+func PresetNames() []string {
+	names := make([]string, len(presets))
+	for i, p := range presets {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// chatTokens is in the proportions of the Azure conversation trace of 2023
+// (mean 1155 tokens in, 211 out).
+var chatTokens = &Tokens{Input: TokenDist{Mean: 1155, Sigma: 1}, Output: TokenDist{Mean: 211, Sigma: 0.8}}
+
+var tenth = 0.1
+
+var presets = []Profile{
+	{Name: "flat", Duration: time.Hour, Rate: 5, Tokens: chatTokens},
+	{Name: "diurnal", Duration: day, Rate: 2, Swing: 0.8, Peak: 14 * time.Hour, CV: 1.2, Tokens: chatTokens},
+	{Name: "office", Duration: 7 * day, Rate: 2, Swing: 0.6, Peak: 13 * time.Hour, Weekend: &tenth, Idle: []Hours{{20 * time.Hour, 7 * time.Hour}}, CV: 1.2, Tokens: chatTokens},
+	{Name: "bursty", Duration: day, Rate: 0.5, CV: 2, Bursts: Bursts{Every: 45 * time.Minute, Length: 3 * time.Minute, Factor: 12}, Tokens: chatTokens},
+	{Name: "nights", Duration: day, Rate: 2, Swing: 0.5, Peak: 15 * time.Hour, Idle: []Hours{{22 * time.Hour, 6 * time.Hour}}, CV: 1.2, Tokens: chatTokens},
+	{Name: "spikes", Duration: 6 * time.Hour, Rate: 1, Spikes: Spikes{Every: time.Hour, Length: 5 * time.Minute, Factor: 8}, Tokens: chatTokens},
+}
+
+func (p Profile) withDefaults() (Profile, error) {
+	if p.CV == 0 {
+		p.CV = 1
+	}
+	if p.Family == "" {
+		p.Family = Gamma
+	}
+	if p.Name == "" {
+		p.Name = "generated"
+	}
+	if allowed := p.wrong(); allowed != "" {
+		return p, &Error{File: "profile " + p.Name, Found: "a value out of range", Allowed: allowed}
+	}
+	return p, nil
+}
+
+func (p Profile) wrong() string {
+	switch {
+	case !(p.Rate > 0 && p.Rate <= maxRate):
+		return "rate above 0, to 1e6 requests/s"
+	case !(p.CV >= minCV && p.CV <= maxCV) || !slices.Contains([]Family{Gamma, Weibull}, p.Family):
+		return "cv 0.001 to 1000, family Gamma or Weibull"
+	case !(p.Swing >= 0 && p.Swing <= 1) || p.Peak < 0 || p.Peak >= day:
+		return "swing 0 to 1, peak from 0 to below 24h"
+	case p.Duration < 0 || p.Duration > MaxDuration:
+		return "duration 0 to 400 days"
+	case p.Weekend != nil && !(*p.Weekend >= 0 && *p.Weekend <= 1000):
+		return "weekend factor 0 to 1000"
+	case !p.Bursts.valid() || !Bursts(p.Spikes).valid() || p.Spikes.Length > p.Spikes.Every:
+		return "bursts and spikes with every 0 or from 1s, length from 1s (of a spike at most every), factor 0 to 1000"
+	case !p.validIdle():
+		return "idle hours within 0 to 24h that leave some of the day"
+	}
+	return p.Tokens.wrong()
+}
+
+func (b Bursts) valid() bool {
+	return b.Every == 0 || b.Every >= time.Second && b.Every <= MaxDuration && b.Length >= time.Second && b.Length <= MaxDuration && b.Factor >= 0 && b.Factor <= 1000
+}
+
+// validIdle also keeps a generator from searching for ever for an instant with
+// traffic.
+func (p Profile) validIdle() bool {
+	for _, h := range p.Idle {
+		if h.From < 0 || h.From > day || h.To < 0 || h.To > day {
+			return false
+		}
+	}
+	for clock := time.Duration(0); clock < day; clock += time.Minute {
+		if !p.idle(clock) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p Profile) idle(clock time.Duration) bool {
+	return slices.ContainsFunc(p.Idle, func(h Hours) bool { return h.holds(clock) })
+}
+
+// baseRate is the rate at an instant without bursts, in requests/s.
+func (p Profile) baseRate(at time.Duration) float64 {
+	clock, weekday := p.clock(at)
+	if p.idle(clock) {
+		return 0
+	}
+	rate := mul(p.Rate, 1+mul(p.Swing, dayCurve(clock-p.Peak)))
+	if weekday >= 5 && p.Weekend != nil {
+		rate = mul(rate, *p.Weekend)
+	}
+	if s := p.Spikes; s.Every > 0 && at%s.Every < s.Length {
+		rate = mul(rate, s.Factor)
+	}
+	return rate
+}
+
+// clock is the time of day and the day of the week, Monday being 0. The zone's
+// offset is that of Start throughout: a generated day has 24 hours.
+func (p Profile) clock(at time.Duration) (time.Duration, int) {
+	weekday := 0
+	if !p.Start.IsZero() {
+		at += time.Duration(p.Start.Hour())*time.Hour + time.Duration(p.Start.Minute())*time.Minute + time.Duration(p.Start.Second())*time.Second
+		weekday = (int(p.Start.Weekday()) + 6) % 7
+	}
+	return at % day, (weekday + int(at/day)) % 7
+}
+
+// dayCurve falls from 1 at the peak to -1 half a day away and back, with mean 0:
+// a cosine to within 0.02, but from sums and products alone (see floats.go).
+func dayCurve(fromPeak time.Duration) float64 {
+	away := fromPeak % day
+	if away < 0 {
+		away += day
+	}
+	x := math.Abs(float64(away)/float64(day/2) - 1) // 1 at the peak, 0 half a day away
+	return mul(mul(x, x), 6-mul(4, x)) - 1
+}

@@ -1,0 +1,165 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds a saved answer, which is decoded whole; Prometheus itself
+// answers at most 11,000 points a series.
+const maxAnswer = 512 << 20
+
+// answer is the body of /api/v1/query_range.
+type answer struct {
+	Status    string   `json:"status"`
+	ErrorType string   `json:"errorType"`
+	Error     string   `json:"error"`
+	Warnings  []string `json:"warnings"`
+	Data      struct {
+		ResultType string   `json:"resultType"`
+		Result     []series `json:"result"`
+	} `json:"data"`
+}
+
+type series struct {
+	Metric     map[string]string `json:"metric"`
+	Values     []point           `json:"values"`
+	Histograms []json.RawMessage `json:"histograms"`
+}
+
+// point is [seconds, "value"].
+type point struct {
+	ns    int64
+	value float64
+}
+
+func (pt *point) UnmarshalJSON(raw []byte) error {
+	var at json.Number
+	var value string
+	pair := []any{&at, &value}
+	if err := json.Unmarshal(raw, &pair); err != nil {
+		return fmt.Errorf("sample %s: %w", quote(string(raw)), err)
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("sample %s has not two parts", quote(string(raw)))
+	}
+	c := clock{unit: Seconds, location: time.UTC}
+	ns, allowed := c.instant(at.String())
+	if allowed != "" || c.kind != absolute {
+		return fmt.Errorf("sample at %s is not in epoch seconds", quote(at.String()))
+	}
+	var err error
+	if pt.value, err = strconv.ParseFloat(value, 64); err != nil {
+		return fmt.Errorf("sample value %s: %w", quote(value), err)
+	}
+	pt.ns = ns
+	return nil
+}
+
+const answerAllowed = "the JSON of /api/v1/query_range: status success, resultType matrix, values [seconds, \"rate\"]"
+
+// readPrometheus reads each series as a client. A sample speaks for the step
+// that ends with it, because rate() and increase() look back.
+func readPrometheus(p place, in io.Reader, o Options, t *Trace) *Error {
+	body := &io.LimitedReader{R: in, N: maxAnswer}
+	decoder := json.NewDecoder(body)
+	var a answer
+	if err := decoder.Decode(&a); err != nil {
+		if body.N <= 0 {
+			return p.refuse(fmt.Sprintf("more than %d MiB", maxAnswer>>20), "less: a longer step, or fewer series (sum)")
+		}
+		return p.failed(err, answerAllowed)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return p.refuse("more after the end of the answer", answerAllowed)
+	}
+	if err := a.usable(p); err != nil {
+		return err
+	}
+	b := newRateBuilder(o)
+	b.clock.kind = absolute
+	for i, s := range a.Data.Result {
+		if err := b.series(p, i, s); err != nil {
+			return err
+		}
+	}
+	b.step = b.windowLength()
+	if b.step <= 0 {
+		b.step = o.Window
+	}
+	b.lookBack()
+	for _, w := range a.Warnings {
+		t.Notes = append(t.Notes, "Prometheus warned: "+quote(w))
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("%d series, read as requests %s", len(a.Data.Result), unitNames[o.Unit]))
+	return b.finish(p, t)
+}
+
+var unitNames = map[RateUnit]string{PerSecond: "per second", PerMinute: "per minute", PerWindow: "per step"}
+
+func (a answer) usable(p place) *Error {
+	switch {
+	case a.Status == "error":
+		return p.refuse(fmt.Sprintf("Prometheus' error %s: %s", a.ErrorType, quote(a.Error)), answerAllowed)
+	case a.Status != "success":
+		return p.refuse("status "+quote(a.Status), answerAllowed)
+	case a.Data.ResultType != "matrix":
+		return p.refuse("resultType "+quote(a.Data.ResultType), "matrix: ask query_range, not query")
+	case len(a.Data.Result) == 0:
+		return p.refuse("no series", "at least one: does the query name a metric that exists in that range?")
+	}
+	return nil
+}
+
+// series adds one series. NaN (0/0 in the query) is unknown: it leaves a hole.
+func (b *rateBuilder) series(p place, i int, s series) *Error {
+	p.file += fmt.Sprintf("(series %d)", i+1)
+	if len(s.Histograms) > 0 {
+		return p.refuse("native histograms", "numbers: wrap the query in histogram_count(rate(...))")
+	}
+	b.begin(p, labels(s.Metric, i))
+	for n, pt := range s.Values {
+		at := place{file: fmt.Sprintf("%s sample %d", p.file, n+1)}
+		switch {
+		case math.IsNaN(pt.value):
+			b.seen.unknown++
+			continue
+		case pt.value < 0 || math.IsInf(pt.value, 0):
+			return at.refuse(fmt.Sprintf("value %g", pt.value), "a rate not below 0, finite; NaN is read as unknown")
+		}
+		if err := b.add(at, sample{ns: pt.ns, rate: pt.value, cv: b.o.CV, family: b.o.Family}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookBack moves each sample to the start of the step that ends with it.
+func (b *rateBuilder) lookBack() {
+	for _, own := range b.samples {
+		for i := range own {
+			own[i].ns -= int64(b.step)
+		}
+	}
+}
+
+// labels names a series by its labels, in their order, so that the draws of a
+// series do not depend on which others stand beside it.
+func labels(metric map[string]string, i int) string {
+	if len(metric) == 0 {
+		return "series " + strconv.Itoa(i+1)
+	}
+	var sb strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(metric)) {
+		fmt.Fprintf(&sb, "%s=%q,", k, metric[k])
+	}
+	return sb.String()
+}

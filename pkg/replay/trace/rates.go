@@ -1,0 +1,241 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// window is a span of time in which one client sent n requests (or n are
+// expected), with a given CV of the time between them.
+type window struct {
+	at     time.Duration // from the trace's start, before it is sliced
+	length time.Duration
+	n      float64
+	cv     float64
+	family Family
+}
+
+// client is one source of traffic: a row of windows in order, none overlapping.
+type client struct {
+	name    string
+	windows []window
+}
+
+// sample is a rate as a file has it.
+type sample struct {
+	ns     int64 // instant of the window's start
+	line   int
+	rate   float64 // in the option's unit
+	cv     float64
+	family Family
+}
+
+// rateBuilder gathers windowed rates of one or many clients.
+type rateBuilder struct {
+	o       Options
+	clock   clock
+	said    []string
+	clients []string
+	files   []place
+	samples [][]sample // one list a client
+	total   int
+	step    time.Duration // known length of a window; 0: from the distance between starts
+	seen    rateCounts
+}
+
+type rateCounts struct {
+	rows     logCounts // headers and filters are counted by table.each
+	held     int
+	unknown  int // samples that are NaN
+	noFamily int
+	shorter  int // clients that begin later or end earlier than the trace
+}
+
+func newRateBuilder(o Options) *rateBuilder {
+	return &rateBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location}}
+}
+
+var families = map[string]Family{"": "", "gamma": Gamma, "weibull": Weibull, "exponential": Gamma, "poisson": Gamma}
+
+// ratePositions are those of ServeGen's files, which have no header.
+var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
+
+// looksLikeRates tells windowed rates from a request log by the first record: a
+// column named like a rate, or a family of distributions in the fourth.
+func looksLikeRates(first []string) bool {
+	if usual(first, usualNames[roleRate]) != absent {
+		return true
+	}
+	if len(first) < 6 {
+		return false
+	}
+	if _, known := families[strings.ToLower(strings.TrimSpace(first[3]))]; !known {
+		return false
+	}
+	for _, i := range []int{0, 1, 2, 4, 5} {
+		if _, err := strconv.ParseFloat(strings.TrimSpace(first[i]), 64); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// readCSV reads one client's windows.
+func (b *rateBuilder) readCSV(p place, client string, in *bufio.Reader) *Error {
+	table, err := openTable(p, in, b.o, ratePositions)
+	if err != nil {
+		return err
+	}
+	if table.at[roleRate] == absent {
+		return table.refuse("no column of rates", "one named like rate, rps or qps; or say which (columns.rate)")
+	}
+	b.begin(p, client)
+	b.said = table.said
+	b.clock.unit = table.timeUnit(b.o)
+	add := func(p place, row []string) *Error { return b.row(p, &table.layout, row) }
+	return table.each(add, &b.seen.rows)
+}
+
+// begin starts a client. Its draws depend on its name, so a file that moves to
+// another folder must not change it.
+func (b *rateBuilder) begin(p place, client string) {
+	b.clients = append(b.clients, client)
+	b.files = append(b.files, p)
+	b.samples = append(b.samples, nil)
+}
+
+func (b *rateBuilder) row(p place, l *layout, row []string) *Error {
+	cell := l.cell(row, roleTime)
+	ns, allowed := b.clock.instant(cell)
+	if allowed != "" {
+		return p.refuse("window start "+quote(cell), allowed)
+	}
+	s := sample{ns: ns, line: p.line, cv: b.o.CV}
+	var err error
+	if cell = l.cell(row, roleRate); cell == "" {
+		cell = "nothing"
+	}
+	if s.rate, err = strconv.ParseFloat(cell, 64); err != nil || !(s.rate >= 0) {
+		return p.refuse("rate "+quote(cell), "a number of requests not below 0")
+	}
+	word := l.cell(row, roleFamily)
+	family, known := families[strings.ToLower(word)]
+	if !known {
+		return p.refuse("family "+quote(word), "Gamma, Weibull, Exponential or nothing")
+	}
+	s.family = family
+	if s.rate == 0 {
+		s.cv = 1 // a window without traffic has no CV; ServeGen writes 0
+	} else if cell = l.cell(row, roleCV); cell != "" {
+		if s.cv, err = strconv.ParseFloat(cell, 64); err != nil || !(s.cv >= 0 && s.cv <= maxCV) {
+			return p.refuse("cv "+quote(cell), fmt.Sprintf("a number 0 to %d", maxCV))
+		}
+	}
+	if strings.EqualFold(word, "exponential") || strings.EqualFold(word, "poisson") {
+		s.cv = 1
+	}
+	return b.add(p, s)
+}
+
+// add takes one sample of the client begun last; starts must rise.
+func (b *rateBuilder) add(p place, s sample) *Error {
+	last := len(b.samples) - 1
+	own := b.samples[last]
+	switch {
+	case len(own) > 0 && s.ns <= own[len(own)-1].ns:
+		return p.refuse("a window that starts at or before the one above", "starts that rise, one row a window; several clients go into files of their own, in a .tar.gz")
+	case len(own) > 0 && time.Duration(s.ns-own[0].ns) > MaxDuration:
+		return p.refuse("a window more than 400 days after the first", "at most 400 days; or another timeUnit")
+	case b.total == maxWindows:
+		return p.refuse(fmt.Sprintf("more than %d windows", maxWindows), "fewer, or longer windows")
+	}
+	if s.rate > 0 && s.family == "" {
+		b.seen.noFamily++
+		s.family = b.o.Family
+	}
+	b.samples[last] = append(own, s)
+	b.total++
+	return nil
+}
+
+// finish makes windows of the samples and cuts the slice.
+func (b *rateBuilder) finish(p place, t *Trace) *Error {
+	t.Kind, t.Columns = Rates, b.said
+	origin, err := b.origin(p)
+	if err != nil {
+		return err
+	}
+	if b.clock.kind == absolute {
+		t.Start = time.Unix(0, origin).UTC()
+	}
+	step := b.windowLength()
+	if step <= 0 {
+		return p.refuse("a single window", "at least two, or the window's length (window)")
+	}
+	end := time.Duration(0)
+	for i, own := range b.samples {
+		c := client{name: b.clients[i]}
+		if c.windows, err = b.windows(b.files[i], own, origin, step); err != nil {
+			return err
+		}
+		if n := len(c.windows); n > 0 {
+			end = max(end, c.windows[n-1].at+c.windows[n-1].length)
+			t.clients = append(t.clients, c)
+		}
+	}
+	t.Notes = append(t.Notes, b.notes()...)
+	return b.slice(p, t, end)
+}
+
+// origin is the first instant of all clients: the trace's start.
+func (b *rateBuilder) origin(p place) (int64, *Error) {
+	if b.total == 0 {
+		return 0, p.refuse("no windows", "at least one")
+	}
+	if b.clock.kind == relative {
+		return 0, nil
+	}
+	var starts, ends []int64
+	for _, own := range b.samples {
+		if len(own) > 0 {
+			starts, ends = append(starts, own[0].ns), append(ends, own[len(own)-1].ns)
+		}
+	}
+	first, last := slices.Min(starts), slices.Max(ends)
+	if time.Duration(last-first) > MaxDuration {
+		return 0, p.refuse("clients more than 400 days apart", "at most 400 days")
+	}
+	for i := range starts {
+		if starts[i] > first || ends[i] < last {
+			b.seen.shorter++
+		}
+	}
+	return first, nil
+}
+
+// slice drops the windows outside From..To and checks that something is left.
+func (b *rateBuilder) slice(p place, t *Trace, end time.Duration) *Error {
+	expected := 0.0
+	for i := range t.clients {
+		c := &t.clients[i]
+		c.windows = slices.DeleteFunc(c.windows, func(w window) bool {
+			return w.at+w.length <= b.o.From || w.at >= b.o.end()
+		})
+		for _, w := range c.windows {
+			expected += w.n
+		}
+	}
+	end = min(max(end, b.o.Duration), b.o.end())
+	if expected == 0 || end <= b.o.From {
+		return p.refuse("no traffic", "a rate above 0 in at least one window of the slice")
+	}
+	t.Duration = end - b.o.From
+	if !t.Start.IsZero() {
+		t.Start = t.Start.Add(b.o.From)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package trace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Summary is what a trace holds, to be looked at before it is believed.
+//
+// A log and a generated trace are counted in minutes. A trace of rates is summed
+// over its clients in the file's own windows, without drawing anything: its
+// totals do not depend on a seed. (Summarize its Drawn for gaps between requests.)
+type Summary struct {
+	Name     string        `json:"name"`
+	Kind     Kind          `json:"kind"`
+	Start    time.Time     `json:"start,omitzero"`
+	Duration time.Duration `json:"durationNanos"`
+	Requests int           `json:"requests"`
+	Clients  int           `json:"clients,omitempty"` // of a trace of rates
+
+	Bin     time.Duration `json:"binNanos"`
+	Bins    []float64     `json:"bins"` // requests in each
+	RPM     Quantiles     `json:"requestsPerMinute"`
+	Partial time.Duration `json:"lastBinNanos,omitempty"` // length of the last bin where it is cut short: its count is no low load
+
+	ZeroBins    int           `json:"zeroBins"`
+	LongestGap  time.Duration `json:"longestGapNanos"` // without a request, the trace's ends included
+	Over5m      int           `json:"gapsOver5m"`
+	Over10m     int           `json:"gapsOver10m"`
+	Over10mFrac float64       `json:"gapTimeOver10mFraction"` // share of the duration inside gaps over 10 minutes
+
+	Input   TokenSummary `json:"inputTokens"`
+	Output  TokenSummary `json:"outputTokens"`
+	Columns []string     `json:"columns,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+// Quantiles of a rate over the bins, in requests/min; all bins, the last one too.
+type Quantiles struct {
+	Min      float64 `json:"min"`
+	MinWhole float64 `json:"minWholeBin"` // without a last bin that is cut short
+	P50      float64 `json:"p50"`
+	P95      float64 `json:"p95"`
+	Max      float64 `json:"max"`
+	Mean     float64 `json:"mean"` // requests over duration
+}
+
+// TokenSummary is of the requests whose count is known.
+type TokenSummary struct {
+	Known int     `json:"known"`
+	Zero  int     `json:"zero"`
+	Mean  float64 `json:"mean"`
+	P50   int     `json:"p50"`
+	P95   int     `json:"p95"`
+	Max   int     `json:"max"`
+}
+
+// Summarize counts a trace. It streams: memory is 4 bytes a known token count,
+// and a number for each bin.
+func Summarize(t *Trace) Summary {
+	s := Summary{Name: t.Name, Kind: t.Kind, Start: t.Start, Duration: t.Duration, Clients: len(t.clients), Columns: t.Columns, Notes: t.Notes}
+	if t.Kind == Rates {
+		s.countWindows(t.Windows())
+	} else {
+		s.countRequests(t)
+	}
+	s.rates()
+	return s
+}
+
+func (s *Summary) countRequests(t *Trace) {
+	s.Bin = time.Minute
+	var input, output tokenCounts
+	last := time.Duration(0)
+	bins := make([]float64, int(t.Duration/s.Bin)+1)
+	for r := range t.All() {
+		s.Requests++
+		s.gap(r.At - last)
+		last = r.At
+		bins[min(int(r.At/s.Bin), len(bins)-1)]++
+		input.add(r.InputTokens)
+		output.add(r.OutputTokens)
+	}
+	s.gap(t.Duration - last)
+	n := len(bins)
+	s.Partial = t.Duration % s.Bin
+	if n > 1 && s.Partial == 0 && bins[n-1] == 0 {
+		bins = bins[:n-1] // a day has 1440 minutes, not 1441
+	}
+	s.Bins = bins
+	s.Input, s.Output = input.summary(), output.summary()
+	s.fractions()
+}
+
+func (s *Summary) countWindows(windows []Window) {
+	total, idle := 0.0, time.Duration(0)
+	for i, w := range windows {
+		s.Bins = append(s.Bins, w.Requests)
+		total += w.Requests
+		if i == 0 {
+			s.Bin = w.Length
+		}
+		if w.Length < s.Bin {
+			s.Partial = w.Length
+		}
+		if w.Requests > 0 {
+			s.gap(idle)
+			idle = 0
+			continue
+		}
+		idle += w.Length
+	}
+	s.gap(idle)
+	s.Requests = int(math.Round(total))
+	s.fractions()
+}
+
+// gap counts a stretch without a request; Over10mFrac holds seconds until fractions.
+func (s *Summary) gap(d time.Duration) {
+	s.LongestGap = max(s.LongestGap, d)
+	if d > 5*time.Minute {
+		s.Over5m++
+	}
+	if d > 10*time.Minute {
+		s.Over10m++
+		s.Over10mFrac += d.Seconds()
+	}
+}
+
+func (s *Summary) fractions() {
+	if s.Duration > 0 {
+		s.Over10mFrac /= s.Duration.Seconds()
+	}
+}
+
+func (s *Summary) rates() {
+	perMinute := time.Minute.Seconds() / s.Bin.Seconds()
+	sorted := make([]float64, len(s.Bins))
+	for i, n := range s.Bins {
+		sorted[i] = n * perMinute
+		if n == 0 {
+			s.ZeroBins++
+		}
+	}
+	whole := sorted
+	if s.Partial > 0 && len(sorted) > 1 {
+		whole = sorted[:len(sorted)-1]
+	}
+	s.RPM.MinWhole = slices.Min(whole)
+	slices.Sort(sorted)
+	s.RPM.Min, s.RPM.Max = sorted[0], sorted[len(sorted)-1]
+	s.RPM.P50, s.RPM.P95 = quantile(sorted, 0.5), quantile(sorted, 0.95)
+	if s.Duration > 0 {
+		s.RPM.Mean = float64(s.Requests) / s.Duration.Minutes()
+	}
+}
+
+// quantile is the value with a share q of the sorted ones before it.
+func quantile[T any](sorted []T, q float64) T {
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// BinsSHA256 is the SHA-256 of the bins joined by commas, in hexadecimal: two
+// readers agree on a trace if it is equal.
+func (s Summary) BinsSHA256() string {
+	var joined []byte
+	for i, n := range s.Bins {
+		if i > 0 {
+			joined = append(joined, ',')
+		}
+		joined = strconv.AppendFloat(joined, n, 'f', -1, 64)
+	}
+	sum := sha256.Sum256(joined)
+	return hex.EncodeToString(sum[:])
+}
+
+// tokenCounts keeps every known count, for the quantiles.
+type tokenCounts struct {
+	all []int32 // at most maxTokens, which fits
+	sum int
+}
+
+func (c *tokenCounts) add(n int) {
+	if n == UnknownTokens {
+		return
+	}
+	c.all = append(c.all, int32(n))
+	c.sum += n
+}
+
+func (c *tokenCounts) summary() TokenSummary {
+	n := len(c.all)
+	if n == 0 {
+		return TokenSummary{}
+	}
+	slices.Sort(c.all)
+	zero, _ := slices.BinarySearch(c.all, 1)
+	return TokenSummary{Known: n, Zero: zero, Mean: float64(c.sum) / float64(n),
+		P50: int(quantile(c.all, 0.5)), P95: int(quantile(c.all, 0.95)), Max: int(c.all[n-1])}
+}

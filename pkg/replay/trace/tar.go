@@ -1,0 +1,69 @@
+package trace
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+)
+
+// maxMembers bounds an archive; ServeGen's largest set has 162 clients.
+const maxMembers = 100_000
+
+// readTar reads windowed rates, one CSV a client.
+func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
+	archive := tar.NewReader(in)
+	b := newRateBuilder(o)
+	skipped := 0
+	for n := 0; ; n++ {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return p.failed(err, "a whole tar archive")
+		}
+		if n == maxMembers {
+			return p.refuse(fmt.Sprintf("more than %d members", maxMembers), "fewer")
+		}
+		base := path.Base(h.Name)
+		if h.Typeflag != tar.TypeReg || strings.HasPrefix(base, ".") || path.Ext(base) != ".csv" {
+			if h.Typeflag == tar.TypeReg {
+				skipped++ // a README; "._x.csv" is macOS' resource fork
+			}
+			continue
+		}
+		if err := b.member(place{file: p.file + "(" + h.Name + ")"}, h.Name, archive); err != nil {
+			return err
+		}
+	}
+	if len(b.samples) == 0 {
+		return p.refuse("an archive without a .csv", "windowed rates, one .csv a client")
+	}
+	if skipped > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d members are not .csv: skipped", skipped))
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("%d clients, one a member", len(b.samples)))
+	return b.finish(p, t)
+}
+
+func (b *rateBuilder) member(p place, name string, in io.Reader) *Error {
+	rows := bufio.NewReaderSize(in, peekSize)
+	if head, _ := rows.Peek(1); len(head) == 0 {
+		return p.refuse("an empty file", "at least one window")
+	}
+	if b.o.Format == AutoFormat {
+		head, _ := rows.Peek(peekSize)
+		first, err := firstRecord(p, head)
+		if err != nil {
+			return err
+		}
+		if !looksLikeRates(first) {
+			return p.refuse("a file without a column of rates", "windowed rates; request logs are read one file at a time")
+		}
+	}
+	return b.readCSV(p, name, rows)
+}

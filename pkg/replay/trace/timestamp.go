@@ -1,0 +1,250 @@
+package trace
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TimeUnit is the unit of timestamps that are plain numbers.
+type TimeUnit string
+
+const (
+	// AutoUnit takes the unit from the column's name (t_ms) or else from the
+	// magnitude: below 1e8 seconds from the start, then epoch s, ms, us, ns.
+	AutoUnit     TimeUnit = ""
+	Seconds      TimeUnit = "s"
+	Milliseconds TimeUnit = "ms"
+	Microseconds TimeUnit = "us"
+	Nanoseconds  TimeUnit = "ns"
+)
+
+// perUnit is nanoseconds in one unit.
+var perUnit = map[TimeUnit]int64{Seconds: 1e9, Milliseconds: 1e6, Microseconds: 1e3, Nanoseconds: 1}
+
+const (
+	// firstEpoch, in seconds, divides times from a start from times since 1970:
+	// the first is at most three years, the second at least 1973.
+	firstEpoch   = int64(1e8)
+	lastInstant  = int64(7_258_118_400) // the year 2200 in epoch seconds: later is a wrong unit
+	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds from the start, or epoch s, ms, us, ns"
+)
+
+// clock reads the timestamps of one file, all of the same kind as the first.
+type clock struct {
+	unit     TimeUnit
+	layout   string // Go layout, when the file's own
+	location *time.Location
+
+	kind   clockKind
+	noZone bool // some timestamp carried no zone and was read in location
+}
+
+type clockKind uint8
+
+const (
+	unset    clockKind = iota
+	relative           // from a start that the file does not name
+	absolute           // since 1970
+)
+
+// instant is nanoseconds since 1970, or from the start; allowed is not empty
+// when s is not a timestamp and says what is.
+func (c *clock) instant(s string) (ns int64, allowed string) {
+	s = strings.TrimSpace(s)
+	kind := absolute
+	ok := false
+	switch {
+	case c.layout != "":
+		if ns, ok = c.byLayout(s); !ok {
+			return 0, "the layout " + strconv.Quote(c.layout) + ", 1970 to 2200"
+		}
+	case len(s) > 10 && s[4] == '-' && s[7] == '-':
+		ns, ok = c.calendar(s)
+	default:
+		ns, kind, ok = c.number(s)
+	}
+	if !ok {
+		return 0, timesAllowed
+	}
+	if c.kind != unset && c.kind != kind {
+		return 0, "a timestamp of the same kind as the first row's (from a start, or since 1970)"
+	}
+	c.kind = kind
+	return ns, ""
+}
+
+func (c *clock) byLayout(s string) (int64, bool) {
+	t, err := time.ParseInLocation(c.layout, s, c.location)
+	if err != nil {
+		return 0, false
+	}
+	return t.UnixNano(), inEpoch(t.Unix())
+}
+
+func inEpoch(seconds int64) bool { return seconds >= 0 && seconds < lastInstant }
+
+// calendar parses YYYY-MM-DD[T ]HH:MM:SS[.,fraction][Z|+hh:mm|+hhmm]. time.Parse
+// has no layout for "0 to 9 digits, zone or none" and is three times slower.
+func (c *clock) calendar(s string) (int64, bool) {
+	if len(s) < 19 || s[13] != ':' || s[16] != ':' || (s[10] != 'T' && s[10] != 't' && s[10] != ' ') {
+		return 0, false
+	}
+	var field [6]int
+	for i, at := range [6]int{0, 5, 8, 11, 14, 17} {
+		width := 2
+		if i == 0 {
+			width = 4
+		}
+		n, ok := digits(s[at : at+width])
+		if !ok {
+			return 0, false
+		}
+		field[i] = int(n)
+	}
+	frac, rest, ok := fraction(s[19:])
+	if !ok {
+		return 0, false
+	}
+	seconds, ok := c.inZone(field, strings.TrimSpace(rest))
+	if !ok || !inEpoch(seconds) {
+		return 0, false
+	}
+	return seconds*1e9 + frac, true
+}
+
+// fraction reads ".123" or ",123" (Python's logging) of up to 9 digits, in ns.
+func fraction(s string) (ns int64, rest string, ok bool) {
+	if s == "" || (s[0] != '.' && s[0] != ',') {
+		return 0, s, true
+	}
+	end := 1
+	for end < len(s) && '0' <= s[end] && s[end] <= '9' {
+		end++
+	}
+	if end == 1 || end > 10 {
+		return 0, "", false
+	}
+	ns, _ = digits(s[1:end])
+	for range 10 - end {
+		ns *= 10
+	}
+	return ns, s[end:], true
+}
+
+// inZone is epoch seconds of the fields in the zone that the suffix names. A
+// date that does not exist (30 February, 24:00, 23:59:60) is refused: time.Date
+// would slide it to another.
+func (c *clock) inZone(f [6]int, zone string) (int64, bool) {
+	location, offset := time.UTC, int64(0)
+	switch {
+	case zone == "":
+		c.noZone, location = true, c.location
+	case zone == "Z" || zone == "z" || zone == "UTC":
+	default:
+		digitsOnly := strings.Replace(zone[1:], ":", "", 1)
+		n, ok := digits(digitsOnly)
+		if !ok || len(digitsOnly) != 4 || n/100 > 23 || n%100 > 59 || (zone[0] != '+' && zone[0] != '-') {
+			return 0, false
+		}
+		offset = n/100*3600 + n%100*60
+		if zone[0] == '-' {
+			offset = -offset
+		}
+	}
+	t := time.Date(f[0], time.Month(f[1]), f[2], f[3], f[4], f[5], 0, location)
+	if t.Month() != time.Month(f[1]) || t.Day() != f[2] || t.Minute() != f[4] || t.Second() != f[5] || f[3] > 23 {
+		return 0, false
+	}
+	return t.Unix() - offset, true
+}
+
+// number reads a decimal exactly (a float64 has no room for epoch nanoseconds).
+func (c *clock) number(s string) (int64, clockKind, bool) {
+	whole, rest := s, ""
+	if i := strings.IndexAny(s, ".eE"); i >= 0 {
+		whole, rest = s[:i], s[i:]
+	}
+	n, ok := digits(whole)
+	if !ok && whole != "" || strings.ContainsAny(rest, "eE") {
+		return c.float(s)
+	}
+	unit := c.unit
+	if unit == AutoUnit {
+		unit = unitOf(n)
+	}
+	per := perUnit[unit]
+	if n > math.MaxInt64/per {
+		return 0, unset, false
+	}
+	return c.sum(n*per, rest, per)
+}
+
+// sum adds the fraction of a unit and sorts the instant into its kind.
+func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
+	if rest != "" && rest != "." {
+		if len(rest) > 10 && strings.Trim(rest[10:], "0123456789") == "" {
+			rest = rest[:10] // Python prints 17 digits; the rest is below a nanosecond
+		}
+		frac, after, ok := fraction(rest)
+		if !ok || after != "" {
+			return 0, unset, false
+		}
+		ns += frac / (1e9 / per)
+	}
+	if ns/1e9 < firstEpoch {
+		return ns, relative, true
+	}
+	return ns, absolute, inEpoch(ns / 1e9)
+}
+
+// float reads 1.7e9 and the like; a file of them has no finer grain anyway.
+func (c *clock) float(s string) (int64, clockKind, bool) {
+	if strings.Trim(s, "0123456789.+-eE") != "" {
+		return 0, unset, false // NaN, Inf and hexadecimal are numbers to ParseFloat
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(x >= 0 && x < 9e18) {
+		return 0, unset, false
+	}
+	unit := c.unit
+	if unit == AutoUnit {
+		unit = unitOf(int64(x))
+	}
+	x = mul(x, float64(perUnit[unit]))
+	if x >= 9e18 {
+		return 0, unset, false
+	}
+	return c.sum(int64(math.Round(x)), "", 1)
+}
+
+// unitOf tells the unit by magnitude: 1e8 s is 1973 and 1e11 s is the year 5138,
+// so each span of three digits has one reading.
+func unitOf(n int64) TimeUnit {
+	switch {
+	case n < 1e11:
+		return Seconds
+	case n < 1e14:
+		return Milliseconds
+	case n < 1e17:
+		return Microseconds
+	}
+	return Nanoseconds
+}
+
+// digits parses ASCII digits, and nothing else, below 9.2e18.
+func digits(s string) (int64, bool) {
+	if len(s) == 0 || len(s) > 19 {
+		return 0, false
+	}
+	n := int64(0)
+	for i := range len(s) {
+		d := s[i] - '0'
+		if d > 9 || n > (math.MaxInt64-9)/10 {
+			return 0, false
+		}
+		n = n*10 + int64(d)
+	}
+	return n, true
+}

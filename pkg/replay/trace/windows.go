@@ -1,0 +1,166 @@
+package trace
+
+import (
+	"fmt"
+	"time"
+)
+
+// windowLength is the usual distance between starts: the most frequent one, the
+// shorter of two as frequent. 0 where no client has two windows.
+func (b *rateBuilder) windowLength() time.Duration {
+	if b.step > 0 {
+		return b.step
+	}
+	seen := map[int64]int{}
+	best := int64(0)
+	for _, own := range b.samples {
+		for i := 1; i < len(own); i++ {
+			d := own[i].ns - own[i-1].ns
+			seen[d]++
+			if seen[d] > seen[best] || seen[d] == seen[best] && d < best {
+				best = d
+			}
+		}
+	}
+	if best == 0 {
+		return b.o.Window
+	}
+	return time.Duration(best)
+}
+
+// windows gives each sample its length and count. Between two samples further
+// apart than a window lies a hole, where the rate is not known.
+func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Duration) ([]window, *Error) {
+	out := make([]window, 0, len(own))
+	for i, s := range own {
+		length := step
+		if i+1 < len(own) {
+			apart := time.Duration(own[i+1].ns - s.ns)
+			p.line = own[i+1].line
+			var err *Error
+			if length, err = b.length(p, apart, step); err != nil {
+				return nil, err
+			}
+		}
+		p.line = s.line
+		n, err := b.count(p, s, length, step)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, window{at: time.Duration(s.ns - origin), length: length, n: n, cv: s.cv, family: s.family})
+	}
+	return out, nil
+}
+
+// length decides what a hole means: see Gaps.
+func (b *rateBuilder) length(p place, apart, step time.Duration) (time.Duration, *Error) {
+	hole := apart - step
+	switch {
+	case hole <= 0:
+		return apart, nil
+	case b.o.Gaps == ZeroGaps:
+		return step, nil
+	case b.o.Gaps == HoldGaps || hole <= heldGap:
+		b.seen.held++
+		return apart, nil
+	}
+	return 0, p.refuse(fmt.Sprintf("a hole of %v without a rate before this window", hole),
+		fmt.Sprintf("windows %v apart, or holes of up to %v; gaps: hold or zero says what a hole means", step, heldGap))
+}
+
+// count is the number of requests of a window, after the scale.
+func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (float64, *Error) {
+	per := time.Second
+	switch b.o.Unit {
+	case PerMinute:
+		per = time.Minute
+	case PerWindow:
+		per = step
+	}
+	rate := s.rate / per.Seconds()
+	// The quotient first: 1.3316666666666668/s in 600 s are 799 requests.
+	n := mul(mul(s.rate, length.Seconds()/per.Seconds()), b.o.Scale)
+	if !(rate <= maxRate) || !(n <= maxPerWindow) {
+		return 0, p.refuse(fmt.Sprintf("%g requests in a window of %v", n, length),
+			fmt.Sprintf("up to %g requests/s and %d a window; or another unit", maxRate, maxPerWindow))
+	}
+	return n, nil
+}
+
+func (b *rateBuilder) notes() []string {
+	var notes []string
+	say := func(n int, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
+		}
+	}
+	if b.clock.noZone {
+		notes = append(notes, "timestamps carry no zone: read as "+b.o.Location.String())
+	}
+	say(b.seen.rows.headers, "repeated header lines skipped")
+	say(b.seen.rows.filtered, "rows filtered out")
+	say(b.seen.noFamily, "windows name no family: read as %s, CV as given or %g", b.o.Family, b.o.CV)
+	say(b.seen.unknown, "samples are NaN: unknown, so treated as missing")
+	say(b.seen.held, "holes in the rate, each held at the rate before it")
+	say(b.seen.shorter, "clients begin later or end earlier than the others: no traffic from them there")
+	return notes
+}
+
+// Window is the traffic that a trace of rates expects in a span of time, over
+// all its clients.
+type Window struct {
+	At       time.Duration // from the trace's start
+	Length   time.Duration
+	Requests float64
+}
+
+// Windows sums the clients of a trace of rates over slots: those of the file
+// where all clients share them, else minutes. Empty for other traces.
+func (t *Trace) Windows() []Window {
+	if t.Kind != Rates {
+		return nil
+	}
+	width := t.commonLength()
+	out := make([]Window, int((t.Duration+width-1)/width))
+	for i := range out {
+		at := time.Duration(i) * width
+		out[i] = Window{At: at, Length: min(width, t.Duration-at)}
+	}
+	for _, c := range t.clients {
+		for _, w := range c.windows {
+			spread(out, width, w.at-t.draw.from, w)
+		}
+	}
+	return out
+}
+
+// commonLength is the length of every window, where all begin at multiples of it
+// from the trace's start.
+func (t *Trace) commonLength() time.Duration {
+	width := time.Duration(0)
+	for _, c := range t.clients {
+		for _, w := range c.windows {
+			if width == 0 {
+				width = w.length
+			}
+			if w.length != width || (w.at-t.draw.from)%width != 0 {
+				return time.Minute
+			}
+		}
+	}
+	return max(width, time.Nanosecond)
+}
+
+// spread adds a window's requests to the slots that it covers, in proportion.
+func spread(out []Window, width, at time.Duration, w window) {
+	for i := max(int(at/width), 0); i < len(out); i++ {
+		o := &out[i]
+		shared := min(at+w.length, o.At+o.Length) - max(at, o.At)
+		if o.At >= at+w.length {
+			return
+		}
+		if shared > 0 {
+			o.Requests += mul(w.n, float64(shared)/float64(w.length))
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// mark begins the first line of a CSV that WriteCSV wrote; it keeps what rows
+// cannot: when the trace began, and that it went on after the last request.
+const mark = "# gpuscaler.io/trace "
+
+// WriteCSV writes the trace as a request log that Open reads back the same:
+// seconds from the start with nine digits, and tokens where they are known.
+func (t *Trace) WriteCSV(w io.Writer) error {
+	out := bufio.NewWriterSize(w, peekSize)
+	start := "none"
+	if !t.Start.IsZero() {
+		start = t.Start.UTC().Format(time.RFC3339Nano)
+	}
+	// A bufio.Writer keeps its first error for Flush.
+	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status\n", mark, start, t.Duration)
+	var line []byte
+	for r := range t.All() {
+		line = appendSeconds(line[:0], r.At)
+		line = appendTokens(append(line, ','), r.InputTokens)
+		line = appendTokens(append(line, ','), r.OutputTokens)
+		line = append(line, ',')
+		if r.Failed {
+			line = append(line, "failed"...)
+		}
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+func appendSeconds(line []byte, at time.Duration) []byte {
+	line = strconv.AppendInt(line, int64(at/time.Second), 10)
+	line = append(line, '.')
+	digits := strconv.FormatInt(int64(at%time.Second), 10)
+	line = append(line, strings.Repeat("0", 9-len(digits))...)
+	return append(line, digits...)
+}
+
+func appendTokens(line []byte, n int) []byte {
+	if n == UnknownTokens {
+		return line
+	}
+	return strconv.AppendInt(line, int64(n), 10)
+}
+
+// readMark takes the start and duration that WriteCSV noted; a file without a
+// mark is none of ours and stays as it is.
+func readMark(p place, head []byte, o *Options) (time.Time, *Error) {
+	line, _, _ := strings.Cut(string(head[:min(len(head), 200)]), "\n")
+	rest, marked := strings.CutPrefix(strings.TrimSpace(line), mark)
+	if !marked {
+		return time.Time{}, nil
+	}
+	p.line = 1
+	var start, length string
+	if _, err := fmt.Sscanf(rest, "start=%s duration=%s", &start, &length); err != nil {
+		return time.Time{}, p.failed(err, mark+"start=none|RFC3339 duration=1h2m3s")
+	}
+	d, err := time.ParseDuration(length)
+	if err != nil || d < 0 || d > MaxDuration {
+		return time.Time{}, p.refuse("duration "+quote(length), "0 to 400 days, as 1h2m3s")
+	}
+	o.Duration = max(o.Duration, d)
+	if start == "none" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, start)
+	if err != nil || !inEpoch(at.Unix()) {
+		return time.Time{}, p.refuse("start "+quote(start), "none, or RFC 3339, 1970 to 2200")
+	}
+	return at, nil
+}
