@@ -46,4 +46,5 @@ type Observation struct {
 	Readings []Reading
 	Advice   Advice
 	Operator Operator
+	Forecast int32 // replicas that a forecast asks for ahead of need, a floor; 0: none
 }

@@ -1,0 +1,54 @@
+package scaling
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+)
+
+func benchPolicy() *Policy {
+	return &Policy{
+		Signals: []Signal{
+			{Name: "gateway", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute},
+			{Name: "kv", Kind: Mean, Class: Utilization, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8},
+			{Name: "gpu", Kind: Mean, Class: Utilization, Target: 0.7, MaxAge: time.Minute, MinCoverage: 0.8, Optional: true},
+		},
+		MinReplicas: 0, MaxReplicas: 40, CooldownPeriod: 15 * time.Minute,
+		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 4, 15 * time.Second}, {PercentRate, 100, 15 * time.Second}}},
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Tolerance: 0.1, Rates: []RatePolicy{{Pods, 1, time.Minute}}},
+		Panic:     Panic{Threshold: 2, Window: time.Minute},
+	}
+}
+
+// BenchmarkTenThousandQuietPolicies is one tick of a whole platform in which nothing changes; ns/op is the tick.
+func BenchmarkTenThousandQuietPolicies(b *testing.B) { benchTick(b, func(int) float64 { return 58 }) }
+
+// BenchmarkTenThousandBusyPolicies is one in which every demand moves in every tick, so that windows and steps fill.
+func BenchmarkTenThousandBusyPolicies(b *testing.B) {
+	seed := uint64(1)
+	benchTick(b, func(int) float64 { seed = seed*6364136223846793005 + 1442695040888963407; return float64(seed >> 55) })
+}
+
+func benchTick(b *testing.B, load func(i int) float64) {
+	const policies = 10_000
+	p := benchPolicy()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	states := make([]State, policies)
+	for i := range states {
+		states[i] = Seed(p, 6, now)
+	}
+	readings := make([]Reading, 3)
+	o := Observation{Replicas: 6, Ready: 6, Readings: readings, Advice: NoAdvice, Operator: NoOperator}
+	b.ReportAllocs()
+	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
+	b.ReportMetric(float64(unsafe.Sizeof(Decision{})), "decision-bytes")
+	for b.Loop() {
+		now = now.Add(time.Second)
+		for i := range states {
+			readings[0] = Reading{Value: load(i), At: now, Coverage: 1, Known: true}
+			readings[1] = Reading{Value: 0.6, At: now, Coverage: 1, Known: true}
+			readings[2] = Reading{Value: 0.5, At: now, Coverage: 1, Known: true}
+			_, states[i] = Decide(p, o, states[i], now)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package scaling
+
+import "time"
+
+// Decide is the brain: what is written (p), what is seen (o), what is remembered (s) and the time make a number with its reasons,
+// and what to remember for the next tick. It is pure, never blocks and never fails: whatever it is handed, the number lies within
+// the bounds of the policy. It does not keep o. It allocates only where the policy has a Formula.
+func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
+	var d Decision
+	elapsed := s.begin(p, o.Replicas, now)
+	t := tick{p: p, o: &o, s: &s, d: &d, now: now, elapsed: elapsed}
+	t.begin()
+	t.run()
+	t.finish()
+	return d, s
+}
+
+// Without is the counterfactual: the number that the same tick would have made had one rule not been there. s is the state that
+// Decide was handed, not the one it returned, which has the tick in its windows already.
+//
+// RulePropose or RuleCombine with an index is the signal of that index, as if it were not in the policy; RuleScheduleFloor or
+// RuleScheduleCeiling with an index is one schedule. Index -1 is the whole rule.
+func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
+	elapsed := s.begin(p, o.Replicas, now)
+	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed, skip: rule, skipIndex: index}
+	t.begin()
+	t.run()
+	return t.n
+}
+
+// tick is one pass over the rules. Rules read the state and change the number; only begin and finish change the state.
+type tick struct {
+	p   *Policy
+	o   *Observation
+	s   *State
+	d   *Decision
+	now time.Time
+	at  int64
+	// elapsed is the time since the last tick, in milliseconds.
+	elapsed int64
+
+	skip      Rule // the rule left out; RuleNone in an ordinary pass
+	skipIndex int8
+
+	current, ready, loading int32 // as observed, never negative
+	base                    int32 // the number in force, which changes are measured against
+
+	asks   [MaxSignals]Ask
+	status [MaxSignals]SignalStatus
+	trust  trust
+	active bool // demand stands above an activation
+
+	n          int32   // the number so far
+	raw        float64 // the same before rounding, as long as it is what the signals want
+	wanted     int32   // what the signals want; meaningless unless asked
+	asked      bool
+	proposal   int32 // what the windows remember of this tick
+	panic      bool
+	panicUntil int64
+	floor      int32 // the schedule floor in force
+	steer      int32 // the number without what the nodes add or take
+	uncapped   int32 // the number before the capacity cap
+	binding    Rule
+	index      int8
+	reasons    Reasons
+}
+
+// run applies the rules in their order; the package documentation gives the reason for each place.
+func (t *tick) run() {
+	t.n, t.binding, t.index = t.base, RuleCombine, -1
+	if t.skips(RuleCombine, -1) {
+		t.binding = RuleBounds
+	}
+	for rule := RulePropose; rule < numRules; rule++ {
+		if t.skips(rule, -1) {
+			continue
+		}
+		switch rule {
+		case RulePropose:
+			t.propose()
+		case RuleCombine:
+			t.combine()
+		case RuleMissing:
+			t.missing()
+		case RuleFallback:
+			t.fallback()
+		case RuleVeto:
+			t.veto()
+		case RuleLoading:
+			t.hold()
+		case RuleTolerance:
+			t.tolerance()
+		case RulePanic:
+			t.burst()
+		case RuleStabilize:
+			t.stabilize()
+		case RuleIdle:
+			t.idle()
+		case RuleRate:
+			t.rate()
+		case RuleForecast:
+			t.forecast()
+		case RuleScheduleFloor:
+			t.scheduleFloor()
+		case RuleScheduleCeiling:
+			t.scheduleCeiling()
+		case RuleAtRisk:
+			t.atRisk()
+		case RuleSurge:
+			t.surge()
+		case RuleCapacity:
+			t.capacity()
+		case RuleOverride:
+			t.override()
+		case RulePaused:
+			t.paused()
+		case RuleBounds:
+			t.bounds()
+		}
+	}
+}
+
+// skips reports whether this pass leaves a rule out, or one signal or schedule of it.
+// RuleNone is in no policy, so an ordinary pass leaves out none.
+func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
+
+// set is how a rule changes the number; it leaves the rule's Reason whether or not the number changed.
+func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
+	t.reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
+	if to != t.n {
+		t.n, t.raw, t.binding, t.index = to, float64(to), rule, index
+	}
+}
+
+// begin reads the observation with suspicion: a negative count is none.
+func (t *tick) begin() {
+	t.at = stamp(t.now)
+	t.current = clamp(t.o.Replicas, 0, maxReplicas)
+	t.ready = clamp(t.o.Ready, 0, maxReplicas)
+	t.loading = clamp(t.o.Loading, 0, maxReplicas)
+	t.base = t.s.base
+}
+
+// finish remembers the tick and fills in the decision.
+func (t *tick) finish() {
+	d := t.d
+	t.steer = t.limited(t.steer)
+	d.Uncapped = t.limited(t.uncapped)
+	d.Replicas, d.Degraded, d.Reasons = t.n, t.trust.degraded, t.reasons
+	d.Active = t.n > 0 && (t.keeps() || t.trust.degraded)
+	d.Binding, d.BindingIndex = t.binding, t.index
+	t.report()
+	t.tie()
+	t.remember()
+	d.MayFall, d.FallRule = t.mayFall()
+}
+
+// keeps reports whether something known keeps replicas: demand, a schedule or a person. The cooldown counts from its end.
+func (t *tick) keeps() bool {
+	return t.active || t.floor > 0 || t.overrides() && t.o.Operator.Min > 0
+}
+
+func (t *tick) remember() {
+	s := t.s
+	switch {
+	case t.keeps():
+		s.activeAt = t.at
+	case t.trust.degraded:
+		// What nobody saw was not idle: the cooldown stands still meanwhile.
+		s.activeAt += t.elapsed
+	}
+	s.at, s.base, s.panicUntil = t.at, t.steer, t.panicUntil
+	s.learn(t)
+	s.down.expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
+	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
+	s.down.push(t.at, t.proposal)
+	s.up.push(t.at, -t.proposal)
+	s.steps.push(t.at, t.steer, longest(t.p))
+}
+
+// tie finds the rule that would have made the same number had the binding one not been there.
+func (t *tick) tie() {
+	c := tick{p: t.p, o: t.o, s: t.s, d: t.d, now: t.now, at: t.at, elapsed: t.elapsed,
+		skip: t.binding, skipIndex: t.index, current: t.current, ready: t.ready, loading: t.loading, base: t.s.base}
+	c.run()
+	t.d.Tied, t.d.TiedIndex = RuleNone, -1
+	if c.n == t.n {
+		t.d.Tied, t.d.TiedIndex = c.binding, c.index
+	}
+}

@@ -1,0 +1,72 @@
+package scaling
+
+// hold is the loading rule: while replicas load, no Mean takes the number below ready + loading, because a mean over the few that
+// are ready knows nothing of the others. Totals are absolute and may: a policy without a known Mean is left alone. It never
+// raises: ready + loading above the number in force is a fall under way.
+func (t *tick) hold() {
+	if t.loading == 0 {
+		return
+	}
+	for i := range t.signals() {
+		if t.p.Signals[i].Kind == Mean && t.status[i] == SignalOK {
+			to := max(t.n, min(t.ready+t.loading, t.base))
+			t.set(RuleLoading, -1, to, float64(t.loading), float64(t.ready))
+			return
+		}
+	}
+}
+
+// tolerance drops a change smaller than the direction's share of the number in force, compared before rounding as an HPA compares
+// its ratio: 10.4 wanted at 10 is 4%, although it would be an eleventh replica.
+func (t *tick) tolerance() {
+	if t.base == 0 || t.n == t.base {
+		return
+	}
+	up, down := t.p.ScaleUp.Tolerance, t.p.ScaleDown.Tolerance
+	base := float64(t.base)
+	switch {
+	case t.n > t.base && t.raw <= float64(base*(1+up)):
+		t.set(RuleTolerance, -1, t.base, t.raw/base, up)
+	case t.n < t.base && t.raw >= float64(base*(1-down)):
+		t.set(RuleTolerance, -1, t.base, t.raw/base, down)
+	}
+}
+
+// burst is Knative's panic window: what the signals want has come to Threshold times the ready replicas (one, where none is).
+// Nothing falls until Window has passed without another such tick; stabilize and rate let rises through.
+func (t *tick) burst() {
+	if !(t.p.Panic.Threshold > 0) {
+		return
+	}
+	t.panicUntil = t.s.panicUntil
+	ratio := float64(t.wanted) / float64(max(t.ready, 1))
+	if t.asked && ratio >= t.p.Panic.Threshold {
+		t.panicUntil = max(t.panicUntil, t.at+t.p.Panic.Window.Milliseconds())
+		t.panic = true
+	}
+	if t.panic = t.panic || t.at < t.panicUntil; t.panic {
+		t.set(RulePanic, -1, max(t.n, t.base), ratio, seconds(t.panicUntil))
+	}
+}
+
+// stabilize is an HPA's: the number moves up only as far as the least proposal of the up window, down only as far as the greatest
+// of the down window, and between the two it stays. A held proposal is remembered as held: a time without readings is no evidence
+// that less would have done.
+func (t *tick) stabilize() {
+	t.proposal = t.n
+	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
+	switch {
+	case t.n > t.base && !t.panic:
+		least := -t.s.up.greatest(t.at-up.Milliseconds(), -t.n)
+		if to := max(t.base, least); to < t.n {
+			held, _ := t.s.up.last(-to)
+			t.set(RuleStabilize, -1, to, up.Seconds(), seconds(held+up.Milliseconds()))
+		}
+	case t.n < t.base:
+		greatest := t.s.down.greatest(t.at-down.Milliseconds(), t.n)
+		if to := min(t.base, greatest); to > t.n {
+			held, _ := t.s.down.last(to)
+			t.set(RuleStabilize, -1, to, down.Seconds(), seconds(held+down.Milliseconds()))
+		}
+	}
+}

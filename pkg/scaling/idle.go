@@ -1,0 +1,31 @@
+package scaling
+
+// idle is scale to zero, for policies with MinReplicas 0.
+//
+//	number in force   demand                        the rule makes it
+//	0                 active                        at least 1: what is asked
+//	0                 inactive                      0, although a value under its activation may ask for 1
+//	> 0               inactive for CooldownPeriod   0, which the rates step down to
+//	> 0               otherwise                     at least 1
+//
+// Missing inputs forbid idling and stop the cooldown's clock; they wake nobody, a fallback apart. The cooldown is the evidence of
+// inactivity, so a longer stabilization window does not hold the last replicas beyond it.
+func (t *tick) idle() {
+	if t.p.MinReplicas > 0 {
+		return
+	}
+	since := t.at - t.s.activeAt
+	ends := t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
+	to := max(t.n, 1)
+	switch {
+	case t.trust.degraded && t.base == 0:
+		return
+	case t.active || t.trust.degraded:
+		since = 0
+	case t.base == 0 || t.at >= ends:
+		to = 0
+	}
+	if to != t.n {
+		t.set(RuleIdle, -1, to, seconds(since), seconds(ends))
+	}
+}

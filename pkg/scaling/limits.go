@@ -1,0 +1,100 @@
+package scaling
+
+// forecast raises to what a forecast asks for ahead of need; a forecast never lowers.
+func (t *tick) forecast() {
+	if f := clamp(t.o.Forecast, 0, maxReplicas); f > 0 {
+		t.set(RuleForecast, -1, max(t.n, f), float64(f), 0)
+	}
+}
+
+// atRisk asks for the successors of replicas that are about to lose their node, before it happens. Ready replicas beyond the
+// number are successors already. This and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
+func (t *tick) atRisk() {
+	t.steer = t.n
+	risk := clamp(t.o.Advice.AtRisk, 0, t.ready)
+	if risk == 0 || t.n == 0 {
+		return
+	}
+	spare := max(t.ready-t.n, 0)
+	t.set(RuleAtRisk, -1, t.n+max(risk-spare, 0), float64(risk), 0)
+}
+
+// surge adds the replicas of a paced move; a workload at zero has nothing to move.
+func (t *tick) surge() {
+	if s := clamp(t.o.Advice.Surge, 0, maxReplicas); s > 0 && t.n > 0 {
+		t.set(RuleSurge, -1, t.n+s, float64(s), 0)
+	}
+}
+
+// capacity stops a rise at what nodes can come for. It takes nothing back: a pod that waits is what makes a node come, and one
+// that runs is no business of the nodes.
+func (t *tick) capacity() {
+	t.uncapped = t.n
+	if limit := t.o.Advice.Cap; limit >= 0 {
+		to := min(t.n, max(limit, t.current))
+		t.set(RuleCapacity, -1, to, float64(limit), float64(t.n))
+	}
+}
+
+// overrides reports whether a person's bounds are in force.
+func (t *tick) overrides() bool {
+	o := &t.o.Operator
+	return !t.skips(RuleOverride, -1) && t.now.Before(o.Until) && (o.Min >= 0 || o.Max >= 0)
+}
+
+// overridden applies a person's bounds. They win over every rule before them, both ways and at once. Where Min lies above Max,
+// Min wins: too many replicas are the smaller harm at 3 a.m.
+func (t *tick) overridden(n int32) int32 {
+	o := &t.o.Operator
+	if !t.overrides() {
+		return n
+	}
+	if o.Max >= 0 {
+		n = min(n, o.Max)
+	}
+	return max(n, min(o.Min, maxReplicas))
+}
+
+func (t *tick) override() {
+	if t.overrides() {
+		o := &t.o.Operator
+		t.set(RuleOverride, -1, t.overridden(t.n), float64(o.Min), float64(o.Max))
+	}
+}
+
+// freezes reports whether a person has paused the workload.
+func (t *tick) freezes() bool { return t.o.Operator.Paused && !t.skips(RulePaused, -1) }
+
+// frozen keeps the current replicas; a pause wins over an override.
+func (t *tick) frozen(n int32) int32 {
+	if t.freezes() {
+		return t.current
+	}
+	return n
+}
+
+func (t *tick) paused() {
+	if t.freezes() {
+		t.set(RulePaused, -1, t.current, float64(t.current), 0)
+	}
+}
+
+// bounded keeps the policy's bounds, narrowed by the platform's. They always win, with one exception: a paused workload is not
+// lifted to MinReplicas, because who scales a broken model to 0 by hand and pauses it wants it at 0. Where MinReplicas lies above
+// MaxReplicas, MaxReplicas wins: it protects the others.
+func (t *tick) bounded(n int32) int32 {
+	if t.skips(RuleBounds, -1) {
+		return n
+	}
+	if !t.freezes() {
+		n = max(n, t.p.MinReplicas)
+	}
+	return max(min(n, t.p.MaxReplicas), 0)
+}
+
+func (t *tick) bounds() {
+	t.set(RuleBounds, -1, t.bounded(t.n), float64(t.p.MinReplicas), float64(t.p.MaxReplicas))
+}
+
+// limited is what the rules after the capacity cap make of another number.
+func (t *tick) limited(n int32) int32 { return t.bounded(t.frozen(t.overridden(n))) }

@@ -1,0 +1,75 @@
+package scaling
+
+import "time"
+
+// mayFall looks ahead from what was just remembered, as if no demand came any more: the window that lets go last decides. A
+// ceiling or a person may lower the number earlier.
+func (t *tick) mayFall() (time.Time, Rule) {
+	if rule := t.endless(); rule != RuleNone {
+		return time.Time{}, rule
+	}
+	s, at, rule := t.s, t.at, RuleNone
+	later := func(r Rule, when int64) {
+		if when > at {
+			at, rule = when, r
+		}
+	}
+	held, ok := s.down.last(s.base)
+	switch free := held + t.p.ScaleDown.StabilizationWindow.Milliseconds(); {
+	case s.base == 1 || ok && t.zeroAt() < free:
+		later(RuleIdle, t.zeroAt())
+	case ok:
+		later(RuleStabilize, free)
+	}
+	later(RulePanic, t.panicUntil)
+	if t.n <= t.floor {
+		later(RuleScheduleFloor, t.floorEnds())
+	}
+	if t.overrides() && t.n <= t.o.Operator.Min {
+		later(RuleOverride, stamp(t.o.Operator.Until))
+	}
+	t.base = s.base
+	free, ok := t.mayFallByRate()
+	if !ok {
+		return time.Time{}, RuleRate
+	}
+	later(RuleRate, free)
+	if rule == RuleNone || at >= maxStamp {
+		return time.Time{}, rule
+	}
+	return instant(at), rule
+}
+
+// endless is the rule that keeps the number for a time that nobody knows.
+func (t *tick) endless() Rule {
+	switch {
+	case t.freezes():
+		return RulePaused
+	case t.n <= max(t.p.MinReplicas, 0):
+		return RuleBounds
+	case t.trust.degraded:
+		return RuleMissing
+	case t.binding == RuleVeto || t.binding == RuleLoading:
+		return t.binding
+	}
+	return RuleNone
+}
+
+// zeroAt is when the cooldown ends, never for a policy that stays above zero.
+func (t *tick) zeroAt() int64 {
+	if t.p.MinReplicas > 0 {
+		return never
+	}
+	return t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
+}
+
+// floorEnds is when the last schedule that keeps the number from falling changes.
+func (t *tick) floorEnds() int64 {
+	a, last := &t.s.agenda, t.at
+	for i := range min(len(t.p.Schedules), MaxSchedules) {
+		if (a.open|a.ahead)&(1<<i) != 0 && t.p.Schedules[i].Min >= t.n {
+			last = max(last, a.change[i])
+		}
+	}
+	return last
+}

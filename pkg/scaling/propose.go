@@ -1,0 +1,227 @@
+package scaling
+
+import "math"
+
+// staleLimit is how many times its MaxAge a reading may be old and still raise: yesterday's queue must not wake a GPU today.
+const staleLimit = 4
+
+// trust is how much of the tick is known.
+type trust struct {
+	// degraded: a required signal is not usable, or no signal is at all. Nothing may fall for it.
+	degraded bool
+	unusable int32 // required signals that are not usable
+	first    int8  // the first of them, -1 for none
+}
+
+// propose asks each signal, one by one, what it wants and how far it can be trusted, and sees whether any demand is active.
+//
+// At zero replicas the metrics of pods vanish with the pods, and there is nothing to fall from: the tick is degraded only when no
+// signal at all is left that could wake the workload.
+func (t *tick) propose() {
+	t.trust.first = -1
+	signals, usable, active, quiet := 0, 0, false, false
+	for i := range t.signals() {
+		if t.skips(RulePropose, int8(i)) || t.skips(RuleCombine, int8(i)) {
+			t.status[i] = SignalMissing
+			continue
+		}
+		signals++
+		sig := &t.p.Signals[i]
+		r := t.reading(i)
+		t.asks[i].Value = r.Value
+		t.status[i] = t.examine(sig, &r)
+		if t.status[i] == SignalOK {
+			usable++
+		} else if !sig.Optional {
+			if t.trust.unusable == 0 {
+				t.trust.first = int8(i)
+			}
+			t.trust.unusable++
+		}
+		if t.status[i] == SignalMissing || t.status[i] == SignalUnmeasured {
+			continue
+		}
+		t.asks[i].Known = t.status[i] == SignalOK
+		t.asks[i].Replicas = t.want(sig, &r)
+		if r.Value > sig.Activation {
+			active = true
+		} else {
+			quiet = true
+		}
+	}
+	t.active = active && (t.p.Activation == ActiveByAny || !quiet)
+	unknown := t.trust.unusable > 0
+	if t.s.base == 0 && t.current == 0 {
+		unknown = false
+	}
+	if unknown || signals > 0 && usable == 0 {
+		t.degrade()
+	}
+}
+
+// degrade makes the tick one that nothing falls in. The observed replicas count too: where the HPA has not followed the last fall
+// yet, the pods that still stand are kept.
+func (t *tick) degrade() {
+	if t.skips(RuleMissing, -1) {
+		return
+	}
+	t.trust.degraded = true
+	t.base = max(t.s.base, t.current)
+	t.n = t.base
+}
+
+func (t *tick) signals() int { return min(len(t.p.Signals), MaxSignals) }
+
+func (t *tick) reading(i int) Reading {
+	if i < len(t.o.Readings) {
+		return t.o.Readings[i]
+	}
+	return Reading{}
+}
+
+// examine says how far a reading can be trusted. A reading from the future is as doubtful as one equally far in the past: the
+// clock of whoever took it is wrong, and its real age unknown.
+func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
+	age := max(t.now.Sub(r.At), r.At.Sub(t.now))
+	switch {
+	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0) || age/staleLimit > sig.MaxAge:
+		return SignalMissing
+	case sig.Kind == Mean && t.ready == 0:
+		return SignalUnmeasured
+	case age > sig.MaxAge:
+		return SignalStale
+	case sig.MinCoverage > 0 && !(r.Coverage >= sig.MinCoverage):
+		return SignalLowCoverage
+	}
+	return SignalOK
+}
+
+// want is the signal's wish before rounding. A Total is absolute: replicas that are still loading cannot buy more.
+//
+// A Mean speaks for the ready replicas that reported. The others are assumed idle where it asks for more and exactly on target
+// where it asks for less, as an HPA does with missing pods, so that neither a rise nor a fall rests on pods nobody has seen. It
+// also stops the overshoot of a mean taken over the 2 old pods and multiplied by the 4 that are ready by now.
+func (t *tick) want(sig *Signal, r *Reading) float64 {
+	ratio := float64(r.Value / sig.Target)
+	if sig.Kind == Total {
+		return math.Min(ratio, maxReplicas)
+	}
+	ready := float64(t.ready)
+	seen := ready
+	if r.Coverage > 0 && r.Coverage < 1 {
+		seen = float64(ready * r.Coverage)
+	}
+	want := float64(seen * ratio)
+	if ratio > 1 {
+		return math.Min(math.Max(want, ready), maxReplicas)
+	}
+	return want + float64(ready-seen)
+}
+
+// roundUp is the least whole number of replicas that serves a wish. A wish that lies above a whole number only by the rounding of
+// doubles (3 x 0.7 / 0.7 is 3.0000000000000004) must not buy a GPU.
+func roundUp(want float64) int32 {
+	const noise = 1e-9
+	return int32(math.Min(math.Ceil(float64(want*(1-noise))), maxReplicas))
+}
+
+// combine takes the greatest wish, or what the formula makes of all. A stale or half-covered signal counts only where it raises.
+// With no signals in the policy nothing asks for anything; with none that is known the number stays.
+func (t *tick) combine() {
+	if t.p.Formula != nil && !t.skips(RuleCombine, -1) {
+		t.formula()
+		return
+	}
+	best := int8(-1)
+	for i := range t.signals() {
+		a := &t.asks[i]
+		usable := t.status[i] == SignalOK || t.raises(i)
+		if usable && (best < 0 || a.Replicas > t.asks[best].Replicas) {
+			best = int8(i)
+		}
+	}
+	if best >= 0 {
+		t.ask(t.asks[best].Replicas, best, t.asks[best].Value)
+	} else if !t.trust.degraded {
+		t.ask(0, -1, 0)
+	}
+}
+
+// raises reports whether a signal that cannot lower has something to say.
+func (t *tick) raises(i int) bool {
+	s := t.status[i]
+	return (s == SignalStale || s == SignalLowCoverage) && roundUp(t.asks[i].Replicas) > t.base
+}
+
+func (t *tick) ask(want float64, index int8, value float64) {
+	t.wanted, t.asked = roundUp(want), index >= 0 || t.p.Formula != nil
+	t.set(RuleCombine, index, t.wanted, want, value)
+	t.raw, t.binding, t.index = want, RuleCombine, index
+}
+
+// formula is apart because the call makes its arguments escape; policies without one must not allocate.
+func (t *tick) formula() {
+	asks := append([]Ask(nil), t.asks[:t.signals()]...)
+	want, ok := t.p.Formula(asks, t.current, t.ready)
+	if !ok || !(want >= 0) || math.IsInf(want, 0) {
+		t.degrade()
+		return
+	}
+	t.ask(math.Min(want, maxReplicas), -1, 0)
+}
+
+// missing is law 3: what is not known never lowers. It speaks whenever something required is not known.
+func (t *tick) missing() {
+	if !t.trust.degraded {
+		return
+	}
+	var status SignalStatus
+	if t.trust.first >= 0 {
+		status = t.status[t.trust.first]
+	}
+	t.set(RuleMissing, t.trust.first, max(t.n, t.base), float64(t.trust.unusable), float64(status))
+	if !t.asked {
+		t.binding, t.index = RuleMissing, t.trust.first
+	}
+}
+
+// fallback speaks once a required signal has failed FailureThreshold times in a row. KEDA's four behaviors, under law 3:
+//
+//	static                   max(Replicas, current)   KEDA: Replicas
+//	currentReplicas          current                  the same
+//	currentReplicasIfHigher  max(current, Replicas)   the same
+//	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
+//
+// Other signals may ask for more. From zero a static fallback wakes the workload, as in KEDA, once nothing else could.
+func (t *tick) fallback() {
+	f := &t.p.Fallback
+	if !t.trust.degraded || f.Behavior == FallbackNone {
+		return
+	}
+	for i := range t.signals() {
+		r := t.reading(i)
+		if t.status[i] == SignalOK || t.p.Signals[i].Optional || r.Failures < max(f.FailureThreshold, 1) {
+			continue
+		}
+		to := t.n
+		if f.Behavior == FallbackStatic || f.Behavior == FallbackCurrentReplicasIfHigher {
+			to = max(to, clamp(f.Replicas, 0, maxReplicas))
+		}
+		t.set(RuleFallback, int8(i), to, float64(r.Failures), float64(f.Replicas))
+		return
+	}
+}
+
+// report copies what each signal asked for into the decision.
+func (t *tick) report() {
+	for i := range t.d.Asks {
+		t.d.Asks[i] = -1
+		if i >= t.signals() {
+			continue
+		}
+		t.d.Status[i] = t.status[i]
+		if t.status[i] == SignalOK || t.raises(i) {
+			t.d.Asks[i] = roundUp(t.asks[i].Replicas)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package scaling
+
+import "math"
+
+// stepsSize bounds the remembered steps; beyond it the two closest in time are merged into a range.
+const stepsSize = 16
+
+// steps is the number in force as a function of time, so that "the replicas at the period's start" of an HPA's behavior is looked
+// up instead of summed from events (they are the same: current - added + deleted within the period).
+type steps struct {
+	list [stepsSize]step
+	n    int8
+}
+
+// step holds from at until the next one. low and high differ only where steps were merged: a rise counts from the lowest, a fall
+// from the highest, so that a merge never allows more.
+type step struct {
+	at        int64
+	low, high int32
+}
+
+// push records the number from at on, and forgets steps that ended more than keep milliseconds ago.
+func (s *steps) push(at int64, n int32, keep int64) {
+	if s.n > 0 && s.list[s.n-1].low == n && s.list[s.n-1].high == n {
+		return
+	}
+	var k int8
+	for k+1 < s.n && s.list[k+1].at <= at-keep {
+		k++
+	}
+	if k > 0 {
+		copy(s.list[:], s.list[k:s.n])
+		s.n -= k
+	}
+	if s.n == stepsSize {
+		s.merge()
+	}
+	s.list[s.n] = step{at, n, n}
+	s.n++
+}
+
+func (s *steps) merge() {
+	least := 0
+	for i := 1; i+1 < stepsSize; i++ {
+		if s.list[i+1].at-s.list[i].at < s.list[least+1].at-s.list[least].at {
+			least = i
+		}
+	}
+	a, b := s.list[least], s.list[least+1]
+	s.list[least] = step{a.at, min(a.low, b.low), max(a.high, b.high)}
+	copy(s.list[least+1:], s.list[least+2:])
+	s.n--
+}
+
+// before is the index of the step in force at an instant; the oldest one known holds for all time before it.
+func (s *steps) before(at int64) int8 {
+	for i := s.n - 1; i > 0; i-- {
+		if s.list[i].at <= at {
+			return i
+		}
+	}
+	return 0
+}
+
+func (s *steps) shift(by int64) {
+	for i := range s.n {
+		s.list[i].at += by
+	}
+}
+
+// longest is the longest period of the policy's rates, in milliseconds.
+func longest(p *Policy) int64 {
+	var keep int64
+	for _, r := range p.ScaleUp.Rates {
+		keep = max(keep, r.Period.Milliseconds())
+	}
+	for _, r := range p.ScaleDown.Rates {
+		keep = max(keep, r.Period.Milliseconds())
+	}
+	return keep
+}
+
+// rise is how far a rate lets the number go up that stood at start when the period began. A percentage is rounded up, as in an
+// HPA, or 10% would never leave 5; but in integers, where 110 + 10% is 121 and not ceil(121.00000000000001).
+func (r RatePolicy) rise(start int32) int32 {
+	add := max(int64(r.Value), 0)
+	if r.Type == PercentRate {
+		add = (int64(start)*add + 99) / 100
+	}
+	return int32(min(int64(start)+add, maxReplicas))
+}
+
+// fall is how far a rate lets the number go down; a percentage is rounded in favor of the fall, as in an HPA.
+func (r RatePolicy) fall(start int32) int32 {
+	take := max(int64(r.Value), 0)
+	if r.Type == PercentRate {
+		take = (int64(start)*take + 99) / 100
+	}
+	return int32(max(int64(start)-take, 0))
+}
+
+// limit is the furthest number that a direction's rates allow in this tick.
+type limit struct {
+	n     int32
+	rate  int8  // the rate policy that sets it; -1: none does
+	start int32 // replicas at the start of its period
+}
+
+// riseLimit never lies below the number in force: a rate stops a rise, it does not undo one.
+func (t *tick) riseLimit() limit {
+	d := &t.p.ScaleUp
+	if d.Select == Disabled {
+		return limit{t.base, -1, t.base}
+	}
+	best := limit{maxReplicas, -1, t.base}
+	for i, r := range d.Rates {
+		start := t.s.steps.list[t.s.steps.before(t.at-r.Period.Milliseconds())].low
+		n := r.rise(start)
+		if i == 0 || d.Select == SelectMax && n > best.n || d.Select == SelectMin && n < best.n {
+			best = limit{n, int8(i), start}
+		}
+	}
+	best.n = max(best.n, t.base)
+	return best
+}
+
+// fallLimit never lies above the number in force.
+func (t *tick) fallLimit() limit {
+	d := &t.p.ScaleDown
+	if d.Select == Disabled {
+		return limit{t.base, -1, t.base}
+	}
+	best := limit{0, -1, t.base}
+	for i, r := range d.Rates {
+		start := t.s.steps.list[t.s.steps.before(t.at-r.Period.Milliseconds())].high
+		n := r.fall(start)
+		if i == 0 || d.Select == SelectMax && n < best.n || d.Select == SelectMin && n > best.n {
+			best = limit{n, int8(i), start}
+		}
+	}
+	best.n = min(best.n, t.base)
+	return best
+}
+
+// rate bounds the change by the Pods and Percent policies of the direction. From zero at least one replica is allowed: any
+// percentage of zero is zero, and a policy of percentages would never wake.
+func (t *tick) rate() {
+	switch {
+	case t.n > t.base && !t.panic:
+		if l := t.riseLimit(); t.n > l.n {
+			to := l.n
+			if t.base == 0 {
+				to = max(to, 1)
+			}
+			t.set(RuleRate, -1, to, float64(l.rate), float64(l.start))
+		}
+	case t.n < t.base:
+		if l := t.fallLimit(); t.n < l.n {
+			t.set(RuleRate, -1, l.n, float64(l.rate), float64(l.start))
+		}
+	}
+}
+
+// mayFallByRate is the earliest instant from which the down rates allow a number below base, and false where they never will.
+func (t *tick) mayFallByRate() (int64, bool) {
+	d := &t.p.ScaleDown
+	if d.Select == Disabled {
+		return 0, false
+	}
+	earliest, latest := int64(math.MaxInt64), t.at
+	for _, r := range d.Rates {
+		free := t.freeAt(r)
+		earliest, latest = min(earliest, free), max(latest, free)
+	}
+	if d.Select == SelectMax && len(d.Rates) > 0 {
+		latest = earliest
+	}
+	return latest, latest < maxStamp
+}
+
+// freeAt is when one rate allows a fall: once the period starts at a step from which its fall goes below base.
+func (t *tick) freeAt(r RatePolicy) int64 {
+	period := r.Period.Milliseconds()
+	s := &t.s.steps
+	i := s.before(t.at - period)
+	if r.fall(s.list[i].high) < t.base {
+		return t.at
+	}
+	for i++; i < s.n; i++ {
+		if r.fall(s.list[i].high) < t.base {
+			return s.list[i].at + period
+		}
+	}
+	if r.fall(t.base) < t.base { // the number in force began in this tick
+		return t.at + period
+	}
+	return math.MaxInt64
+}

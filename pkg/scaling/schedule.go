@@ -1,0 +1,98 @@
+package scaling
+
+import (
+	"math"
+	"time"
+)
+
+// agenda is the calendar's answer for all schedules of a policy, kept until the first of them changes: cron arithmetic in each
+// tick of 10,000 policies would cost more than all rules together.
+type agenda struct {
+	from, until int64
+	open, ahead uint16 // bit i: schedule i is open; its floor is raised early
+	change      [MaxSchedules]int64
+}
+
+// never is the stamp of what does not come.
+const never = math.MaxInt64
+
+func (a *agenda) refresh(p *Policy, now time.Time) {
+	at := stamp(now)
+	if len(p.Schedules) == 0 || a.from <= at && at < a.until {
+		return
+	}
+	*a = agenda{from: at, until: never}
+	for i := range min(len(p.Schedules), MaxSchedules) {
+		s := &p.Schedules[i]
+		open, until := s.Window.At(now)
+		a.change[i] = never
+		if !until.IsZero() {
+			a.change[i] = stamp(until)
+		}
+		next := a.change[i]
+		switch {
+		case open:
+			a.open |= 1 << i
+		case s.Lead > 0 && next != never && next-s.Lead.Milliseconds() <= at:
+			a.ahead |= 1 << i
+		case s.Lead > 0 && next != never:
+			next -= s.Lead.Milliseconds()
+		}
+		a.until = min(a.until, next)
+	}
+}
+
+// scheduleFloor raises to the greatest floor of the open windows, and of those whose Lead has begun. It waits for no window and no
+// rate: the hour was written down, and what it prepares for comes at once.
+func (t *tick) scheduleFloor() {
+	a, best := &t.s.agenda, -1
+	for i := range min(len(t.p.Schedules), MaxSchedules) {
+		min := t.p.Schedules[i].Min
+		if (a.open|a.ahead)&(1<<i) == 0 || min < 0 || t.skips(RuleScheduleFloor, int8(i)) {
+			continue
+		}
+		if best < 0 || min > t.p.Schedules[best].Min {
+			best = i
+		}
+	}
+	if best < 0 {
+		return
+	}
+	t.floor = clamp(t.p.Schedules[best].Min, 0, maxReplicas)
+	when := a.when(best)
+	if a.ahead&(1<<best) != 0 {
+		when = -when
+	}
+	t.set(RuleScheduleFloor, int8(best), max(t.n, t.floor), float64(t.floor), when)
+}
+
+// scheduleCeiling lowers to the least ceiling of the open windows. It wins over floors and over any backlog: it is written to stop
+// spending, and the reason shows what was asked. It needs no reading and waits for no window, but it takes running replicas away
+// only as fast as the down rates allow: 12 to 0 at 23:00 would cut off every request at once. Where scaleDown is Disabled it stops
+// rises and takes nothing away.
+func (t *tick) scheduleCeiling() {
+	a, best := &t.s.agenda, -1
+	for i := range min(len(t.p.Schedules), MaxSchedules) {
+		max := t.p.Schedules[i].Max
+		if a.open&(1<<i) == 0 || max < 0 || t.skips(RuleScheduleCeiling, int8(i)) {
+			continue
+		}
+		if best < 0 || max < t.p.Schedules[best].Max {
+			best = i
+		}
+	}
+	if best < 0 {
+		return
+	}
+	ceiling := t.p.Schedules[best].Max
+	to := min(t.n, max(ceiling, t.fallLimit().n))
+	t.set(RuleScheduleCeiling, int8(best), to, float64(ceiling), a.when(best))
+}
+
+// when is the instant at which a schedule changes, as a Reason holds it.
+func (a *agenda) when(i int) float64 {
+	if a.change[i] == never {
+		return 0
+	}
+	return seconds(a.change[i])
+}
