@@ -15,8 +15,8 @@
 //	fold, 03:00 -> 02:00      at the first 02:30                   at the second 02:30
 //
 // So a change of the clock never makes a window open later or close earlier than written, and never loses one: where
-// 02:50 starts a window that ends at 02:10 on the next day, the naive "the latest of all starts and ends wins" closes
-// it for 24 hours at the second 02:10. Windows that recur within the repeated hour (start "*/10", end "5/10") merge
+// 02:50 starts a window that ends at 02:10 on the next day, a rule "the latest of all starts and ends wins" would
+// close it for 24 hours at the second 02:10. Windows that recur within the repeated hour (start "*/10", end "5/10") merge
 // into one that is open for the whole of it. A window that lies entirely in a gap does not happen.
 //
 // A span is closed by the first end after its start, also when that end lies days ahead. Where a start and an end
@@ -25,8 +25,8 @@
 // # Bounds
 //
 // Searches go by month through bit sets, and look 41 years ahead and back: the longest that the Gregorian calendar
-// makes anybody wait is 40 years, for a 29 February on a given weekday across a century that is no leap year. Dates
-// of the zone's own rules (ZoneBounds) are read only two days around an event.
+// makes anybody wait is 40 years, for a 29 February on a given weekday across a century that is no leap year. The
+// zone's clock changes are looked up only within two days of an event.
 package calendar
 
 import (
