@@ -1,0 +1,43 @@
+// Command build makes sure that the named components of the end-to-end tests
+// stand in the cache, and prints where.
+//
+//	go run ./build                 what every test needs
+//	go run ./build karpenter keda  those two
+//	go run ./build all
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/gpuscaler/gpuscaler/e2e/components"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	names := os.Args[1:]
+	switch {
+	case len(names) == 0:
+		names = components.Default()
+	case slices.Equal(names, []string{"all"}):
+		names = nil
+		for _, c := range components.All {
+			names = append(names, c.Name)
+		}
+	}
+	paths, err := components.Ensure(ctx, os.Stderr, names...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		fmt.Printf("%s\t%s\n", name, paths[name])
+	}
+}

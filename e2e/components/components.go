@@ -1,0 +1,211 @@
+// Package components builds the real programs that the end-to-end tests run
+// (the Kubernetes control plane, kwok, Prometheus, Karpenter, KEDA) from Go
+// modules and keeps the binaries outside the repository.
+//
+// Each component has a folder here with a go.mod of its own, because their
+// requirements do not resolve together, and because none of them belongs in
+// the product's go.mod. A binary is cached under
+//
+//	${GPUSCALER_CACHE:-$HOME/.cache/gpuscaler}/components/<name>-<version>-<hash>/
+//
+// where the hash covers everything that decides what comes out: the folder's
+// files, the flags, the platform. A second caller of the same component waits
+// for the first, and a cached one costs a stat.
+package components
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// Component says how one set of binaries is built.
+type Component struct {
+	Name     string   // the folder under components/
+	Module   string   // the module whose version names the cache entry
+	Packages []string // main packages; each becomes a binary with its base name
+	Set      []string // variables that the linker sets, with {version}, {major}, {minor} filled in
+	Prune    []string // files deleted from a copy of Module before it is built
+	OnDemand bool     // left out of Default: slow, and needed by few tests
+}
+
+// All lists every component, in the order in which a fresh machine builds them.
+var All = []Component{
+	{
+		Name: "kubernetes", Module: "k8s.io/kubernetes", Packages: []string{"."},
+		// Without a version the API server calls itself v0.0.0-master+$Format
+		// and clients that parse it complain.
+		Set: []string{
+			"k8s.io/component-base/version.gitVersion={version}",
+			"k8s.io/component-base/version.gitMajor={major}",
+			"k8s.io/component-base/version.gitMinor={minor}",
+		},
+	},
+	{
+		Name: "kwok", Module: "sigs.k8s.io/kwok", Packages: []string{"sigs.k8s.io/kwok/cmd/kwok"},
+		Set: []string{"sigs.k8s.io/kwok/pkg/consts.Version={version}"},
+	},
+	{
+		Name: "prometheus", Module: "github.com/prometheus/prometheus",
+		Packages: []string{"github.com/prometheus/prometheus/cmd/prometheus"},
+		Set:      []string{"github.com/prometheus/common/version.Version={version}"},
+		// The clouds' service discoveries: a third of the packages and most of
+		// the compile time. File and HTTP discovery live in minimum.go.
+		Prune: []string{"plugins/plugins.go"},
+	},
+	{
+		Name: "karpenter", Module: "sigs.k8s.io/karpenter", Packages: []string{"."},
+		Set: []string{"sigs.k8s.io/karpenter/pkg/operator.Version={version}"}, OnDemand: true,
+	},
+	{
+		Name: "keda", Module: "github.com/kedacore/keda/v2",
+		Packages: []string{
+			"github.com/kedacore/keda/v2/cmd/operator",
+			"github.com/kedacore/keda/v2/cmd/adapter",
+			"github.com/kedacore/keda/v2/cmd/webhooks",
+		},
+		Set: []string{"github.com/kedacore/keda/v2/version.Version={version}"}, OnDemand: true,
+	},
+}
+
+// Default names the components that every end-to-end test needs.
+func Default() []string {
+	var names []string
+	for _, c := range All {
+		if !c.OnDemand {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Find returns the component of that name.
+func Find(name string) (Component, error) {
+	var known []string
+	for _, c := range All {
+		if c.Name == name {
+			return c, nil
+		}
+		known = append(known, c.Name)
+	}
+	return Component{}, fmt.Errorf("no component %q: want one of %s", name, strings.Join(known, ", "))
+}
+
+// recipe is a component with what its folder says.
+type recipe struct {
+	Component
+	dir     string // the component's folder
+	version string // of Module, as go.mod pins it
+	entry   string // the cache entry's name
+}
+
+func newRecipe(root string, c Component) (recipe, error) {
+	r := recipe{Component: c, dir: filepath.Join(root, "components", c.Name)}
+	path := filepath.Join(r.dir, "go.mod")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return recipe{}, err
+	}
+	mod, err := modfile.Parse(path, text, nil)
+	if err != nil {
+		return recipe{}, err
+	}
+	for _, req := range mod.Require {
+		if req.Mod.Path == c.Module {
+			r.version = req.Mod.Version
+		}
+	}
+	if r.version == "" {
+		return recipe{}, fmt.Errorf("%s does not require %s", path, c.Module)
+	}
+	sum, err := r.hash()
+	if err != nil {
+		return recipe{}, err
+	}
+	r.entry = fmt.Sprintf("%s-%s-%s", c.Name, r.version, sum)
+	return r, nil
+}
+
+// hash covers what decides the binary: a changed main.go or go.sum is another
+// cache entry, never a stale hit.
+func (r recipe) hash() (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, r.flags(), r.Packages, r.Prune)
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if f.IsDir() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.dir, f.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, f.Name(), len(text))
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12], nil
+}
+
+func (r recipe) flags() []string {
+	link := "-s -w"
+	part := strings.Split(strings.TrimPrefix(r.version, "v"), ".") // a module version always has three
+	fill := strings.NewReplacer("{version}", r.version, "{major}", part[0], "{minor}", part[1])
+	for _, v := range r.Set {
+		link += " -X " + fill.Replace(v)
+	}
+	return []string{"-buildvcs=false", "-ldflags", link}
+}
+
+// binaries are the file names that a build of r leaves in its cache entry.
+func (r recipe) binaries() []string {
+	var names []string
+	for _, p := range r.Packages {
+		if p == "." {
+			p = r.Name
+		}
+		names = append(names, filepath.Base(p))
+	}
+	return names
+}
+
+// Cache returns the folder that holds the built components.
+func Cache() (string, error) {
+	dir := os.Getenv("GPUSCALER_CACHE")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("set GPUSCALER_CACHE: %w", err)
+		}
+		dir = filepath.Join(home, ".cache", "gpuscaler")
+	}
+	return filepath.Join(dir, "components"), nil
+}
+
+// Root finds the e2e folder from the working directory, which for a test is
+// its package's folder.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "components", "kubernetes", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("not inside the e2e module: no components/kubernetes/go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
