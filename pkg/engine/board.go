@@ -58,7 +58,6 @@ type Board struct {
 
 type slot struct {
 	// The engine's own: touched by the tick alone.
-	policy  *scaling.Policy
 	state   scaling.State
 	scratch []scaling.Reading
 

@@ -116,9 +116,7 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 	if !ok {
 		return false, nil
 	}
-	if s.policy != w.Policy {
-		// A new version starts with fresh windows that hold the current replicas: an edit, like a restart, never lowers by itself.
-		s.state, s.policy = scaling.Seed(w.Policy, view.Replicas, now), w.Policy
+	if len(s.scratch) != len(w.Policy.Signals) {
 		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
 	}
 	e.telemetry.Read(w, s.scratch)

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// steady is a cluster of n calm workloads in arrays: what the ports cost is not what is measured.
+type steady struct {
+	workloads []scaling.Workload
+	readings  [3]scaling.Reading
+	view      View
+}
+
+func newSteady(n int) *steady {
+	s := &steady{view: View{Replicas: 5, Ready: 5, Operator: scaling.NoOperator}}
+	for i := range n {
+		s.workloads = append(s.workloads, scaling.Workload{
+			Key: scaling.Key{Namespace: fmt.Sprintf("team-%d", i%50), Name: fmt.Sprintf("policy-%d", i)},
+			Policy: &scaling.Policy{
+				Signals: []scaling.Signal{
+					{Name: "gateway", Target: 10, MaxAge: time.Minute, MinCoverage: 1},
+					{Name: "kv", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8},
+					{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: time.Minute, MinCoverage: 0.8},
+				},
+				MinReplicas: 0, MaxReplicas: 12, CooldownPeriod: 15 * time.Minute,
+				ScaleDown: scaling.Direction{StabilizationWindow: 10 * time.Minute, Rates: []scaling.RatePolicy{{Value: 1, Period: time.Minute}}},
+			},
+		})
+	}
+	return s
+}
+
+func (s *steady) Current() []scaling.Workload                     { return s.workloads }
+func (s *steady) Read(_ *scaling.Workload, out []scaling.Reading) { copy(out, s.readings[:]) }
+func (s *steady) View(*scaling.Workload) (View, bool)             { return s.view, true }
+func (s *steady) Apply(context.Context, []Change) error           { return nil }
+func (s *steady) at(now time.Time) {
+	for i, v := range []float64{47, 0.7, 0.6} {
+		s.readings[i] = scaling.Reading{Value: v, At: now, Coverage: 1, Reported: 5, Known: true}
+	}
+}
+
+func BenchmarkQuietTick10000(b *testing.B) {
+	const n = 10_000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := newSteady(n)
+	e, now := New(s, s, s, Options{}), nine
+	s.at(now)
+	e.Tick(context.Background(), now)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		now = now.Add(time.Second)
+		s.at(now)
+		if out := e.Tick(context.Background(), now); len(out.Changes) > 0 {
+			b.Fatalf("not quiet: %d changes", len(out.Changes))
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/policy")
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "heap-B/policy")
+}
+
+func BenchmarkLookup(b *testing.B) {
+	s := newSteady(10_000)
+	e := New(s, s, s, Options{})
+	s.at(nine)
+	e.Tick(context.Background(), nine)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.Board().Lookup(s.workloads[7777].Key, nine); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

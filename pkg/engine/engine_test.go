@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// world is a small cluster and its telemetry in memory.
+type world struct {
+	workloads []scaling.Workload
+	views     map[scaling.Key]View
+	backlog   map[scaling.Key]float64
+	silent    bool // telemetry answers nothing
+	explode   scaling.Key
+	applied   []Change
+	now       time.Time
+}
+
+func newWorld(names ...string) *world {
+	w := &world{views: map[scaling.Key]View{}, backlog: map[scaling.Key]float64{}, now: nine}
+	for _, name := range names {
+		w.add(name, scaling.Auto)
+	}
+	return w
+}
+
+func (w *world) add(name string, mode scaling.Mode) scaling.Key {
+	key := scaling.Key{Namespace: "team", Name: name}
+	w.workloads = append(w.workloads[:len(w.workloads):len(w.workloads)], scaling.Workload{Key: key, Policy: queuePolicy(), Mode: mode})
+	w.views[key] = View{Replicas: 2, Ready: 2, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.backlog[key] = 20
+	return key
+}
+
+func queuePolicy() *scaling.Policy {
+	return &scaling.Policy{
+		Signals:     []scaling.Signal{{Name: "queue", Target: 10, MaxAge: time.Minute, MinCoverage: 1}},
+		MinReplicas: 1, MaxReplicas: 40,
+		ScaleDown: scaling.Direction{StabilizationWindow: 5 * time.Minute},
+	}
+}
+
+func (w *world) Current() []scaling.Workload { return w.workloads }
+func (w *world) Read(x *scaling.Workload, out []scaling.Reading) {
+	if x.Key == w.explode {
+		panic("a bug in one workload")
+	}
+	clear(out)
+	if !w.silent {
+		out[0] = scaling.Reading{Value: w.backlog[x.Key], At: w.now, Coverage: 1, Reported: -1, Known: true}
+	}
+}
+func (w *world) View(x *scaling.Workload) (View, bool) { v, ok := w.views[x.Key]; return v, ok }
+func (w *world) Apply(_ context.Context, c []Change) error {
+	w.applied = append(w.applied, c...)
+	return nil
+}
+
+// after ticks e once a second for d.
+func (w *world) after(e *Engine, d time.Duration) (out Outcome) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(time.Second)
+		out = e.Tick(context.Background(), w.now)
+	}
+	return out
+}
+
+func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
+	w := newWorld("chat")
+	e := New(w, w, w, Options{})
+	chat := w.workloads[0].Key
+	if _, err := e.Board().Lookup(chat, nine); !errors.Is(err, ErrUnknown) {
+		t.Errorf("before the first tick: %v, want ErrUnknown", err)
+	}
+	e.Tick(context.Background(), nine)
+	got, err := e.Board().Lookup(chat, nine)
+	if want := (Served{Replicas: 2, Active: true, At: nine}); err != nil || got != want {
+		t.Errorf("after it: %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := e.Board().Lookup(scaling.Key{Namespace: "other", Name: "chat"}, nine); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another namespace: %v, want ErrUnknown", err)
+	}
+}
+
+func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
+	w := newWorld("chat")
+	e := New(w, w, w, Options{})
+	e.Tick(context.Background(), nine)
+	chat := w.workloads[0].Key
+	if _, err := e.Board().Lookup(chat, nine.Add(DefaultMaxAge)); err != nil {
+		t.Errorf("at the stated age: %v", err)
+	}
+	if got, err := e.Board().Lookup(chat, nine.Add(DefaultMaxAge+1)); !errors.Is(err, ErrStale) || got != (Served{}) {
+		t.Errorf("beyond it: %+v, %v, want ErrStale", got, err)
+	}
+}
+
+func TestModesKeepANumberFromBeingServed(t *testing.T) {
+	w := newWorld()
+	held, advised := w.add("held", scaling.Hold), w.add("advised", scaling.Advisory)
+	e := New(w, w, w, Options{})
+	e.Tick(context.Background(), nine)
+	if _, err := e.Board().Lookup(held, nine); !errors.Is(err, ErrHeld) {
+		t.Errorf("hold: %v", err)
+	}
+	if _, err := e.Board().Lookup(advised, nine); !errors.Is(err, ErrAdvisory) {
+		t.Errorf("advisory: %v", err)
+	}
+	if r, ok := e.Board().Record(advised); !ok || r.Decision.Replicas != 2 {
+		t.Errorf("an advisory policy still decides: %+v", r.Decision)
+	}
+}
+
+func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
+	w := newWorld("bad", "good", "gone")
+	bad, good, gone := w.workloads[0].Key, w.workloads[1].Key, w.workloads[2].Key
+	w.explode = bad
+	delete(w.views, gone)
+	e := New(w, w, w, Options{})
+	out := e.Tick(context.Background(), nine)
+	if out.Decided != 1 || out.Unseen != 1 || out.Err == nil {
+		t.Errorf("outcome %+v, want one decided, one unseen and the panic as an error", out)
+	}
+	for _, k := range []scaling.Key{bad, gone} {
+		if _, err := e.Board().Lookup(k, nine); !errors.Is(err, ErrUndecided) {
+			t.Errorf("%s: %v, want ErrUndecided", k, err)
+		}
+	}
+	if _, err := e.Board().Lookup(good, nine); err != nil {
+		t.Errorf("good: %v", err)
+	}
+}
+
+func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
+	w.silent = true
+	e := New(w, w, w, Options{})
+	w.after(e, 20*time.Minute)
+	got, err := e.Board().Lookup(chat, w.now)
+	if err != nil || got.Replicas != 9 {
+		t.Errorf("twenty minutes without a reading: %+v, %v, want 9", got, err)
+	}
+	r, _ := e.Board().Record(chat)
+	if !r.Decision.Degraded {
+		t.Error("the record does not say that it was decided on missing inputs")
+	}
+}
+
+func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
+	e := New(w, w, w, Options{})
+	w.after(e, 4*time.Minute)
+	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 9 {
+		t.Errorf("after 4 of 5 minutes: %d, want 9", got.Replicas)
+	}
+	e = New(w, w, w, Options{}) // the leader changes: the window starts again
+	w.after(e, 4*time.Minute)
+	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 9 {
+		t.Errorf("4 minutes after the change: %d, want 9", got.Replicas)
+	}
+	w.after(e, 2*time.Minute)
+	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 2 {
+		t.Errorf("6 minutes after it: %d, want 2", got.Replicas)
+	}
+}
+
+func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	var told []int32
+	e := New(w, w, w, Options{OnTransition: func(r Record) { told = append(told, r.Decision.Replicas) }})
+	w.after(e, time.Minute)
+	w.backlog[chat] = 60
+	rose := w.now.Add(time.Second)
+	w.after(e, time.Minute)
+	if r, ok := e.Board().History().At(chat, rose.Add(-time.Second)); !ok || r.Decision.Replicas != 2 {
+		t.Errorf("before the rise: %v %d, want 2", ok, r.Decision.Replicas)
+	}
+	r, ok := e.Board().History().At(chat, rose.Add(30*time.Second))
+	if !ok || r.Decision.Replicas != 6 || r.Before != 2 || !r.At.Equal(rose) {
+		t.Errorf("after it: %v %d -> %d at %s, want 2 -> 6 at %s", ok, r.Before, r.Decision.Replicas, r.At, rose)
+	}
+	if _, ok := e.Board().History().At(chat, nine.Add(-time.Hour)); ok {
+		t.Error("the hour before the start has an answer")
+	}
+	if fmt.Sprint(told) != "[2 6]" {
+		t.Errorf("transitions told: %v, want each once", told)
+	}
+	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before.Replicas != 2 {
+		t.Errorf("changes applied: %+v", w.applied)
+	}
+}
+
+func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
+	h := newHistory()
+	calm, flapping := scaling.Key{Name: "calm"}, scaling.Key{Name: "flapping"}
+	h.add(Record{Workload: scaling.Workload{Key: calm}, At: nine})
+	for i := range 100_000 {
+		h.add(Record{Workload: scaling.Workload{Key: flapping}, At: nine.Add(time.Duration(i) * time.Second)})
+	}
+	if n := len(h.byKey[flapping]); n > historyPerWorkload {
+		t.Errorf("%d records of one workload, want at most %d", n, historyPerWorkload)
+	}
+	if _, ok := h.At(calm, nine.Add(23*time.Hour)); !ok {
+		t.Error("the calm workload's only record was pushed out")
+	}
+	for i := range 2 * historyTotal {
+		h.add(Record{Workload: scaling.Workload{Key: scaling.Key{Name: fmt.Sprint(i % 5000)}}, At: nine.Add(time.Duration(i) * time.Second)})
+	}
+	if h.total > historyTotal {
+		t.Errorf("%d records in all, want at most %d", h.total, historyTotal)
+	}
+}
+
+func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
+	w := newWorld("chat", "embed")
+	e := New(w, w, w, Options{})
+	e.Tick(context.Background(), nine)
+	embed, all := w.workloads[1].Key, w.workloads
+	w.workloads = all[:1:1]
+	e.Tick(context.Background(), nine.Add(time.Second))
+	if _, err := e.Board().Lookup(embed, nine.Add(time.Second)); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a policy that went: %v, want ErrUnknown", err)
+	}
+	if got := e.Board().Keys(); len(got) != 1 {
+		t.Errorf("keys: %v", got)
+	}
+}
