@@ -6,13 +6,18 @@ import "time"
 // and what to remember for the next tick. It is pure, never blocks and never fails: whatever it is handed, the number lies within
 // the bounds of the policy. It does not keep o. It allocates only where the policy has a Formula.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
-	var d Decision
+	d := s.Decide(p, &o, now)
+	return d, s
+}
+
+// Decide is the function Decide in place, for a loop over many workloads: the state moves on where it lies.
+func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 	elapsed := s.begin(p, o.Replicas, now)
-	t := tick{p: p, o: &o, s: &s, d: &d, now: now, elapsed: elapsed}
+	t := tick{p: p, o: o, s: s, d: &d, now: now, elapsed: elapsed}
 	t.begin()
 	t.run()
 	t.finish()
-	return d, s
+	return d
 }
 
 // Without is the counterfactual: the number that the same tick would have made had one rule not been there. s is the state that
@@ -28,28 +33,32 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is one pass over the rules. Rules read the state and change the number; only begin and finish change the state.
+// tick is one pass over the rules. Rules read the state and change the number; only remember changes the state.
 type tick struct {
-	p   *Policy
-	o   *Observation
-	s   *State
-	d   *Decision
-	now time.Time
-	at  int64
-	// elapsed is the time since the last tick, in milliseconds.
-	elapsed int64
+	p       *Policy
+	o       *Observation
+	s       *State
+	d       *Decision // nil in a counterfactual pass, whose reasons nobody reads
+	now     time.Time
+	at      int64
+	elapsed int64 // milliseconds since the last tick
+
+	// What is seen, the same for every pass of the tick.
+	current, ready, loading int32 // never negative
+	signals                 int8
+	asks                    [MaxSignals]Ask
+	status                  [MaxSignals]SignalStatus
 
 	skip      Rule // the rule left out; RuleNone in an ordinary pass
 	skipIndex int8
+	pass
+}
 
-	current, ready, loading int32 // as observed, never negative
-	base                    int32 // the number in force, which changes are measured against
-
-	asks   [MaxSignals]Ask
-	status [MaxSignals]SignalStatus
-	trust  trust
-	active bool // demand stands above an activation
-
+// pass is what one run makes of it.
+type pass struct {
+	trust      trust
+	active     bool    // demand stands above an activation
+	base       int32   // the number in force, which changes are measured against
 	n          int32   // the number so far
 	raw        float64 // the same before rounding, as long as it is what the signals want
 	wanted     int32   // what the signals want; meaningless unless asked
@@ -62,12 +71,11 @@ type tick struct {
 	uncapped   int32 // the number before the capacity cap
 	binding    Rule
 	index      int8
-	reasons    Reasons
 }
 
 // run applies the rules in their order; the package documentation gives the reason for each place.
 func (t *tick) run() {
-	t.n, t.binding, t.index = t.base, RuleCombine, -1
+	t.pass = pass{base: t.s.base, n: t.s.base, binding: RuleCombine, index: -1}
 	if t.skips(RuleCombine, -1) {
 		t.binding = RuleBounds
 	}
@@ -121,12 +129,16 @@ func (t *tick) run() {
 }
 
 // skips reports whether this pass leaves a rule out, or one signal or schedule of it.
-// RuleNone is in no policy, so an ordinary pass leaves out none.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
+
+// without reports whether this pass leaves out a signal.
+func (t *tick) without(i int8) bool { return t.skips(RuleCombine, i) || t.skips(RulePropose, i) }
 
 // set is how a rule changes the number; it leaves the rule's Reason whether or not the number changed.
 func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
-	t.reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
+	if t.d != nil {
+		t.d.Reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
+	}
 	if to != t.n {
 		t.n, t.raw, t.binding, t.index = to, float64(to), rule, index
 	}
@@ -138,7 +150,10 @@ func (t *tick) begin() {
 	t.current = clamp(t.o.Replicas, 0, maxReplicas)
 	t.ready = clamp(t.o.Ready, 0, maxReplicas)
 	t.loading = clamp(t.o.Loading, 0, maxReplicas)
-	t.base = t.s.base
+	t.signals = int8(min(len(t.p.Signals), MaxSignals))
+	for i := range t.signals {
+		t.read(i)
+	}
 }
 
 // finish remembers the tick and fills in the decision.
@@ -146,7 +161,7 @@ func (t *tick) finish() {
 	d := t.d
 	t.steer = t.limited(t.steer)
 	d.Uncapped = t.limited(t.uncapped)
-	d.Replicas, d.Degraded, d.Reasons = t.n, t.trust.degraded, t.reasons
+	d.Replicas, d.Degraded = t.n, t.trust.degraded
 	d.Active = t.n > 0 && (t.keeps() || t.trust.degraded)
 	d.Binding, d.BindingIndex = t.binding, t.index
 	t.report()
@@ -180,8 +195,8 @@ func (t *tick) remember() {
 
 // tie finds the rule that would have made the same number had the binding one not been there.
 func (t *tick) tie() {
-	c := tick{p: t.p, o: t.o, s: t.s, d: t.d, now: t.now, at: t.at, elapsed: t.elapsed,
-		skip: t.binding, skipIndex: t.index, current: t.current, ready: t.ready, loading: t.loading, base: t.s.base}
+	c := *t
+	c.d, c.skip, c.skipIndex = nil, t.binding, t.index
 	c.run()
 	t.d.Tied, t.d.TiedIndex = RuleNone, -1
 	if c.n == t.n {

@@ -7,8 +7,8 @@ func (t *tick) hold() {
 	if t.loading == 0 {
 		return
 	}
-	for i := range t.signals() {
-		if t.p.Signals[i].Kind == Mean && t.status[i] == SignalOK {
+	for i := range t.signals {
+		if t.p.Signals[i].Kind == Mean && t.status[i] == SignalOK && !t.without(i) {
 			to := max(t.n, min(t.ready+t.loading, t.base))
 			t.set(RuleLoading, -1, to, float64(t.loading), float64(t.ready))
 			return

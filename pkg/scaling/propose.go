@@ -13,48 +13,53 @@ type trust struct {
 	first    int8  // the first of them, -1 for none
 }
 
-// propose asks each signal, one by one, what it wants and how far it can be trusted, and sees whether any demand is active.
+// read examines one signal and asks what it wants.
+func (t *tick) read(i int8) {
+	sig, r := &t.p.Signals[i], Reading{}
+	if int(i) < len(t.o.Readings) {
+		r = t.o.Readings[i]
+	}
+	status := t.examine(sig, &r)
+	t.status[i] = status
+	t.asks[i] = Ask{Value: r.Value, Known: status == SignalOK}
+	if status.speaks() {
+		t.asks[i].Replicas = t.want(sig, &r)
+	}
+}
+
+// speaks reports whether the reading has a value at all, one that may raise.
+func (s SignalStatus) speaks() bool { return s != SignalMissing && s != SignalUnmeasured }
+
+// propose sums up what the signals say: how much of the tick is known, and whether any demand is active.
 //
 // At zero replicas the metrics of pods vanish with the pods, and there is nothing to fall from: the tick is degraded only when no
 // signal at all is left that could wake the workload.
 func (t *tick) propose() {
 	t.trust.first = -1
 	signals, usable, active, quiet := 0, 0, false, false
-	for i := range t.signals() {
-		if t.skips(RulePropose, int8(i)) || t.skips(RuleCombine, int8(i)) {
-			t.status[i] = SignalMissing
+	for i := range t.signals {
+		if t.without(i) {
 			continue
 		}
 		signals++
-		sig := &t.p.Signals[i]
-		r := t.reading(i)
-		t.asks[i].Value = r.Value
-		t.status[i] = t.examine(sig, &r)
-		if t.status[i] == SignalOK {
+		sig, status := &t.p.Signals[i], t.status[i]
+		switch {
+		case status == SignalOK:
 			usable++
-		} else if !sig.Optional {
+		case !sig.Optional:
 			if t.trust.unusable == 0 {
-				t.trust.first = int8(i)
+				t.trust.first = i
 			}
 			t.trust.unusable++
 		}
-		if t.status[i] == SignalMissing || t.status[i] == SignalUnmeasured {
-			continue
-		}
-		t.asks[i].Known = t.status[i] == SignalOK
-		t.asks[i].Replicas = t.want(sig, &r)
-		if r.Value > sig.Activation {
-			active = true
-		} else {
-			quiet = true
+		if status.speaks() {
+			above := t.asks[i].Value > sig.Activation
+			active, quiet = active || above, quiet || !above
 		}
 	}
 	t.active = active && (t.p.Activation == ActiveByAny || !quiet)
-	unknown := t.trust.unusable > 0
-	if t.s.base == 0 && t.current == 0 {
-		unknown = false
-	}
-	if unknown || signals > 0 && usable == 0 {
+	atZero := t.base == 0 && t.current == 0
+	if t.trust.unusable > 0 && !atZero || signals > 0 && usable == 0 {
 		t.degrade()
 	}
 }
@@ -66,23 +71,14 @@ func (t *tick) degrade() {
 		return
 	}
 	t.trust.degraded = true
-	t.base = max(t.s.base, t.current)
+	t.base = max(t.base, t.current)
 	t.n = t.base
-}
-
-func (t *tick) signals() int { return min(len(t.p.Signals), MaxSignals) }
-
-func (t *tick) reading(i int) Reading {
-	if i < len(t.o.Readings) {
-		return t.o.Readings[i]
-	}
-	return Reading{}
 }
 
 // examine says how far a reading can be trusted. A reading from the future is as doubtful as one equally far in the past: the
 // clock of whoever took it is wrong, and its real age unknown.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
-	age := max(t.now.Sub(r.At), r.At.Sub(t.now))
+	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
 	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0) || age/staleLimit > sig.MaxAge:
 		return SignalMissing
@@ -133,11 +129,12 @@ func (t *tick) combine() {
 		return
 	}
 	best := int8(-1)
-	for i := range t.signals() {
-		a := &t.asks[i]
-		usable := t.status[i] == SignalOK || t.raises(i)
-		if usable && (best < 0 || a.Replicas > t.asks[best].Replicas) {
-			best = int8(i)
+	for i := range t.signals {
+		if t.without(i) || !t.counts(i) {
+			continue
+		}
+		if best < 0 || t.asks[i].Replicas > t.asks[best].Replicas {
+			best = i
 		}
 	}
 	if best >= 0 {
@@ -147,10 +144,9 @@ func (t *tick) combine() {
 	}
 }
 
-// raises reports whether a signal that cannot lower has something to say.
-func (t *tick) raises(i int) bool {
-	s := t.status[i]
-	return (s == SignalStale || s == SignalLowCoverage) && roundUp(t.asks[i].Replicas) > t.base
+// counts reports whether a signal has a say: one that cannot lower has none unless it raises.
+func (t *tick) counts(i int8) bool {
+	return t.status[i] == SignalOK || t.status[i].speaks() && roundUp(t.asks[i].Replicas) > t.base
 }
 
 func (t *tick) ask(want float64, index int8, value float64) {
@@ -161,7 +157,12 @@ func (t *tick) ask(want float64, index int8, value float64) {
 
 // formula is apart because the call makes its arguments escape; policies without one must not allocate.
 func (t *tick) formula() {
-	asks := append([]Ask(nil), t.asks[:t.signals()]...)
+	asks := append([]Ask(nil), t.asks[:t.signals]...)
+	for i := range t.signals {
+		if t.without(i) {
+			asks[i] = Ask{}
+		}
+	}
 	want, ok := t.p.Formula(asks, t.current, t.ready)
 	if !ok || !(want >= 0) || math.IsInf(want, 0) {
 		t.degrade()
@@ -198,29 +199,26 @@ func (t *tick) fallback() {
 	if !t.trust.degraded || f.Behavior == FallbackNone {
 		return
 	}
-	for i := range t.signals() {
-		r := t.reading(i)
-		if t.status[i] == SignalOK || t.p.Signals[i].Optional || r.Failures < max(f.FailureThreshold, 1) {
+	for i := range min(t.signals, int8(min(len(t.o.Readings), MaxSignals))) {
+		failures := t.o.Readings[i].Failures
+		if t.status[i] == SignalOK || t.p.Signals[i].Optional || t.without(i) || failures < max(f.FailureThreshold, 1) {
 			continue
 		}
 		to := t.n
 		if f.Behavior == FallbackStatic || f.Behavior == FallbackCurrentReplicasIfHigher {
 			to = max(to, clamp(f.Replicas, 0, maxReplicas))
 		}
-		t.set(RuleFallback, int8(i), to, float64(r.Failures), float64(f.Replicas))
+		t.set(RuleFallback, i, to, float64(failures), float64(f.Replicas))
 		return
 	}
 }
 
 // report copies what each signal asked for into the decision.
 func (t *tick) report() {
+	t.d.Status = t.status
 	for i := range t.d.Asks {
 		t.d.Asks[i] = -1
-		if i >= t.signals() {
-			continue
-		}
-		t.d.Status[i] = t.status[i]
-		if t.status[i] == SignalOK || t.raises(i) {
+		if int8(i) < t.signals && t.counts(int8(i)) {
 			t.d.Asks[i] = roundUp(t.asks[i].Replicas)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 
 // learn feeds the trends with what this tick could see. A signal that is not known keeps its trend.
 func (s *State) learn(t *tick) {
-	for i := range t.signals() {
+	for i := range t.signals {
 		if t.p.Signals[i].Class != Utilization && t.status[i] == SignalOK {
 			s.trends[i] = s.trends[i].next(t.asks[i].Value, t.elapsed)
 		}
@@ -52,15 +52,15 @@ func (t *tick) veto() {
 	utilization := false
 	grows := int8(-1)
 	var seen trend
-	for i := range t.signals() {
+	for i := range t.signals {
 		sig := &t.p.Signals[i]
 		switch {
-		case t.skips(RuleCombine, int8(i)) || t.skips(RulePropose, int8(i)):
+		case t.without(i):
 		case sig.Class == Utilization:
 			utilization = true
 		case grows < 0 && t.status[i] == SignalOK:
 			if r := t.s.trends[i].next(t.asks[i].Value, t.elapsed); r.grows(sig.Target) {
-				grows, seen = int8(i), r
+				grows, seen = i, r
 			}
 		}
 	}
