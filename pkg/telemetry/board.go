@@ -1,0 +1,74 @@
+package telemetry
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// board holds the newest readings by policy. Polls write it, ticks read it.
+type board struct {
+	entries atomic.Pointer[map[scaling.Key]*entry]
+}
+
+// entry is one version of one policy. The lock is held for a copy of a few hundred bytes.
+type entry struct {
+	policy *scaling.Policy
+
+	mu       sync.Mutex
+	readings [scaling.MaxSignals]scaling.Reading
+}
+
+var never = scaling.Reading{Reported: -1, Cause: scaling.CauseNever}
+
+func (b *board) read(w *scaling.Workload, out []scaling.Reading) {
+	e := (*b.entries.Load())[w.Key]
+	if e == nil || e.policy != w.Policy {
+		for i := range out {
+			out[i] = never
+		}
+		return
+	}
+	e.mu.Lock()
+	n := copy(out, e.readings[:])
+	e.mu.Unlock()
+	for i := n; i < len(out); i++ {
+		out[i] = never
+	}
+}
+
+func (e *entry) get(i int) scaling.Reading {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.readings[i]
+}
+
+func (e *entry) set(i int, r scaling.Reading) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readings[i] = r
+}
+
+// record takes in what a poll brought for signal i, received at that time.
+func (e *entry) record(i int, r scaling.Reading, received time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last := &e.readings[i]
+	if r.Known {
+		// A sample from the future would never go stale: a clock that runs ahead must not keep a dead source alive.
+		if r.At.After(received) {
+			r.At = received
+		}
+		r.Failures, r.Cause = 0, scaling.CauseNone
+		*last = r
+		return
+	}
+	last.Failures++
+	last.Cause = r.Cause
+	if r.Cause == scaling.CauseUnreachable || r.Cause == scaling.CauseForbidden {
+		return // nothing was learnt: the newest sample stands, with its own time, and goes stale by itself
+	}
+	last.Known, last.Coverage, last.Reported = false, r.Coverage, r.Reported
+}

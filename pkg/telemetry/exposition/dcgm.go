@@ -1,0 +1,243 @@
+package exposition
+
+import (
+	"strings"
+	"time"
+)
+
+// What a policy can ask of the dcgm type. Each is a fraction 0..1 of a pod's GPUs, the mean over them.
+const (
+	Activity       = "activity"       // SM_ACTIVE, else GR_ENGINE_ACTIVE, else GPU_UTIL/100
+	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate ahead and never give back
+	TensorActivity = "tensorActivity" // PROF_PIPE_TENSOR_ACTIVE
+	DRAMActivity   = "dramActivity"   // PROF_DRAM_ACTIVE
+)
+
+// Field is one DCGM field that matters here.
+type Field uint8
+
+const (
+	smActive Field = iota
+	grActive
+	gpuUtil
+	powerUsage
+	fbUsed
+	fbFree
+	tensorActive
+	dramActive
+	numFields
+)
+
+var fieldNames = [numFields]string{
+	"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE",
+	"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
+}
+
+// fields holds each name as the exporter writes it and in lower case, as older deployments do.
+var fields = func() map[string]Field {
+	m := make(map[string]Field, 2*numFields)
+	for f, name := range fieldNames {
+		m[name], m[strings.ToLower(name)] = Field(f), Field(f)
+	}
+	return m
+}()
+
+var fieldsOf = map[string][]Field{
+	// The fields after the first three are what a counter that is stuck at 0 is found out by.
+	Activity:       {smActive, grActive, gpuUtil, powerUsage},
+	Memory:         {fbUsed, fbFree},
+	TensorActivity: {tensorActive},
+	DRAMActivity:   {dramActive},
+}
+
+// IsDCGMMetric tells whether the dcgm type knows a metric of that name.
+func IsDCGMMetric(name string) bool { return fieldsOf[name] != nil }
+
+// DCGMNames returns the series names that the metrics need, in both spellings.
+func DCGMNames(metrics ...string) []string {
+	var want [numFields]bool
+	for _, m := range metrics {
+		for _, f := range fieldsOf[m] {
+			want[f] = true
+		}
+	}
+	var out []string
+	for f, ok := range want {
+		if ok {
+			out = append(out, fieldNames[f], strings.ToLower(fieldNames[f]))
+		}
+	}
+	return out
+}
+
+// GPUs gathers the GPUs, or MIG instances, that one pod holds.
+type GPUs struct{ list []gpu }
+
+type gpu struct {
+	uuid, index, instance string // instance: GPU_I_ID, "" for a whole GPU
+	model                 string
+	value                 [numFields]float64
+	at                    [numFields]time.Time // zero: not served
+}
+
+// Add takes in a series of a GPU that the pod holds; series of other names are ignored.
+func (g *GPUs) Add(s *Sample) {
+	f, ok := fields[s.Name]
+	if !ok {
+		return
+	}
+	d := g.device(s.Labels)
+	// Two scrape jobs report one GPU twice: the newest counts, of two of the same age the greater.
+	if s.At.Before(d.at[f]) || (s.At.Equal(d.at[f]) && s.Value <= d.value[f]) {
+		return
+	}
+	d.value[f], d.at[f] = s.Value, s.At
+}
+
+func (g *GPUs) device(l Labels) *gpu {
+	uuid, index, instance := l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
+	if uuid == "" {
+		uuid = l.Get("uuid")
+	}
+	if uuid == "" { // some relabelings drop it; the index is unique within a host
+		uuid = l.Get("Hostname") + l.Get("hostname")
+	}
+	for i := range g.list {
+		if d := &g.list[i]; d.uuid == uuid && d.index == index && d.instance == instance {
+			return d
+		}
+	}
+	g.list = append(g.list, gpu{uuid: uuid, index: index, instance: instance, model: l.Get("modelName")})
+	return &g.list[len(g.list)-1]
+}
+
+// Value returns the mean over the pod's GPUs. One blank or suspected GPU makes the pod so: half of a pod says little of the other.
+func (g *GPUs) Value(metric string) Value {
+	out, n := Value{}, 0
+	for i := range g.list {
+		v := g.list[i].read(metric)
+		switch v.Quality {
+		case Missing:
+			continue
+		case Good:
+			if n == 0 || v.At.Before(out.At) {
+				out.At = v.At
+			}
+			out.Value += v.Value
+			n++
+		default:
+			return v
+		}
+	}
+	if n == 0 {
+		return Value{}
+	}
+	out.Value, out.Quality = out.Value/float64(n), Good
+	return out
+}
+
+func (d *gpu) read(metric string) Value {
+	switch metric {
+	case Activity:
+		return d.activity()
+	case Memory:
+		return d.memory()
+	case TensorActivity:
+		return d.fraction(tensorActive, 1)
+	case DRAMActivity:
+		return d.fraction(dramActive, 1)
+	}
+	return Value{}
+}
+
+// fraction reads a field whose full value is full (1 for a ratio, 100 for a percentage).
+func (d *gpu) fraction(f Field, full float64) Value {
+	if d.at[f].IsZero() {
+		return Value{}
+	}
+	if Check(d.value[f], full*fullCache) != Good {
+		return Value{At: d.at[f], Quality: Blank}
+	}
+	return Value{Value: min(d.value[f]/full, 1), At: d.at[f], Quality: Good}
+}
+
+// activity walks the chain SM_ACTIVE -> GR_ENGINE_ACTIVE -> GPU_UTIL/100. A blank value falls through to the next field, as an
+// absent one does: the chain exists because fields are blank where the hardware or the exporter's configuration lacks them.
+func (d *gpu) activity() Value {
+	blank := Value{}
+	for _, f := range [...]Field{smActive, grActive} {
+		v := d.fraction(f, 1)
+		if v.Quality == Good {
+			if v.Value == 0 && d.busyElsewhere() {
+				v.Quality = Suspected
+			}
+			return v
+		}
+		if v.Quality == Blank {
+			blank = v
+		}
+	}
+	// With MIG, GPU_UTIL is not supported: absent in most versions, and a false zero in some.
+	if d.instance != "" {
+		return blank
+	}
+	if v := d.fraction(gpuUtil, 100); v.Quality != Missing {
+		return v
+	}
+	return blank
+}
+
+// busyUtil is the GPU_UTIL from which an activity of exactly 0 is not believed. A few percent are a monitoring tool's own kernels.
+const busyUtil = 20
+
+// busyElsewhere tells whether the other counters contradict an activity of 0: after weeks of uptime the profiling counters of some
+// driver versions read 0 while GPU_UTIL reads 99, until somebody runs dcgmi (NVIDIA/dcgm-exporter#662).
+func (d *gpu) busyElsewhere() bool {
+	if d.instance != "" {
+		return false // both are of the whole GPU, which other instances keep busy
+	}
+	if !d.at[gpuUtil].IsZero() && Check(d.value[gpuUtil], 105) == Good && d.value[gpuUtil] >= busyUtil {
+		return true
+	}
+	watts := d.value[powerUsage]
+	return !d.at[powerUsage].IsZero() && Check(watts, 1e4) == Good && watts >= busyWatts(d.model)
+}
+
+// busyWatts is half of a model's board power: an idle GPU that holds weights draws a tenth to a third of it.
+func busyWatts(model string) float64 {
+	for _, b := range boards {
+		if strings.Contains(model, b.name) {
+			return b.watts / 2
+		}
+	}
+	return 300 // an unknown board: no GPU idles at 300 W
+}
+
+// boards lists board power in watts by a part of modelName, longer names before those that they contain.
+var boards = []struct {
+	name  string
+	watts float64
+}{
+	{"B300", 1400}, {"B200", 1000}, {"GH200", 900}, {"H200", 700}, {"H100 PCIe", 350}, {"H100 NVL", 400}, {"H100", 700},
+	{"H800", 700}, {"H20", 400}, {"A100-PCIE", 250}, {"A100 80GB PCIe", 300}, {"A100", 400}, {"A800", 400}, {"A10G", 300},
+	{"A10", 150}, {"A30", 165}, {"A40", 300}, {"A16", 250}, {"A2", 60}, {"L40S", 350}, {"L40", 300}, {"L4", 72}, {"T4", 70},
+	{"V100", 300}, {"P100", 250}, {"P40", 250}, {"P4", 75}, {"RTX PRO 6000", 600}, {"RTX 6000", 300}, {"RTX A6000", 300},
+	{"4090", 450}, {"5090", 575}, {"3090", 350},
+}
+
+// memory is used / (used + free). FB_RESERVED stays out of it: no program can have it.
+func (d *gpu) memory() Value {
+	if d.at[fbUsed].IsZero() || d.at[fbFree].IsZero() {
+		return Value{}
+	}
+	used, free := d.value[fbUsed], d.value[fbFree]
+	const maxMiB = 1 << 24 // 16 TiB
+	if Check(used, maxMiB) != Good || Check(free, maxMiB) != Good || used+free == 0 {
+		return Value{At: d.at[fbUsed], Quality: Blank}
+	}
+	at := d.at[fbUsed]
+	if d.at[fbFree].Before(at) {
+		at = d.at[fbFree]
+	}
+	return Value{Value: used / (used + free), At: at, Quality: Good}
+}

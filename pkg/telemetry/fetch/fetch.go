@@ -1,0 +1,164 @@
+// Package fetch is every HTTP request that leaves for a source of metrics. Whatever the other side does, a request is bounded in
+// time, bytes and redirects, goes to no address that only the local machine or a cloud's metadata service answers on, and uses no
+// proxy from the environment.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/sigv4"
+)
+
+const userAgent = "gpuscaler"
+
+// maxErrorBody is how much of an error's body is kept for people: a proxy's HTML page says who refused within its first lines.
+const maxErrorBody = 512
+
+// ErrTruncated says that an answer was longer than its cap, or ended before its end.
+var ErrTruncated = errors.New("answer cut: over the cap, or ended early")
+
+// StatusError is an answer other than 200.
+type StatusError struct {
+	Code int
+	Body string // the first bytes, for people
+}
+
+func (e *StatusError) Error() string {
+	if e.Code >= 300 && e.Code < 400 {
+		return fmt.Sprintf("redirect refused (status %d)", e.Code)
+	}
+	return fmt.Sprintf("status %d: %s", e.Code, e.Body)
+}
+
+// Client fetches from one source.
+type Client struct {
+	http *http.Client
+}
+
+// Config is how one source is reached, in Prometheus' own words.
+type Config struct {
+	HTTP  config.HTTPClientConfig // TLS, basic auth, bearer and password files, OAuth2, headers
+	SigV4 *sigv4.SigV4Config      // nil: unsigned; set for Amazon Managed Service for Prometheus
+	Host  string                  // host of the source's address as configured; see Guard
+}
+
+// NewClient returns a client for a source that the platform team declared.
+func NewClient(c Config) (*Client, error) {
+	c.HTTP.FollowRedirects = false
+	guard := Guard{Loopback: isLoopbackName(c.Host)}
+	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent(userAgent))
+	if err != nil {
+		return nil, err
+	}
+	if c.SigV4 != nil {
+		if hc.Transport, err = sigv4.NewSigV4RoundTripper(c.SigV4, hc.Transport); err != nil {
+			return nil, err
+		}
+	}
+	hc.CheckRedirect = refuseRedirect
+	return &Client{http: hc}, nil
+}
+
+// A redirect is not followed: the answer itself is returned and fails on its status, so that no credential travels on.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Close drops the idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Request is one bounded exchange.
+type Request struct {
+	URL    string
+	Form   url.Values // sent as a POST form when set, else the request is a GET
+	Accept string
+	Bytes  int64 // cap on the body after decompression, > 0
+}
+
+// Do sends r and hands the body to read, which sees at most r.Bytes bytes and then ErrTruncated. It returns the bytes that were read.
+// Every answer but 200 is a *StatusError.
+func (c *Client) Do(ctx context.Context, r Request, read func(io.Reader) error) (int64, error) {
+	req, err := r.build(ctx)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	body := &bounded{r: resp.Body, left: r.Bytes}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
+	}
+	err = read(body)
+	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.Join(err, body.failed)
+	}
+	// A reader that met the cap may have wrapped it in a syntax error of its own; the cap is the cause.
+	if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
+	}
+	return body.n, err
+}
+
+func (r Request) build(ctx context.Context) (*http.Request, error) {
+	method, body := http.MethodGet, io.Reader(nil)
+	if r.Form != nil {
+		method, body = http.MethodPost, strings.NewReader(r.Form.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if r.Accept != "" {
+		req.Header.Set("Accept", r.Accept)
+	}
+	return req, nil
+}
+
+// bounded reads at most left bytes and fails where an honest end would have let more through: io.LimitReader would end quietly,
+// and half an answer would look like a whole one.
+type bounded struct {
+	r      io.Reader
+	left   int64
+	n      int64
+	cut    bool
+	failed error // what the transport said, other than a clean end
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	// One byte more than the cap is asked for, so that a body of exactly the cap passes.
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if int64(n) > b.left {
+		n, err, b.cut = int(b.left), ErrTruncated, true
+	}
+	b.left -= int64(n)
+	b.n += int64(n)
+	if err != nil && err != io.EOF {
+		b.failed = err
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			b.cut = true
+		}
+	}
+	return n, err
+}
+
+func oneLine(b []byte) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(b), "?")), " ")
+}

@@ -1,0 +1,157 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"reflect"
+	"sync"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// maxConcurrent is how many polls of one data source run at once. More would make a slow Prometheus slower; with one, its slowest
+// query would delay its other ones.
+const maxConcurrent = 4
+
+// Caps where the data source says nothing.
+const (
+	defaultMaxBytes  = 32 << 20
+	defaultMaxSeries = 50_000
+	maxLabelBytes    = 16 << 10 // of one series
+)
+
+// links holds what polls of one data source share: its connections and its turnstile.
+type links struct {
+	options *Options
+
+	mu     sync.Mutex
+	byName map[string]*link
+}
+
+type link struct {
+	source policy.DataSource
+	turns  chan struct{}
+
+	once sync.Once
+	http *fetch.Client
+	err  error
+}
+
+func newLinks(o *Options) *links { return &links{options: o, byName: map[string]*link{}} }
+
+// update drops the links of data sources that are gone or changed. Runners of those were stopped; their last poll may still end.
+func (l *links) update(platform *policy.Platform) {
+	if platform == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, have := range l.byName {
+		if d := platform.DataSource(name); name != "" && (d == nil || !reflect.DeepEqual(*d, have.source)) {
+			have.close()
+			delete(l.byName, name)
+		}
+	}
+	for _, d := range platform.DataSources {
+		if l.byName[d.Name] == nil {
+			l.byName[d.Name] = newLink(d)
+		}
+	}
+}
+
+func newLink(d policy.DataSource) *link {
+	return &link{source: d, turns: make(chan struct{}, maxConcurrent)}
+}
+
+// get returns the link of a data source; the implicit ones come into being here.
+func (l *links) get(d policy.DataSource) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have := l.byName[d.Name]
+	if have == nil {
+		have = newLink(d)
+		l.byName[d.Name] = have
+	}
+	return have
+}
+
+// enter waits for a turn at a data source.
+func (l *links) enter(ctx context.Context, d policy.DataSource) (release func(), err error) {
+	turns := l.get(d).turns
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *links) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, have := range l.byName {
+		have.close()
+	}
+}
+
+// client returns the HTTP client of a Prometheus server.
+func (k *link) client() (*fetch.Client, error) {
+	k.once.Do(func() {
+		var u *url.URL
+		if u, k.err = url.Parse(k.source.Address); k.err != nil {
+			return
+		}
+		c := fetch.Config{Host: u.Hostname()}
+		if c.HTTP, k.err = httpConfig(k.source.HTTP); k.err != nil {
+			return
+		}
+		c.SigV4 = sigv4Config(k.source.SigV4)
+		k.http, k.err = fetch.NewClient(c)
+	})
+	return k.http, k.err
+}
+
+func (k *link) close() {
+	if k.http != nil {
+		k.http.Close()
+	}
+}
+
+// fetcher returns what polls a group.
+func (l *links) fetcher(g *group) (fetcher, error) {
+	switch g.how {
+	case byQuery, byGauges, byHistogram, byDCGM, byKueue:
+		c, err := l.get(g.source).client()
+		if err != nil {
+			return nil, err
+		}
+		return l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g)))
+	}
+	return nil, fmt.Errorf("%w: nothing polls %s", errInvalid, g.how)
+}
+
+func limitsOf(g *group) promapi.Limits {
+	l := promapi.Limits{Bytes: g.source.MaxBytes, Series: g.source.MaxSeries, Labels: maxLabelBytes}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultMaxBytes
+	}
+	if l.Series <= 0 {
+		l.Series = defaultMaxSeries
+	}
+	return l
+}
+
+func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
+	switch g.how {
+	case byQuery:
+		return newQueryFetcher(g, api)
+	case byGauges:
+		return newGaugeFetcher(g, api, l.options.Pods)
+	case byDCGM:
+		return newGPUFetcher(g, api, l.options.Pods), nil
+	}
+	return nil, fmt.Errorf("%w: nothing polls %s", errInvalid, g.how)
+}

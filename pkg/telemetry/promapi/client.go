@@ -1,0 +1,58 @@
+// Package promapi asks a Prometheus-compatible server one instant query and hands over the answer series by series, in bounded memory.
+package promapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+)
+
+// Limits bound one answer. An answer over any of them is fetch.ErrTruncated: half an answer is no answer.
+type Limits struct {
+	Bytes  int64 // of the decompressed body
+	Series int   // elements of the result
+	Labels int   // bytes of one series' label names and values together
+}
+
+// Client asks one server.
+type Client struct {
+	http   *fetch.Client
+	url    string
+	limits Limits
+}
+
+// New returns a client for the server at address, e.g. "https://prometheus.monitoring.svc:9090" or a URL with a path prefix.
+func New(c *fetch.Client, address string, l Limits) *Client {
+	return &Client{http: c, url: strings.TrimRight(address, "/") + "/api/v1/query", limits: l}
+}
+
+// APIError is an error that the server itself answered.
+type APIError struct{ Type, Message string }
+
+func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Message) }
+
+// Query asks expr at the server's own present and calls each for every series of the answer. What each has seen is void when Query
+// returns an error. It returns the bytes that were read.
+func (c *Client) Query(ctx context.Context, expr string, each func(*Series) error) (int64, error) {
+	form := url.Values{"query": {expr}}
+	// A server that knows the parameter stops early; the count below is what holds.
+	form.Set("limit", strconv.Itoa(c.limits.Series+1))
+	// Thanos and VictoriaMetrics answer with what is left of a broken fan-out unless told not to: half the pods would seem idle.
+	form.Set("partial_response", "false")
+	form.Set("deny_partial_response", "1")
+	if deadline, ok := ctx.Deadline(); ok {
+		form.Set("timeout", strconv.FormatFloat(max(time.Until(deadline).Seconds(), 0.1), 'f', 1, 64)+"s") // I/O edge: the server's own time-out
+	}
+	return c.http.Do(ctx, fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes}, func(r io.Reader) error {
+		return Decode(r, c.limits, each)
+	})
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.Close() }

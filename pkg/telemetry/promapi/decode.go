@@ -1,0 +1,238 @@
+package promapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+)
+
+// Series is one element of a result. It is reused between calls; its strings may be kept.
+type Series struct {
+	Labels exposition.Labels // __name__ included where the server sent it
+	Value  float64           // of a vector's element, or the newest of a matrix's
+	At     time.Time         // a vector's evaluation time, or the time of a matrix's newest sample
+	Valid  bool              // false: the element carried no float (a native histogram)
+}
+
+// Decode reads one answer of /api/v1/query. Every malformed, oversized or partial answer is an error; it never panics.
+func Decode(r io.Reader, l Limits, each func(*Series) error) error {
+	d := &decoder{json: json.NewDecoder(r), limits: l, each: each}
+	err := d.answer()
+	if err == nil {
+		// Something after the answer is somebody's proxy speaking; the answer was whole, but is not to be trusted.
+		if _, e := d.json.Token(); e != io.EOF {
+			err = formatErrorf("bytes after the end of the answer")
+		}
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, fetch.ErrTruncated):
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fetch.ErrTruncated
+	case errors.As(err, &syntax), errors.As(err, &kind):
+		return formatErrorf("not the JSON of a query's answer: %v", err)
+	}
+	return err
+}
+
+// FormatError says that an answer is not what a Prometheus server answers: a proxy's login page, a broken implementation.
+type FormatError struct{ text string }
+
+func (e *FormatError) Error() string { return e.text }
+
+func formatErrorf(format string, args ...any) error {
+	return &FormatError{text: fmt.Sprintf(format, args...)}
+}
+
+type decoder struct {
+	json   *json.Decoder
+	limits Limits
+	each   func(*Series) error
+	series Series
+	raw    element
+	count  int
+}
+
+func (d *decoder) answer() error {
+	var status string
+	var partial bool
+	var failure APIError
+	if err := d.object(func(key string) error {
+		switch key {
+		case "status":
+			return d.json.Decode(&status)
+		case "errorType":
+			return d.json.Decode(&failure.Type)
+		case "error":
+			return d.json.Decode(&failure.Message)
+		case "isPartial": // VictoriaMetrics
+			return d.json.Decode(&partial)
+		case "data":
+			return d.data()
+		}
+		return d.skip()
+	}); err != nil {
+		return err
+	}
+	switch {
+	case status == "error":
+		return &failure
+	case status != "success":
+		return formatErrorf("status %q", status)
+	case partial:
+		return fetch.ErrTruncated
+	}
+	return nil
+}
+
+func (d *decoder) data() error {
+	kind, seen := "", false
+	err := d.object(func(key string) error {
+		switch key {
+		case "resultType":
+			return d.json.Decode(&kind)
+		case "result":
+			seen = true
+			// "scalar" and "string" results are flat arrays without labels, so nothing in them belongs to a workload.
+			if kind == "scalar" || kind == "string" {
+				return formatErrorf("result is a %s, which no workload can be matched to", kind)
+			}
+			return d.result()
+		}
+		return d.skip()
+	})
+	if err == nil && !seen {
+		return formatErrorf("answer without a result")
+	}
+	return err
+}
+
+func (d *decoder) result() error {
+	if err := d.expect('['); err != nil {
+		return err
+	}
+	for d.json.More() {
+		if d.count++; d.count > d.limits.Series {
+			return fmt.Errorf("%w: more than %d series", fetch.ErrTruncated, d.limits.Series)
+		}
+		d.raw.reset()
+		if err := d.json.Decode(&d.raw); err != nil {
+			return err
+		}
+		if err := d.raw.into(&d.series, d.limits.Labels); err != nil {
+			return err
+		}
+		if err := d.each(&d.series); err != nil {
+			return err
+		}
+	}
+	return d.expect(']')
+}
+
+// object walks the members of the next value, which must be an object (null counts as an empty one).
+func (d *decoder) object(member func(key string) error) error {
+	t, err := d.json.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	if t != json.Delim('{') {
+		return formatErrorf("answer holds %v where an object belongs", t)
+	}
+	for d.json.More() {
+		key, err := d.json.Token()
+		if err != nil {
+			return err
+		}
+		if err := member(key.(string)); err != nil { // a key is always a string: the decoder checked
+			return err
+		}
+	}
+	return d.expect('}')
+}
+
+func (d *decoder) expect(want json.Delim) error {
+	t, err := d.json.Token()
+	if err != nil {
+		return err
+	}
+	if t != want {
+		return formatErrorf("answer holds %v where %q belongs", t, rune(want))
+	}
+	return nil
+}
+
+func (d *decoder) skip() error {
+	var ignored json.RawMessage
+	return d.json.Decode(&ignored)
+}
+
+// element is one series as the server writes it.
+type element struct {
+	Metric json.RawMessage `json:"metric"`
+	Value  json.RawMessage `json:"value"`
+	Values json.RawMessage `json:"values"`
+}
+
+func (e *element) reset() {
+	e.Metric, e.Value, e.Values = e.Metric[:0], e.Value[:0], e.Values[:0]
+}
+
+func (e *element) into(s *Series, maxLabels int) error {
+	if len(e.Metric) > maxLabels {
+		return fmt.Errorf("%w: labels of %d bytes", fetch.ErrTruncated, len(e.Metric))
+	}
+	var err error
+	if s.Labels, err = parseLabels(e.Metric, s.Labels[:0]); err != nil {
+		return err
+	}
+	point := e.Value
+	if len(e.Values) > 0 {
+		// The newest sample is the last; the ones before it only came along because a range was asked for to learn its true time.
+		if i := bytes.LastIndexByte(e.Values, '['); i > 0 {
+			point = bytes.TrimRight(e.Values[i:], " \t\r\n")
+			point = point[:len(point)-1]
+		}
+	}
+	s.Valid = len(point) > 0
+	if !s.Valid {
+		s.Value, s.At = math.NaN(), time.Time{}
+		return nil
+	}
+	s.At, s.Value, err = parsePoint(point)
+	return err
+}
+
+// parsePoint reads [seconds, "value"].
+func parsePoint(b []byte) (time.Time, float64, error) {
+	b = bytes.TrimSpace(b)
+	comma := bytes.IndexByte(b, ',')
+	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' || comma < 0 {
+		return time.Time{}, 0, formatErrorf("sample %q is not [time, \"value\"]", clip(b))
+	}
+	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(b[1:comma])), 64)
+	// Outside of these years the conversion to nanoseconds would wrap.
+	if err != nil || !(seconds >= 0 && seconds < 1<<33) {
+		return time.Time{}, 0, formatErrorf("sample time %q", clip(b))
+	}
+	text := bytes.TrimSpace(b[comma+1 : len(b)-1])
+	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
+		return time.Time{}, 0, formatErrorf("sample value %q is no string", clip(text))
+	}
+	v, err := strconv.ParseFloat(string(text[1:len(text)-1]), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return time.Time{}, 0, formatErrorf("sample value %q", clip(text))
+	}
+	return time.UnixMilli(int64(math.Round(seconds * 1000))), v, nil
+}
+
+func clip(b []byte) string { return string(b[:min(len(b), 40)]) }

@@ -1,0 +1,69 @@
+package promapi
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// parseLabels reads a JSON object of strings. It is handed values that encoding/json has already checked, so that only their shape
+// is in question; it avoids a map and a token per label, which took three quarters of the time of a 10,000-series answer.
+func parseLabels(b []byte, out exposition.Labels) (exposition.Labels, error) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || string(b) == "null" {
+		return out, nil
+	}
+	if b[0] != '{' {
+		return out, formatErrorf("labels are %q, not an object", clip(b))
+	}
+	b = bytes.TrimSpace(b[1:])
+	for len(b) > 0 && b[0] != '}' {
+		var l exposition.Label
+		var err error
+		if l.Name, b, err = cutString(b); err != nil {
+			return out, err
+		}
+		if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != ':' {
+			return out, formatErrorf("label %q without a value", clip([]byte(l.Name)))
+		}
+		if l.Value, b, err = cutString(bytes.TrimSpace(b[1:])); err != nil {
+			return out, err
+		}
+		out = append(out, l)
+		if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == ',' {
+			b = bytes.TrimSpace(b[1:])
+		}
+	}
+	return out, nil
+}
+
+// cutString takes a JSON string from the front of b.
+func cutString(b []byte) (string, []byte, error) {
+	if len(b) == 0 || b[0] != '"' {
+		return "", b, formatErrorf("label %q is no string", clip(b))
+	}
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return string(b[1:i]), b[i+1:], nil
+		case '\\':
+			return cutEscaped(b)
+		}
+	}
+	return "", b, formatErrorf("label %q without an end", clip(b))
+}
+
+func cutEscaped(b []byte) (string, []byte, error) {
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			var s string
+			err := json.Unmarshal(b[:i+1], &s)
+			return s, b[i+1:], err
+		}
+	}
+	return "", b, formatErrorf("label %q without an end", clip(b))
+}

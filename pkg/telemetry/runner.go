@@ -1,0 +1,191 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// fetcher asks one source once for everything that a group's slots want.
+type fetcher interface {
+	// fetch fills out, parallel to slots; what it leaves untouched reads as empty. An error is the whole poll's: no slot learns
+	// anything of it. bytes is how much was received.
+	fetch(ctx context.Context, slots []slot, out []scaling.Reading) (bytes int64, err error)
+}
+
+const (
+	defaultInterval = 15 * time.Second
+	defaultTimeout  = 10 * time.Second
+	// kickDelay gathers the changes of a burst of edits into one extra poll.
+	kickDelay = 500 * time.Millisecond
+)
+
+// runner polls one group until it is stopped.
+type runner struct {
+	poller *Poller
+	group  atomic.Pointer[group]
+	kick   chan struct{}
+	cancel chan struct{}
+
+	fetcher fetcher
+	out     []scaling.Reading
+	broken  string // the last poll's error, so that a log line is written per change and not per poll
+}
+
+func newRunner(g *group, p *Poller) *runner {
+	r := &runner{poller: p, kick: make(chan struct{}, 1), cancel: make(chan struct{})}
+	r.group.Store(g)
+	return r
+}
+
+func (r *runner) stop() { close(r.cancel) }
+
+// update hands over new slots; a slot that has never been read is polled soon.
+func (r *runner) update(g *group) {
+	old := r.group.Swap(g)
+	if len(g.slots) != len(old.slots) || fresh(g.slots) {
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func fresh(slots []slot) bool {
+	for i := range slots {
+		if s := &slots[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *runner) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.cancel:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	// The first polls are spread over a quarter of a second: a start must not be a burst, and must not take an interval either.
+	timer := time.NewTimer(rand.N(250 * time.Millisecond))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.closeFetcher()
+			return
+		case <-r.kick:
+			timer.Reset(kickDelay)
+			continue
+		case <-timer.C:
+		}
+		started := now()
+		r.poll(ctx)
+		timer.Reset(max(jitter(r.group.Load().interval())-now().Sub(started), 10*time.Millisecond))
+	}
+}
+
+// jitter spreads polls by a tenth, so that those which started together do not stay together.
+func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
+
+func (g *group) interval() time.Duration {
+	if g.source.Interval > 0 {
+		return g.source.Interval
+	}
+	return defaultInterval
+}
+
+func (g *group) timeout() time.Duration {
+	if g.source.Timeout > 0 {
+		return min(g.source.Timeout, g.interval())
+	}
+	return min(defaultTimeout, g.interval())
+}
+
+func (r *runner) poll(ctx context.Context) {
+	g := r.group.Load()
+	release, err := r.poller.links.enter(ctx, g.source)
+	if err != nil {
+		return // stopped while waiting for its turn
+	}
+	defer release()
+	started := now()
+	bytes, err := r.fetch(ctx, g)
+	if ctx.Err() != nil {
+		return // stopped: a poll that we broke off ourselves is no failure
+	}
+	received := now()
+	for i := range g.slots {
+		s := &g.slots[i]
+		out := &r.out[i]
+		if err != nil {
+			*out = scaling.Reading{Reported: -1, Cause: causeOf(err)}
+		} else if out.Known {
+			*out = sane(*out, s.signal)
+		}
+		s.entry.record(s.index, *out, received)
+	}
+	r.note(g, err)
+	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
+}
+
+// fetch runs one poll under its time-out. A panic is the source's failure, not the process's.
+func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	r.out = r.out[:0]
+	for range g.slots {
+		r.out = append(r.out, scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty})
+	}
+	if r.fetcher == nil {
+		if r.fetcher, err = r.poller.links.fetcher(g); err != nil {
+			return 0, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout())
+	defer cancel()
+	return r.fetcher.fetch(ctx, g.slots, r.out)
+}
+
+func (r *runner) closeFetcher() {
+	if c, ok := r.fetcher.(interface{ close() }); ok {
+		c.close()
+	}
+}
+
+// note logs the changes between working and broken, and of what is broken.
+func (r *runner) note(g *group, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == r.broken {
+		return
+	}
+	log := r.poller.options.Logger.With("source", g.source.Name, "poll", g.how.String(), "query", g.name(), "signals", len(g.slots))
+	if err != nil {
+		log.Warn("source does not answer", "error", text)
+	} else {
+		log.Info("source answers again")
+	}
+	r.broken = text
+}
+
+// name tells a group's query for people.
+func (g *group) name() string {
+	if g.query != nil {
+		return g.query.QueryName
+	}
+	return string(g.source.Profile) + g.metric
+}
