@@ -50,11 +50,10 @@ func (a *arrivals) fill() {
 	a.total = at + after
 }
 
-// wholeCount rounds n to a whole number whose mean is n; within a millionth of a
-// whole number it is that (rates in files are counts divided by a length).
+// wholeCount rounds n to a whole number whose mean is n.
 func wholeCount(n float64, s *source) int {
-	whole := math.Floor(n + 1e-6)
-	if frac := n - whole; frac > 1e-6 && s.uniform() < frac {
+	whole := math.Floor(n)
+	if frac := n - whole; frac > 0 && s.uniform() < frac {
 		whole++
 	}
 	return int(whole)

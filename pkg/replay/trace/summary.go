@@ -138,10 +138,9 @@ func (s *Summary) fractions() {
 }
 
 func (s *Summary) rates() {
-	perMinute := time.Minute.Seconds() / s.Bin.Seconds()
 	sorted := make([]float64, len(s.Bins))
 	for i, n := range s.Bins {
-		sorted[i] = n * perMinute
+		sorted[i] = n / s.Bin.Minutes()
 		if n == 0 {
 			s.ZeroBins++
 		}
@@ -153,7 +152,7 @@ func (s *Summary) rates() {
 	s.RPM.MinWhole = slices.Min(whole)
 	slices.Sort(sorted)
 	s.RPM.Min, s.RPM.Max = sorted[0], sorted[len(sorted)-1]
-	s.RPM.P50, s.RPM.P95 = quantile(sorted, 0.5), quantile(sorted, 0.95)
+	s.RPM.P50, s.RPM.P95 = median(sorted), quantile(sorted, 0.95)
 	if s.Duration > 0 {
 		s.RPM.Mean = float64(s.Requests) / s.Duration.Minutes()
 	}
@@ -162,6 +161,12 @@ func (s *Summary) rates() {
 // quantile is the value with a share q of the sorted ones before it.
 func quantile[T any](sorted []T, q float64) T {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// median is the middle value, or the mean of the two in the middle.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // BinsSHA256 is the SHA-256 of the bins joined by commas, in hexadecimal: two

@@ -167,8 +167,8 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 		whole, rest = s[:i], s[i:]
 	}
 	n, ok := digits(whole)
-	if !ok && whole != "" || strings.ContainsAny(rest, "eE") {
-		return c.float(s)
+	if !ok && (whole != "" || len(rest) < 2) || strings.ContainsAny(rest, "eE") {
+		return c.float(s) // ".5" is a number, "" and "." are none
 	}
 	unit := c.unit
 	if unit == AutoUnit {

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -78,8 +79,11 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 		per = step
 	}
 	rate := s.rate / per.Seconds()
-	// The quotient first: 1.3316666666666668/s in 600 s are 799 requests.
-	n := mul(mul(s.rate, length.Seconds()/per.Seconds()), b.o.Scale)
+	n := mul(s.rate, length.Seconds()/per.Seconds())
+	if whole := math.Round(n); math.Abs(n-whole) < 1e-6 {
+		n = whole // a recorded rate is a count over a length: 1.3316666666666668/s in 600 s were 799
+	}
+	n = mul(n, b.o.Scale)
 	if !(rate <= maxRate) || !(n <= maxPerWindow) {
 		return 0, p.refuse(fmt.Sprintf("%g requests in a window of %v", n, length),
 			fmt.Sprintf("up to %g requests/s and %d a window; or another unit", maxRate, maxPerWindow))

@@ -1,0 +1,132 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sharedData is a file of the shared data folder beside the project's root.
+func sharedData(tb testing.TB, path string) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			tb.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+	file := filepath.Join(dir, "..", "shared", "data", path)
+	if _, err := os.Stat(file); err != nil {
+		tb.Skipf("skipped: the shared traces are not beside the project: %v", err)
+	}
+	return file
+}
+
+func mustRead(tb testing.TB, text string, o Options) *Trace {
+	tb.Helper()
+	t, err := Read("test", strings.NewReader(text), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func mustCollect(tb testing.TB, t *Trace) []Request {
+	tb.Helper()
+	all, err := t.Collect(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+func mustGenerate(tb testing.TB, p Profile) *Trace {
+	tb.Helper()
+	t, err := Generate(p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func gzipped(tb testing.TB, text string) string {
+	tb.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write([]byte(text)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out.String()
+}
+
+// fingerprint is a hash of every field of every request.
+func fingerprint(t *Trace) string {
+	h := sha256.New()
+	for r := range t.All() {
+		failed := int64(0)
+		if r.Failed {
+			failed = 1
+		}
+		var raw [32]byte
+		for i, n := range []int64{int64(r.At), int64(r.InputTokens), int64(r.OutputTokens), failed} {
+			binary.LittleEndian.PutUint64(raw[8*i:], uint64(n))
+		}
+		h.Write(raw[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// refused checks that err is a refusal that says everything it should.
+func refused(tb testing.TB, err error, line int, found string) {
+	tb.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		tb.Fatalf("got error %v (%T), want an *Error about %q", err, err, found)
+	}
+	if e.File == "" || e.Found == "" || e.Allowed == "" {
+		tb.Errorf("the refusal leaves something out: %+v", e)
+	}
+	if e.Line != line {
+		tb.Errorf("line %d, want %d: %v", e.Line, line, err)
+	}
+	if !strings.Contains(err.Error(), found) {
+		tb.Errorf("got %q, want it to say %q", err, found)
+	}
+}
+
+func golden(tb testing.TB, name, got string) {
+	tb.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if got != string(want) {
+		tb.Errorf("%s differs; go test -run %s -update writes it anew\ngot:\n%s\nwant:\n%s", path, tb.Name(), got, want)
+	}
+}
