@@ -13,6 +13,9 @@ import (
 type Compiled struct {
 	Workload scaling.Workload
 	Sources  []Source // parallel to Workload.Policy.Signals
+	Team     string   // the PlatformConfig team that the namespace belongs to; empty: none
+
+	mode scaling.Mode // of the policy alone
 }
 
 // SourceType names how a signal is read; the words are those of a signal's `type`.
@@ -34,13 +37,18 @@ const (
 
 // Source says where one signal's readings come from. Only the fields of its Type are set.
 type Source struct {
-	Type       SourceType
-	DataSource string // name in PlatformConfig.dataSources; the default one is filled in
+	Type SourceType
+	// DataSource is a name in PlatformConfig.dataSources; the default one is filled in. Empty: the PlatformConfig declares none that
+	// fits, and the signal is read in the built-in way (pods scraped directly by the profile of Type; the cluster's own API).
+	DataSource string
 
-	// prometheus: Query is PromQL written by the platform team; one query serves every workload that names it. The result is matched
-	// back by namespace and WorkloadLabel, whose value is LabelValue (the target's name unless the signal says otherwise).
+	// prometheus with QueryName: Query is PromQL written by the platform team; one query serves every workload that names it. The
+	// result is matched back by NamespaceLabel and WorkloadLabel, whose value is LabelValue (the target's name unless the signal says
+	// otherwise). Without QueryName: Query was built for this workload alone, and its answer is one series without labels.
+	// Query holds the data source's matchers already.
 	QueryName, Query          string
 	WorkloadLabel, LabelValue string
+	NamespaceLabel            string // the label of the answer that holds the workload's namespace
 
 	// Metric of a model server (requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, ...), of dcgm (activity, memory,
 	// ...), or the name of an external metric.
@@ -57,4 +65,8 @@ type Source struct {
 	Selector string
 	// keda: the trigger's name in the ScaledObject that owns the workload.
 	Trigger string
+
+	// Denied says why the platform no longer allows the source to this workload, whose last good version is in force meanwhile.
+	// Nothing is read then, and the reading is CauseForbidden. Empty: allowed.
+	Denied string
 }

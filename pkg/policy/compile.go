@@ -1,0 +1,221 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+type reflectType = reflect.Type
+
+var (
+	errMissing      = errors.New("the signal is missing")
+	errNoConversion = errors.New("a signal has no Go value")
+)
+
+// compiler turns one policy as written into the values that decide. It goes on after a problem, to find them all.
+type compiler struct {
+	*findings
+	key      scaling.Key
+	spec     *PolicySpec
+	platform *Platform
+	seen     *seen
+	object   *objectFacts // what the ScaledObject or HPA says that carries the policy; nil for a file
+
+	ref        scaling.Target
+	low        int32 // minReplicas before the platform's bounds
+	policy     *scaling.Policy
+	sources    []Source
+	scheduleAt []int // index in the spec of each compiled schedule
+}
+
+// objectFacts is what a policy made of annotations takes from the object that carries them.
+type objectFacts struct {
+	kind, name string
+	target     scaling.Target
+	min, max   *int32
+	cooldown   *time.Duration
+	triggers   []string // names of the ScaledObject's triggers; nil: not known
+}
+
+// compile checks a policy against the platform and builds what the loop is handed; nil where something is wrong.
+func (c *compiler) compile(origin string) *Compiled {
+	c.policy = &scaling.Policy{}
+	c.scaleTarget()
+	c.bounds()
+	c.signals()
+	c.schedules()
+	c.overlaps()
+	d := c.platform.defaults
+	c.behavior(cmp.Or(c.spec.Behavior, d.Behavior), specPath.key("behavior"))
+	c.fallback(cmp.Or(c.spec.Fallback, d.Fallback), specPath.key("fallback"))
+	c.cooldown()
+	if c.spec.Activation == "all" {
+		c.policy.Activation = scaling.ActiveByAll
+	}
+	c.formula()
+	c.group()
+	c.wakes()
+	if c.failed() {
+		return nil
+	}
+	team := ""
+	if t := c.platform.Team(c.key.Namespace); t != nil {
+		team = t.Name
+	}
+	activate := cmp.Or(c.spec.Activate, d.Activate)
+	return &Compiled{
+		Workload: scaling.Workload{
+			Key: c.key, Target: c.ref, Policy: c.policy, Mode: stricter(modeOf(c.spec.Mode), c.platform.Mode),
+			Group: c.spec.CapacityGroup, Origin: origin, Activate: activate != nil && *activate,
+		},
+		Sources: c.sources, Team: team, mode: modeOf(c.spec.Mode),
+	}
+}
+
+func (c *compiler) scaleTarget() {
+	if c.object != nil {
+		c.ref = c.object.target
+		return
+	}
+	t := c.spec.ScaleTargetRef
+	if t == nil {
+		c.bad(specPath.key("scaleTargetRef"), "is missing", "the object whose replicas are decided")
+		return
+	}
+	c.ref = scaling.Target{APIVersion: orDefault(t.APIVersion, "apps/v1"), Kind: orDefault(t.Kind, "Deployment"), Name: t.Name}
+	if t.APIVersion != "" && t.Kind == "" {
+		c.bad(specPath.key("scaleTargetRef").key("kind"), "is missing", "the kind that belongs to "+t.APIVersion)
+	}
+	if strings.Count(c.ref.APIVersion, "/") > 1 || c.ref.APIVersion == "" {
+		c.bad(specPath.key("scaleTargetRef").key("apiVersion"), "is not a group and version", "apps/v1")
+	}
+}
+
+func (c *compiler) bounds() {
+	low, high := int32(defaultMinReplicas), int32(-1)
+	pLow, pHigh := specPath.key("minReplicas"), specPath.key("maxReplicas")
+	if c.spec.MinReplicas != nil {
+		low = *c.spec.MinReplicas
+	}
+	if c.spec.MaxReplicas != nil {
+		high = *c.spec.MaxReplicas
+	}
+	switch {
+	case c.spec.MaxReplicas == nil:
+		c.bad(pHigh, "is missing", "the most replicas there may be")
+		high = mostReplicas
+	case high == 0:
+		c.bad(pHigh, "the workload could never run", "1 or more; a schedule's maxReplicas: 0 closes it for a time")
+	case high > mostReplicas:
+		c.bad(pHigh, "is out of range", fmt.Sprintf("at most %d", mostReplicas))
+	case low > high && c.spec.MinReplicas != nil:
+		c.bad(pLow, fmt.Sprintf("is above maxReplicas of %d", high), "at most maxReplicas")
+	}
+	c.low = min(low, high)
+	bounds := c.platform.boundsFor(c.key.Namespace)
+	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(c.low, high)
+	if bounds.Max >= 0 && high > bounds.Max && c.spec.MaxReplicas != nil {
+		c.odd(pHigh, fmt.Sprintf("the platform's bounds allow %d replicas here: that counts", bounds.Max), "")
+	}
+}
+
+func (c *compiler) cooldown() {
+	c.policy.CooldownPeriod = defaultCooldown
+	if d := cmp.Or(c.spec.CooldownPeriod, c.platform.defaults.CooldownPeriod); d != nil {
+		c.policy.CooldownPeriod = time.Duration(*d)
+	}
+}
+
+func (c *compiler) formula() {
+	if c.spec.Formula == "" {
+		return
+	}
+	p := specPath.key("formula")
+	if len(c.policy.Signals) == 0 {
+		c.bad(p, "there are no signals to combine", "a formula beside signals")
+		return
+	}
+	if len(c.policy.Signals) < len(c.spec.Signals) {
+		return // a signal was refused: what the formula says of it cannot be judged
+	}
+	f, err := compileFormula(c.spec.Formula, c.policy.Signals)
+	if err != nil {
+		c.bad(p, "is not a formula: "+err.Error(), "CEL that yields a number, such as max(gateway.replicas, 2 * ready)")
+	}
+	c.policy.Formula = f
+}
+
+// group checks that the namespace's team may use the capacity group.
+func (c *compiler) group() {
+	name := c.spec.CapacityGroup
+	if name == "" {
+		return
+	}
+	p := specPath.key("capacityGroup")
+	var allowed []string
+	for _, g := range c.platform.Groups {
+		if c.platform.mayUse(c.key.Namespace, g.Name) {
+			allowed = append(allowed, g.Name)
+		}
+	}
+	mine := orDefault(list(allowed), "none for this namespace")
+	switch {
+	case c.platform.Group(name) == nil:
+		c.bad(p, "the PlatformConfig has no such capacity group"+didYouMean(name, allowed), mine)
+	case !slices.Contains(allowed, name):
+		c.bad(p, "the platform does not let namespace "+c.key.Namespace+" use this capacity group", mine)
+	}
+}
+
+// wakes refuses a policy that can fall to zero and never rise again: a pod's own series vanish with it, so something else must
+// exist while there is none.
+func (c *compiler) wakes() {
+	if c.policy.MinReplicas > 0 || c.failed() {
+		return
+	}
+	for _, s := range c.sources {
+		if c.existsAtZero(s) {
+			return
+		}
+	}
+	for _, s := range c.policy.Schedules {
+		if s.Min > 0 {
+			return
+		}
+	}
+	if len(c.sources) == 0 {
+		c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: there are no signals and no schedule has a floor", "1 or more, a signal or a schedule with minReplicas")
+		return
+	}
+	c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: every signal comes from the workload's own pods, and is gone with the last of them",
+		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
+}
+
+func (c *compiler) existsAtZero(s Source) bool {
+	switch {
+	case s.Type.readsPods():
+		return false
+	case s.QueryName != "":
+		q := c.platform.Query(s.QueryName)
+		return q == nil || q.ExistsAtZero
+	case s.Type == SourcePrometheus:
+		expr, err := parsePromQL(s.Query)
+		return err != nil || !comesFromPods(expr)
+	}
+	return true
+}
+
+// knownTrigger checks a keda signal against the triggers of the ScaledObject, where they are known.
+func (c *compiler) knownTrigger(name string, p *yamlPath) {
+	if c.object == nil || c.object.triggers == nil || name == "" || slices.Contains(c.object.triggers, name) {
+		return
+	}
+	c.bad(p, "the ScaledObject has no trigger of this name"+didYouMean(name, c.object.triggers), list(c.object.triggers))
+}

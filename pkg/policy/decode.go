@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes bounds the work that one document can cause: aliases of aliases of aliases grow without end.
+const maxNodes = 20000
+
+// decoder reads YAML nodes into structs, strictly: the struct's yaml tags are the whole list of allowed fields, and each
+// deviation becomes a Problem with its place. It never stops at the first.
+type decoder struct {
+	*findings
+	nodes int
+	seen  map[*yaml.Node]bool // the aliases on the way down: one that contains itself has no end
+}
+
+// value reads a node into v, which is settable.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	if d.nodes++; d.nodes > maxNodes {
+		if d.nodes == maxNodes+1 {
+			d.add(n, p, Problem{Message: "the document is too large", Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
+		}
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		d.alias(n, v, p)
+		return
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // `field:` with nothing behind it is the same as no field, as in Kubernetes
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), p)
+		return
+	}
+	if w, ok := v.Addr().Interface().(word); ok {
+		d.word(n, w, p)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.mapping(n, v, p)
+	case reflect.Slice:
+		d.sequence(n, v, p)
+	case reflect.Map:
+		d.entries(n, v, p)
+	default:
+		d.scalar(n, v, p)
+	}
+}
+
+func (d *decoder) alias(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	if d.seen[n.Alias] {
+		d.add(n, p, Problem{Message: "the alias contains itself", Found: "*" + n.Value})
+		return
+	}
+	if d.seen == nil {
+		d.seen = map[*yaml.Node]bool{}
+	}
+	d.seen[n.Alias] = true
+	d.value(n.Alias, v, p)
+	delete(d.seen, n.Alias)
+}
+
+func (d *decoder) word(n *yaml.Node, w word, p *yamlPath) {
+	if n.Kind != yaml.ScalarNode {
+		d.add(n, p, Problem{Message: "is not a single value", Found: describe(n), Allowed: w.allowed()})
+		return
+	}
+	if err := w.read(n.Value); err != nil {
+		d.add(n, p, Problem{Message: err.Error(), Found: describe(n), Allowed: w.allowed()})
+	}
+}
+
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	table := fieldsOf(v.Type())
+	if n.Kind != yaml.MappingNode {
+		d.add(n, p, Problem{Message: "is not a mapping", Found: describe(n), Allowed: "a mapping with the fields " + list(table.names)})
+		return
+	}
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := p.key(key.Value)
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			d.add(key, p, Problem{Message: "merge keys are not read: write the fields themselves", Found: describe(key)})
+			continue
+		}
+		if line, twice := first[key.Value]; twice {
+			d.add(key, at, Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.above)})
+			continue
+		}
+		first[key.Value] = key.Line
+		f, known := table.byName[key.Value]
+		if !known {
+			d.add(key, at, Problem{Message: "there is no such field" + didYouMean(key.Value, table.names), Allowed: list(table.names)})
+			continue
+		}
+		d.value(value, v.Field(f.index), at)
+		d.oneOf(value, v.Field(f.index), at, f)
+	}
+	for _, f := range table.fields {
+		if _, written := first[f.name]; f.required && !written {
+			d.add(n, p.key(f.name), Problem{Message: "is missing", Allowed: f.doc})
+		}
+	}
+}
+
+// oneOf checks a field whose words are listed in its enum tag.
+func (d *decoder) oneOf(n *yaml.Node, v reflect.Value, p *yamlPath, f field) {
+	if len(f.enum) == 0 || v.Kind() != reflect.String || v.String() == "" || slices.Contains(f.enum, v.String()) {
+		return
+	}
+	d.add(n, p, Problem{Message: "is not one of the words known here" + didYouMean(v.String(), f.enum), Found: quote(v.String()), Allowed: list(f.enum)})
+}
+
+func (d *decoder) sequence(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	if n.Kind != yaml.SequenceNode {
+		d.add(n, p, Problem{Message: "is not a list", Found: describe(n), Allowed: "a list, each entry on its own line behind a dash"})
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		at := p.at(i)
+		if item.Kind == yaml.ScalarNode && item.Tag == "!!null" {
+			d.add(item, at, Problem{Message: "is an empty entry"})
+			continue
+		}
+		d.value(item, v.Index(i), at)
+	}
+}
+
+func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	if n.Kind != yaml.MappingNode {
+		d.add(n, p, Problem{Message: "is not a mapping", Found: describe(n), Allowed: "a mapping of names to values"})
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, item := n.Content[i], n.Content[i+1]
+		at := p.key(key.Value)
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			d.add(key, p, Problem{Message: "merge keys are not read: write the fields themselves", Found: describe(key)})
+			continue
+		}
+		name := reflect.ValueOf(key.Value).Convert(v.Type().Key())
+		if v.MapIndex(name).IsValid() {
+			d.add(key, at, Problem{Message: "is written twice"})
+			continue
+		}
+		element := reflect.New(v.Type().Elem()).Elem()
+		d.value(item, element, at)
+		v.SetMapIndex(name, element)
+	}
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *yamlPath) {
+	allowed, ok := "", n.Kind == yaml.ScalarNode
+	switch v.Kind() {
+	case reflect.String:
+		allowed = "text"
+		if ok && n.Tag != "!!str" && n.Tag != "!!timestamp" {
+			allowed, ok = "text: put it in quotes", false
+		}
+		if ok {
+			v.SetString(n.Value)
+		}
+	case reflect.Bool:
+		allowed = "true or false"
+		ok = ok && n.Tag == "!!bool"
+		v.SetBool(ok && strings.EqualFold(n.Value, "true"))
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		allowed = "a whole number, 0 or more"
+		whole, err := strconv.ParseInt(n.Value, 10, v.Type().Bits())
+		if ok = ok && n.Tag == "!!int" && err == nil && whole >= 0 && whole <= math.MaxInt32; ok {
+			v.SetInt(whole)
+		}
+	case reflect.Float64:
+		allowed = "a number, 0 or more"
+		number, err := strconv.ParseFloat(n.Value, 64)
+		ok = ok && (n.Tag == "!!int" || n.Tag == "!!float") && err == nil && isPlainNumber(n.Value)
+		if ok = ok && number >= 0 && number <= math.MaxInt32; ok {
+			v.SetFloat(number)
+		}
+	default:
+		panic("policy: no way to read a field of kind " + v.Kind().String())
+	}
+	if !ok {
+		d.add(n, p, Problem{Message: "is not what belongs here", Found: describe(n), Allowed: allowed})
+	}
+}
+
+// describe says what a node is, for people.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		switch n.Tag {
+		case "!!null":
+			return "nothing"
+		case "!!str":
+			return quote(n.Value)
+		}
+		return strings.Trim(quote(n.Value), `"`)
+	}
+	return "an alias"
+}

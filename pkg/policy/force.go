@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// unknownPlatform is in force while a PlatformConfig stands there that could not be read even once. Its bounds are not known, and
+// unknown is not unlimited: every follower stays where it is.
+var unknownPlatform = &Platform{Bounds: Unbounded, Mode: scaling.Hold}
+
+// held is a document, and the version of it that decides.
+type held struct {
+	doc      *document // as it stands in its file; nil while that cannot be read
+	good     *document // the version that decides; nil for none
+	compiled *Compiled // of good
+	under    *Platform // that compiled was compiled under
+	conflict string    // the policy that owns the target; empty: this one does
+}
+
+// choosePlatform finds the one PlatformConfig and puts it into force, if it is good.
+func (s *Store) choosePlatform() {
+	all := s.documents(KindPlatformConfig)
+	was := &s.config
+	switch {
+	case len(all) == 0 && was.good == nil && !s.anyLost() || len(all) == 0 && was.good != nil && !s.lost(was.good.file):
+		*was = held{}
+		s.platform = noPlatform
+		return
+	case len(all) == 0:
+		was.doc = nil
+	case len(all) > 1:
+		was.doc = nil
+		for i, d := range all {
+			other := all[(i+1)%len(all)]
+			d.ensure()
+			d.bad(rootPath.key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is taken", other.file, other.above+1), "one PlatformConfig in a cluster")
+		}
+	case was.good != nil && was.good == all[0]:
+		was.doc = all[0]
+		return
+	default:
+		was.doc = all[0]
+		was.doc.ensure()
+		if p := was.doc.compilePlatform(); p != nil {
+			was.good = was.doc
+			s.platform = p.or(s.platform)
+			return
+		}
+	}
+	if was.good == nil {
+		s.platform = unknownPlatform
+	}
+	if slices.ContainsFunc(all, (*document).saysHold) && s.platform.Mode != scaling.Hold {
+		// An emergency stop must not wait for a typo elsewhere in the same document.
+		stop := *s.platform
+		stop.Mode = scaling.Hold
+		s.platform = &stop
+	}
+}
+
+func (d *document) saysHold() bool { return d.platform != nil && d.platform.Mode == "hold" }
+
+// or returns the platform before, where p says nothing else than it.
+func (p *Platform) or(before *Platform) *Platform {
+	if reflect.DeepEqual(p, before) {
+		return before
+	}
+	return p
+}
+
+// sameButMode tells that two platforms differ in their mode alone: then nothing needs to be compiled anew, and a hold acts at once
+// over 10,000 policies.
+func sameButMode(a, b *Platform) bool {
+	x, y := *a, *b
+	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
+	x.Groups, y.Groups = nil, nil // a group's mode follows; policies read no more of a group than its name
+	names := func(p *Platform) (out []string) {
+		for _, g := range p.Groups {
+			out = append(out, g.Name)
+		}
+		return out
+	}
+	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
+}
+
+// compileAll brings every ScalingPolicy up to date with its document and the platform.
+func (s *Store) compileAll() {
+	next := map[string]*held{}
+	for _, d := range s.documents(KindScalingPolicy) {
+		id := d.id()
+		if id == "" {
+			continue
+		}
+		if first := next[id]; first != nil {
+			d.ensure()
+			d.bad(rootPath.key("metadata").key("name"), fmt.Sprintf("the same name is written in %s:%d, which counts", first.doc.file, first.doc.above+1), "one document for a name")
+			continue
+		}
+		h := s.policies[id]
+		if h == nil {
+			h = &held{}
+		}
+		h.doc = d
+		s.bringUp(h)
+		next[id] = h
+	}
+	for id, h := range s.policies {
+		if next[id] == nil && h.good != nil && s.lost(h.good.file) {
+			h.doc = nil
+			s.bringUp(h)
+			next[id] = h
+		}
+	}
+	s.policies = next
+}
+
+// bringUp compiles the document of h, or else its last good version, under the platform in force.
+func (s *Store) bringUp(h *held) {
+	if h.compiled != nil && h.good == h.doc && s.restamp(h) {
+		return
+	}
+	if h.doc != nil {
+		if c := s.compile(h.doc); c != nil {
+			h.good, h.compiled, h.under = h.doc, c, s.platform
+			return
+		}
+	}
+	if h.good == nil || s.restamp(h) {
+		return
+	}
+	// The platform changed under a version that is only held: it decides on, within the new platform.
+	if h.good != h.doc {
+		if c := s.compile(h.good.copy()); c != nil {
+			h.compiled, h.under = c, s.platform
+			return
+		}
+	}
+	h.compiled, h.under = s.platform.confine(h.compiled), s.platform
+}
+
+func (s *Store) compile(d *document) *Compiled {
+	d.ensure()
+	if d.failed() {
+		return nil
+	}
+	c := compiler{findings: &d.findings, key: d.key, spec: d.policy, platform: s.platform, seen: s.seen}
+	before := len(d.problems)
+	out := c.compile(d.origin())
+	if out == nil && s.platform == unknownPlatform {
+		d.problems = d.problems[:before]
+		d.bad(rootPath, "waits for the PlatformConfig, which cannot be read", "")
+	}
+	return out
+}
+
+// restamp carries a compiled policy over to the platform in force, where that differs in its mode alone.
+func (s *Store) restamp(h *held) bool {
+	if h.under == s.platform {
+		return true
+	}
+	if h.under == nil || s.platform == unknownPlatform || !sameButMode(h.under, s.platform) {
+		return false
+	}
+	c := *h.compiled
+	c.Workload.Mode = stricter(c.mode, s.platform.Mode)
+	h.compiled, h.under = &c, s.platform
+	return true
+}
+
+// confine narrows a policy that the platform would refuse today to what the platform allows today: the bounds, the mode, the
+// sources and the group always win, also over a last good version.
+func (p *Platform) confine(c *Compiled) *Compiled {
+	out, policy := *c, *c.Workload.Policy
+	ns := c.Workload.Key.Namespace
+	policy.MinReplicas, policy.MaxReplicas = p.boundsFor(ns).Narrow(policy.MinReplicas, policy.MaxReplicas)
+	out.Workload.Policy = &policy
+	out.Workload.Mode = stricter(c.mode, p.Mode)
+	if p != unknownPlatform && !p.mayUse(ns, c.Workload.Group) {
+		out.Workload.Group = ""
+	}
+	out.Sources = slices.Clone(c.Sources)
+	for i := range out.Sources {
+		s := &out.Sources[i]
+		if d := p.DataSource(s.DataSource); s.DataSource != "" && (d == nil || !d.Allows(ns)) {
+			s.Denied = "the platform no longer gives namespace " + ns + " the data source " + s.DataSource
+		}
+		if s.QueryName != "" && p.Query(s.QueryName) == nil {
+			s.Denied = "the platform no longer has the query " + s.QueryName
+		}
+	}
+	return &out
+}
+
+// resolve lists what is in force, by key, with one owner for each target. An owner keeps its target until it lets go of it.
+func (s *Store) resolve() []*Compiled {
+	var all []*held
+	for _, id := range sortedKeys(s.policies) {
+		if h := s.policies[id]; h.compiled != nil {
+			all = append(all, h)
+		}
+	}
+	keeps := func(h *held) int {
+		if s.owners[targetOf(h.compiled)] == h.compiled.Workload.Key {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b *held) int { return keeps(a) - keeps(b) })
+	owners := make(map[targetKey]scaling.Key, len(all))
+	out := make([]*Compiled, 0, len(all))
+	for _, h := range all {
+		h.conflict = ""
+		target := targetOf(h.compiled)
+		if other, taken := owners[target]; taken {
+			h.conflict = other.Name
+			continue
+		}
+		owners[target] = h.compiled.Workload.Key
+		out = append(out, h.compiled)
+	}
+	s.owners = owners
+	slices.SortFunc(out, func(a, b *Compiled) int {
+		x, y := a.Workload.Key, b.Workload.Key
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+	})
+	return out
+}
+
+func targetOf(c *Compiled) targetKey {
+	t := c.Workload.Target
+	group, _, found := strings.Cut(t.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	return targetKey{c.Workload.Key.Namespace, group, t.Kind, t.Name}
+}

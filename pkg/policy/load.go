@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// loadedFile is a file as it was read last.
+type loadedFile struct {
+	file
+	docs []*document
+	lost bool // it cannot be read, or a document in it has no name that can be read: what is absent may not be deleted
+}
+
+// Load reads the files and directories and puts into force what is good of them. It reads everything anew: a document that is gone
+// from its file is gone, and one that is bad holds back only itself. Its last good version stays in force.
+// Loading the same bytes again changes nothing.
+func (s *Store) Load(paths ...string) Report {
+	return s.load(readAll(paths))
+}
+
+func (s *Store) load(files []file) Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take(files)
+	s.choosePlatform()
+	s.compileAll()
+	changed := s.publish()
+	problems := s.record()
+	for _, f := range s.files {
+		for _, d := range f.docs {
+			d.release()
+		}
+	}
+	return Report{Problems: problems, Changed: changed, Generation: s.current.Load().generation}
+}
+
+// take replaces the files by what was read. Documents whose text did not change stay the same values.
+func (s *Store) take(files []file) {
+	before := s.files
+	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
+	for _, f := range files {
+		if s.files[f.name] != nil {
+			continue // the same path was given twice
+		}
+		s.order = append(s.order, f.name)
+		old := before[f.name]
+		switch {
+		case f.err != nil:
+			s.files[f.name] = &loadedFile{file: f, lost: true}
+		case old != nil && old.err == nil && old.hash == f.hash:
+			s.files[f.name] = old
+		default:
+			s.files[f.name] = read(f, old)
+		}
+	}
+}
+
+func read(f file, old *loadedFile) *loadedFile {
+	known := map[string]*document{}
+	if old != nil {
+		for _, d := range old.docs {
+			known[d.hash] = d
+		}
+	}
+	out := &loadedFile{file: f}
+	for _, p := range split(bytes.TrimPrefix(f.text, []byte("\ufeff"))) {
+		d := newDocument(f.name, p)
+		if same := known[d.hash]; same != nil {
+			delete(known, d.hash)
+			same.moveTo(p.above)
+			d = same
+		} else if !d.read() {
+			continue
+		}
+		out.docs = append(out.docs, d)
+		out.lost = out.lost || d.id() == ""
+	}
+	out.text = nil // each document keeps its own
+	return out
+}
+
+// documents lists the documents of a kind in the order of the files.
+func (s *Store) documents(kind string) (out []*document) {
+	for _, name := range s.order {
+		for _, d := range s.files[name].docs {
+			if d.kind == kind && d.id() != "" {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// lost tells whether a document that is absent from a file may still stand there, unread.
+func (s *Store) lost(name string) bool {
+	if f := s.files[name]; f != nil {
+		return f.lost
+	}
+	// Where its directory could not be read, neither could the file.
+	for _, f := range s.files {
+		if f.err != nil && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) anyLost() bool {
+	for _, f := range s.files {
+		if f.lost {
+			return true
+		}
+	}
+	return false
+}
+
+// record gathers the problems and brings the statuses up to date.
+func (s *Store) record() (problems []Problem) {
+	before := s.status
+	s.status = make(map[string]Status, len(s.policies)+1)
+	add := func(st Status) {
+		st.Since = s.clock()
+		if was, ok := before[st.Document]; ok && was.State == st.State && was.Hash == st.Hash {
+			st.Since = was.Since
+		}
+		s.status[st.Document] = st
+	}
+	for _, name := range s.order {
+		f := s.files[name]
+		if f.err != nil {
+			problem := f.problem()
+			problems = append(problems, problem)
+			add(Status{Document: f.name, File: f.name, State: Refused, Problems: []Problem{problem}})
+		}
+		for _, d := range f.docs {
+			st := s.statusOf(d)
+			problems = append(problems, st.Problems...)
+			add(st)
+		}
+	}
+	for _, id := range sortedKeys(s.policies) {
+		if h := s.policies[id]; h.doc == nil {
+			add(Status{Document: h.good.document, File: h.good.file, State: Held, InForce: h.good.origin()})
+		}
+	}
+	sortProblems(problems)
+	return problems
+}
+
+// statusOf says what became of a document.
+func (s *Store) statusOf(d *document) Status {
+	st := Status{Document: d.document, File: d.file, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.problems)}
+	if d.id() == "" || s.status[d.document].File != "" {
+		st.Document = fmt.Sprintf("%s:%d", d.file, d.above+1) // no name, or the name of another
+	}
+	h := s.policies[d.id()]
+	if d.kind == KindPlatformConfig {
+		h = &s.config
+	}
+	if h == nil || h.doc != d && d.kind == KindScalingPolicy {
+		return st
+	}
+	if h.conflict != "" {
+		d.ensure()
+		st.Problems = append(st.Problems, d.problemAt(specPath.key("scaleTargetRef").key("name"),
+			"the replicas of this object are decided by policy "+h.conflict+" already", "one policy for a target"))
+		return st
+	}
+	if h.good != nil {
+		st.State, st.InForce = Held, h.good.origin()
+	}
+	if h.good == d && Errors(st.Problems) == 0 {
+		st.State = InForce
+	}
+	return st
+}

@@ -1,0 +1,221 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Platform is a PlatformConfig ready for use: what the platform team decides for everybody. It is immutable.
+type Platform struct {
+	Name, Cluster string
+	Mode          scaling.Mode
+	Bounds        Bounds
+	DataSources   []DataSource
+	Queries       []Query
+	Teams         []Team
+	Groups        []Group
+	Prices        PricesSpec
+	Origin        string // "platform.yaml@3f1c"; empty where there is none
+
+	defaults DefaultsSpec
+}
+
+// noPlatform is a cluster without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
+var noPlatform = &Platform{Bounds: Unbounded}
+
+// Bounds narrow a policy's own; -1 where unset.
+type Bounds struct{ Min, Max int32 }
+
+// Unbounded narrows nothing.
+var Unbounded = Bounds{-1, -1}
+
+// Narrow returns the bounds within b. b.Max wins over a Min above it.
+func (b Bounds) Narrow(low, high int32) (int32, int32) {
+	if b.Min >= 0 {
+		low, high = max(low, b.Min), max(high, b.Min)
+	}
+	if b.Max >= 0 {
+		low, high = min(low, b.Max), min(high, b.Max)
+	}
+	return low, high
+}
+
+// Team is who may use what.
+type Team struct {
+	Name           string
+	Namespaces     []string
+	CapacityGroups []string
+	Limits         map[string]int64 // most of each resource over all its workloads
+	Bounds         Bounds
+}
+
+// DataSourceType says how a data source is read.
+type DataSourceType string
+
+// The types of data sources.
+const (
+	DataPrometheus DataSourceType = "prometheus"
+	DataRedis      DataSourceType = "redis"
+	DataScrape     DataSourceType = "scrape"
+	DataExternal   DataSourceType = "external"
+)
+
+// DataSource is one place to read from, its defaults filled in.
+type DataSource struct {
+	Name       string
+	Type       DataSourceType
+	Default    bool
+	Namespaces []string // that may name it; empty: all
+	Interval   time.Duration
+	Timeout    time.Duration // at most Interval
+	MaxBytes   int64
+	MaxSeries  int
+
+	Address        string            // prometheus: URL; redis: host:port
+	Matchers       map[string]string // prometheus: already put into every Query and Source.Query
+	NamespaceLabel string            // prometheus
+	HTTP           *HTTPSpec         // prometheus, scrape; nil: plain
+	SigV4          *SigV4Spec        // prometheus
+
+	Username, PasswordFile string // redis
+	Database               int
+	TLS                    *TLSSpec
+
+	Profile      SourceType // scrape
+	Scheme, Path string
+	Port         int               // 0: the profile's own
+	PodLabels    map[string]string // empty: the workload's own pods
+	PodsIn       string
+}
+
+// Allows tells whether policies of a namespace may name the source.
+func (d *DataSource) Allows(namespace string) bool {
+	return len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace)
+}
+
+// Query is PromQL whose answer has one series per workload.
+type Query struct {
+	Name, Source                  string
+	PromQL                        string // with the source's matchers put in
+	WorkloadLabel, NamespaceLabel string
+	ExistsAtZero                  bool
+}
+
+// Group is a capacity group as it was written, with its windows compiled.
+type Group struct {
+	GroupSpec
+	Mode    scaling.Mode
+	Windows []GroupWindow // parallel to GroupSpec.Schedules
+}
+
+// GroupWindow is a window of time in which fields of the group's NodePools differ.
+type GroupWindow struct {
+	Window     calendar.Window
+	NodePools  []string // capacity types; all of the group's where it named none
+	Limits     map[string]int64
+	Weight     *int32
+	Disruption DisruptionSpec
+}
+
+func find[T any](all []T, is func(*T) bool) *T {
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Team returns the team that a namespace belongs to, or nil.
+func (p *Platform) Team(namespace string) *Team {
+	return find(p.Teams, func(t *Team) bool { return slices.Contains(t.Namespaces, namespace) })
+}
+
+// DataSource returns a data source by name, or nil.
+func (p *Platform) DataSource(name string) *DataSource {
+	return find(p.DataSources, func(d *DataSource) bool { return d.Name == name })
+}
+
+// Query returns a query by name, or nil.
+func (p *Platform) Query(name string) *Query {
+	return find(p.Queries, func(q *Query) bool { return q.Name == name })
+}
+
+// Group returns a capacity group by name, or nil.
+func (p *Platform) Group(name string) *Group {
+	return find(p.Groups, func(g *Group) bool { return g.Name == name })
+}
+
+// defaultSource returns the data source that is meant where a policy names none: the one marked default, else the only one of
+// its type that the namespace may use.
+func (p *Platform) defaultSource(t DataSourceType, namespace string) *DataSource {
+	var only *DataSource
+	for i := range p.DataSources {
+		d := &p.DataSources[i]
+		if d.Type != t || !d.Allows(namespace) {
+			continue
+		}
+		if d.Default {
+			return d
+		}
+		if only != nil {
+			only = &DataSource{} // two, and neither is the default: none is meant
+			continue
+		}
+		only = d
+	}
+	if only != nil && only.Name == "" {
+		return nil
+	}
+	return only
+}
+
+// boundsFor returns what narrows the policies of a namespace.
+func (p *Platform) boundsFor(namespace string) Bounds {
+	b := p.Bounds
+	if t := p.Team(namespace); t != nil {
+		if t.Bounds.Min >= 0 {
+			b.Min = max(b.Min, t.Bounds.Min)
+		}
+		if t.Bounds.Max >= 0 && (b.Max < 0 || t.Bounds.Max < b.Max) {
+			b.Max = t.Bounds.Max
+		}
+	}
+	return b
+}
+
+// mayUse tells whether policies of a namespace may name a capacity group: where there are teams, theirs must list it.
+func (p *Platform) mayUse(namespace, group string) bool {
+	if group == "" {
+		return true
+	}
+	team := p.Team(namespace)
+	return p.Group(group) != nil && (len(p.Teams) == 0 || team != nil && slices.Contains(team.CapacityGroups, group))
+}
+
+// stricter returns the mode that does less.
+func stricter(a, b scaling.Mode) scaling.Mode { return max(a, b) }
+
+func modeOf(word string) scaling.Mode {
+	switch word {
+	case "advisory":
+		return scaling.Advisory
+	case "hold":
+		return scaling.Hold
+	}
+	return scaling.Auto
+}
+
+func (b *BoundsSpec) bounds() Bounds {
+	out := Unbounded
+	if b != nil && b.MinReplicas != nil {
+		out.Min = *b.MinReplicas
+	}
+	if b != nil && b.MaxReplicas != nil {
+		out.Max = *b.MaxReplicas
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package policy
+
+// PlatformSpec is the spec of the PlatformConfig: what the platform team decides for everybody. There is one in a cluster.
+type PlatformSpec struct {
+	Cluster        string           `yaml:"cluster,omitempty" doc:"the cluster's name, a label on every metric, Event and report" default:"metadata.name"`
+	Mode           string           `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"auto acts; advisory decides and explains only; hold answers 503 on every metric, so every HPA stays where it is" default:"auto"`
+	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of every policy; they win over trigger metadata, annotations and files"`
+	DataSources    []DataSourceSpec `yaml:"dataSources,omitempty" doc:"where readings come from; policies name them and never give an address"`
+	Queries        []QuerySpec      `yaml:"queries,omitempty" doc:"PromQL that one batched request answers for all workloads"`
+	Defaults       *DefaultsSpec    `yaml:"defaults,omitempty" doc:"what a policy has where it says nothing"`
+	Teams          []TeamSpec       `yaml:"teams,omitempty" doc:"who may use what"`
+	CapacityGroups []GroupSpec      `yaml:"capacityGroups,omitempty" doc:"NodePools that serve workloads together"`
+	Prices         *PricesSpec      `yaml:"prices,omitempty" doc:"what a node costs"`
+}
+
+// BoundsSpec narrows a policy's own bounds; it never widens them.
+type BoundsSpec struct {
+	MinReplicas *int32 `yaml:"minReplicas,omitempty" doc:"no policy goes below"`
+	MaxReplicas *int32 `yaml:"maxReplicas,omitempty" doc:"no policy goes above"`
+}
+
+// DefaultsSpec fills what a policy leaves out.
+type DefaultsSpec struct {
+	CooldownPeriod *Duration     `yaml:"cooldownPeriod,omitempty" doc:"see a policy's" default:"5m"`
+	MaxAge         Duration      `yaml:"maxAge,omitempty" doc:"see a signal's" default:"2m"`
+	MinCoverage    *Percent      `yaml:"minCoverage,omitempty" doc:"see a signal's" default:"80%"`
+	Behavior       *BehaviorSpec `yaml:"behavior,omitempty" doc:"see a policy's"`
+	Fallback       *FallbackSpec `yaml:"fallback,omitempty" doc:"see a policy's"`
+	Activate       *bool         `yaml:"activate,omitempty" doc:"see a policy's" default:"false"`
+}
+
+// TeamSpec says who may use what. A namespace belongs to one team at most.
+type TeamSpec struct {
+	Name           string           `yaml:"name" required:"true" doc:"a short name"`
+	Namespaces     []string         `yaml:"namespaces" required:"true" doc:"the team's namespaces"`
+	CapacityGroups []string         `yaml:"capacityGroups,omitempty" doc:"groups that its policies may name"`
+	Limits         map[string]int64 `yaml:"limits,omitempty" doc:"most of each resource over all its workloads: nvidia.com/gpu: 32"`
+	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of each of its policies"`
+}
+
+// QuerySpec is PromQL whose answer has one series per workload.
+type QuerySpec struct {
+	Name           string `yaml:"name" required:"true" doc:"the name that policies give as queryRef"`
+	Source         string `yaml:"source,omitempty" doc:"a prometheus data source" default:"the default one"`
+	Query          string `yaml:"query" required:"true" doc:"PromQL whose series carry the namespace and the workloadLabel"`
+	WorkloadLabel  string `yaml:"workloadLabel" required:"true" doc:"the label that names the workload"`
+	NamespaceLabel string `yaml:"namespaceLabel,omitempty" doc:"the label that names its namespace" default:"namespace"`
+	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" doc:"whether the series exist while a workload has no pods" default:"no where every metric in it comes from pods (vllm:..., DCGM_...), else yes"`
+}
+
+// DataSourceSpec is one place to read from. Which fields may be written depends on the type.
+type DataSourceSpec struct {
+	Name       string   `yaml:"name" required:"true" doc:"the name that policies give as source"`
+	Type       string   `yaml:"type" required:"true" enum:"prometheus,redis,scrape,external" doc:"prometheus server, redis server, pods' own /metrics, or the cluster's external metrics API"`
+	Default    bool     `yaml:"default,omitempty" doc:"the one of its type that is meant where a policy names none" default:"false"`
+	Namespaces []string `yaml:"namespaces,omitempty" doc:"namespaces whose policies may name it" default:"all"`
+	Interval   Duration `yaml:"interval,omitempty" doc:"time between two polls" default:"15s"`
+	Timeout    Duration `yaml:"timeout,omitempty" doc:"time after which a poll has failed" default:"10s, at most the interval"`
+	MaxBytes   Bytes    `yaml:"maxBytes,omitempty" doc:"an answer cut at this size counts as missing" default:"32Mi"`
+	MaxSeries  int      `yaml:"maxSeries,omitempty" doc:"an answer with more series counts as missing" default:"50000"`
+
+	Address        string            `yaml:"address,omitempty" doc:"prometheus: http(s)://host:port/path. redis: host:port"`
+	Matchers       map[string]string `yaml:"matchers,omitempty" doc:"prometheus: label values put into every query"`
+	NamespaceLabel string            `yaml:"namespaceLabel,omitempty" doc:"prometheus: the label that names a series' namespace" default:"namespace"`
+	HTTP           *HTTPSpec         `yaml:"http,omitempty" doc:"prometheus, scrape: Prometheus' own HTTP client configuration; secrets come as files"`
+	SigV4          *SigV4Spec        `yaml:"sigv4,omitempty" doc:"prometheus: sign requests for Amazon Managed Prometheus"`
+
+	Username     string   `yaml:"username,omitempty" doc:"redis"`
+	PasswordFile string   `yaml:"passwordFile,omitempty" doc:"redis: a mounted file that holds the password"`
+	Database     int      `yaml:"database,omitempty" doc:"redis: number of the database" default:"0"`
+	TLS          *TLSSpec `yaml:"tls,omitempty" doc:"redis: speak TLS"`
+
+	Profile     string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray" doc:"scrape: whose metrics these are" `
+	Scheme      string            `yaml:"scheme,omitempty" enum:"http,https" doc:"scrape" default:"http"`
+	Port        int               `yaml:"port,omitempty" doc:"scrape: port of /metrics" default:"the profile's own"`
+	Path        string            `yaml:"path,omitempty" doc:"scrape" default:"/metrics"`
+	PodLabels   map[string]string `yaml:"podLabels,omitempty" doc:"scrape: labels of the pods that serve the metrics, where those are not the workload's own (dcgm-exporter)"`
+	PodsIn      string            `yaml:"podsIn,omitempty" doc:"scrape: the namespace of those pods"`
+	Description string            `yaml:"description,omitempty" doc:"for people"`
+}
+
+// GroupSpec is a capacity group: NodePools that stand for one another.
+type GroupSpec struct {
+	Name                 string              `yaml:"name" required:"true" doc:"the name that policies give as capacityGroup"`
+	Resource             string              `yaml:"resource" required:"true" doc:"what is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu"`
+	NodePools            map[string]string   `yaml:"nodePools" required:"true" doc:"NodePool by karpenter.sh/capacity-type: spot, on-demand, reserved"`
+	Mode                 string              `yaml:"mode,omitempty" enum:"auto,advisory" doc:"advisory reports what it would do to the nodes" default:"auto"`
+	OnDemandBaseCapacity int64               `yaml:"onDemandBaseCapacity,omitempty" doc:"so much of the resource is on demand before any spot" default:"0"`
+	SpotPatience         Duration            `yaml:"spotPatience,omitempty" doc:"wait this long for spot before on-demand may grow; above 0 needs the on-demand pool's limits handed over" default:"0, Karpenter's own fallback"`
+	Fallback             string              `yaml:"fallback,omitempty" enum:"soft,hard" doc:"soft swaps weights; hard also limits the spot pool" default:"soft"`
+	ReturnNodesPerHour   int64               `yaml:"returnNodesPerHour,omitempty" doc:"pace of the way back to spot" default:"4"`
+	Fence                bool                `yaml:"fence,omitempty" doc:"set the pools' limit to 0 while nobody wants anything" default:"false"`
+	HoldAtPeaks          *bool               `yaml:"holdAtPeaks,omitempty" doc:"stop consolidation at peaks and ahead of known demand" default:"true"`
+	StartupShield        bool                `yaml:"startupShield,omitempty" doc:"keep pods that still load from being disrupted" default:"false"`
+	EmptyWholeNodes      bool                `yaml:"emptyWholeNodes,omitempty" doc:"let scale-in pick the pods that free whole nodes" default:"false"`
+	LeadTime             Duration            `yaml:"leadTime,omitempty" doc:"time from an empty pool to a ready replica, for floors that open" default:"0"`
+	Buffer               bool                `yaml:"buffer,omitempty" doc:"ahead of a floor, hold the nodes with a CapacityBuffer where the cluster serves one" default:"false"`
+	Schedules            []GroupScheduleSpec `yaml:"schedules,omitempty" doc:"limits, weight and disruption in windows of time"`
+}
+
+// GroupScheduleSpec is a window of time in which fields of the group's NodePools differ.
+type GroupScheduleSpec struct {
+	Name       string           `yaml:"name" required:"true" doc:"a short name"`
+	Timezone   string           `yaml:"timezone" required:"true" doc:"an IANA zone"`
+	Start      string           `yaml:"start,omitempty" doc:"five cron fields"`
+	End        string           `yaml:"end,omitempty" doc:"five cron fields"`
+	From       string           `yaml:"from,omitempty" doc:"not before this day or moment"`
+	Until      string           `yaml:"until,omitempty" doc:"not after this day or moment"`
+	NodePools  []string         `yaml:"nodePools,omitempty" doc:"the capacity types it applies to" default:"all of the group"`
+	Limits     map[string]int64 `yaml:"limits,omitempty" doc:"the pools' limits meanwhile"`
+	Weight     *int32           `yaml:"weight,omitempty" doc:"the pools' weight meanwhile, 1 to 100"`
+	Disruption *DisruptionSpec  `yaml:"disruption,omitempty" doc:"the pools' disruption meanwhile"`
+}
+
+// DisruptionSpec holds Karpenter's words.
+type DisruptionSpec struct {
+	ConsolidationPolicy string `yaml:"consolidationPolicy,omitempty" enum:"WhenEmpty,WhenEmptyOrUnderutilized,Balanced" doc:"as in a NodePool"`
+	ConsolidateAfter    string `yaml:"consolidateAfter,omitempty" doc:"a duration, or Never"`
+}
+
+// PricesSpec says what nodes cost.
+type PricesSpec struct {
+	Source      string           `yaml:"source,omitempty" enum:"karpenter,book" doc:"Karpenter's own offering metric, or the price book" default:"karpenter"`
+	Region      string           `yaml:"region,omitempty" doc:"region of the price book"`
+	Book        string           `yaml:"book,omitempty" doc:"a mounted price book (CSV) instead of the built-in one"`
+	Overrides   []PriceSpec      `yaml:"overrides,omitempty" doc:"prices that you know better"`
+	Commitments []CommitmentSpec `yaml:"commitments,omitempty" doc:"capacity that is paid for whether used or not"`
+}
+
+// PriceSpec is one price.
+type PriceSpec struct {
+	InstanceType string   `yaml:"instanceType" required:"true" doc:"p5.48xlarge"`
+	CapacityType string   `yaml:"capacityType" required:"true" enum:"spot,on-demand,reserved" doc:"capacity type"`
+	Region       string   `yaml:"region,omitempty" doc:"region" default:"all"`
+	Hourly       *float64 `yaml:"hourly" required:"true" doc:"price of one instance for an hour"`
+}
+
+// CommitmentSpec is a number of instances already paid for.
+type CommitmentSpec struct {
+	InstanceType string   `yaml:"instanceType" required:"true" doc:"p5.48xlarge"`
+	Region       string   `yaml:"region,omitempty" doc:"region" default:"all"`
+	Count        *int32   `yaml:"count" required:"true" doc:"how many"`
+	Hourly       *float64 `yaml:"hourly" required:"true" doc:"what each costs an hour"`
+}

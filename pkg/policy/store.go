@@ -1,0 +1,158 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// State says whether what somebody wrote is what decides.
+type State string
+
+const (
+	InForce State = "InForce" // the document decides as it is written
+	Held    State = "Held"    // it was refused or cannot be read; its last good version decides
+	Refused State = "Refused" // it was refused and there is no good version: nothing decides in its name
+)
+
+// Status is the record of one document, for a gauge, a log line and a page.
+type Status struct {
+	Document string    `json:"document"` // "ScalingPolicy team-chat/llama-chat"; the file where the document has no name
+	File     string    `json:"file"`
+	State    State     `json:"state"`
+	Hash     string    `json:"hash,omitempty"`    // first 4 digits of the text's hash, as in an Origin
+	InForce  string    `json:"inForce,omitempty"` // Origin of the version that decides
+	Since    time.Time `json:"since"`             // when it came into this state; zero without a clock
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Report is the outcome of a Load.
+type Report struct {
+	Problems   []Problem // all of them, warnings too, in the order of the files
+	Changed    bool      // what is in force differs from before
+	Generation uint64    // counts the changes of what is in force
+}
+
+// Options are what a Store needs from outside.
+type Options struct {
+	// Clock stamps Status.Since; nil leaves it zero.
+	Clock func() time.Time
+}
+
+// Store holds the policies that are in force. Loads and objects come in at its own pace; readers never wait for them.
+// It implements the engine's port Policies. All methods are safe for concurrent use.
+type Store struct {
+	clock func() time.Time
+
+	mu       sync.Mutex
+	files    map[string]*loadedFile    // by name
+	order    []string                  // names of files, in the order of Load
+	policies map[string]*held          // by document id
+	config   held                      // the PlatformConfig
+	platform *Platform                 // in force; never nil
+	owners   map[targetKey]scaling.Key // whose number a target follows, as published last
+	status   map[string]Status         // by document, or by file where there is no document
+	seen     *seen
+
+	dirty   atomic.Bool
+	current atomic.Pointer[snapshot]
+}
+
+// snapshot is what is in force, published as one value.
+type snapshot struct {
+	workloads  []scaling.Workload
+	compiled   []*Compiled // parallel
+	platform   *Platform
+	index      map[scaling.Key]int
+	generation uint64
+	next       chan struct{} // closed when a newer one is published
+}
+
+// targetKey is an object that can have one owner only.
+type targetKey struct {
+	namespace string
+	group     string
+	kind      string
+	name      string
+}
+
+// NewStore returns a store in which nothing is in force yet.
+func NewStore(o Options) *Store {
+	s := &Store{
+		clock: o.Clock, files: map[string]*loadedFile{}, policies: map[string]*held{},
+		owners: map[targetKey]scaling.Key{}, status: map[string]Status{}, seen: newSeen(), platform: noPlatform,
+	}
+	if s.clock == nil {
+		s.clock = func() time.Time { return time.Time{} }
+	}
+	s.current.Store(&snapshot{platform: noPlatform, next: make(chan struct{})})
+	return s
+}
+
+// view publishes what objects changed since, unless a load is under way, and returns what is in force.
+func (s *Store) view() *snapshot {
+	if s.dirty.Load() && s.mu.TryLock() { // a tick never waits for a load
+		s.publish()
+		s.mu.Unlock()
+	}
+	return s.current.Load()
+}
+
+// Current returns the workloads to decide for, by namespace and name. The slice is shared: do not write to it.
+func (s *Store) Current() []scaling.Workload { return s.view().workloads }
+
+// Compiled returns the policies in force, parallel to Current. The slice is shared: do not write to it.
+func (s *Store) Compiled() []*Compiled { return s.view().compiled }
+
+// Platform returns the platform in force; never nil.
+func (s *Store) Platform() *Platform { return s.view().platform }
+
+// Find returns the policy in force under a name, or nil.
+func (s *Store) Find(key scaling.Key) *Compiled {
+	v := s.view()
+	if i, ok := v.index[key]; ok {
+		return v.compiled[i]
+	}
+	return nil
+}
+
+// Changed returns the generation of what is in force, and a channel that is closed when there is a newer one.
+func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
+	v := s.view()
+	return v.generation, v.next
+}
+
+// Statuses returns the record of every document that is known, by name.
+func (s *Store) Statuses() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Status, 0, len(s.status))
+	for _, key := range sortedKeys(s.status) {
+		out = append(out, s.status[key])
+	}
+	return out
+}
+
+// publish swaps in what is in force now, if it differs. The mutex is held.
+func (s *Store) publish() bool {
+	s.dirty.Store(false)
+	all := s.resolve()
+	old := s.current.Load()
+	if s.platform == old.platform && slices.Equal(all, old.compiled) {
+		return false
+	}
+	next := &snapshot{
+		compiled: all, workloads: make([]scaling.Workload, len(all)), platform: s.platform,
+		index: make(map[scaling.Key]int, len(all)), generation: old.generation + 1, next: make(chan struct{}),
+	}
+	for i, c := range all {
+		next.workloads[i] = c.Workload
+		next.index[c.Workload.Key] = i
+	}
+	s.current.Store(next)
+	close(old.next)
+	return true
+}
