@@ -138,6 +138,9 @@ func (b *Board) slot(k scaling.Key) *slot {
 func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	s := b.slot(k)
 	if s == nil {
+		if b.LastTick().IsZero() {
+			return Served{}, ErrUndecided // a standby, or a leader before its first tick, knows no names yet
+		}
 		return Served{}, ErrUnknown
 	}
 	s.mu.Lock()

@@ -76,8 +76,8 @@ func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
 	w := newWorld("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
-	if _, err := e.Board().Lookup(chat, nine); !errors.Is(err, ErrUnknown) {
-		t.Errorf("before the first tick: %v, want ErrUnknown", err)
+	if _, err := e.Board().Lookup(chat, nine); !errors.Is(err, ErrUndecided) {
+		t.Errorf("before the first tick: %v, want ErrUndecided", err)
 	}
 	e.Tick(context.Background(), nine)
 	got, err := e.Board().Lookup(chat, nine)

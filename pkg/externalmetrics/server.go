@@ -6,17 +6,13 @@ import (
 	"net"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
-	"sigs.k8s.io/custom-metrics-apiserver/pkg/cmd/options"
 	openapicore "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/core"
 	openapiexternal "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
@@ -28,12 +24,13 @@ const authCacheTTL = 60 * time.Second
 // ServerConfig says where the aggregated API listens and who may read it.
 type ServerConfig struct {
 	// Listener accepts the connections; the caller chose the address.
-	Listener net.Listener
-	// CertFile and KeyFile hold the serving certificate and are read again when they change. Empty: a self-signed one for localhost.
-	CertFile, KeyFile string
-	// Cluster is where callers are authenticated (TokenReview, front proxy) and authorized (SubjectAccessReview). Nil is the demo's
-	// open door, and is refused on any address but loopback.
-	Cluster *rest.Config
+	Listener    net.Listener
+	Certificate Certificate
+	// Open lets anybody read: the demo, which has no cluster to ask. It is refused on any address but loopback.
+	Open bool
+	// Kubeconfig reaches the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
+	// (SubjectAccessReview); empty: the cluster that we run in.
+	Kubeconfig string
 }
 
 // Serve answers until ctx ends, then drains the requests in flight.
@@ -47,51 +44,38 @@ func Serve(ctx context.Context, c ServerConfig, p provider.ExternalMetricsProvid
 
 func newServer(c ServerConfig, p provider.ExternalMetricsProvider) (*apiserver.CustomMetricsAdapterServer, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
-	o := options.NewCustomMetricsAdapterServerOptions()
-	o.SecureServing.Listener = c.Listener
-	o.SecureServing.BindPort = c.Listener.Addr().(*net.TCPAddr).Port
-	o.SecureServing.ServerCert.CertKey.CertFile = c.CertFile
-	o.SecureServing.ServerCert.CertKey.KeyFile = c.KeyFile
-	o.SecureServing.ServerCert.CertDirectory = "" // a self-signed pair stays in memory: the root file system is read-only
 	describe(config)
-	o.OpenAPIConfig, o.OpenAPIV3Config = config.OpenAPIConfig, config.OpenAPIV3Config
-	o.EnableMetrics = false // our own registry serves metrics; this port answers HPAs
-	factory, err := guard(config, o, c)
-	if err != nil {
+	config.EnableMetrics = false // our own registry serves metrics; this port answers HPAs
+	serving := genericoptions.NewSecureServingOptions().WithLoopback()
+	serving.Listener = c.Listener
+	serving.ServerCert.GeneratedCert = c.Certificate.provider
+	if err := serving.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
-	return (&apiserver.Config{GenericConfig: &config.Config}).Complete(factory).New("gpuscaler", nil, p)
-}
-
-// guard decides who may read: the cluster's own delegated authentication and authorization, or anybody on loopback.
-func guard(config *genericapiserver.RecommendedConfig, o *options.CustomMetricsAdapterServerOptions, c ServerConfig) (informers.SharedInformerFactory, error) {
-	if c.Cluster == nil {
-		return nil, guardLoopback(config, o, c.Listener)
-	}
-	client, err := kubernetes.NewForConfig(c.Cluster)
-	if err != nil {
+	if err := guard(config, c); err != nil {
 		return nil, err
 	}
-	factory := informers.NewSharedInformerFactory(client, 0)
-	config.ClientConfig, config.SharedInformerFactory = c.Cluster, factory
-	o.Authentication.CacheTTL = authCacheTTL
-	o.Authorization.AllowCacheTTL = authCacheTTL
-	return factory, o.ApplyTo(config)
+	return (&apiserver.Config{GenericConfig: &config.Config}).Complete(nil).New("gpuscaler", nil, p)
 }
 
-func guardLoopback(config *genericapiserver.RecommendedConfig, o *options.CustomMetricsAdapterServerOptions, l net.Listener) error {
-	if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
-		return fmt.Errorf("%s is not loopback: without a cluster nobody can be authenticated", ip)
+// guard decides who may read: whom the cluster's delegated authentication and authorization let in, or anybody on loopback.
+func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
+	if c.Open {
+		if ip := c.Listener.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
+			return fmt.Errorf("%s is not loopback: without a cluster nobody can be authenticated", ip)
+		}
+		config.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
+		config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+		return nil
 	}
-	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+	authentication := genericoptions.NewDelegatingAuthenticationOptions()
+	authentication.RemoteKubeConfigFile, authentication.CacheTTL = c.Kubeconfig, authCacheTTL
+	if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
 		return err
 	}
-	if err := o.SecureServing.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
-		return err
-	}
-	config.Authentication.Authenticator = authenticator.WrapAudienceAgnosticRequest(nil, anonymous.NewAuthenticator(nil))
-	config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	return nil
+	authorization := genericoptions.NewDelegatingAuthorizationOptions()
+	authorization.RemoteKubeConfigFile, authorization.AllowCacheTTL = c.Kubeconfig, authCacheTTL
+	return authorization.ApplyTo(&config.Authorization)
 }
 
 // describe gives the API its OpenAPI documents, without which the aggregator logs an error each minute.

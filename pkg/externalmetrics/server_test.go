@@ -1,0 +1,158 @@
+package externalmetrics
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// fixed answers from a table.
+type fixed map[scaling.Key]any
+
+func (f fixed) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
+	switch v := f[k].(type) {
+	case engine.Served:
+		return v, nil
+	case error:
+		return engine.Served{}, v
+	}
+	return engine.Served{}, engine.ErrUnknown
+}
+
+func key(name string) scaling.Key { return scaling.Key{Namespace: "team-chat", Name: name} }
+
+var decisions = fixed{
+	key("chat"):    engine.Served{Replicas: 9, Active: true, At: nine},
+	key("night"):   engine.Served{Replicas: 0, At: nine},
+	key("new"):     engine.ErrUndecided,
+	key("old"):     engine.ErrStale,
+	key("held"):    engine.ErrHeld,
+	key("advised"): engine.ErrAdvisory,
+}
+
+// serve starts the real server on loopback and returns a reader of its paths.
+func serve(t testing.TB) func(path string) (int, []byte) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, func() time.Time { return nine }))
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	get := func(path string) (int, []byte) {
+		r, err := client.Get("https://" + l.Addr().String() + path)
+		if err != nil {
+			return 0, []byte(err.Error())
+		}
+		defer r.Body.Close()
+		body, _ := io.ReadAll(r.Body)
+		return r.StatusCode, body
+	}
+	for range 200 {
+		if code, _ := get("/readyz"); code == http.StatusOK {
+			return get
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("the server is not ready after 4 s")
+	return nil
+}
+
+func metricPath(metric, selector string) string {
+	return "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/" + metric + "?labelSelector=" + url.QueryEscape(selector)
+}
+
+func TestReadsAsAnHPAMakesThem(t *testing.T) {
+	get := serve(t)
+	for _, c := range []struct {
+		name, metric, selector string
+		code                   int
+		says                   string
+	}{
+		{"a decided policy", MetricName, PolicyLabel + "=chat", 200, `"value":"9"`},
+		{"zero is a decision too", MetricName, PolicyLabel + "=night", 200, `"value":"0"`},
+		{"no selector, which an HPA sends where its manifest has none", MetricName, "", 400, "must name a policy"},
+		{"a selector that names several", MetricName, PolicyLabel + " in (chat,night)", 400, "must name a policy"},
+		{"a selector on something else", MetricName, "app=chat", 400, "must name a policy"},
+		{"a policy that nobody wrote", MetricName, PolicyLabel + "=typo", 404, "team-chat/typo"},
+		{"another metric", "queue-depth", PolicyLabel + "=chat", 404, "queue-depth"},
+		{"never decided", MetricName, PolicyLabel + "=new", 503, "not decided yet; replicas stay as they are"},
+		{"decided too long ago", MetricName, PolicyLabel + "=old", 503, "too old"},
+		{"held", MetricName, PolicyLabel + "=held", 503, "mode: hold"},
+		{"advisory", MetricName, PolicyLabel + "=advised", 503, "advisory"},
+	} {
+		code, body := get(metricPath(c.metric, c.selector))
+		if code != c.code || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: %d %s\nwant %d with %q", c.name, code, body, c.code, c.says)
+		}
+	}
+	if code, body := get("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-other/" + MetricName + "?labelSelector=" + PolicyLabel + "%3Dchat"); code != 404 {
+		t.Errorf("the policy of another namespace: %d %s, want 404", code, body)
+	}
+}
+
+func TestExactlyOneWholeItemStampedWithTheDecision(t *testing.T) {
+	get := serve(t)
+	_, body := get(metricPath(MetricName, PolicyLabel+"=chat"))
+	var list external.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%v: %s", err, body)
+	}
+	item := list.Items[0]
+	if item.Value.MilliValue() != 9000 || !item.Timestamp.Time.Equal(nine) || item.MetricLabels[PolicyLabel] != "chat" {
+		t.Errorf("item %+v", item)
+	}
+}
+
+func TestTheOpenDoorIsForLoopbackOnly(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	certificate, _ := SelfSigned("localhost")
+	err = Serve(context.Background(), ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, time.Now))
+	if err == nil || !strings.Contains(err.Error(), "not loopback") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func BenchmarkProvider(b *testing.B) {
+	get := serve(b)
+	path := metricPath(MetricName, PolicyLabel+"=chat")
+	b.ReportAllocs()
+	for b.Loop() {
+		if code, body := get(path); code != 200 {
+			b.Fatalf("%d %s", code, body)
+		}
+	}
+}
