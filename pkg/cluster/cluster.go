@@ -1,0 +1,145 @@
+// Package cluster is Kubernetes: it reads workloads, their pods and whoever scales them into memory, and carries out what was
+// decided (Events, activation from zero). Every read is answered from views that informers keep up to date; nothing here decides.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// fieldManager owns every field that we write on an object that is not ours.
+const fieldManager = "gpuscaler"
+
+// Options tune a Cluster. The zero value is ready to use.
+type Options struct {
+	// Kinds lists further kinds with /scale whose objects may be a scaleTargetRef. The service account must be allowed to list and
+	// watch them and to get (and, to activate from zero, update) their /scale.
+	Kinds []schema.GroupVersionKind
+	// Policies are the workloads that are decided for; the linter compares HPAs with them. nil: it judges each HPA alone.
+	Policies engine.Policies
+	// Instance names this process in Events; the pod's name.
+	Instance string
+	// DiscoveryPeriod is how often kinds that may be installed later are looked for; 0 means 10 seconds.
+	DiscoveryPeriod time.Duration
+	Log             *slog.Logger          // nil: slog.Default()
+	Metrics         prometheus.Registerer // nil: nothing is registered
+}
+
+// Cluster is the live cluster behind the engine's ports. View, Pods and Apply are safe for concurrent use.
+type Cluster struct {
+	options Options
+	log     *slog.Logger
+	typed   kubernetes.Interface
+	dynamic dynamic.Interface
+	world   *world
+	late    *lateKinds
+	synced  atomic.Bool
+}
+
+var (
+	_ engine.Cluster = (*Cluster)(nil)
+	_ engine.Pods    = (*Cluster)(nil)
+)
+
+// New prepares a Cluster; nothing is read before Run.
+func New(cfg *rest.Config, o Options) (*Cluster, error) {
+	typed := rest.CopyConfig(cfg)
+	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	typed.ContentType = "application/vnd.kubernetes.protobuf"
+	clients, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("dynamic client: %w", err)
+	}
+	return newCluster(clients, objects, o), nil
+}
+
+func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options) *Cluster {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.DiscoveryPeriod <= 0 {
+		o.DiscoveryPeriod = 10 * time.Second
+	}
+	c := &Cluster{options: o, log: o.Log, typed: typed, dynamic: objects, world: newWorld()}
+	c.late = newLateKinds(c)
+	return c
+}
+
+// Run reads the cluster until ctx ends. It returns nil then, or an error where it could not begin.
+func (c *Cluster) Run(ctx context.Context) error {
+	c.world.minor = c.serverMinor()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.late.run(ctx) })
+
+	// Targets before pods: a pod then finds its target at once, where a target that comes later looks through a namespace of pods.
+	if err := c.informTargets(ctx, &running); err != nil {
+		return err
+	}
+	if err := c.informPods(ctx, &running); err != nil {
+		return err
+	}
+	if !c.late.waitForSync(ctx) {
+		return nil
+	}
+	c.synced.Store(true)
+	c.log.Info("cluster caches synced")
+	<-ctx.Done()
+	return nil
+}
+
+// Synced reports whether everything that exists was read once. Before that no view is handed out.
+func (c *Cluster) Synced() bool { return c.synced.Load() }
+
+// View returns the newest view of a workload's target. It does no I/O and allocates nothing.
+func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
+	if !c.synced.Load() {
+		return engine.View{}, false
+	}
+	return c.world.view(w)
+}
+
+// Pods lists the pods of a workload's target that have not finished and do not terminate, by name. The slice is shared: do not
+// write to it.
+func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.world.podsOf(w) }
+
+// Apply carries out what a tick decided.
+func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
+	return ctx.Err()
+}
+
+// serverMinor is the API server's minor version, 0 where it does not say.
+func (c *Cluster) serverMinor() int {
+	v, err := c.typed.Discovery().ServerVersion()
+	if err != nil {
+		c.log.Warn("the API server did not tell its version; HPAs are judged as on the newest", "error", err)
+		return 0
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	if err != nil {
+		return 0
+	}
+	return minor
+}
+
+var errNotSynced = errors.New("stopped before the caches were synced")

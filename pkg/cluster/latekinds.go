@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Kinds that come with a CRD, which may be installed after we start, or removed.
+var (
+	leaderWorkerSetKind = schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}
+	scaledObjectKind    = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: kindScaledObject}
+)
+
+// lateKinds watches kinds that may come and go with their CRD.
+type lateKinds struct {
+	cluster *Cluster
+	kinds   []*lateKind
+	looked  chan struct{} // closed after the first look at every kind
+}
+
+type lateKind struct {
+	kind schema.GroupVersionKind
+	trim cache.TransformFunc
+	on   cache.ResourceEventHandler
+
+	mu       sync.Mutex
+	resource schema.GroupVersionResource // set while it is served
+	running  *lateInformer               // nil while it is not served
+}
+
+type lateInformer struct {
+	store  cache.Store
+	synced cache.InformerSynced
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+func newLateKinds(c *Cluster) *lateKinds {
+	l := &lateKinds{cluster: c, looked: make(chan struct{})}
+	l.kinds = append(l.kinds,
+		&lateKind{kind: leaderWorkerSetKind, trim: trimLeaderWorkerSet, on: c.onTarget()},
+		&lateKind{kind: scaledObjectKind, trim: trimScaledObject, on: c.onScaledObject()},
+	)
+	for _, k := range c.options.Kinds {
+		l.kinds = append(l.kinds, &lateKind{kind: k, trim: trimScalable, on: c.onTarget()})
+	}
+	return l
+}
+
+func (l *lateKinds) run(ctx context.Context) {
+	ticker := time.NewTicker(l.cluster.options.DiscoveryPeriod)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		for _, k := range l.kinds {
+			l.look(ctx, k)
+		}
+		if first {
+			close(l.looked)
+		}
+		select {
+		case <-ctx.Done():
+			for _, k := range l.kinds {
+				k.halt()
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// look starts or stops watching a kind as the API server serves it. An answer that says neither changes nothing.
+func (l *lateKinds) look(ctx context.Context, k *lateKind) {
+	resources, err := l.cluster.typed.Discovery().ServerResourcesForGroupVersion(k.kind.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		l.cluster.log.Debug("discovery failed", "kind", k.kind.String(), "error", err)
+		return
+	}
+	plural := pluralOf(resources, k.kind.Kind)
+	switch {
+	case plural == "" && k.running != nil:
+		l.cluster.log.Warn("kind is no longer served; its objects are forgotten", "kind", k.kind.String())
+		k.halt()
+	case plural != "" && k.running == nil:
+		l.cluster.log.Info("watching kind", "kind", k.kind.String())
+		if err := k.begin(ctx, l.cluster, plural); err != nil {
+			l.cluster.log.Error("cannot watch kind", "kind", k.kind.String(), "error", err)
+		}
+	}
+}
+
+func pluralOf(list *metav1.APIResourceList, kind string) string {
+	if list == nil {
+		return ""
+	}
+	for _, r := range list.APIResources {
+		if r.Kind == kind && !isSubresource(r.Name) {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+func isSubresource(name string) bool {
+	for i := range name {
+		if name[i] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *lateKind) begin(ctx context.Context, c *Cluster, plural string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resource = k.kind.GroupVersion().WithResource(plural)
+	informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, k.resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(k.trim); err != nil {
+		return err
+	}
+	handler, err := informer.AddEventHandler(k.on)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	run := &lateInformer{store: informer.GetStore(), synced: handler.HasSynced, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(run.done)
+		informer.RunWithContext(ctx)
+	}()
+	k.running = run
+	return nil
+}
+
+// halt stops watching and forgets what was seen: the objects went with their CRD.
+func (k *lateKind) halt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running == nil {
+		return
+	}
+	k.running.stop()
+	<-k.running.done
+	for _, obj := range k.running.store.List() {
+		k.on.OnDelete(obj)
+	}
+	k.running = nil
+}
+
+// waitForSync waits for the kinds that are served at start-up; one that comes later delays nobody.
+func (l *lateKinds) waitForSync(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.looked:
+	}
+	var synced []cache.InformerSynced
+	for _, k := range l.kinds {
+		k.mu.Lock()
+		if k.running != nil {
+			synced = append(synced, k.running.synced)
+		}
+		k.mu.Unlock()
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...)
+}

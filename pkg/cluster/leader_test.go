@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func replicaPod(name string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "gpuscaler-system", UID: "uid-" + "1", Labels: labels}}
+}
+
+// diary records what happened, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) add(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) all() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func campaign(t *testing.T, client *fake.Clientset, pod string, d *diary) (l *Leader, stop func()) {
+	t.Helper()
+	l, err := newLeader(client, LeaderOptions{
+		Namespace: "gpuscaler-system", Pod: pod,
+		Duration: 600 * time.Millisecond, RenewDeadline: 400 * time.Millisecond, RetryPeriod: 50 * time.Millisecond,
+		OnStartedLeading: func(ctx context.Context) {
+			d.add(pod + " works")
+			<-ctx.Done()
+			d.add(pod + " ends")
+		},
+		OnStoppedLeading: func() { d.add(pod + " stopped") },
+		Log:              slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = l.Run(ctx) }()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(stop)
+	return l, stop
+}
+
+func marked(t *testing.T, client *fake.Clientset) (pods []string) {
+	t.Helper()
+	list, err := client.CoreV1().Pods("gpuscaler-system").List(t.Context(), metav1.ListOptions{LabelSelector: LeaderLabel + "=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		pods = append(pods, p.Name)
+	}
+	return pods
+}
+
+func TestALeaderStopsThenLosesItsMarkThenGivesTheLeaseUpAndTheStandbyFollowsAtOnce(t *testing.T) {
+	client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
+	var d diary
+	_, stopA := campaign(t, client, "a", &d)
+	eventually(t, "a is marked", func() bool { return slices.Equal(marked(t, client), []string{"a"}) })
+	b, _ := campaign(t, client, "b", &d)
+	if b.Leading() {
+		t.Fatal("two leaders")
+	}
+	stopA()
+	if got := marked(t, client); slices.Contains(got, "a") {
+		t.Fatalf("a stopped and is marked still: %v", got)
+	}
+	eventually(t, "b is marked", func() bool { return slices.Equal(marked(t, client), []string{"b"}) })
+	if got, want := d.all(), []string{"a works", "a ends", "a stopped", "b works"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+func TestTheNewLeaderTakesTheMarkFromOneThatWasKilled(t *testing.T) {
+	client := fake.NewClientset(replicaPod("killed", map[string]string{LeaderLabel: "true"}), replicaPod("b", nil))
+	var d diary
+	campaign(t, client, "b", &d)
+	eventually(t, "b alone is marked", func() bool { return slices.Equal(marked(t, client), []string{"b"}) })
+}
+
+func TestAContainerThatCrashedAsLeaderComesBackUnmarkedWhileAnotherLeads(t *testing.T) {
+	client := fake.NewClientset(replicaPod("a", map[string]string{LeaderLabel: "true"}), replicaPod("b", nil))
+	var d diary
+	campaign(t, client, "b", &d)
+	eventually(t, "b leads", func() bool { return slices.Contains(d.all(), "b works") })
+	a, _ := campaign(t, client, "a", &d)
+	eventually(t, "b alone is marked", func() bool { return slices.Equal(marked(t, client), []string{"b"}) })
+	if a.Leading() {
+		t.Error("two leaders")
+	}
+}
+
+func TestALeaderThatCannotReachTheServerEndsItsWorkByItself(t *testing.T) {
+	client := fake.NewClientset(replicaPod("a", nil))
+	var d diary
+	l, _ := campaign(t, client, "a", &d)
+	eventually(t, "a leads", l.Leading)
+	client.PrependReactor("*", "*", refuse)
+	eventually(t, "a stops", func() bool { return slices.Equal(d.all(), []string{"a works", "a ends", "a stopped"}) })
+	if l.Leading() {
+		t.Error("it still thinks that it leads")
+	}
+}
+
+func TestDurationsThatCannotWorkAreRefusedBeforeTheyAreNeeded(t *testing.T) {
+	_, err := newLeader(fake.NewClientset(), LeaderOptions{Namespace: "n", Pod: "p", Duration: time.Second, RenewDeadline: 2 * time.Second})
+	if err == nil {
+		t.Error("a deadline after the end of the lease was taken")
+	}
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// What a person writes at 3 a.m., on the workload or on its HPA or ScaledObject.
+const (
+	annotationPaused   = "gpuscaler.io/paused"
+	annotationOverride = "gpuscaler.io/override"
+)
+
+// operatorFacts is what a person said on one object.
+type operatorFacts struct {
+	said     bool
+	operator scaling.Operator
+	by       string // "kubectl-annotate, 02:58 UTC": for people
+	problem  string // why an annotation was not understood; it then has no effect
+}
+
+// readOperator reads the operator's annotations and who wrote them. Managed fields are read only where there is something to
+// read them for: they are the largest part of most objects, and are dropped right after.
+func readOperator(annotations map[string]string, managed []metav1.ManagedFieldsEntry) operatorFacts {
+	_, paused := annotations[annotationPaused]
+	_, override := annotations[annotationOverride]
+	if !paused && !override {
+		return operatorFacts{operator: scaling.NoOperator}
+	}
+	operator, err := parseOperator(annotations)
+	f := operatorFacts{said: true, operator: operator}
+	if err != nil {
+		f.problem = err.Error()
+	}
+	f.by = whoSet(managed, annotationPaused, annotationOverride)
+	return f
+}
+
+// whoSet names the manager that last wrote one of the annotations, and when.
+func whoSet(managed []metav1.ManagedFieldsEntry, annotations ...string) string {
+	var newest *metav1.ManagedFieldsEntry
+	for i := range managed {
+		m := &managed[i]
+		if m.FieldsV1 == nil || !owns(m.FieldsV1.GetRawBytes(), annotations) {
+			continue
+		}
+		if newest == nil || newest.Time.Before(m.Time) {
+			newest = m
+		}
+	}
+	switch {
+	case newest == nil:
+		return "an unknown manager"
+	case newest.Time == nil:
+		return newest.Manager
+	}
+	return newest.Manager + ", " + newest.Time.UTC().Format(time.RFC3339)
+}
+
+func owns(fields []byte, annotations []string) bool {
+	var set struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage `json:"f:annotations"`
+		} `json:"f:metadata"`
+	}
+	if json.Unmarshal(fields, &set) != nil {
+		return false
+	}
+	for _, a := range annotations {
+		if _, ok := set.Metadata.Annotations["f:"+a]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// merge joins what was said on a workload and on the objects that scale it: a pause anywhere pauses, and of several overrides
+// the one that ends last counts, so that one that has ended hides none that has not.
+func merge(all ...*operatorFacts) (scaling.Operator, string) {
+	merged, by := scaling.NoOperator, ""
+	for _, f := range all {
+		if f == nil || !f.said {
+			continue
+		}
+		o := f.operator
+		if o.Paused && !merged.Paused {
+			merged.Paused, by = true, f.by
+		}
+		if (o.Min >= 0 || o.Max >= 0) && o.Until.After(merged.Until) {
+			merged.Min, merged.Max, merged.Until = o.Min, o.Max, o.Until
+			if !merged.Paused {
+				by = f.by
+			}
+		}
+	}
+	return merged, by
+}
+
+func parseOperator(annotations map[string]string) (scaling.Operator, error) {
+	o := scaling.NoOperator
+	o.Paused = annotations[annotationPaused] == "true"
+	return o, nil
+}

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// ref names a scaled object by what its users write. The version is left out: a policy, an HPA and a ScaledObject may each name
+// another version of the same object.
+type ref struct{ namespace, group, kind, name string }
+
+// refOf names a target without allocating. An empty apiVersion or kind means a Deployment, as in KEDA.
+func refOf(namespace, apiVersion, kind, name string) ref {
+	if kind == "" {
+		kind = "Deployment"
+	}
+	group := "apps"
+	if apiVersion != "" {
+		group, _, _ = strings.Cut(apiVersion, "/")
+		if len(group) == len(apiVersion) {
+			group = "" // "v1": the core group
+		}
+	}
+	return ref{namespace, group, kind, name}
+}
+
+func refOfWorkload(w *scaling.Workload) ref {
+	return refOf(w.Key.Namespace, w.Target.APIVersion, w.Target.Kind, w.Target.Name)
+}
+
+// targetFacts is all that is kept of a scaled object.
+type targetFacts struct {
+	metav1.ObjectMeta
+	ref        ref
+	apiVersion string
+	replicas   int32
+	size       int32           // pods per replica; > 1 only for groups
+	gpus       int32           // GPUs per replica, all of its pods together
+	selector   labels.Selector // nil while unknown: the view stays unknown with it
+	operator   operatorFacts
+}
+
+func trimDeployment(obj any) (any, error) {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		return obj, nil
+	}
+	return appTarget(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector, &d.Spec.Template.Spec), nil
+}
+
+func trimStatefulSet(obj any) (any, error) {
+	s, ok := obj.(*appsv1.StatefulSet)
+	if !ok {
+		return obj, nil
+	}
+	return appTarget(&s.ObjectMeta, "StatefulSet", s.Spec.Replicas, s.Spec.Selector, &s.Spec.Template.Spec), nil
+}
+
+// appTarget is unusual in its five parameters because the two kinds share fields but no type.
+func appTarget(m *metav1.ObjectMeta, kind string, replicas *int32, s *metav1.LabelSelector, pod *corev1.PodSpec) *targetFacts {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		selector = nil // the API server refuses such an object; a view of it would count nobody's pods
+	}
+	f := &targetFacts{
+		ObjectMeta: identity(m),
+		ref:        ref{m.Namespace, "apps", kind, m.Name},
+		apiVersion: "apps/v1",
+		replicas:   1, size: 1,
+		gpus:     gpusOf(pod),
+		selector: selector,
+		operator: readOperator(m.Annotations, m.ManagedFields),
+	}
+	if replicas != nil {
+		f.replicas = *replicas
+	}
+	return f
+}
+
+// trimLeaderWorkerSet reads a LeaderWorkerSet, whose replica is a group of `size` pods: a leader and size-1 workers.
+func trimLeaderWorkerSet(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	f := unstructuredTarget(u)
+	size, found, _ := unstructured.NestedInt64(u.Object, "spec", "leaderWorkerTemplate", "size")
+	if !found || size < 1 {
+		size = 1
+	}
+	workers := templateGPUs(u, "spec", "leaderWorkerTemplate", "workerTemplate")
+	leader := workers
+	if _, own, _ := unstructured.NestedMap(u.Object, "spec", "leaderWorkerTemplate", "leaderTemplate"); own {
+		leader = templateGPUs(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
+	}
+	f.size = int32(min(size, maxGPUs))
+	f.gpus = int32(min(int64(leader)+(size-1)*int64(workers), maxGPUs))
+	// status.hpaPodSelector chooses the leaders only; readiness and coverage need every pod of the group.
+	f.selector = labels.SelectorFromSet(labels.Set{lwsName: u.GetName()})
+	return f, nil
+}
+
+// trimScalable reads any other kind with /scale. Its selector is only known to /scale, which package scales asks for.
+func trimScalable(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	f := unstructuredTarget(u)
+	f.gpus = templateGPUs(u, "spec", "template")
+	return f, nil
+}
+
+func unstructuredTarget(u *unstructured.Unstructured) *targetFacts {
+	gvk := u.GroupVersionKind()
+	m := metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()}
+	f := &targetFacts{
+		ObjectMeta: m,
+		ref:        ref{m.Namespace, gvk.Group, gvk.Kind, m.Name},
+		apiVersion: u.GetAPIVersion(),
+		replicas:   1, size: 1,
+		operator: readOperator(u.GetAnnotations(), u.GetManagedFields()),
+	}
+	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
+		f.replicas = int32(min(max(n, 0), maxReplicas))
+	}
+	return f
+}
+
+// maxReplicas keeps an absurd number in a foreign object from overflowing an int32.
+const maxReplicas = 1 << 24
+
+// templateGPUs counts the GPUs of a pod template inside an unstructured object; 0 where there is none that can be read.
+func templateGPUs(u *unstructured.Unstructured, fields ...string) int32 {
+	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)
+	if !found || err != nil {
+		return 0
+	}
+	var spec corev1.PodSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
+		return 0
+	}
+	return gpusOf(&spec)
+}

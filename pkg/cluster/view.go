@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// refresh recomputes everything that readers copy. The caller holds the world's lock. Lists are made anew: a reader may still
+// hold the one before.
+func (t *target) refresh() {
+	v := engine.View{}
+	v.MinReplicas, v.MaxReplicas = t.bounds()
+	said := make([]*operatorFacts, 0, 2)
+	if t.facts != nil {
+		v.Replicas, v.GPUs = t.facts.replicas, t.facts.gpus
+		v.Ready, v.Loading, v.Pending = t.count()
+		said = append(said, &t.facts.operator)
+	}
+	for _, name := range sortedNames(t.hpas) {
+		said = append(said, &t.hpas[name].operator)
+	}
+	if t.scaledObject != nil {
+		said = append(said, &t.scaledObject.operator)
+	}
+	v.Operator, v.OperatorBy = merge(said...)
+	v.Follower, t.policy, _ = t.follow()
+	t.view = v
+	t.list = t.listPods()
+}
+
+func sortedNames[T any](m map[string]T) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// count says how many replicas stand where. Pods that finished, terminate or crash in a loop count nowhere.
+func (t *target) count() (ready, loading, pending int32) {
+	if t.facts.size > 1 {
+		return t.countGroups()
+	}
+	for _, p := range t.pods {
+		switch p.phase {
+		case podReady:
+			ready++
+		case podLoading:
+			loading++
+		case podPending:
+			pending++
+		}
+	}
+	return ready, loading, pending
+}
+
+// group is one replica of a LeaderWorkerSet.
+type group struct{ pods, ready, pending, lost int32 }
+
+// countGroups counts replicas that are several pods: one serves only when all of its pods are Ready, waits for a node while one
+// of them does, and loads in between, also while workers are still to be created (startupPolicy LeaderReady).
+func (t *target) countGroups() (ready, loading, pending int32) {
+	groups := map[string]*group{}
+	for _, p := range t.pods {
+		g := groups[p.group]
+		if g == nil {
+			g = &group{}
+			groups[p.group] = g
+		}
+		switch p.phase {
+		case podReady:
+			g.ready++
+		case podPending:
+			g.pending++
+		case podCrashing:
+			g.lost++
+		case podGone:
+			continue
+		}
+		g.pods++
+	}
+	for _, g := range groups {
+		switch {
+		case g.pods == 0, g.lost > 0:
+		case g.pending > 0:
+			pending++
+		case g.ready >= t.facts.size:
+			ready++
+		default:
+			loading++
+		}
+	}
+	return ready, loading, pending
+}
+
+// listPods lists the pods that may be asked for metrics: those that have not finished and do not terminate.
+func (t *target) listPods() []engine.Pod {
+	list := make([]engine.Pod, 0, len(t.pods))
+	for _, p := range t.pods {
+		if p.phase != podGone {
+			list = append(list, p.pod)
+		}
+	}
+	slices.SortFunc(list, func(a, b engine.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
