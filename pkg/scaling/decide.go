@@ -24,11 +24,12 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // Decide was handed, not the one it returned, which has the tick in its windows already.
 //
 // RulePropose or RuleCombine with an index is the signal of that index, as if it were not in the policy; RuleScheduleFloor or
-// RuleScheduleCeiling with an index is one schedule. Index -1 is the whole rule.
+// RuleScheduleCeiling with an index is one schedule. Index -1, and any index of another rule, is the whole rule.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
 	elapsed := s.begin(p, o.Replicas, now)
-	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed, skip: rule, skipIndex: index}
+	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed}
 	t.begin()
+	t.leaveOut(rule, index)
 	t.run()
 	return t.n
 }
@@ -128,6 +129,17 @@ func (t *tick) run() {
 	}
 }
 
+// leaveOut makes the next run a counterfactual. Only signals and schedules can be left out one by one; elsewhere an index says of
+// which signal the rule spoke.
+func (t *tick) leaveOut(rule Rule, index int8) {
+	switch rule {
+	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:
+	default:
+		index = -1
+	}
+	t.skip, t.skipIndex = rule, index
+}
+
 // skips reports whether this pass leaves a rule out, or one signal or schedule of it.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
 
@@ -196,7 +208,8 @@ func (t *tick) remember() {
 // tie finds the rule that would have made the same number had the binding one not been there.
 func (t *tick) tie() {
 	c := *t
-	c.d, c.skip, c.skipIndex = nil, t.binding, t.index
+	c.d = nil
+	c.leaveOut(t.binding, t.index)
 	c.run()
 	t.d.Tied, t.d.TiedIndex = RuleNone, -1
 	if c.n == t.n {

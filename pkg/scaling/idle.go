@@ -8,7 +8,7 @@ package scaling
 //	> 0               inactive for CooldownPeriod   0, which the rates step down to
 //	> 0               otherwise                     at least 1
 //
-// Missing inputs forbid idling and stop the cooldown's clock; they wake nobody, a fallback apart. The cooldown is the evidence of
+// A panic forbids idling. Missing inputs do too, and stop the cooldown's clock; they wake nobody, a fallback apart. The cooldown is the evidence of
 // inactivity, so a longer stabilization window does not hold the last replicas beyond it.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
@@ -20,12 +20,12 @@ func (t *tick) idle() {
 	switch {
 	case t.trust.degraded && t.base == 0:
 		return
-	case t.active || t.trust.degraded:
+	case t.active || t.panic || t.trust.degraded:
 		since = 0
 	case t.base == 0 || t.at >= ends:
 		to = 0
 	}
-	if to != t.n {
+	if to != t.n || to < t.base && to == 0 {
 		t.set(RuleIdle, -1, to, seconds(since), seconds(ends))
 	}
 }

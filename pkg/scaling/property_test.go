@@ -1,0 +1,244 @@
+package scaling
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// anyPolicy draws a policy that validation would let through. calm leaves out everything that is written down to lower a number:
+// ceilings.
+func anyPolicy(t *rapid.T, calm bool) *Policy {
+	seconds := func(name string, most int) time.Duration {
+		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Second
+	}
+	p := &Policy{
+		Activation: Activation(rapid.IntRange(0, 1).Draw(t, "activation")), MinReplicas: int32(rapid.IntRange(0, 3).Draw(t, "min")),
+		CooldownPeriod: seconds("cooldown", 90),
+		Fallback: Fallback{FailureThreshold: int32(rapid.IntRange(0, 3).Draw(t, "threshold")), Behavior: FallbackBehavior(rapid.IntRange(0, 4).Draw(t, "behavior")),
+			Replicas: int32(rapid.IntRange(0, 12).Draw(t, "fallback"))},
+		Panic: Panic{Threshold: float64(rapid.IntRange(0, 3).Draw(t, "panic")), Window: seconds("panicWindow", 60)},
+	}
+	p.MaxReplicas = p.MinReplicas + int32(rapid.IntRange(0, 30).Draw(t, "span"))
+	for i := range rapid.IntRange(0, MaxSignals).Draw(t, "signals") {
+		p.Signals = append(p.Signals, Signal{Name: string(rune('a' + i)), Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), Class: Class(rapid.IntRange(0, 2).Draw(t, "class")),
+			Target: rapid.Float64Range(0.1, 20).Draw(t, "target"), Activation: float64(rapid.IntRange(0, 2).Draw(t, "active")), Optional: rapid.IntRange(0, 4).Draw(t, "optional") == 0,
+			MaxAge: 30 * time.Second, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")})
+	}
+	for i, d := range []*Direction{&p.ScaleUp, &p.ScaleDown} {
+		name := []string{"up", "down"}[i]
+		d.StabilizationWindow = seconds(name+"Window", 120)
+		d.Tolerance = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, name+"Tolerance")
+		d.Select = SelectPolicy(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, name+"Select"))
+		for range rapid.IntRange(0, 3).Draw(t, name+"Rates") {
+			d.Rates = append(d.Rates, RatePolicy{RateType(rapid.IntRange(0, 1).Draw(t, "type")), int32(rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100}).Draw(t, "value")), 1 + seconds("period", 60)})
+		}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "schedules") {
+		from := seconds("from", 300)
+		s := on("window", from, from+time.Second+seconds("length", 300), int32(rapid.IntRange(-1, 12).Draw(t, "floor")), -1)
+		if !calm {
+			s.Max = int32(rapid.IntRange(-1, 12).Draw(t, "ceiling"))
+		}
+		s.Lead = seconds("lead", 60)
+		p.Schedules = append(p.Schedules, s)
+	}
+	return p
+}
+
+// anyObservation draws what may be seen, absurd things included. calm leaves out a person.
+func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation {
+	n := rapid.Int32Range(-1, 14)
+	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"), Pending: n.Draw(t, "pending"), Forecast: rapid.Int32Range(-1, 3).Draw(t, "forecast"),
+		Advice: NoAdvice, Operator: NoOperator}
+	for range len(p.Signals) - rapid.IntRange(0, 9).Draw(t, "short")/9 {
+		r := Reading{Value: rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{0, 0, math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, math.MaxFloat64})).Draw(t, "value"),
+			Coverage: rapid.SampledFrom([]float64{1, 1, 1, 1, 0.9, 0.5, 0, math.NaN(), -1, 7}).Draw(t, "coverage"),
+			Failures: rapid.Int32Range(0, 4).Draw(t, "failures"), Known: rapid.IntRange(0, 9).Draw(t, "known") > 0}
+		r.At = now.Add(-time.Duration(rapid.SampledFrom([]int{0, 1, 10, 29, 30, 31, 119, 121, -5, -31, 1 << 30, -1 << 30}).Draw(t, "age")) * time.Second)
+		o.Readings = append(o.Readings, r)
+	}
+	if calm {
+		return o
+	}
+	some := rapid.Int32Range(-1, 12)
+	o.Advice = Advice{Cap: some.Draw(t, "cap"), AtRisk: rapid.Int32Range(-1, 4).Draw(t, "risk"), Surge: rapid.Int32Range(-1, 2).Draw(t, "surge")}
+	if rapid.IntRange(0, 3).Draw(t, "operator") == 0 {
+		o.Operator = Operator{Paused: rapid.IntRange(0, 3).Draw(t, "paused") == 0, Min: some.Draw(t, "opMin"), Max: some.Draw(t, "opMax"), Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute)}
+	}
+	return o
+}
+
+// drive ticks a drawn policy through drawn observations, and hands each tick to look.
+func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
+	p := anyPolicy(t, calm)
+	now := nine
+	s := Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), now)
+	for range rapid.IntRange(1, 25).Draw(t, "ticks") {
+		now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 1, 1, 15, 61, 0, -1, -3600}).Draw(t, "step")) * time.Second)
+		o := anyObservation(t, p, now, calm)
+		look(p, o, s, now)
+		_, s = Decide(p, o, s, now)
+	}
+}
+
+func TestDecisionsStayWithinTheBoundsAndExplainThemselves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			d, _ := Decide(p, o, s, now)
+			sound(t, p, o, &d)
+		})
+	})
+}
+
+type failer interface{ Errorf(string, ...any) }
+
+// sound is what holds for every decision on anything.
+func sound(t failer, p *Policy, o Observation, d *Decision) {
+	low := min(max(p.MinReplicas, 0), max(p.MaxReplicas, 0))
+	if o.Operator.Paused {
+		low = 0
+	}
+	for _, n := range []int32{d.Replicas, d.Uncapped} {
+		if n < low || n > max(p.MaxReplicas, 0) {
+			t.Errorf("%d or %d outside %d..%d", d.Replicas, d.Uncapped, low, p.MaxReplicas)
+		}
+	}
+	if d.Uncapped < d.Replicas {
+		t.Errorf("a cap raised %d to %d", d.Uncapped, d.Replicas)
+	}
+	if d.Active && d.Replicas == 0 {
+		t.Errorf("active with none")
+	}
+	all := d.Reasons.All()
+	for i, r := range all {
+		if i > 0 && (r.From != all[i-1].To || r.Rule <= all[i-1].Rule) {
+			t.Errorf("reasons do not follow each other\n%s", table(p, d))
+		}
+		if r.Text(p) == "" {
+			t.Errorf("%v says nothing", r.Rule)
+		}
+	}
+	if len(all) == 0 || all[len(all)-1].To != d.Replicas {
+		t.Errorf("reasons do not lead to %d\n%s", d.Replicas, table(p, d))
+	}
+}
+
+func TestTheSameInputsDecideTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			d1, s1 := Decide(p, o, s, now)
+			d2, s2 := Decide(p, o, s, now)
+			if d1 != d2 || s1 != s2 {
+				t.Fatalf("two answers to one question:\n%+v\n%+v", d1, d2)
+			}
+			place := s
+			if d3 := place.Decide(p, &o, now); d3 != d1 || place != s1 {
+				t.Fatalf("in place it decides otherwise:\n%+v\n%+v", d1, d3)
+			}
+		})
+	})
+}
+
+func TestWhatIsNotKnownNeverLowers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, true, func(p *Policy, o Observation, s State, now time.Time) {
+			d, _ := Decide(p, o, s, now)
+			bad := false
+			for i, sig := range p.Signals {
+				bad = bad || d.Status[i] != SignalOK && !sig.Optional
+			}
+			if bad && d.Replicas < min(max(o.Replicas, s.base), p.MaxReplicas) {
+				t.Fatalf("fell from %d to %d on missing inputs\n%s", max(o.Replicas, s.base), d.Replicas, table(p, &d))
+			}
+			if bad && o.Replicas > 0 && !d.Degraded {
+				t.Fatalf("does not say that inputs are missing")
+			}
+			// Whatever a signal says, losing it must not lower.
+			for i := range o.Readings {
+				if p.Signals[i].Optional {
+					continue
+				}
+				lost := o
+				lost.Readings = append([]Reading(nil), o.Readings...)
+				lost.Readings[i] = Reading{Cause: CauseEmpty}
+				if less, _ := Decide(p, lost, s, now); less.Replicas < min(max(o.Replicas, s.base), d.Replicas) {
+					t.Fatalf("losing %s lowers %d to %d", p.Signals[i].Name, d.Replicas, less.Replicas)
+				}
+			}
+		})
+	})
+}
+
+func TestMoreLoadNeverMeansFewerReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			more := o
+			more.Readings = append([]Reading(nil), o.Readings...)
+			for i := range more.Readings {
+				if v := more.Readings[i].Value; v >= 0 && v < 1e200 {
+					more.Readings[i].Value += rapid.Float64Range(0, 50).Draw(t, "more")
+				}
+			}
+			a, _ := Decide(p, o, s, now)
+			b, _ := Decide(p, more, s, now)
+			if b.Replicas < a.Replicas {
+				t.Fatalf("%d for less load, %d for more\n%s\n%s", a.Replicas, b.Replicas, table(p, &a), table(p, &b))
+			}
+		})
+	})
+}
+
+func TestWithoutTheBindingRuleTheNumberChangesOrTheTieIsNamed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			d, _ := Decide(p, o, s, now)
+			n := Without(p, o, s, now, d.Binding, d.BindingIndex)
+			if (n == d.Replicas) != (d.Tied != RuleNone) {
+				t.Fatalf("%d by %v %d, %d without, tied %v\n%s", d.Replicas, d.Binding, d.BindingIndex, n, d.Tied, table(p, &d))
+			}
+			if d.Tied == d.Binding && d.TiedIndex == d.BindingIndex {
+				t.Fatalf("%v is tied with itself\n%s", d.Tied, table(p, &d))
+			}
+			if n := Without(p, o, s, now, RuleNone, -1); n != d.Replicas {
+				t.Fatalf("without nothing %d, decided %d", n, d.Replicas)
+			}
+		})
+	})
+}
+
+// From any state, when all demand ends, the number falls at MayFall and not before.
+func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPolicy(t, true)
+		p.Formula = nil
+		now, s := nine, Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), nine)
+		quiet := Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
+		see := func(o Observation, load func(i int) float64) Observation {
+			o.Replicas, o.Ready = s.base, s.base
+			for i := range o.Readings {
+				o.Readings[i] = Reading{Value: load(i), At: now, Coverage: 1, Known: true}
+			}
+			return o
+		}
+		var d Decision
+		for range rapid.IntRange(1, 40).Draw(t, "ticks") {
+			now = now.Add(time.Second)
+			d, s = Decide(p, see(quiet, func(int) float64 { return rapid.Float64Range(0, 60).Draw(t, "load") }), s, now)
+		}
+		if d.FallRule == RuleBounds || d.Degraded || d.MayFall.IsZero() && d.FallRule != RuleNone {
+			return
+		}
+		falls := max(d.MayFall.Sub(now), time.Second)
+		for wait := time.Second; wait < falls; wait += time.Second {
+			now = now.Add(time.Second)
+			if e, next := Decide(p, see(quiet, func(int) float64 { return 0 }), s, now); e.Replicas < d.Replicas {
+				t.Fatalf("fell from %d to %d after %v, said not before %v by %v\n%s", d.Replicas, e.Replicas, wait, falls, d.FallRule, table(p, &e))
+			} else {
+				s = next
+			}
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package scaling
+
+import (
+	"testing"
+	"time"
+)
+
+// world drives one policy through time, second by second, with a cluster that follows: replicas take the target at the next tick
+// and become ready after boot.
+type world struct {
+	t     *testing.T
+	p     *Policy
+	s     State
+	now   time.Time
+	boot  time.Duration
+	last  Decision
+	o     Observation
+	value func(w *world, i int) float64 // the signals as they would be measured now
+	born  []time.Time                   // of each replica, oldest first
+}
+
+var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC) // a Monday
+
+func newWorld(t *testing.T, p *Policy, replicas int32, values ...float64) *world {
+	w := &world{t: t, p: p, now: nine, s: Seed(p, replicas, nine)}
+	w.o = Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
+	for range replicas {
+		w.born = append(w.born, nine.Add(-time.Hour))
+	}
+	w.load(values...)
+	return w
+}
+
+func (w *world) load(values ...float64) {
+	w.value = func(_ *world, i int) float64 { return values[i] }
+}
+
+// tick advances by one step.
+func (w *world) tick(step time.Duration) Decision {
+	w.t.Helper()
+	w.now = w.now.Add(step)
+	for int32(len(w.born)) > w.last.Replicas && w.last.Reasons.n > 0 {
+		w.born = w.born[:len(w.born)-1]
+	}
+	for int32(len(w.born)) < w.last.Replicas && w.last.Reasons.n > 0 {
+		w.born = append(w.born, w.now)
+	}
+	w.o.Replicas, w.o.Ready, w.o.Loading = int32(len(w.born)), 0, 0
+	for _, b := range w.born {
+		if w.now.Sub(b) >= w.boot {
+			w.o.Ready++
+		} else {
+			w.o.Loading++
+		}
+	}
+	for i := range w.o.Readings {
+		if w.value != nil {
+			w.o.Readings[i] = Reading{Value: w.value(w, i), At: w.now, Coverage: 1, Known: true}
+		}
+	}
+	w.last, w.s = Decide(w.p, w.o, w.s, w.now)
+	return w.last
+}
+
+// run ticks each second for d.
+func (w *world) run(d time.Duration) Decision {
+	w.t.Helper()
+	for range int(d / time.Second) {
+		w.tick(time.Second)
+	}
+	return w.last
+}
+
+func (w *world) expect(n int32, why Rule) {
+	w.t.Helper()
+	if w.last.Replicas != n || w.last.Binding != why {
+		w.t.Errorf("%s: %d by %v, want %d by %v\n%s", w.now.Format("15:04:05"), w.last.Replicas, w.last.Binding, n, why, table(w.p, &w.last))
+	}
+}
+
+func table(p *Policy, d *Decision) (s string) {
+	for _, r := range d.Reasons.All() {
+		s += "\t" + r.Rule.String() + " " + itoa(r.From) + " -> " + itoa(r.To) + "  " + r.Text(p) + "\n"
+	}
+	return s
+}
+
+func itoa(n int32) string { return trim(float64(n)) }
+
+func queue(target float64) Signal {
+	return Signal{Name: "queue", Kind: Total, Class: Demand, Target: target, MaxAge: time.Minute}
+}
+
+func busy(target float64) Signal {
+	return Signal{Name: "gpu", Kind: Mean, Class: Utilization, Unit: Percent, Target: target, MaxAge: time.Minute, MinCoverage: 0.8}
+}
+
+func TestAStepInTheQueueIsServedAtOnceAndTakenBackAfterTheWindow(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 6, 60)
+	w.run(time.Minute)
+	w.expect(6, RuleCombine)
+	w.load(87)
+	w.tick(time.Second)
+	w.expect(9, RuleCombine)
+	w.load(52)
+	w.run(10*time.Minute - 2*time.Second)
+	w.expect(9, RuleStabilize) // the window still holds the 9 of 09:01:01
+	if want := nine.Add(11*time.Minute + time.Second); !w.last.MayFall.Equal(want) || w.last.FallRule != RuleStabilize {
+		t.Errorf("may fall at %v by %v, want %v", w.last.MayFall, w.last.FallRule, want)
+	}
+	w.run(2 * time.Second)
+	w.expect(8, RuleRate) // it has left, and one pod a minute may go
+	w.run(59 * time.Second)
+	w.expect(8, RuleRate)
+	w.tick(time.Second)
+	w.expect(7, RuleRate)
+	w.run(time.Minute)
+	w.expect(6, RuleCombine)
+	w.run(time.Hour)
+	w.expect(6, RuleCombine)
+}
+
+// The overshoot of aibrix#2670: a model takes 5 minutes to load, the queue stays, and each sync doubles what the last one asked for.
+func TestReplicasThatLoadForFiveMinutesAreBoughtOnce(t *testing.T) {
+	unlimited := Direction{}
+	t.Run("a total", func(t *testing.T) {
+		p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited}
+		w := newWorld(t, p, 2, 40)
+		w.boot = 5 * time.Minute
+		for range 6 * 60 {
+			if w.tick(time.Second); w.last.Replicas != 4 {
+				t.Fatalf("%s: bought %d for a queue of 40 at 10 each", w.now.Format("15:04:05"), w.last.Replicas)
+			}
+		}
+	})
+	t.Run("a mean over the ready", func(t *testing.T) {
+		p := &Policy{Signals: []Signal{busy(0.5)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited,
+			ScaleDown: Direction{StabilizationWindow: 5 * time.Minute}}
+		w := newWorld(t, p, 2)
+		w.boot = 5 * time.Minute
+		// Work for two whole replicas, spread over those that are ready.
+		w.value = func(w *world, _ int) float64 { return 2 / float64(max(w.o.Ready, 1)) }
+		for range 20 * 60 {
+			if w.tick(time.Second); w.last.Replicas != 4 {
+				t.Fatalf("%s: bought %d for two replicas' work at 50%%\n%s", w.now.Format("15:04:05"), w.last.Replicas, table(p, &w.last))
+			}
+		}
+	})
+	t.Run("a mean that still speaks of the two old ones", func(t *testing.T) {
+		p := &Policy{Signals: []Signal{busy(0.5)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited}
+		w := newWorld(t, p, 4)
+		w.value = nil
+		w.o.Readings[0] = Reading{Value: 1, At: w.now, Coverage: 0.5, Reported: 2, Known: true}
+		if d := w.tick(time.Second); d.Replicas != 4 {
+			t.Errorf("2 of 4 replicas are busy at twice the target: want 4, got %d", d.Replicas)
+		}
+	})
+}
+
+func TestAnIdleNightStepsDownToZeroAndTheFirstRequestWakesIt(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 0, MaxReplicas: 20, CooldownPeriod: 15 * time.Minute,
+		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 4, 15 * time.Second}}},
+		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 3, 0)
+	w.run(5 * time.Minute)
+	w.expect(2, RuleRate) // 3 left the window
+	w.run(time.Minute)
+	w.expect(1, RuleIdle) // the queue asks for none, the cooldown for one
+	w.run(9*time.Minute - time.Second)
+	w.expect(1, RuleIdle)
+	if want := nine.Add(15 * time.Minute); !w.last.MayFall.Equal(want) || w.last.FallRule != RuleIdle {
+		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.MayFall, w.last.FallRule, want)
+	}
+	w.tick(time.Second) // 09:15:00, nobody came
+	w.expect(0, RuleCombine)
+	w.run(time.Hour)
+	w.expect(0, RuleCombine)
+	w.load(65)
+	w.tick(time.Second)
+	w.expect(4, RuleRate) // 7 asked for, 4 pods in 15 s
+	w.run(15 * time.Second)
+	w.expect(7, RuleCombine)
+}
+
+func TestABacklogThatEndsAtOnceNeverFallsFromNToZero(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute,
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 2, 30 * time.Second}}}}
+	w := newWorld(t, p, 9, 0)
+	w.run(time.Minute)
+	w.expect(7, RuleRate) // the cooldown is over although the window is not: 0 is wanted, two pods may go
+	for _, want := range []int32{5, 3, 1, 0} {
+		if w.run(30 * time.Second); w.last.Replicas != want {
+			t.Errorf("%s: %d, want %d", w.now.Format("15:04:05"), w.last.Replicas, want)
+		}
+	}
+}
+
+func TestPrometheusDiesAtTenReplicasAndComesBack(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute}
+	w := newWorld(t, p, 10, 100)
+	w.run(time.Minute)
+	w.value = nil // the last sample stays, and grows old
+	w.run(time.Minute)
+	w.expect(10, RuleCombine)
+	w.tick(time.Second)
+	w.expect(10, RuleMissing) // stale
+	for i := range w.o.Readings {
+		w.o.Readings[i] = Reading{Cause: CauseUnreachable, Failures: 9}
+	}
+	for range 3600 {
+		if w.tick(time.Second); w.last.Replicas != 10 || !w.last.Degraded || !w.last.Active {
+			t.Fatalf("%s: %d, degraded %v", w.now.Format("15:04:05"), w.last.Replicas, w.last.Degraded)
+		}
+	}
+	w.load(120)
+	w.tick(time.Second)
+	w.expect(12, RuleCombine) // back, and up at once
+	w.load(20)
+	w.tick(time.Second)
+	w.expect(2, RuleCombine)
+}
+
+func TestTheCooldownStandsStillWhileNobodyKnows(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
+	w := newWorld(t, p, 1, 0)
+	w.run(9 * time.Minute)
+	w.value = nil
+	w.o.Readings[0] = Reading{Cause: CauseEmpty}
+	w.run(time.Hour)
+	w.expect(1, RuleMissing)
+	w.load(0)
+	w.run(59 * time.Second) // 9 idle minutes before the outage, and 59 s after it
+	w.expect(1, RuleIdle)
+	w.run(time.Second)
+	w.expect(0, RuleCombine)
+}
+
+func TestARestartNeverScalesDown(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 15 * time.Minute,
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
+	w := newWorld(t, p, 8, 0)
+	w.run(9 * time.Minute)
+	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which knows only what it sees
+	w.run(10*time.Minute - time.Second)
+	w.expect(8, RuleStabilize)
+	w.tick(time.Second)
+	w.expect(1, RuleIdle)
+	w.s = State{} // a caller that never seeded
+	w.run(15*time.Minute - time.Second)
+	w.expect(1, RuleIdle)
+}
+
+func TestABurstPanicsAndNothingFallsUntilItIsOver(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40,
+		ScaleUp: Direction{StabilizationWindow: time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}},
+		Panic:   Panic{Threshold: 2, Window: 90 * time.Second}}
+	w := newWorld(t, p, 5, 50)
+	w.run(2 * time.Minute)
+	w.load(90)
+	w.run(30 * time.Second)
+	w.expect(5, RuleStabilize) // 1.8 times: an ordinary rise waits for its window
+	w.load(100)
+	w.tick(time.Second)
+	w.expect(10, RuleCombine) // twice the ready ones: at once
+	w.load(10)
+	w.run(89 * time.Second)
+	w.expect(10, RulePanic)
+	w.tick(time.Second)
+	w.expect(1, RuleCombine)
+}
