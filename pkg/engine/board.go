@@ -174,21 +174,40 @@ func (b *Board) Keys() []scaling.Key {
 	return b.keys
 }
 
-// put publishes what a tick made of the workload; the readings are those in scratch.
-func (s *slot) put(w *scaling.Workload, r result) {
+// told is the part of an outcome whose change is news to a person.
+type told struct {
+	replicas         int32
+	active, degraded bool
+	binding          scaling.Rule
+	index            int8
+	mode             scaling.Mode
+	operator         scaling.Operator
+}
+
+func (s *slot) told() told {
+	d := &s.decision
+	return told{d.Replicas, d.Active, d.Degraded, d.Binding, d.BindingIndex, s.workload.Mode, s.view.Operator}
+}
+
+// decide runs the brain on the readings in scratch and publishes what it made of them. It returns what was known before.
+func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (before told, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.IsZero() {
-		s.before, s.since = r.view.Replicas, r.at
-	} else if s.decision.Replicas != r.decision.Replicas {
-		s.before, s.since = s.decision.Replicas, r.at
+	if before, first = s.told(), s.at.IsZero(); first {
+		before.replicas = view.Replicas
+	}
+	observation := observe(view, s.scratch)
+	s.prior = s.state
+	d := s.state.Decide(w.Policy, &observation, now)
+	if first || before.replicas != d.Replicas {
+		s.before, s.since = before.replicas, now
 	}
 	if len(s.readings) != len(s.scratch) {
 		s.readings = make([]scaling.Reading, len(s.scratch))
 	}
 	copy(s.readings, s.scratch)
-	s.workload, s.view, s.decision, s.at = *w, r.view, r.decision, r.at
-	s.prior, s.state = s.state, r.next
+	s.workload, s.view, s.decision, s.at = *w, view, d, now
+	return before, first
 }
 
 func (s *slot) record() Record {

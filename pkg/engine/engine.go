@@ -35,12 +35,12 @@ type Engine struct {
 	changes []Change
 }
 
-// Change is one workload whose outcome differs from the tick before. First is true for the first decision that this engine
-// makes for the workload, whatever its number.
+// Change is one workload whose outcome tells something new. First is true for the first decision that this engine makes for the
+// workload, whatever its number; Before is then the replicas that it found.
 type Change struct {
 	Workload *scaling.Workload
 	View     View
-	Before   scaling.Decision
+	Before   int32
 	After    scaling.Decision
 	First    bool
 }
@@ -120,18 +120,9 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
 	}
 	e.telemetry.Read(w, s.scratch)
-	r := result{view: view, at: now}
-	r.decision, r.next = scaling.Decide(w.Policy, observe(view, s.scratch), s.state, now)
-	e.publish(s, w, r)
+	before, first := s.decide(w, view, now)
+	e.announce(s, w, before, first)
 	return true, nil
-}
-
-// result is what one tick made of one workload.
-type result struct {
-	view     View
-	decision scaling.Decision
-	next     scaling.State
-	at       time.Time
 }
 
 // observe is all that the brain sees of a workload in one tick.
@@ -142,24 +133,15 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 	}
 }
 
-// publish puts the decision on the board, and into the history when it tells something new.
-func (e *Engine) publish(s *slot, w *scaling.Workload, r result) {
-	before, first := s.decision, s.at.IsZero()
-	changed := first || differs(&before, &r.decision) || s.workload.Mode != w.Mode || s.view.Operator != r.view.Operator
-	s.put(w, r)
-	if !changed {
+// announce tells the cluster, the history and whoever listens of an outcome that is news.
+func (e *Engine) announce(s *slot, w *scaling.Workload, before told, first bool) {
+	if now := s.told(); !first && before == now {
 		return
 	}
-	e.changes = append(e.changes, Change{Workload: w, View: r.view, Before: before, After: r.decision, First: first})
+	e.changes = append(e.changes, Change{Workload: w, View: s.view, Before: before.replicas, After: s.decision, First: first})
 	record := s.record()
 	e.board.history.add(record)
 	if e.options.OnTransition != nil {
 		e.options.OnTransition(record)
 	}
-}
-
-// differs reports whether b tells a person something that a did not.
-func differs(a, b *scaling.Decision) bool {
-	return a.Replicas != b.Replicas || a.Active != b.Active || a.Degraded != b.Degraded ||
-		a.Binding != b.Binding || a.BindingIndex != b.BindingIndex
 }

@@ -197,7 +197,7 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 	if fmt.Sprint(told) != "[2 6]" {
 		t.Errorf("transitions told: %v, want each once", told)
 	}
-	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before.Replicas != 2 {
+	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before != 2 {
 		t.Errorf("changes applied: %+v", w.applied)
 	}
 }
