@@ -121,7 +121,7 @@ func (c *compiler) bounds() {
 	c.low = min(low, high)
 	bounds := c.platform.boundsFor(c.key.Namespace)
 	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(c.low, high)
-	if bounds.Max >= 0 && high > bounds.Max && c.spec.MaxReplicas != nil {
+	if bounds.Max > 0 && high > bounds.Max && c.spec.MaxReplicas != nil {
 		c.odd(pHigh, fmt.Sprintf("the platform's bounds allow %d replicas here: that counts", bounds.Max), "")
 	}
 }

@@ -29,6 +29,7 @@ const (
 	SourceTriton     SourceType = "triton"
 	SourceNIM        SourceType = "nim"
 	SourceRay        SourceType = "ray"
+	SourceTGI        SourceType = "tgi"
 	SourceRedis      SourceType = "redis"    // length of a list, or entries of a stream not yet acknowledged
 	SourceKueue      SourceType = "kueue"    // pending workloads of a queue, active only
 	SourceExternal   SourceType = "external" // any metric of the cluster's external metrics API
@@ -44,7 +45,7 @@ type Source struct {
 
 	// prometheus with QueryName: Query is PromQL written by the platform team; one query serves every workload that names it. The
 	// result is matched back by NamespaceLabel and WorkloadLabel, whose value is LabelValue (the target's name unless the signal says
-	// otherwise). Without QueryName: Query was built for this workload alone, and its answer is one series without labels.
+	// otherwise). Without QueryName: Query was built from a selector of the tenant's, for its namespace alone, and WorkloadLabel is empty.
 	// Query holds the data source's matchers already.
 	QueryName, Query          string
 	WorkloadLabel, LabelValue string

@@ -12,7 +12,7 @@ import (
 
 // unknownPlatform is in force while a PlatformConfig stands there that could not be read even once. Its bounds are not known, and
 // unknown is not unlimited: every follower stays where it is.
-var unknownPlatform = &Platform{Bounds: Unbounded, Mode: scaling.Hold}
+var unknownPlatform = &Platform{Mode: scaling.Hold}
 
 // held is a document, and the version of it that decides.
 type held struct {

@@ -41,14 +41,15 @@ func share(name string) Metric {
 var metricsOf = map[SourceType][]Metric{
 	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share("memory")},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
-	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency},
-	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency},
+	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
+	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
+	SourceTGI:    {requestsWaiting, requestsRunning, interToken, requestLatency, queueTime},
 	// Triton keeps sums of times and no histograms: a mean can be asked for, a quantile cannot.
 	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage, share("gpuUtilization"),
 		{Name: "queueTime", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true},
 		{Name: "requestLatency", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true}},
 	SourceRay: {requestsWaiting, requestsRunning, kvCacheUsage, {Name: "queuedQueries"}, {Name: "processingQueries"},
-		timeToFirstToken, interToken, requestLatency},
+		timeToFirstToken, interToken, requestLatency, queueTime},
 }
 
 // Metrics returns what policies may name as metric for a type, the default first; nil for types whose metrics have names of

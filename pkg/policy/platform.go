@@ -24,20 +24,15 @@ type Platform struct {
 }
 
 // noPlatform is a cluster without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
-var noPlatform = &Platform{Bounds: Unbounded}
+var noPlatform = &Platform{}
 
-// Bounds narrow a policy's own; -1 where unset.
+// Bounds narrow a policy's own. A zero Max is none, so the zero Bounds narrow nothing.
 type Bounds struct{ Min, Max int32 }
-
-// Unbounded narrows nothing.
-var Unbounded = Bounds{-1, -1}
 
 // Narrow returns the bounds within b. b.Max wins over a Min above it.
 func (b Bounds) Narrow(low, high int32) (int32, int32) {
-	if b.Min >= 0 {
-		low, high = max(low, b.Min), max(high, b.Min)
-	}
-	if b.Max >= 0 {
+	low, high = max(low, b.Min), max(high, b.Min)
+	if b.Max > 0 {
 		low, high = min(low, b.Max), min(high, b.Max)
 	}
 	return low, high
@@ -177,10 +172,8 @@ func (p *Platform) defaultSource(t DataSourceType, namespace string) *DataSource
 func (p *Platform) boundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
-		if t.Bounds.Min >= 0 {
-			b.Min = max(b.Min, t.Bounds.Min)
-		}
-		if t.Bounds.Max >= 0 && (b.Max < 0 || t.Bounds.Max < b.Max) {
+		b.Min = max(b.Min, t.Bounds.Min)
+		if t.Bounds.Max > 0 && (b.Max == 0 || t.Bounds.Max < b.Max) {
 			b.Max = t.Bounds.Max
 		}
 	}
@@ -207,15 +200,4 @@ func modeOf(word string) scaling.Mode {
 		return scaling.Hold
 	}
 	return scaling.Auto
-}
-
-func (b *BoundsSpec) bounds() Bounds {
-	out := Unbounded
-	if b != nil && b.MinReplicas != nil {
-		out.Min = *b.MinReplicas
-	}
-	if b != nil && b.MaxReplicas != nil {
-		out.Max = *b.MaxReplicas
-	}
-	return out
 }

@@ -72,13 +72,20 @@ func (c *platformCompiler) unique() {
 	check("capacityGroups", len(s.CapacityGroups), func(i int) string { return s.CapacityGroups[i].Name })
 }
 
-func (c *platformCompiler) bounds(s *BoundsSpec, p *yamlPath) Bounds {
-	b := s.bounds()
-	if b.Min >= 0 && b.Max >= 0 && b.Min > b.Max {
-		c.bad(p.key("minReplicas"), "is above maxReplicas", "at most maxReplicas")
+func (c *platformCompiler) bounds(s *BoundsSpec, p *yamlPath) (b Bounds) {
+	if s == nil {
+		return b
 	}
-	if b.Max == 0 {
-		c.bad(p.key("maxReplicas"), "no workload could ever run", "1 or more; mode: hold stops everything where it is")
+	if s.MinReplicas != nil {
+		b.Min = *s.MinReplicas
+	}
+	if s.MaxReplicas != nil {
+		if b.Max = *s.MaxReplicas; b.Max == 0 {
+			c.bad(p.key("maxReplicas"), "no workload could ever run", "1 or more; mode: hold stops everything where it is")
+		}
+		if b.Min > b.Max {
+			c.bad(p.key("minReplicas"), "is above maxReplicas", "at most maxReplicas")
+		}
 	}
 	return b
 }

@@ -70,7 +70,7 @@ type DataSourceSpec struct {
 	Database     int      `yaml:"database,omitempty" doc:"redis: number of the database" default:"0"`
 	TLS          *TLSSpec `yaml:"tls,omitempty" doc:"redis: speak TLS"`
 
-	Profile     string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray" doc:"scrape: whose metrics these are" `
+	Profile     string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray,tgi" doc:"scrape: whose metrics these are" `
 	Scheme      string            `yaml:"scheme,omitempty" enum:"http,https" doc:"scrape" default:"http"`
 	Port        int               `yaml:"port,omitempty" doc:"scrape: port of /metrics" default:"the profile's own"`
 	Path        string            `yaml:"path,omitempty" doc:"scrape" default:"/metrics"`

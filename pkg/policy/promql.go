@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func WithMatchers(query string, matchers map[string]string) (string, error) {
 func inject(expr parser.Expr, matchers map[string]string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
-			for _, name := range slices.Sorted(maps.Keys(matchers)) {
+			for _, name := range sortedKeys(matchers) {
 				v.LabelMatchers = append(v.LabelMatchers, promlabels.MustNewMatcher(promlabels.MatchEqual, name, matchers[name]))
 			}
 		}
@@ -130,8 +129,9 @@ func (s selection) promQL() (string, error) {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
+	// The answer carries the namespace and nothing else, so that it is matched back as every other query's.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
-		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: by}
+		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.namespaceLabel)}
 	}
 	var expr parser.Expr
 	switch {
@@ -146,7 +146,7 @@ func (s selection) promQL() (string, error) {
 			expr = over("", s.rate)
 		}
 		op := map[string]parser.ItemType{"sum": parser.SUM, "avg": parser.AVG, "max": parser.MAX, "min": parser.MIN}[s.aggregate]
-		expr = &parser.AggregateExpr{Op: op, Expr: expr}
+		expr = &parser.AggregateExpr{Op: op, Expr: expr, Grouping: []string{s.namespaceLabel}}
 	}
 	text := expr.String()
 	_, err := parsePromQL(text)
@@ -159,10 +159,10 @@ func (s selection) vector(suffix string) *parser.VectorSelector {
 	add := func(name, value string) {
 		v.LabelMatchers = append(v.LabelMatchers, promlabels.MustNewMatcher(promlabels.MatchEqual, name, value))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.labels)) {
+	for _, name := range sortedKeys(s.labels) {
 		add(name, s.labels[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.matchers)) {
+	for _, name := range sortedKeys(s.matchers) {
 		add(name, s.matchers[name])
 	}
 	add(s.namespaceLabel, s.namespace)

@@ -126,6 +126,10 @@ func (c *compiler) metric(s *SignalSpec, p *yamlPath) Metric {
 func (c *compiler) podSource(s *SignalSpec, p *yamlPath, source *Source, metric Metric) {
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, DataPrometheus, DataScrape)
+	if source.Type == SourceDCGM && source.DataSource == "" && c.platform != unknownPlatform {
+		// The exporter runs on the node, not in the pod: without a data source nobody knows where.
+		c.bad(p.key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(DataPrometheus, DataScrape))
+	}
 	c.latency(s, p, source, metric)
 }
 
@@ -172,6 +176,9 @@ func (c *compiler) kueueSource(s *SignalSpec, p *yamlPath, source *Source) {
 	source.LocalQueue, source.ClusterQueue = s.LocalQueue, s.ClusterQueue
 	if (s.LocalQueue == "") == (s.ClusterQueue == "") {
 		c.bad(p.key("localQueue"), "a signal reads one queue", "localQueue or clusterQueue")
+	}
+	if !slices.ContainsFunc(c.platform.DataSources, func(d DataSource) bool { return d.Type == DataPrometheus }) {
+		c.bad(p.key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
 	}
 }
 

@@ -153,6 +153,6 @@ func (c *compiler) selector(s *SignalSpec, p *yamlPath, source *Source) Metric {
 	if err != nil {
 		c.bad(p.key("metric"), "no query can be made of it: "+err.Error(), "a metric's name and label names as in Prometheus")
 	}
-	source.Query = query
+	source.Query, source.NamespaceLabel = query, d.NamespaceLabel
 	return metric
 }

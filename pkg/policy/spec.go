@@ -27,7 +27,7 @@ type TargetRef struct {
 // SignalSpec is one entry of signals. Which fields may be written depends on the type.
 type SignalSpec struct {
 	Name string `yaml:"name" required:"true" doc:"a short name, by which formulas and explanations call it"`
-	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,redis,kueue,external,keda" doc:"how it is read"`
+	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda" doc:"how it is read"`
 
 	Target           *Amount  `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms"`
 	ActivationTarget *Amount  `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this" default:"0"`

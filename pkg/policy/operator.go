@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// The annotations of an operator, on a workload, its HPA or its ScaledObject.
+const (
+	AnnotationPaused   = "gpuscaler.io/paused"
+	AnnotationOverride = "gpuscaler.io/override"
+)
+
+const overrideAllowed = `"min=12 until=2026-11-22T06:00Z": min, max or both, and an end with its zone`
+
+// untilLayouts are RFC 3339, with and without seconds.
+var untilLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00"}
+
+// ParseOperator reads what a person said at 3 a.m. Annotations other than AnnotationPaused and AnnotationOverride are ignored; an
+// override that was not understood has no effect, and the problems say why. A pause that was not understood pauses: whoever wrote
+// `paused: "yes"` meant it, and a workload that stays where it is can be explained, one that moves on cannot.
+func ParseOperator(annotations map[string]string) (scaling.Operator, []Problem) {
+	o, problems := scaling.NoOperator, []Problem(nil)
+	if text, set := annotations[AnnotationPaused]; set {
+		paused, err := strconv.ParseBool(strings.TrimSpace(text))
+		o.Paused = paused || err != nil
+		if err != nil {
+			problems = append(problems, Problem{Field: AnnotationPaused, Message: "is neither true nor false: taken as true", Found: quote(text), Allowed: `"true" or "false"`})
+		}
+	}
+	if text, set := annotations[AnnotationOverride]; set {
+		override, err := parseOverride(text)
+		if err != nil {
+			problems = append(problems, Problem{Field: AnnotationOverride, Message: err.Error() + ": it has no effect", Found: quote(text), Allowed: overrideAllowed})
+		} else {
+			o.Min, o.Max, o.Until = override.Min, override.Max, override.Until
+		}
+	}
+	return o, problems
+}
+
+func parseOverride(text string) (scaling.Operator, error) {
+	o := scaling.NoOperator
+	seen := map[string]bool{}
+	for _, word := range strings.Fields(text) {
+		key, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return o, fmt.Errorf("%s is not key=value", quote(word))
+		}
+		if seen[key] {
+			return o, fmt.Errorf("%s is written twice", key)
+		}
+		seen[key] = true
+		var err error
+		switch key {
+		case "min":
+			o.Min, err = replicas(value)
+		case "max":
+			o.Max, err = replicas(value)
+		case "until":
+			o.Until, err = until(value)
+		default:
+			err = fmt.Errorf("there is no such key%s", didYouMean(key, []string{"min", "max", "until"}))
+		}
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	switch {
+	case o.Until.IsZero():
+		return o, fmt.Errorf("until is missing: an override ends by itself")
+	case o.Min < 0 && o.Max < 0:
+		return o, fmt.Errorf("neither min nor max")
+	case o.Min >= 0 && o.Max >= 0 && o.Min > o.Max:
+		return o, fmt.Errorf("min is above max")
+	}
+	return o, nil
+}
+
+func replicas(text string) (int32, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 || n > int64(mostReplicas) {
+		return -1, fmt.Errorf("%s is not a number of replicas", quote(text))
+	}
+	return int32(n), nil
+}
+
+func until(text string) (time.Time, error) {
+	for _, layout := range untilLayouts {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() > 1970 {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s is not a time with a zone", quote(text))
+}
