@@ -112,6 +112,12 @@ func compareKeys(a, b scaling.Key) int {
 	return 0
 }
 
+func (b *Board) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slots, b.keys, b.lastTick = map[scaling.Key]*slot{}, nil, time.Time{}
+}
+
 func (b *Board) tick(now time.Time) {
 	b.mu.Lock()
 	b.lastTick = now

@@ -96,6 +96,13 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	return out
 }
 
+// StandDown forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
+// stays. The next Tick starts anew from the replicas that it finds.
+func (e *Engine) StandDown() {
+	e.seen, e.slots = nil, nil
+	e.board.clear()
+}
+
 // adopt keeps slots parallel to the policies in force. Policies are shared and immutable, so a quiet tick compares one pointer.
 func (e *Engine) adopt(current []scaling.Workload) {
 	if len(current) == len(e.seen) && (len(current) == 0 || &current[0] == &e.seen[0]) {

@@ -237,3 +237,22 @@ func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
 		t.Errorf("keys: %v", got)
 	}
 }
+
+func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	e := New(w, w, w, Options{})
+	w.after(e, time.Minute)
+	e.StandDown()
+	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUndecided) {
+		t.Errorf("after standing down: %+v, %v, want ErrUndecided", got, err)
+	}
+	if _, ok := e.Board().History().At(chat, w.now); !ok {
+		t.Error("the history went with the term")
+	}
+	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator} // the other leader raised it meanwhile
+	w.after(e, time.Minute)
+	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
+		t.Errorf("leading again: %+v, %v, want the 7 that were found", got, err)
+	}
+}
