@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
@@ -23,18 +24,20 @@ func causeOf(err error) scaling.Cause {
 	switch {
 	case err == nil:
 		return scaling.CauseNone
-	case errors.Is(err, fetch.ErrTruncated):
+	case errors.Is(err, fetch.ErrTruncated), errors.Is(err, exposition.ErrTruncated):
 		return scaling.CauseTruncated
 	case errors.As(err, &status):
 		return causeOfStatus(status.Code)
 	case errors.As(err, &address), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), errors.Is(err, errForbidden):
 		return scaling.CauseForbidden
+	case apierrors.IsNotFound(err):
+		return scaling.CauseEmpty // the adapter knows no metric of that name
 	case errors.As(err, &api):
 		if api.Type == "timeout" || api.Type == "canceled" || api.Type == "unavailable" || api.Type == "internal" {
 			return scaling.CauseUnreachable
 		}
 		return scaling.CauseInvalid
-	case errors.As(err, &answer), errors.Is(err, errInvalid):
+	case errors.As(err, &answer), errors.Is(err, errInvalid), errors.Is(err, exposition.ErrFormat):
 		return scaling.CauseInvalid
 	}
 	return scaling.CauseUnreachable

@@ -104,7 +104,7 @@ func (k *link) client() (*fetch.Client, error) {
 		if u, k.err = url.Parse(k.source.Address); k.err != nil {
 			return
 		}
-		c := fetch.Config{Host: u.Hostname()}
+		c := fetch.Config{Guard: fetch.GuardFor(u.Hostname())}
 		if c.HTTP, k.err = httpConfig(k.source.HTTP); k.err != nil {
 			return
 		}
@@ -129,8 +129,16 @@ func (l *links) fetcher(g *group) (fetcher, error) {
 			return nil, err
 		}
 		return l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g)))
+	case byScrape:
+		return newEngineScraper(g, l.options)
+	case byExporter:
+		return newExporterScraper(g, l.options)
+	case byRedis:
+		return newRedisFetcher(&g.source)
+	case byExternal:
+		return newExternalFetcher(l.options, g.timeout())
 	}
-	return nil, fmt.Errorf("%w: nothing polls %s", errInvalid, g.how)
+	return nil, fmt.Errorf("%w: nothing polls by %s", errInvalid, g.how)
 }
 
 func limitsOf(g *group) promapi.Limits {
@@ -152,6 +160,10 @@ func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
 		return newGaugeFetcher(g, api, l.options.Pods)
 	case byDCGM:
 		return newGPUFetcher(g, api, l.options.Pods), nil
+	case byHistogram:
+		return newLatencyFetcher(g, api, l.options.Pods)
+	case byKueue:
+		return &kueueFetcher{api: api, matchers: g.source.Matchers}, nil
 	}
-	return nil, fmt.Errorf("%w: nothing polls %s", errInvalid, g.how)
+	return nil, fmt.Errorf("%w: Prometheus is not asked for %s", errInvalid, g.how)
 }

@@ -25,9 +25,10 @@ type work struct {
 }
 
 type row struct {
-	pod  engine.Pod
-	work int32
-	next int32
+	pod   engine.Pod
+	work  int32
+	next  int32
+	fault scaling.Cause // why the pod's own /metrics could not be read
 }
 
 // newRoster asks for the pods of every workload. With leaders, only the pod of a group that serves metrics is listed where the
@@ -140,7 +141,7 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 		out.Coverage = float64(reported) / float64(k.ready)
 	}
 	if n == 0 {
-		out.Cause = causeOfQuality(worst)
+		out.Cause = r.why(k, worst)
 		return out
 	}
 	out.Known, out.Value = true, sum
@@ -150,12 +151,55 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 	return out
 }
 
-func causeOfQuality(q exposition.Quality) scaling.Cause {
-	switch q {
+// why says why no pod of a workload reported.
+func (r *roster) why(k *work, worst exposition.Quality) scaling.Cause {
+	switch worst {
 	case exposition.Blank:
 		return scaling.CauseInvalid
 	case exposition.Suspected:
 		return scaling.CauseSentinel
 	}
+	for i := k.rowsLo; i < k.rowsHi; i++ {
+		if f := r.rows[i].fault; f != scaling.CauseNone {
+			return f
+		}
+	}
 	return scaling.CauseEmpty
+}
+
+// latency makes a workload's reading of what its pods observed: their histograms are put together first, because a mean of quantiles
+// is no quantile. A pod that is blind (see exposition.Observed) does not count as reported.
+func (r *roster) latency(k *work, s *slot, m *exposition.Metric, observed func(row int) exposition.Observed) scaling.Reading {
+	out := scaling.Reading{}
+	var gain exposition.Histogram
+	worst, n := exposition.Missing, 0
+	for i := k.rowsLo; i < k.rowsHi; i++ {
+		o := observed(i).Settle()
+		if o.Quality != exposition.Good {
+			worst = max(worst, o.Quality)
+			continue
+		}
+		if n == 0 || o.At.Before(out.At) {
+			out.At = o.At
+		}
+		gain.Merge(&o.Gain)
+		n++
+		if r.rows[i].pod.Ready {
+			out.Reported++
+		}
+	}
+	if k.ready > 0 {
+		out.Coverage = float64(out.Reported) / float64(k.ready)
+	}
+	if n == 0 {
+		out.Cause = r.why(k, worst)
+		return out
+	}
+	v, quality := m.Latency(&gain, s.source.Quantile)
+	if quality != exposition.Good {
+		out.Cause = r.why(k, quality)
+		return out
+	}
+	out.Known, out.Value = true, v
+	return out
 }

@@ -21,17 +21,15 @@ func vllmMetrics(spell func(names ...string) []Series) []Metric {
 
 var vllmParts = []string{"instance", "model_name", "engine"}
 
-var queueLoad = []string{RequestsWaiting, RequestsRunning}
-
 func vllm() Profile {
 	spell := func(names ...string) []Series { return spelled("vllm", names...) }
-	return Profile{Engine: "vllm", Port: 8000, Path: "/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell), Load: queueLoad}
+	return Profile{Engine: "vllm", Port: 8000, Path: "/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell)}
 }
 
 func sglang() Profile {
 	spell := func(names ...string) []Series { return spelled("sglang", names...) }
 	return Profile{
-		Engine: "sglang", Port: 30000, Path: "/metrics", Load: queueLoad,
+		Engine: "sglang", Port: 30000, Path: "/metrics",
 		// tp_rank, pp_rank and moe_ep_rank are not parts: each rank of a parallel group repeats the group's one queue.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
@@ -49,12 +47,12 @@ func sglang() Profile {
 func triton() Profile {
 	const trt = "nv_trt_llm_request_metrics"
 	micros := func(name, counter string) Metric {
-		return Metric{Name: name, Shape: Quotient, Scale: 1e-6, From: []Series{{Name: counter, Per: "nv_inference_request_success"}}}
+		return Metric{Name: name, Shape: Quotient, Scale: 1e-6, Busy: []string{RequestsWaiting}, From: []Series{{Name: counter, Per: "nv_inference_request_success"}}}
 	}
 	gpu := gauge(GPUUtilization, Average, plain("nv_gpu_utilization")...)
 	gpu.Max = fullCache
 	return Profile{
-		Engine: "triton", Port: 8002, Path: "/metrics", Load: []string{RequestsWaiting},
+		Engine: "triton", Port: 8002, Path: "/metrics",
 		Parts: []string{"instance", "model", "version", "gpu_uuid"},
 		Metrics: []Metric{
 			// The TRT-LLM backend takes requests in at once, so that Triton's own pending count stays at 0 while they wait inside.
@@ -73,7 +71,7 @@ func triton() Profile {
 // NIM serves vLLM's names without a prefix; newer images serve vLLM's own.
 func nim() Profile {
 	spell := func(names ...string) []Series { return slices.Concat(plain(names...), spelled("vllm", names...)) }
-	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell), Load: queueLoad}
+	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell)}
 }
 
 // Ray exports vLLM's metrics under its own prefix, beside those of Ray Serve. SessionName and WorkerId change at each restart, so
@@ -85,14 +83,14 @@ func ray() Profile {
 		gauge("processingQueries", Sum, plain("ray_serve_replica_processing_queries")...),
 	)
 	return Profile{
-		Engine: "ray", Port: 8080, Path: "/metrics", Load: queueLoad, Metrics: metrics,
+		Engine: "ray", Port: 8080, Path: "/metrics", Metrics: metrics,
 		Parts: []string{"instance", "model_name", "engine", "WorkerId", "application", "deployment", "replica", "handle", "actor_id"},
 	}
 }
 
 func tgi() Profile {
 	return Profile{
-		Engine: "tgi", Port: 80, Path: "/metrics", Parts: []string{"instance"}, Load: queueLoad,
+		Engine: "tgi", Port: 80, Path: "/metrics", Parts: []string{"instance"},
 		Metrics: []Metric{
 			gauge(RequestsWaiting, Sum, plain("tgi_queue_size")...),
 			gauge(RequestsRunning, Sum, plain("tgi_batch_current_size")...),

@@ -1,5 +1,7 @@
 package exposition
 
+import "strings"
+
 // Owner names the pod that a series belongs to.
 type Owner struct{ Namespace, Pod string }
 
@@ -37,4 +39,20 @@ func owner(l Labels, pairs []struct{ namespace, pod string }) (Owner, bool) {
 		}
 	}
 	return Owner{}, false
+}
+
+// OwnerLabels lists the labels that EngineOwner looks at, for queries that keep nothing else.
+func OwnerLabels() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, p := range ownerLabels {
+		for _, name := range [...]string{p.namespace, p.pod} {
+			// A name that needs quotes in PromQL is no label of a server older than 3.0.
+			if !seen[name] && !strings.Contains(name, ".") {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }

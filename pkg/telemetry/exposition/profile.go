@@ -6,8 +6,8 @@ type Shape uint8
 const (
 	// Gauge is a level as it stands.
 	Gauge Shape = iota
-	// Histogram is a classic histogram of seconds; a quantile or mean of what was observed within a window.
-	Histogram
+	// Histogrammed is a classic histogram of seconds; a quantile or mean of what was observed within a window.
+	Histogrammed
 	// Quotient is the increase of one counter over the increase of another within a window (a mean latency).
 	Quotient
 )
@@ -41,6 +41,8 @@ type Metric struct {
 	From  []Series
 	Scale float64 // multiplies the raw value into the unit of the signal (seconds, fraction, count)
 	Max   float64 // raw values above are invalid; 0: no bound of its own
+	// Busy names the gauges of the same profile that must be at 0 for "nothing was observed in the window" to mean "nobody waits".
+	Busy []string
 }
 
 // Profile is what is known of one engine's /metrics.
@@ -52,8 +54,6 @@ type Profile struct {
 	// each other (SGLang's tp_rank, two scrape jobs, a pair of Prometheus servers) and the newest one counts.
 	Parts   []string
 	Metrics []Metric
-	// Load names the gauges that must be at 0 for "no request finished in the window" to mean "nobody waits".
-	Load []string
 }
 
 // Lookup returns the metric of that name.
@@ -99,8 +99,14 @@ func usage(name string, from ...Series) Metric {
 	return Metric{Name: name, Fold: Max, From: from, Scale: 1, Max: fullCache}
 }
 
+// latency is observed once per request or token. The first token of a request that runs may have been long ago, so that for it
+// only waiting requests contradict a silent histogram.
 func latency(name string, from ...Series) Metric {
-	return Metric{Name: name, Shape: Histogram, From: from, Scale: 1}
+	m := Metric{Name: name, Shape: Histogrammed, From: from, Scale: 1, Busy: []string{RequestsWaiting, RequestsRunning}}
+	if name == TimeToFirstToken || name == QueueTime {
+		m.Busy = m.Busy[:1]
+	}
+	return m
 }
 
 // spelled gives prefix:name and prefix_name for each name: colons are legal in names, and many tools rewrite them.
@@ -123,4 +129,12 @@ func plain(names ...string) []Series {
 
 func labelled(name, label, value string) Series {
 	return Series{Name: name, Label: label, Value: value}
+}
+
+// Counters returns the names of the two counters whose quotient is the mean.
+func (f *Series) Counters(shape Shape) (sum, count string) {
+	if shape == Quotient {
+		return f.Name, f.Per
+	}
+	return f.Name + "_sum", f.Name + "_count"
 }

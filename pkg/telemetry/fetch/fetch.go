@@ -46,14 +46,13 @@ type Client struct {
 type Config struct {
 	HTTP  config.HTTPClientConfig // TLS, basic auth, bearer and password files, OAuth2, headers
 	SigV4 *sigv4.SigV4Config      // nil: unsigned; set for Amazon Managed Service for Prometheus
-	Host  string                  // host of the source's address as configured; see Guard
+	Guard Guard
 }
 
 // NewClient returns a client for a source that the platform team declared.
 func NewClient(c Config) (*Client, error) {
 	c.HTTP.FollowRedirects = false
-	guard := Guard{Loopback: isLoopbackName(c.Host)}
-	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent(userAgent))
+	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(c.Guard.DialContext), config.WithUserAgent(userAgent))
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +134,9 @@ type bounded struct {
 	cut    bool
 	failed error // what the transport said, other than a clean end
 }
+
+// Bound returns a reader of at most n bytes of r that fails with ErrTruncated where r has more.
+func Bound(r io.Reader, n int64) io.Reader { return &bounded{r: r, left: n} }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,8 +26,11 @@ func (e *AddressError) Error() string { return fmt.Sprintf("address %s refused",
 // DialContext dials like net.Dialer, and refuses link-local (cloud metadata services), multicast, unspecified and, unless allowed,
 // loopback addresses.
 func (g Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: g.control}
-	return d.DialContext(ctx, network, address)
+	return g.dialer().DialContext(ctx, network, address)
+}
+
+func (g Guard) dialer() *net.Dialer {
+	return &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: g.control}
 }
 
 func (g Guard) control(_, address string, _ syscall.RawConn) error {
@@ -50,12 +54,10 @@ func (g Guard) Check(a netip.Addr) error {
 // awsMetadataV6 is the one metadata address that is not link-local.
 var awsMetadataV6 = netip.MustParseAddr("fd00:ec2::254")
 
-func isLoopbackName(host string) bool {
-	if host == "localhost" {
-		return true
-	}
+// GuardFor returns the guard of a source that is configured with this host.
+func GuardFor(host string) Guard {
 	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+	return Guard{Loopback: host == "localhost" || (err == nil && a.Unmap().IsLoopback())}
 }
 
 // NewPodClient returns a client for pods' own /metrics: plain HTTP or unverified TLS is what pods speak, so nothing secret is ever
@@ -74,4 +76,12 @@ func NewPodClient(g Guard) *Client {
 			ResponseHeaderTimeout:  10 * time.Second,
 		},
 	}}
+}
+
+// DialTLS returns a dialer that speaks TLS over guarded connections.
+func (g Guard) DialTLS(c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := tls.Dialer{Config: c, NetDialer: g.dialer()}
+		return d.DialContext(ctx, network, address)
+	}
 }

@@ -1,0 +1,207 @@
+package exposition
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Bucket is one cumulative bucket: Count observations were at most Upper seconds.
+type Bucket struct{ Upper, Count float64 }
+
+// Histogram is a classic histogram, or the increase of one over a window: cumulative buckets in ascending order, the last one +Inf
+// where the source kept buckets at all. A Quotient is a Histogram without buckets.
+type Histogram struct {
+	Buckets    []Bucket
+	Sum, Count float64
+}
+
+// AddBucket adds observations to the bucket of that bound, which is created where it is new. NaN bounds are left out.
+func (h *Histogram) AddBucket(upper, count float64) {
+	if math.IsNaN(upper) {
+		return
+	}
+	i, ok := slices.BinarySearchFunc(h.Buckets, upper, func(b Bucket, u float64) int {
+		switch {
+		case b.Upper < u:
+			return -1
+		case b.Upper > u:
+			return 1
+		}
+		return 0
+	})
+	if ok {
+		h.Buckets[i].Count += count
+		return
+	}
+	h.Buckets = slices.Insert(h.Buckets, i, Bucket{upper, count})
+}
+
+// Merge adds o to h. Where their bounds differ (two versions of a server side by side), a bound that one of them lacks is given its
+// count at the next lower bound that it has: latency is rather over- than underestimated.
+func (h *Histogram) Merge(o *Histogram) {
+	h.Sum += o.Sum
+	h.Count += o.Count
+	if len(o.Buckets) == 0 {
+		return
+	}
+	if len(h.Buckets) == 0 {
+		h.Buckets = slices.Clone(o.Buckets)
+		return
+	}
+	if sameBounds(h.Buckets, o.Buckets) {
+		for i := range h.Buckets {
+			h.Buckets[i].Count += o.Buckets[i].Count
+		}
+		return
+	}
+	merged := make([]Bucket, 0, len(h.Buckets)+len(o.Buckets))
+	for i, j := 0, 0; i < len(h.Buckets) || j < len(o.Buckets); {
+		upper := math.Inf(1)
+		if i < len(h.Buckets) {
+			upper = h.Buckets[i].Upper
+		}
+		if j < len(o.Buckets) {
+			upper = min(upper, o.Buckets[j].Upper)
+		}
+		for i < len(h.Buckets) && h.Buckets[i].Upper <= upper {
+			i++
+		}
+		for j < len(o.Buckets) && o.Buckets[j].Upper <= upper {
+			j++
+		}
+		merged = append(merged, Bucket{upper, below(h.Buckets, i) + below(o.Buckets, j)})
+	}
+	h.Buckets = merged
+}
+
+func below(b []Bucket, n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return b[n-1].Count
+}
+
+func sameBounds(a, b []Bucket) bool {
+	return slices.EqualFunc(a, b, func(x, y Bucket) bool { return x.Upper == y.Upper })
+}
+
+// Mean returns sum / count; ok is false where nothing was observed.
+func (h *Histogram) Mean() (seconds float64, ok bool) {
+	if !(h.Count > 0) {
+		return 0, false
+	}
+	return h.Sum / h.Count, true
+}
+
+// Quantile interpolates as PromQL's histogram_quantile does: linearly within a bucket, and the highest finite bound where the
+// quantile lies above it. ok is false where nothing was observed, or no bucket has a finite bound.
+func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
+	n := len(h.Buckets)
+	if n < 2 || !math.IsInf(h.Buckets[n-1].Upper, 1) || !(h.Buckets[n-1].Count > 0) {
+		return 0, false
+	}
+	rank := q * h.Buckets[n-1].Count
+	lower, under := 0.0, 0.0
+	for i, b := range h.Buckets {
+		count := max(b.Count, under) // counts read at different instants may step down
+		if count < rank {
+			lower, under = b.Upper, count
+			continue
+		}
+		if i == n-1 {
+			return h.Buckets[n-2].Upper, true
+		}
+		if count <= under {
+			return b.Upper, true
+		}
+		return lower + (b.Upper-lower)*(rank-under)/(count-under), true
+	}
+	return h.Buckets[n-2].Upper, true
+}
+
+// Since returns the increase of the counters from prev to h. A counter that stands lower than before started anew with its process,
+// so that all it holds is new; one such counter means that all of them did.
+func (h *Histogram) Since(prev *Histogram) Histogram {
+	if h.Count < prev.Count || h.Sum < prev.Sum || !sameBounds(h.Buckets, prev.Buckets) {
+		return h.clone()
+	}
+	out := Histogram{Sum: h.Sum - prev.Sum, Count: h.Count - prev.Count, Buckets: make([]Bucket, len(h.Buckets))}
+	for i, b := range h.Buckets {
+		if b.Count < prev.Buckets[i].Count {
+			return h.clone()
+		}
+		out.Buckets[i] = Bucket{b.Upper, b.Count - prev.Buckets[i].Count}
+	}
+	return out
+}
+
+func (h *Histogram) clone() Histogram {
+	return Histogram{Sum: h.Sum, Count: h.Count, Buckets: slices.Clone(h.Buckets)}
+}
+
+// finite tells whether every number is one.
+func (h *Histogram) finite() bool {
+	good := func(v float64) bool { return v >= 0 && v < math.MaxFloat64 }
+	if !good(h.Sum) || !good(h.Count) {
+		return false
+	}
+	for _, b := range h.Buckets {
+		if !good(b.Count) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSteps bounds the memory of a Window: an hour at 15 s.
+const maxSteps = 240
+
+// Window keeps what a pod's counters gained, poll by poll, and sums it over a stretch of time.
+type Window struct {
+	last   Histogram
+	lastAt time.Time // zero: never observed
+	steps  []step
+}
+
+type step struct {
+	from, to time.Time
+	gain     Histogram
+}
+
+// Observe takes in the counters as they stood at that time. A value that is no counter's (negative, NaN) is left out and makes the
+// window forget, so that the next one does not seem a leap.
+func (w *Window) Observe(h Histogram, at time.Time) {
+	if !h.finite() {
+		*w = Window{}
+		return
+	}
+	if !w.lastAt.IsZero() {
+		if !at.After(w.lastAt) {
+			return // the same scrape again
+		}
+		if len(w.steps) == maxSteps {
+			w.steps = slices.Delete(w.steps, 0, 1)
+		}
+		w.steps = append(w.steps, step{from: w.lastAt, to: at, gain: h.Since(&w.last)})
+	}
+	w.last, w.lastAt = h, at
+}
+
+// Gain returns what was gained within span before the newest observation; ok is false until there were two. Steps count whole: a
+// step that began before the span is left out unless it is the only one.
+func (w *Window) Gain(span time.Duration) (gain Histogram, at time.Time, ok bool) {
+	if len(w.steps) == 0 {
+		return Histogram{}, w.lastAt, false
+	}
+	start := w.lastAt.Add(-span)
+	old := 0
+	for old < len(w.steps)-1 && w.steps[old].from.Before(start) {
+		old++
+	}
+	w.steps = slices.Delete(w.steps, 0, old)
+	for i := range w.steps {
+		gain.Merge(&w.steps[i].gain)
+	}
+	return gain, w.lastAt, true
+}

@@ -1,0 +1,221 @@
+package exposition
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Accept is what to ask a /metrics endpoint for.
+const Accept = "text/plain;version=0.0.4"
+
+// Limits bound the part of a text that is looked at closely; the whole text is bounded by whoever fetched it.
+type Limits struct {
+	Line   int // bytes of one line
+	Series int // wanted series
+	Kept   int // bytes of the wanted lines together
+}
+
+// DefaultLimits are far above what any engine serves: vLLM's whole page has about 3,000 series of 200 bytes.
+var DefaultLimits = Limits{Line: 64 << 10, Series: 20_000, Kept: 4 << 20}
+
+var (
+	// ErrTruncated says that a text passed a limit or ended within a line.
+	ErrTruncated = errors.New("exposition cut")
+	// ErrFormat says that a text is no exposition.
+	ErrFormat = errors.New("not an exposition")
+)
+
+// Parse reads an exposition and calls each for every series whose name is wanted: histogram and summary series by their full names
+// (_bucket, _sum, _count). Lines of other metrics are dropped unparsed, so that a page of megabytes costs little and an oddity of
+// one exporter's other metrics does not matter. Samples without a time of their own get at.
+func Parse(r io.Reader, wanted map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
+	kept, err := sift(r, wanted, l)
+	if err != nil {
+		return err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(kept))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	for name, f := range families {
+		for _, m := range f.GetMetric() {
+			flatten(name, f.GetType(), m, at, each)
+		}
+	}
+	return nil
+}
+
+// sift keeps the lines of wanted metrics and the TYPE lines of their families, each once.
+func sift(r io.Reader, wanted map[string]bool, l Limits) ([]byte, error) {
+	var kept bytes.Buffer
+	typed := map[string]bool{}
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 0, 4096), l.Line)
+	in.Split(wholeLines)
+	series := 0
+	for in.Scan() {
+		line := bytes.TrimLeft(in.Bytes(), " \t")
+		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name: no engine's
+			continue
+		}
+		if line[0] == '#' {
+			if name := typeLine(line); name != "" && !typed[name] && family(name, wanted) {
+				typed[name] = true // a second one, as multi-process servers write, would fail the parser
+				kept.Write(line)
+				kept.WriteByte('\n')
+			}
+			continue
+		}
+		name := metricName(line)
+		if name == "" {
+			return nil, fmt.Errorf("%w: line %.40q", ErrFormat, line)
+		}
+		if !wanted[name] {
+			continue
+		}
+		if series++; series > l.Series || kept.Len()+len(line) > l.Kept {
+			return nil, fmt.Errorf("%w: more than %d series or %d bytes", ErrTruncated, l.Series, l.Kept)
+		}
+		kept.Write(line)
+		kept.WriteByte('\n')
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return nil, fmt.Errorf("%w: a line of more than %d bytes", ErrTruncated, l.Line)
+	}
+	return kept.Bytes(), in.Err()
+}
+
+// wholeLines is bufio.ScanLines, but for a last line without an end: the format demands one, so the text was cut.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, bytes.TrimRight(data[:i], "\r"), nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, fmt.Errorf("%w: within a line", ErrTruncated)
+	}
+	return 0, nil, nil
+}
+
+// typeLine returns the name that a TYPE line speaks of, "" for another comment.
+func typeLine(line []byte) string {
+	fields := bytes.Fields(line)
+	if len(fields) != 4 || string(fields[0]) != "#" || string(fields[1]) != "TYPE" {
+		return ""
+	}
+	return string(fields[2])
+}
+
+// family tells whether any wanted series belongs to a family of that name.
+func family(name string, wanted map[string]bool) bool {
+	return wanted[name] || wanted[name+"_bucket"] || wanted[name+"_sum"] || wanted[name+"_count"]
+}
+
+// metricName returns the name that a sample line begins with, "" where it is none.
+func metricName(line []byte) string {
+	n := 0
+	for n < len(line) && isNameByte(line[n], n) {
+		n++
+	}
+	if n == len(line) || n == 0 || (line[n] != '{' && line[n] != ' ' && line[n] != '\t') {
+		return ""
+	}
+	return string(line[:n])
+}
+
+func isNameByte(b byte, at int) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == ':' || (at > 0 && b >= '0' && b <= '9')
+}
+
+func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each func(*Sample)) {
+	s := Sample{At: at}
+	if m.TimestampMs != nil {
+		s.At = time.UnixMilli(m.GetTimestampMs())
+	}
+	for _, l := range m.GetLabel() {
+		s.Labels = append(s.Labels, Label{l.GetName(), l.GetValue()})
+	}
+	put := func(suffix string, v float64) {
+		s.Name, s.Value = name+suffix, v
+		each(&s)
+	}
+	switch kind {
+	case dto.MetricType_COUNTER:
+		put("", m.GetCounter().GetValue())
+	case dto.MetricType_GAUGE:
+		put("", m.GetGauge().GetValue())
+	case dto.MetricType_UNTYPED:
+		put("", m.GetUntyped().GetValue())
+	case dto.MetricType_SUMMARY:
+		put("_sum", m.GetSummary().GetSampleSum())
+		put("_count", float64(m.GetSummary().GetSampleCount()))
+	case dto.MetricType_HISTOGRAM:
+		h := m.GetHistogram()
+		put("_sum", h.GetSampleSum())
+		put("_count", floatOr(h.GetSampleCountFloat(), h.GetSampleCount()))
+		base := s.Labels
+		for _, b := range h.GetBucket() {
+			s.Labels = append(base[:len(base):len(base)], Label{"le", formatBound(b.GetUpperBound())})
+			put("_bucket", floatOr(b.GetCumulativeCountFloat(), b.GetCumulativeCount()))
+		}
+	}
+}
+
+func floatOr(f float64, n uint64) float64 {
+	if f > 0 {
+		return f
+	}
+	return float64(n)
+}
+
+func formatBound(v float64) string {
+	if math.IsInf(v, 1) {
+		return "+Inf"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// SeriesNames lists every series name that the metrics need, with the gauges that their Busy lists name.
+func (p *Profile) SeriesNames(metrics ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, name := range metrics {
+		m, ok := p.Lookup(name)
+		if !ok {
+			continue
+		}
+		for i := range m.From {
+			m.From[i].names(m.Shape, out)
+		}
+		for _, busy := range m.Busy {
+			if b, ok := p.Lookup(busy); ok {
+				for i := range b.From {
+					b.From[i].names(b.Shape, out)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (f *Series) names(shape Shape, out map[string]bool) {
+	switch shape {
+	case Gauge:
+		out[f.Name] = true
+	case Quotient:
+		out[f.Name], out[f.Per] = true, true
+	case Histogrammed:
+		for _, suffix := range [...]string{"_bucket", "_sum", "_count"} {
+			out[f.Name+suffix] = true
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	"k8s.io/metrics/pkg/client/external_metrics"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+)
+
+const (
+	externalConcurrency = 8
+	externalBytes       = 1 << 20 // of one answer: one metric of one namespace
+	// ownMetrics begin the names of what gpuscaler itself serves: a policy that read its own target would chase its tail.
+	ownMetrics = "gpuscaler-"
+)
+
+// externalFetcher reads the cluster's external metrics API: any adapter's metric, and the triggers of ScaledObjects through KEDA's.
+// Each (namespace, metric, selector) is asked for once a round, however many policies want it.
+type externalFetcher struct {
+	client   external_metrics.ExternalMetricsClient
+	triggers Triggers
+}
+
+func newExternalFetcher(o *Options, timeout time.Duration) (*externalFetcher, error) {
+	if o.Kubernetes == nil {
+		return nil, errors.New("no connection to the cluster's API")
+	}
+	c := rest.CopyConfig(o.Kubernetes)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} })
+	c.Timeout = timeout // the client takes no context
+	c.WarningHandler = rest.NoWarnings{}
+	// The API server's own fairness bounds us; client-go's 5 a second would stretch a round of 1,000 triggers over minutes.
+	c.QPS, c.Burst = 200, 400
+	client, err := external_metrics.NewForConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	return &externalFetcher{client: client, triggers: o.Triggers}, nil
+}
+
+// boundedTransport cuts answers at externalBytes, because client-go reads a body whole, and refuses redirects, because an adapter is
+// somebody else's code and must not send our credentials elsewhere.
+type boundedTransport struct{ next http.RoundTripper }
+
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		resp.Body.Close()
+		return nil, &fetch.StatusError{Code: resp.StatusCode}
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{fetch.Bound(resp.Body, externalBytes), resp.Body}
+	return resp, nil
+}
+
+// ask is one metric to ask for.
+type ask struct{ namespace, metric, selector string }
+
+type answer struct {
+	reading scaling.Reading
+	err     error
+}
+
+func (f *externalFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
+	asks := make([]ask, len(slots))
+	answers := map[ask]*answer{}
+	for i := range slots {
+		a, ok := f.askOf(&slots[i])
+		if !ok {
+			continue // KEDA has not published the trigger: empty
+		}
+		asks[i] = a
+		answers[a] = &answer{}
+	}
+	var group errgroup.Group
+	group.SetLimit(externalConcurrency)
+	for a, to := range answers {
+		group.Go(func() error {
+			to.reading, to.err = f.one(ctx, a)
+			return nil // each keeps its own error: one broken metric is not the others'
+		})
+	}
+	_ = group.Wait()
+	for i := range slots {
+		to := answers[asks[i]]
+		if to == nil {
+			continue
+		}
+		out[i] = to.reading
+		if to.err != nil {
+			out[i] = scaling.Reading{Reported: -1, Cause: causeOf(to.err)}
+		}
+	}
+	return 0, nil
+}
+
+func (f *externalFetcher) askOf(s *slot) (ask, bool) {
+	a := ask{s.w.Key.Namespace, s.source.Metric, s.source.Selector}
+	if s.source.Type != policy.SourceKEDA {
+		return a, true
+	}
+	if f.triggers == nil {
+		return a, false
+	}
+	var ok bool
+	a.metric, a.selector, ok = f.triggers.TriggerMetric(s.w, s.source.Trigger)
+	return a, ok
+}
+
+// one asks for one metric. The client knows no context: a round that is over starts no further request, and the one under way ends by
+// the client's own time-out.
+func (f *externalFetcher) one(ctx context.Context, a ask) (scaling.Reading, error) {
+	if err := ctx.Err(); err != nil {
+		return scaling.Reading{}, err
+	}
+	if len(a.metric) >= len(ownMetrics) && a.metric[:len(ownMetrics)] == ownMetrics {
+		return scaling.Reading{}, fmt.Errorf("%w: %s is served by gpuscaler itself", errInvalid, a.metric)
+	}
+	selector, err := labels.Parse(a.selector)
+	if err != nil {
+		return scaling.Reading{}, fmt.Errorf("%w: selector: %w", errInvalid, err)
+	}
+	list, err := f.client.NamespacedMetrics(a.namespace).List(a.metric, selector)
+	if err != nil {
+		return scaling.Reading{}, err
+	}
+	return sumOf(list, now()), nil
+}
+
+// sumOf adds up the items, as an HPA does. At is the oldest item's time; an adapter that stamps nothing is believed to be current.
+func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time) scaling.Reading {
+	if len(list.Items) == 0 {
+		return scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
+	}
+	r := scaling.Reading{At: received, Coverage: 1, Reported: -1, Known: true}
+	for i := range list.Items {
+		item := &list.Items[i]
+		v := item.Value.AsApproximateFloat64()
+		if v < 0 {
+			return scaling.Reading{Reported: -1, Cause: scaling.CauseInvalid} // beside a positive one it would vanish in the sum
+		}
+		r.Value += v
+		if at := item.Timestamp.Time; !at.IsZero() && at.Before(r.At) {
+			r.At = at
+		}
+	}
+	return r
+}

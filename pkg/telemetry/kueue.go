@@ -1,0 +1,73 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// Kueue's gauges. Only status="active" counts: inadmissible workloads will not run until the cluster changes, and replicas do not
+// change it.
+const (
+	kueueClusterQueue = "kueue_pending_workloads"
+	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
+)
+
+// kueueFetcher asks one query for the pending workloads of all queues.
+type kueueFetcher struct {
+	api      *promapi.Client
+	matchers map[string]string
+}
+
+// queue names a LocalQueue, or a ClusterQueue by an empty namespace.
+type queue struct{ namespace, name string }
+
+func (f *kueueFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
+	active := map[string]string{"status": "active"}
+	for name, value := range f.matchers {
+		active[name] = value
+	}
+	pending := map[queue]scaling.Reading{}
+	for i := range slots {
+		pending[queueOf(&slots[i])] = scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
+	}
+	text := newest([]string{kueueClusterQueue, kueueLocalQueue}, active, lookback(slots))
+	n, err := f.api.Query(ctx, text, func(s *promapi.Series) error {
+		q := queue{name: s.Labels.Get("cluster_queue")}
+		if s.Labels.Get(labels.MetricName) == kueueLocalQueue {
+			q = queue{cmp.Or(s.Labels.Get("exported_namespace"), s.Labels.Get("namespace")), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
+		}
+		if have, ok := pending[q]; ok && s.Valid {
+			pending[q] = newerCopy(have, s.Value, s.At)
+		}
+		return nil
+	})
+	if err != nil {
+		return n, err
+	}
+	for i := range slots {
+		out[i] = pending[queueOf(&slots[i])]
+	}
+	return n, nil
+}
+
+func queueOf(s *slot) queue {
+	if s.source.ClusterQueue != "" {
+		return queue{name: s.source.ClusterQueue}
+	}
+	return queue{s.w.Key.Namespace, s.source.LocalQueue}
+}
+
+// newerCopy keeps the newest of several copies of one number (Kueue's replicas each export it, told apart by replica_role), and of
+// two of the same age the greater.
+func newerCopy(have scaling.Reading, v float64, at time.Time) scaling.Reading {
+	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
+		return have
+	}
+	return scaling.Reading{Value: v, At: at, Coverage: 1, Reported: -1, Known: true}
+}

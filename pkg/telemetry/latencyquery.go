@@ -1,0 +1,188 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// latencyFetcher asks one query for one latency of one engine over all pods: the rate of each bucket, of sum and count, the time of
+// the samples, and the gauges that tell silence from idleness. Buckets come per pod and are put together here, because a workload's
+// pods are known here and not in Prometheus.
+type latencyFetcher struct {
+	api      *promapi.Client
+	pods     engine.Pods
+	profile  *exposition.Profile
+	metric   *exposition.Metric
+	matchers map[string]string
+	window   time.Duration
+}
+
+func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latencyFetcher, error) {
+	p, ok := exposition.Engine(string(g.source.Profile))
+	if !ok {
+		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.source.Profile)
+	}
+	m, ok := p.Lookup(g.metric)
+	if !ok {
+		return nil, fmt.Errorf("%w: metric %q", errInvalid, g.metric)
+	}
+	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers, window: g.window}, nil
+}
+
+// Parts of the combined answer; each is followed by the number of the spelling.
+const (
+	partBucket = "bucket"
+	partSum    = "sum"
+	partCount  = "count"
+	partLoad   = "load"
+)
+
+func (f *latencyFetcher) query(slots []slot) string {
+	quantile, mean := false, false
+	for i := range slots {
+		quantile = quantile || slots[i].source.Quantile > 0
+		mean = mean || slots[i].source.Quantile == 0
+	}
+	by := exposition.OwnerLabels()
+	var parts []string
+	add := func(part string, i int, expr parser.Expr) {
+		parts = append(parts, mark(expr.String(), part+strconv.Itoa(i)))
+	}
+	for i := range f.metric.From {
+		sum, count := f.metric.From[i].Counters(f.metric.Shape)
+		if quantile && f.metric.Shape == exposition.Histogrammed {
+			add(partBucket, i, aggregate(parser.SUM, f.rate(f.metric.From[i].Name+"_bucket"), append(by, "le")))
+		}
+		if mean {
+			add(partSum, i, aggregate(parser.SUM, f.rate(sum), by))
+		}
+		add(partCount, i, aggregate(parser.SUM, f.rate(count), by))
+		add(partAge, i, aggregate(parser.MIN, call("timestamp", f.selector(exposition.Series{Name: count})), by))
+	}
+	n := 0
+	for _, busy := range f.metric.Busy {
+		if m, ok := f.profile.Lookup(busy); ok {
+			for _, s := range m.From {
+				add(partLoad, n, aggregate(parser.MAX, f.selector(s), by))
+				n++
+			}
+		}
+	}
+	return strings.Join(parts, " or ")
+}
+
+func (f *latencyFetcher) selector(s exposition.Series) *parser.VectorSelector {
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, s.Name)}
+	if s.Label != "" {
+		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, s.Label, s.Value))
+	}
+	return &parser.VectorSelector{LabelMatchers: withMatchers(ms, f.matchers)}
+}
+
+func (f *latencyFetcher) rate(name string) parser.Expr {
+	return call("rate", &parser.MatrixSelector{VectorSelector: f.selector(exposition.Series{Name: name}), Range: f.window})
+}
+
+func call(name string, of parser.Expr) parser.Expr {
+	return &parser.Call{Func: parser.Functions[name], Args: parser.Expressions{of}}
+}
+
+func aggregate(op parser.ItemType, of parser.Expr, by []string) parser.Expr {
+	return &parser.AggregateExpr{Op: op, Expr: of, Grouping: by}
+}
+
+// podRates is what the answer holds for one pod.
+type podRates struct {
+	spelling int // the best so far, -1 for none
+	observed exposition.Observed
+	counted  bool
+}
+
+func (f *latencyFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
+	r := newRoster(slots, f.pods, true)
+	rates := make([]podRates, len(r.rows))
+	for i := range rates {
+		rates[i].spelling = -1
+	}
+	n, err := f.api.Query(ctx, f.query(slots), func(s *promapi.Series) error {
+		if owner, ok := exposition.EngineOwner(s.Labels); ok && s.Valid {
+			for at := r.find(owner); at >= 0; at = r.rows[at].next {
+				rates[at].add(s)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return n, err
+	}
+	for i := range r.works {
+		k := &r.works[i]
+		for j := range k.slots {
+			out[k.offset+j] = r.latency(k, &k.slots[j], f.metric, func(row int) exposition.Observed { return rates[row].settle() })
+		}
+	}
+	return n, nil
+}
+
+// add sorts one series. Only the newest spelling that a pod serves counts.
+func (p *podRates) add(s *promapi.Series) {
+	text := s.Labels.Get(partLabel)
+	digits := strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz")
+	part := text[:len(text)-len(digits)]
+	spelling, err := strconv.Atoi(digits)
+	if err != nil {
+		return
+	}
+	if part == partLoad {
+		if s.Value > 0 {
+			p.observed.Load += s.Value
+		}
+		return
+	}
+	if p.spelling >= 0 && spelling > p.spelling {
+		return
+	}
+	if spelling != p.spelling {
+		*p = podRates{spelling: spelling, observed: exposition.Observed{Load: p.observed.Load}}
+	}
+	gain := &p.observed.Gain
+	switch part {
+	case partBucket:
+		if upper, err := strconv.ParseFloat(s.Labels.Get("le"), 64); err == nil {
+			gain.AddBucket(upper, s.Value)
+		}
+	case partSum:
+		gain.Sum += s.Value
+	case partCount:
+		gain.Count += s.Value
+		p.counted = true
+	case partAge:
+		p.observed.At = secondsToTime(s.Value)
+	}
+}
+
+// settle judges a pod's rates: without a count there was no second sample within the window, and nothing is known.
+func (p *podRates) settle() exposition.Observed {
+	o := p.observed
+	switch {
+	case !p.counted:
+		o.Quality = exposition.Missing
+	case math.IsNaN(o.Gain.Count) || math.IsNaN(o.Gain.Sum) || o.Gain.Count < 0 || o.Gain.Sum < 0:
+		o.Quality = exposition.Blank
+	default:
+		o.Quality = exposition.Good
+	}
+	return o
+}
