@@ -196,7 +196,8 @@ func (t *tick) remember() {
 		// What nobody saw was not idle: the cooldown stands still meanwhile.
 		s.activeAt += t.elapsed
 	}
-	s.at, s.base, s.panicUntil = t.at, t.steer, t.panicUntil
+	s.at, s.panicUntil = t.at, t.panicUntil
+	s.base, s.extra = t.steer, max(t.n-t.steer, 0)
 	s.learn(t)
 	s.down.expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
 	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())

@@ -19,10 +19,15 @@ func (t *tick) atRisk() {
 	t.set(RuleAtRisk, -1, t.n+max(risk-spare, 0), float64(risk), 0)
 }
 
-// surge adds the replicas of a paced move; a workload at zero has nothing to move.
+// surge adds the replicas of a paced move; a workload at zero has nothing to move. While inputs are missing, what the nodes had
+// added before stays as well, or the end of a surge would be a fall.
 func (t *tick) surge() {
-	if s := clamp(t.o.Advice.Surge, 0, maxReplicas); s > 0 && t.n > 0 {
-		t.set(RuleSurge, -1, t.n+s, float64(s), 0)
+	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
+	if t.trust.degraded {
+		extra = max(extra, t.s.extra-(t.n-t.steer))
+	}
+	if extra > 0 && t.n > 0 {
+		t.set(RuleSurge, -1, t.n+extra, float64(extra), 0)
 	}
 }
 

@@ -65,13 +65,14 @@ func (t *tick) propose() {
 }
 
 // degrade makes the tick one that nothing falls in. The observed replicas count too: where the HPA has not followed the last fall
-// yet, the pods that still stand are kept.
+// yet, the pods that still stand are kept. What the nodes added to them is added again by its own rules: counted here, it would
+// grow in each tick.
 func (t *tick) degrade() {
 	if t.skips(RuleMissing, -1) {
 		return
 	}
 	t.trust.degraded = true
-	t.base = max(t.base, t.current)
+	t.base = max(t.base, t.current-t.s.extra)
 	t.n = t.base
 }
 

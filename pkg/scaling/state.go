@@ -13,6 +13,7 @@ type State struct {
 	// with it and not with the observed replicas, which lag by an HPA sync: a rate that started anew from the observed 6 each
 	// tick while 10 is served would fall back to 6.
 	base       int32
+	extra      int32 // what the nodes added to it in the last target
 	activeAt   int64 // the last instant at which something kept replicas; the cooldown counts from here
 	panicUntil int64
 	down, up   window // proposals; up holds them negated, so that both keep the greatest

@@ -25,7 +25,7 @@ func newWorld(t *testing.T, p *Policy, replicas int32, values ...float64) *world
 	w := &world{t: t, p: p, now: nine, s: Seed(p, replicas, nine)}
 	w.o = Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
 	for range replicas {
-		w.born = append(w.born, nine.Add(-time.Hour))
+		w.born = append(w.born, time.Time{})
 	}
 	w.load(values...)
 	return w

@@ -1,0 +1,250 @@
+package scaling
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+)
+
+func berlin(t *testing.T) *time.Location {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// hours is a daily window, e.g. 8 to 20.
+func hours(name string, zone *time.Location, start, end int) calendar.Window {
+	every := func(hour int) calendar.Cron {
+		return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: 1<<32 - 2, Month: 1<<13 - 2, DayOfWeek: 1<<7 - 1}
+	}
+	return calendar.Window{Name: name, Location: zone, Start: every(start), End: every(end)}
+}
+
+// A chat service over the last night of October in Berlin, which has 25 hours: office 8 to 20 keeps two, night 23 to 6 none.
+func TestADayInBerlinAcrossTheChangeOfTheClock(t *testing.T) {
+	zone := berlin(t)
+	office := Schedule{Window: hours("office", zone, 8, 20), Min: 2, Max: -1, Lead: 10 * time.Minute}
+	night := Schedule{Window: hours("night", zone, 23, 6), Min: -1, Max: 0}
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 12, CooldownPeriod: 30 * time.Minute, Schedules: []Schedule{office, night},
+		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 4, 35)
+	w.now = time.Date(2026, 10, 24, 22, 59, 0, 0, zone)
+	w.s = Seed(p, 4, w.now)
+	at := func(day, hour, minute int) {
+		t.Helper()
+		for until := time.Date(2026, 10, day, hour, minute, 0, 0, zone); w.now.Before(until); {
+			w.tick(min(until.Sub(w.now), 5*time.Second))
+		}
+	}
+	at(24, 22, 59)
+	w.run(59 * time.Second)
+	w.expect(4, RuleCombine)
+	at(24, 23, 0)
+	w.expect(3, RuleScheduleCeiling) // a backlog of 35, and the night begins: one a minute
+	at(24, 23, 3)
+	w.expect(0, RuleScheduleCeiling)
+	if w.last.Active {
+		t.Error("active at zero: KEDA would wake it against the ceiling")
+	}
+	w.run(3 * time.Hour)
+	w.expect(0, RuleScheduleCeiling) // 02:03 for the first time
+	w.load(0)
+	at(25, 5, 59) // seven hours and 59 minutes after 23:00, for this night has one more
+	w.run(55 * time.Second)
+	w.expect(0, RuleCombine)
+	w.load(15)
+	at(25, 6, 0)
+	w.expect(2, RuleCombine) // a request that came in at dawn
+	w.load(0)
+	at(25, 6, 29)
+	w.expect(1, RuleIdle)
+	at(25, 6, 30)
+	w.expect(0, RuleCombine)
+	at(25, 7, 49)
+	w.run(59 * time.Second)
+	w.expect(0, RuleCombine)
+	w.tick(time.Second)
+	w.expect(2, RuleScheduleFloor) // ten minutes ahead of 8
+	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "office: floor 2, ahead of 08:00 Europe/Berlin" {
+		t.Errorf("it says %q", text[len(text)-2].Text(p))
+	}
+	at(25, 19, 59)
+	w.expect(2, RuleScheduleFloor)
+	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.FallRule != RuleScheduleFloor || w.last.MayFall.After(want) {
+		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.MayFall, w.last.FallRule)
+	}
+	at(25, 20, 0)
+	w.expect(1, RuleIdle) // the floor is gone, the cooldown starts
+	at(25, 20, 29)
+	w.run(54 * time.Second)
+	w.expect(1, RuleIdle)
+	at(25, 20, 30)
+	w.expect(0, RuleCombine)
+}
+
+// A hung backend: its GPUs go quiet, its queue fills. At 10 a replica, 40 waiting ask for 4, the busy fraction for none.
+func TestAHungBackendIsNotTakenForAnIdleOne(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
+	w := newWorld(t, p, 8, 20, 0.7)
+	w.run(10 * time.Minute)
+	w.expect(8, RuleCombine)
+	start := w.now
+	w.value = func(w *world, i int) float64 {
+		if i == 1 {
+			return 0.02
+		}
+		return 20 + w.now.Sub(start).Seconds()/10 // one more every ten seconds
+	}
+	w.tick(time.Second)
+	w.expect(3, RuleCombine) // the first seconds are no trend yet: that is what the down window is for
+	p.ScaleDown.StabilizationWindow = time.Minute
+	w = newWorld(t, p, 8, 20, 0.7)
+	w.run(10 * time.Minute)
+	start = w.now
+	w.value = func(w *world, i int) float64 {
+		if i == 1 {
+			return 0.02
+		}
+		return 20 + w.now.Sub(start).Seconds()/10
+	}
+	for range 5 * 60 {
+		if w.tick(time.Second); w.last.Replicas < 8 {
+			t.Fatalf("after %v: %d\n%s", w.now.Sub(start), w.last.Replicas, table(p, &w.last))
+		}
+	}
+	w.value = func(_ *world, i int) float64 { return []float64{50, 0.02}[i] }
+	w.run(10 * time.Minute)
+	w.expect(5, RuleCombine) // it stands: 50 waiting ask for 5
+}
+
+func TestANoisyQueueIsNoTrend(t *testing.T) {
+	r := trend{}
+	noise := uint64(7)
+	for i := range 4000 {
+		noise = noise*6364136223846793005 + 1442695040888963407
+		r = r.next(14+float64(noise>>60)*0.8, 1000) // 14 to 26, new each second
+		if i > 200 && r.grows(10) {
+			t.Fatalf("tick %d: %+v is taken for growth", i, r)
+		}
+	}
+	for i := range 120 {
+		r = r.next(20+float64(i)*20/60, 1000) // then it doubles within a minute
+	}
+	if !r.grows(10) {
+		t.Errorf("%+v is not taken for growth", r)
+	}
+}
+
+func TestAClockThatStepsBackStopsNothing(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
+		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
+	w := newWorld(t, p, 6, 60)
+	w.run(time.Minute)
+	w.load(20)
+	w.run(5 * time.Minute)
+	w.expect(6, RuleStabilize)
+	w.tick(-time.Hour)
+	w.expect(6, RuleStabilize)
+	w.run(5*time.Minute - 2*time.Second)
+	w.expect(6, RuleStabilize) // the window has seen 10 minutes less the last of its seconds
+	w.run(2 * time.Second)
+	w.expect(2, RuleCombine)
+	w.tick(-time.Hour)
+	w.load(60)
+	w.tick(time.Second)
+	w.expect(6, RuleCombine) // the fall within the period gives the rates room
+	w.load(90)
+	w.tick(-24 * time.Hour)
+	w.expect(7, RuleRate) // a minute ago it was 6
+	w.run(59 * time.Second)
+	w.expect(7, RuleRate)
+	w.tick(time.Second)
+	w.expect(8, RuleRate)
+}
+
+func TestAbsurdTimesDecideToo(t *testing.T) {
+	p := benchPolicy()
+	p.Schedules = []Schedule{on("once", 0, time.Hour, 4, 9)}
+	times := []time.Time{{}, time.Unix(1<<62, 0), time.Unix(-1<<62, 0), nine, time.Unix(math.MaxInt64, 999_999_999), time.Unix(math.MinInt64, 0), nine}
+	for _, first := range times {
+		s := Seed(p, 6, first)
+		for _, now := range times {
+			var d Decision
+			o := Observation{Replicas: 6, Ready: 6, Advice: NoAdvice, Operator: Operator{Min: 2, Max: 30, Until: first}}
+			d, s = Decide(p, o, s, now)
+			sound(t, p, o, &d)
+			if d.Replicas < 6 {
+				t.Errorf("%v after %v: fell to %d without a reading\n%s", now, first, d.Replicas, table(p, &d))
+			}
+		}
+	}
+}
+
+// Seven replicas, cap 5 by the nodes: what was asked for stays asked for, and comes at once when the cap goes.
+func TestACapThatGoesLetsAllComeAtOnce(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
+	w := newWorld(t, p, 3, 70)
+	w.o.Advice.Cap = 5
+	w.run(5 * time.Minute)
+	w.expect(5, RuleCapacity)
+	if w.last.Uncapped != 7 {
+		t.Errorf("uncapped %d, want 7", w.last.Uncapped)
+	}
+	w.o.Advice.Cap = -1
+	w.tick(time.Second)
+	w.expect(7, RuleCombine)
+}
+
+// With readings missing the number in force is held; the replicas that the nodes added are not part of it.
+func TestASurgeDoesNotGrowByItselfWhileReadingsAreMissing(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40}
+	w := newWorld(t, p, 6, 60)
+	w.run(time.Minute)
+	w.value = nil
+	w.o.Readings[0] = Reading{Cause: CauseUnreachable}
+	w.o.Advice.AtRisk, w.o.Advice.Surge = 2, 1
+	for range 600 {
+		if w.tick(time.Second); w.last.Replicas != 9 {
+			t.Fatalf("%d from 6 with 2 at risk and a surge of 1\n%s", w.last.Replicas, table(p, &w.last))
+		}
+	}
+	w.o.Advice.AtRisk, w.o.Advice.Surge = 0, 0
+	w.tick(time.Second)
+	w.expect(9, RuleSurge) // nobody knows whether fewer will do
+	w.load(60)
+	w.tick(time.Second)
+	w.expect(6, RuleCombine)
+}
+
+func TestAfterAnOverrideTheNumberComesBackThroughTheRates(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 4, 40)
+	w.o.Operator = Operator{Min: 12, Max: -1, Until: nine.Add(time.Hour)}
+	w.run(time.Hour - time.Second)
+	w.expect(12, RuleOverride)
+	if !w.last.MayFall.Equal(nine.Add(time.Hour)) || w.last.FallRule != RuleOverride {
+		t.Errorf("may fall %v by %v", w.last.MayFall, w.last.FallRule)
+	}
+	w.tick(time.Second)
+	w.expect(11, RuleRate)
+	w.run(time.Minute)
+	w.expect(10, RuleRate)
+}
+
+func TestAPauseFreezesAndAfterItTheNumberGoesOnFromThere(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 4, 40)
+	w.run(time.Minute)
+	w.o.Operator.Paused = true
+	w.load(90)
+	w.run(time.Hour)
+	w.expect(4, RulePaused)
+	w.o.Operator.Paused = false
+	w.tick(time.Second)
+	w.expect(5, RuleRate)
+}
