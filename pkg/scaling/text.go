@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
 var ruleNames = [numRules]string{
@@ -113,8 +115,8 @@ func (r Reason) missingText(p *Policy) string {
 
 func (r Reason) idleText() string {
 	switch {
-	case r.To == 0 && r.From > 0 && r.A > 0:
-		return fmt.Sprintf("inactive for %s", length(r.A))
+	case r.To == 0 && r.A > 0:
+		return "inactive for " + length(r.A)
 	case r.A == 0:
 		return "active: at least one"
 	}
@@ -191,8 +193,11 @@ func (u Unit) Format(v float64) string {
 	return trim(v)
 }
 
-// trim prints at most one decimal, and none where it is zero.
+// trim prints at most one decimal, and none where it is zero; two digits of what is less than one.
 func trim(v float64) string {
+	if v > 0 && v < 1 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
 	s := strconv.FormatFloat(v, 'f', 1, 64)
 	if n := len(s); n > 2 && s[n-2:] == ".0" {
 		return s[:n-2]
@@ -200,10 +205,10 @@ func trim(v float64) string {
 	return s
 }
 
-// length prints a number of seconds as a policy writes it: 600s, but 90m.
+// length prints a number of seconds as a policy writes it: 600s for a window, 15m for a cooldown.
 func length(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-	if d >= 30*time.Minute && d%time.Minute == 0 {
+	if d >= 15*time.Minute {
 		return fmt.Sprintf("%dm", d/time.Minute)
 	}
 	return fmt.Sprintf("%ds", d/time.Second)
@@ -217,23 +222,31 @@ func plural(n float64, word string) string {
 }
 
 // clock prints an instant in UTC; a schedule's instants stand in its own zone.
-func clock(unix float64) string { return clockIn(unix, time.UTC) }
+func clock(unix float64) string { return clockIn(unix, time.UTC, "15:04") }
 
+// clockOf prints an instant of a schedule; one that happens once may lie days ahead and shows its date.
 func (p *Policy) clockOf(i int8, unix float64) string {
-	if i >= 0 && int(i) < len(p.Schedules) && p.Schedules[i].Window.Location != nil {
-		return clockIn(unix, p.Schedules[i].Window.Location)
+	if i < 0 || int(i) >= len(p.Schedules) {
+		return clock(unix)
 	}
-	return clock(unix)
+	w := &p.Schedules[i].Window
+	zone, layout := w.Location, "15:04"
+	if zone == nil {
+		zone = time.UTC
+	}
+	if (w.Start == calendar.Cron{}) {
+		layout = "2006-01-02 15:04"
+	}
+	return clockIn(unix, zone, layout)
 }
 
-func clockIn(unix float64, zone *time.Location) string {
+func clockIn(unix float64, zone *time.Location, layout string) string {
 	if unix == 0 {
 		return "further notice"
 	}
 	t := time.UnixMilli(int64(unix * 1000)).In(zone)
-	layout := "15:04"
 	if t.Second() != 0 {
-		layout = "15:04:05"
+		layout += ":05"
 	}
 	return t.Format(layout) + " " + zone.String()
 }
