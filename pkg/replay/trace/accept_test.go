@@ -40,13 +40,13 @@ func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
 		{"tied and batched timestamps keep their order", "ts,input_tokens,output_tokens\n1,10,1\n1,20,2\n1,30,3\n", Options{}, "",
 			[]Request{{time.Second, 10, 1, false}, {time.Second, 20, 2, false}, {time.Second, 30, 3, false}}, ""},
 		{"time that runs backwards a little is sorted", "t_ms,prompt_tokens,completion_tokens\n2000,1,1\n1000,2,2\n1000,3,3\n", Options{}, "",
-			[]Request{{time.Second, 2, 2, false}, {time.Second, 3, 3, false}, {2 * time.Second, 1, 1, false}}, "2 rows stand behind a later one, by up to 1s: sorted"},
+			[]Request{{time.Second, 2, 2, false}, {time.Second, 3, 3, false}, {2 * time.Second, 1, 1, false}}, "rows behind a later one by up to 1s, sorted: 2"},
 		{"failed rows and zero tokens stay, they were demand (BurstGPT)", "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,API log\n45,ChatGPT,1087,0,1087,API log\n", Options{}, "",
-			[]Request{{5 * time.Second, 472, 18, false}, {45 * time.Second, 1087, 0, false}}, "1 rows have 0 output tokens"},
+			[]Request{{5 * time.Second, 472, 18, false}, {45 * time.Second, 1087, 0, false}}, "rows with 0 output tokens (failed, or embeddings): 1"},
 		{"failed rows go where that is asked", "ts,status,output_tokens\n1,200,5\n2,503,0\n3,ok,0\n4,failed,9\n", Options{DropFailed: true}, "",
-			[]Request{{time.Second, u, 5, false}, {3 * time.Second, u, 0, false}}, "2 failed rows dropped"},
+			[]Request{{time.Second, u, 5, false}, {3 * time.Second, u, 0, false}}, "failed rows dropped: 2"},
 		{"one model of a log", "ts,model\n1,a\n2,b\n3,a\n", Options{Where: map[string]string{"model": "a"}}, "",
-			[]Request{{time.Second, u, u, false}, {3 * time.Second, u, u, false}}, "1 rows filtered out"},
+			[]Request{{time.Second, u, u, false}, {3 * time.Second, u, u, false}}, "rows filtered out: 1"},
 		{"epoch seconds with a fraction", "time\n1700000000.123456789\n1700000001\n", Options{}, "2023-11-14T22:13:20.123456789Z",
 			[]Request{{0, u, u, false}, {876543211, u, u, false}}, ""},
 		{"epoch milliseconds", "time\n1700000000123\n1700000000124\n", Options{}, "2023-11-14T22:13:20.123Z", []Request{{0, u, u, false}, {time.Millisecond, u, u, false}}, ""},
@@ -56,13 +56,13 @@ func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
 		{"no header, the first column is the time", "0.5\n1.5\n", Options{}, "", []Request{{500 * time.Millisecond, u, u, false}, {1500 * time.Millisecond, u, u, false}}, ""},
 		{"byte order mark, semicolons, comments, blank lines", "\xef\xbb\xbf# exported\ntime;input tokens\n\n1;2\n", Options{}, "", []Request{{time.Second, 2, u, false}}, ""},
 		{"files joined with cat repeat the header", "ts,input_tokens\n1,2\nts,input_tokens\n3,4\n", Options{}, "",
-			[]Request{{time.Second, 2, u, false}, {3 * time.Second, 4, u, false}}, "1 repeated header"},
+			[]Request{{time.Second, 2, u, false}, {3 * time.Second, 4, u, false}}, "repeated header lines, skipped: 1"},
 		{"a prompt with commas and line breaks in quotes", "ts,prompt,output_tokens\n1,\"hello,\nworld\",3\n", Options{}, "", []Request{{time.Second, u, 3, false}}, ""},
 		{"counts as pandas writes them beside a hole", "ts,input_tokens\n1,374.0\n2,\n", Options{}, "", []Request{{time.Second, 374, u, false}, {2 * time.Second, u, u, false}}, ""},
 		{"a layout of its own", "time,status\n16/Nov/2023:18:15:46 +0000,200\n", Options{TimeLayout: "02/Jan/2006:15:04:05 -0700"}, "2023-11-16T18:15:46Z", []Request{{0, u, u, false}}, ""},
 		{"JSON lines with nested tokens", `{"ts":"2026-01-05T09:00:00Z","usage":{"prompt_tokens":7,"completion_tokens":3}}` + "\n\n" + `{"usage":{"prompt_tokens":8,"completion_tokens":null},"ts":"2026-01-05T09:00:01.5Z"}`,
 			Options{Columns: Columns{InputTokens: "usage.prompt_tokens", OutputTokens: "usage.completion_tokens"}}, "2026-01-05T09:00:00Z",
-			[]Request{{0, 7, 3, false}, {1500 * time.Millisecond, 8, u, false}}, "1 rows lack a token count"},
+			[]Request{{0, 7, 3, false}, {1500 * time.Millisecond, 8, u, false}}, "rows without a token count: 1"},
 		{"Mooncake: milliseconds from the start", `{"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}` + "\n" + `{"timestamp": 30535, "input_length": 6472, "output_length": 26}`,
 			Options{TimeUnit: Milliseconds}, "", []Request{{27482 * time.Millisecond, 6955, 52, false}, {30535 * time.Millisecond, 6472, 26, false}}, ""},
 		{"a slice", "ts\n1\n2\n3\n4\n", Options{From: 2 * time.Second, To: 4 * time.Second}, "", []Request{{0, u, u, false}, {time.Second, u, u, false}}, ""},
@@ -154,7 +154,23 @@ func TestAHoleInARateIsNotSilence(t *testing.T) {
 		}
 	}
 	short := mustRead(t, "start,rate\n0,1\n60,1\n120,1\n240,1\n", Options{})
-	if n := len(mustCollect(t, short)); n != 300 || !strings.Contains(strings.Join(short.Notes, "\n"), "1 holes in the rate") {
+	if n := len(mustCollect(t, short)); n != 300 || !strings.Contains(strings.Join(short.Notes, "\n"), "holes in the rate, held at the rate before: 1") {
 		t.Errorf("a hole of a minute: %d requests, notes %q; want it held and said", n, short.Notes)
+	}
+}
+
+func TestWindowsFarApartAreSummedInMinutes(t *testing.T) {
+	tr := mustRead(t, "start,rate\n0,1e6\n0.000000001,0\n0.000000002,0\n30000000,0\n", Options{Gaps: ZeroGaps, Unit: PerSecond, Scale: 1e3})
+	if n := len(tr.Windows()); n != 500_001 {
+		t.Errorf("%d slots, want one a minute of 30 million seconds", n)
+	}
+}
+
+// Two models of one log, read apart, stand on one clock.
+func TestAFilterDoesNotMoveTheClock(t *testing.T) {
+	text := "time,model\n2026-01-05T09:00:00Z,a\n2026-01-05T09:00:05Z,b\n2026-01-05T09:00:09Z,a\n"
+	b := mustRead(t, text, Options{Where: map[string]string{"model": "b"}})
+	if got := seconds(mustCollect(t, b)); len(got) != 1 || got[0] != 5 || b.Duration != 9*time.Second {
+		t.Errorf("arrivals at %v in %v, want at 5 s in 9s", got, b.Duration)
 	}
 }

@@ -141,8 +141,12 @@ func find(p place, headers []string, wanted string) (int, *Error) {
 	}
 	if digits, isPosition := strings.CutPrefix(wanted, "#"); isPosition {
 		n, err := strconv.Atoi(digits)
-		if err != nil || n < 1 || n > maxColumns {
-			return absent, p.refuse("column "+quote(wanted), fmt.Sprintf("#1 to #%d", maxColumns))
+		most := maxColumns
+		if headers != nil {
+			most = len(headers)
+		}
+		if err != nil || n < 1 || n > most {
+			return absent, p.refuse("column "+quote(wanted), fmt.Sprintf("#1 to #%d", most))
 		}
 		return n - 1, nil
 	}

@@ -126,7 +126,7 @@ func isData(row []string, o Options) bool {
 	return allowed == ""
 }
 
-// each calls f with every data row that is wide enough and passes the filters.
+// each calls f with every data row that is wide enough.
 func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *Error {
 	row, err := t.first, (*Error)(nil)
 	if row == nil {
@@ -138,8 +138,6 @@ func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *E
 			return t.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), "at least "+strconv.Itoa(t.width)+" columns, as the first row has")
 		case t.header != nil && slices.Equal(row, t.header):
 			counts.headers++ // files joined with cat
-		case !t.keeps(row):
-			counts.filtered++
 		default:
 			err = f(t.place, row)
 		}
@@ -177,5 +175,5 @@ func readCSV(p place, in *bufio.Reader, o Options, t *Trace) *Error {
 		return err
 	}
 	t.Columns = table.said
-	return b.finish(t)
+	return b.finish(p, t)
 }

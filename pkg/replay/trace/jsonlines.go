@@ -34,6 +34,7 @@ func sniffJSON(p place, head []byte) (Format, *Error) {
 type keys struct {
 	layout
 	names []string // what row[i] is read from
+	row   []string // the values of one line
 }
 
 func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
@@ -41,13 +42,14 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 	lines.Buffer(make([]byte, 0, peekSize), maxRecord)
 	var k *keys
 	var b *logBuilder
+	object := map[string]json.RawMessage{}
 	for lines.Scan() {
 		p.line++
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		var object map[string]json.RawMessage
+		clear(object)
 		if err := json.Unmarshal(line, &object); err != nil {
 			return p.failed(err, "one JSON object a line")
 		}
@@ -76,7 +78,7 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 		return p.refuse("an empty file", "at least one request")
 	}
 	t.Columns = k.said
-	return b.finish(t)
+	return b.finish(p, t)
 }
 
 // keysOf resolves roles among the keys of the first object. A key that the user
@@ -98,6 +100,7 @@ func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Erro
 	if k.at[roleTime] == absent {
 		return nil, p.refuse("no key of a timestamp among "+listed(k.names), "one named like timestamp, time, ts or start; or say which (columns.time)")
 	}
+	k.row = make([]string, len(k.names))
 	return k, nil
 }
 
@@ -107,7 +110,7 @@ func wantedKeys(c Columns) []string {
 }
 
 func (k *keys) add(p place, object map[string]json.RawMessage, b *logBuilder) *Error {
-	row := make([]string, len(k.names))
+	row := k.row
 	for _, at := range k.at {
 		if at != absent {
 			row[at] = valueAt(object, k.names[at])
@@ -115,10 +118,6 @@ func (k *keys) add(p place, object map[string]json.RawMessage, b *logBuilder) *E
 	}
 	for _, f := range k.where {
 		row[f.column] = valueAt(object, k.names[f.column])
-	}
-	if !k.keeps(row) {
-		b.seen.filtered++
-		return nil
 	}
 	return b.add(p, &k.layout, row)
 }

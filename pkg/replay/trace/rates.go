@@ -109,6 +109,10 @@ func (b *rateBuilder) begin(p place, client string) {
 }
 
 func (b *rateBuilder) row(p place, l *layout, row []string) *Error {
+	if !l.keeps(row) {
+		b.seen.rows.filtered++
+		return nil
+	}
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.instant(cell)
 	if allowed != "" {
@@ -148,8 +152,8 @@ func (b *rateBuilder) add(p place, s sample) *Error {
 	switch {
 	case len(own) > 0 && s.ns <= own[len(own)-1].ns:
 		return p.refuse("a window that starts at or before the one above", "starts that rise, one row a window; several clients go into files of their own, in a .tar.gz")
-	case len(own) > 0 && time.Duration(s.ns-own[0].ns) > MaxDuration:
-		return p.refuse("a window more than 400 days after the first", "at most 400 days; or another timeUnit")
+	case len(own) > 0 && time.Duration(s.ns-own[0].ns) > MaxDuration || b.clock.kind == relative && time.Duration(s.ns) > MaxDuration:
+		return p.refuse("a window more than 400 days after the start", "at most 400 days; or another timeUnit")
 	case b.total == maxWindows:
 		return p.refuse(fmt.Sprintf("more than %d windows", maxWindows), "fewer, or longer windows")
 	}
@@ -186,6 +190,9 @@ func (b *rateBuilder) finish(p place, t *Trace) *Error {
 			end = max(end, c.windows[n-1].at+c.windows[n-1].length)
 			t.clients = append(t.clients, c)
 		}
+	}
+	if end > MaxDuration {
+		return p.refuse(fmt.Sprintf("a trace of %.0f days", end.Hours()/24), "at most 400 days")
 	}
 	t.Notes = append(t.Notes, b.notes()...)
 	return b.slice(p, t, end)

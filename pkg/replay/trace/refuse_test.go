@@ -27,6 +27,7 @@ func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
 		{"no time column", "a,b\n1,2\n", Options{}, 1, `no column of timestamps among "a", "b"`},
 		{"a column that is not there", "ts,b\n1,2\n", Options{Columns: Columns{OutputTokens: "tokens"}}, 1, `no column "tokens"`},
 		{"a name without a header", "1,2\n", Options{Columns: Columns{InputTokens: "tokens"}}, 1, "no header line"},
+		{"a position beyond the header", "ts\n1\n", Options{Columns: Columns{Time: "#2"}}, 1, `column "#2"`},
 		{"position zero", "ts\n1\n", Options{Columns: Columns{InputTokens: "#0"}}, 1, `column "#0"`},
 		{"a short row", head + "1,2,3\n2,3\n", Options{}, 3, "2 columns"},
 		{"no timestamp", head + ",2,3\n", Options{}, 2, `timestamp ""`},
@@ -41,7 +42,8 @@ func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
 		{"the year 1", head + "0001-01-01 00:00:00,2,3\n", Options{}, 2, "0001-01-01"},
 		{"a zone by name", head + "2026-02-03 10:00:00 CET,2,3\n", Options{}, 2, "CET"},
 		{"another kind of time", head + "2026-02-03 10:00:00,2,3\n17,2,3\n", Options{}, 3, `timestamp "17"`},
-		{"a time far away", head + "2020-02-03 10:00:00,2,3\n2026-02-03 10:00:00,2,3\n", Options{}, 3, "days after the first"},
+		{"a time far away", head + "2020-02-03 10:00:00,2,3\n2026-02-03 10:00:00,2,3\n", Options{}, 3, "400 days after the start"},
+		{"milliseconds taken for seconds", head + "70000000,2,3\n", Options{}, 2, "400 days after the start"},
 		{"an hour back, as in autumn", head + "2025-10-26 02:59:59,2,3\n2025-10-26 02:00:00,2,3\n", Options{}, 3, "59m59s behind a row above"},
 		{"newest first", head + "9000,2,3\n8000,2,3\n", Options{}, 3, "behind a row above"},
 		{"negative tokens", head + "1,-2,3\n", Options{}, 2, `input tokens "-2"`},
@@ -81,6 +83,7 @@ func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
 		{"an unknown family", "start,rate,cv,family\n0,1,1,Pareto\n", Options{}, 2, `family "Pareto"`},
 		{"windows that overlap", "start,rate\n0,1\n60,1\n60,1\n", Options{}, 4, "starts at or before"},
 		{"windows that run backwards", "start,rate\n0,1\n60,1\n30,1\n", Options{}, 4, "starts at or before"},
+		{"windows in the wrong unit", "start,rate\n70000000,1\n", Options{}, 2, "400 days after the start"},
 		{"one window of unknown length", "start,rate\n0,1\n", Options{}, 0, "a single window"},
 		{"rates without traffic", "start,rate\n0,0\n60,0\n", Options{}, 0, "no traffic"},
 
@@ -118,7 +121,7 @@ func TestAnArchiveOfClientsNamesTheMemberItRefuses(t *testing.T) {
 	members := map[string]string{"d/a.csv": good, "d/b.csv": strings.Replace(good, "600", "550", 1), "d/bad.csv": "0,1,1,Gamma,0,0\n600,x,0,,0,0\n",
 		"d/log.csv": "ts,input_tokens\n1,2\n", "README": "hello", "d/._a.csv": "\x00\x05", "empty.csv": ""}
 	tr := mustRead(t, archive(t, members, "README", "d/._a.csv", "d/a.csv"), Options{})
-	if n := len(mustCollect(t, tr)); n != 600 || !strings.Contains(strings.Join(tr.Notes, "\n"), "2 members are not .csv") {
+	if n := len(mustCollect(t, tr)); n != 600 || !strings.Contains(strings.Join(tr.Notes, "\n"), "members that are not .csv, skipped: 2") {
 		t.Errorf("%d requests, notes %q", n, tr.Notes)
 	}
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ func (s Summary) WriteText(w io.Writer) error {
 	if s.Partial > 0 && len(s.Bins) > 1 {
 		t.line("", "the last slot is cut short at %s (%s requests): no low load", human(s.Partial), compact(s.Bins[len(s.Bins)-1]))
 	}
-	t.line("idle", "longest gap %s; %d gaps over 5m, %d over 10m (%.1f%% of the time); %s empty slots", human(s.LongestGap), s.Over5m, s.Over10m,
+	t.line("idle", "longest gap %s; gaps over 5m: %d, over 10m: %d (%.1f%% of the time); empty slots: %s", human(s.LongestGap), s.Over5m, s.Over10m,
 		100*s.Over10mFrac, grouped(s.ZeroBins))
 	t.tokens("input", s.Input, s.Requests)
 	t.tokens("output", s.Output, s.Requests)
@@ -137,17 +137,18 @@ func grouped(n int) string {
 
 // human is a duration in its two largest units: 14d, 3h20m, 58m22s, 4.3s, 250ms.
 func human(d time.Duration) string {
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
 	switch {
 	case d >= day:
-		if rest := (d % day).Round(time.Minute); rest >= time.Minute {
-			return fmt.Sprintf("%dd%s", d/day, human(rest))
+		if d%day != 0 {
+			return fmt.Sprintf("%dd%s", d/day, human(d%day))
 		}
 		return fmt.Sprintf("%dd", d/day)
-	case d >= time.Hour:
-		d = d.Round(time.Minute)
-	case d >= time.Minute:
+	case d >= time.Minute && d < time.Hour:
 		d = d.Round(time.Second)
-	case d >= time.Second:
+	case d >= time.Second && d < time.Minute:
 		d = d.Round(time.Second / 10)
 	}
 	s := d.String()

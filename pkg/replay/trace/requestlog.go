@@ -15,8 +15,9 @@ type logBuilder struct {
 	clock  clock
 	thin   source
 	all    []Request // At is the instant as the file has it, until finish
-	first  int64
-	latest int64
+	first  int64     // instants of the first row,
+	early  int64     // of the earliest,
+	latest int64     // and of the latest, filtered out or not: two models of one log share a clock
 	seen   logCounts
 }
 
@@ -33,7 +34,7 @@ func newLogBuilder(o Options) *logBuilder {
 	return &logBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location}, thin: newSource(o.Seed, "thin", 0)}
 }
 
-// add takes one row that passed the filters.
+// add takes one row.
 func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.instant(cell)
@@ -42,6 +43,10 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	}
 	if err := b.inOrder(p, ns, cell); err != nil {
 		return err
+	}
+	if !l.keeps(row) {
+		b.seen.filtered++
+		return nil
 	}
 	r := Request{At: time.Duration(ns)}
 	var err *Error
@@ -58,7 +63,7 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 // inOrder lets a row be somewhat older than one above it, and no more.
 func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	if b.seen.rows == 0 {
-		b.first, b.latest = ns, ns
+		b.first, b.early, b.latest = ns, ns, ns
 	}
 	b.seen.rows++
 	back := time.Duration(b.latest - ns)
@@ -69,10 +74,10 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	case back > 0:
 		b.seen.backwards++
 		b.seen.furthest = max(b.seen.furthest, back)
-	case time.Duration(ns-b.first) > MaxDuration:
-		return p.refuse(fmt.Sprintf("timestamp %s, %.0f days after the first", quote(cell), time.Duration(ns-b.first).Hours()/24), "at most 400 days; or another timeUnit")
+	case time.Duration(ns-b.first) > MaxDuration || b.clock.kind == relative && time.Duration(ns) > MaxDuration:
+		return p.refuse(fmt.Sprintf("timestamp %s, more than 400 days after the start", quote(cell)), "at most 400 days; or another timeUnit")
 	}
-	b.latest = max(b.latest, ns)
+	b.early, b.latest = min(b.early, ns), max(b.latest, ns)
 	return nil
 }
 
@@ -134,15 +139,15 @@ func (b *logBuilder) failed(status string) bool {
 }
 
 // finish orders the rows and cuts the slice.
-func (b *logBuilder) finish(t *Trace) *Error {
+func (b *logBuilder) finish(p place, t *Trace) *Error {
 	if b.seen.backwards > 0 {
 		slices.SortStableFunc(b.all, func(x, y Request) int { return cmp.Compare(x.At, y.At) })
 	}
 	t.Kind = Log
 	t.Notes = append(t.Notes, b.notes()...)
 	origin := time.Duration(0)
-	if b.clock.kind == absolute && len(b.all) > 0 {
-		origin = b.all[0].At
+	if b.clock.kind == absolute {
+		origin = time.Duration(b.early)
 		t.Start = time.Unix(0, int64(origin)).UTC()
 	}
 	fill := newSource(b.o.Seed, "tokens", 0)
@@ -150,26 +155,22 @@ func (b *logBuilder) finish(t *Trace) *Error {
 		b.all[i].At -= origin
 		b.o.Tokens.fill(&b.all[i], &fill)
 	}
-	return b.slice(t)
+	return b.slice(p, t, max(time.Duration(b.latest)-origin, b.o.Duration))
 }
 
-func (b *logBuilder) slice(t *Trace) *Error {
+// slice keeps From..To of a log that lasts for full.
+func (b *logBuilder) slice(p place, t *Trace, full time.Duration) *Error {
 	before := func(at time.Duration) int {
 		i, _ := slices.BinarySearchFunc(b.all, at, func(r Request, at time.Duration) int { return cmp.Compare(r.At, at) })
 		return i
 	}
-	full := b.o.Duration
-	if n := len(b.all); n > 0 {
-		full = max(full, b.all[n-1].At)
+	t.log = b.all[before(b.o.From):before(b.o.end())]
+	if len(t.log) == 0 {
+		return place{file: p.file}.refuse("no requests", "at least one, in the slice and past the filters")
 	}
-	all := b.all[before(b.o.From):before(b.o.end())]
-	if len(all) == 0 {
-		return place{file: t.Name}.refuse("no requests", "at least one, in the slice and past the filters")
+	for i := range t.log {
+		t.log[i].At -= b.o.From
 	}
-	for i := range all {
-		all[i].At -= b.o.From
-	}
-	t.log = all
 	t.Duration = min(full, b.o.end()) - b.o.From
 	if !t.Start.IsZero() {
 		t.Start = t.Start.Add(b.o.From)
@@ -178,34 +179,35 @@ func (b *logBuilder) slice(t *Trace) *Error {
 }
 
 func (b *logBuilder) notes() []string {
-	var notes []string
-	say := func(n int, format string, args ...any) {
-		if n > 0 {
-			notes = append(notes, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
-		}
-	}
-	if b.clock.noZone {
-		notes = append(notes, "timestamps carry no zone: read as "+b.o.Location.String())
-	}
+	var n notes
 	c := b.seen
-	say(c.backwards, "rows stand behind a later one, by up to %v: sorted", c.furthest)
-	say(c.headers, "repeated header lines skipped")
-	say(c.filtered, "rows filtered out")
-	say(c.failed, "rows failed: %s", keptOr(b.o.DropFailed))
-	say(c.zeroOutput, "rows have 0 output tokens (failed, or embeddings)")
-	say(c.dropped, "failed rows dropped")
-	say(c.statuses, "rows have a status such as %s, read as a success", quote(c.strange))
-	if c.noTokens < len(b.all) {
-		say(c.noTokens, "rows lack a token count")
-	} else if b.o.Tokens == nil {
-		notes = append(notes, "token counts are not on record")
+	if b.clock.noZone {
+		n.say("timestamps carry no zone: read as " + b.o.Location.String())
 	}
-	return notes
+	n.count(c.backwards, fmt.Sprintf("rows behind a later one by up to %v, sorted", c.furthest))
+	n.count(c.headers, "repeated header lines, skipped")
+	n.count(c.filtered, "rows filtered out")
+	n.count(c.failed, "rows that failed, "+map[bool]string{false: "kept, for they were demand", true: "dropped"}[b.o.DropFailed])
+	n.count(c.zeroOutput, "rows with 0 output tokens (failed, or embeddings)")
+	n.count(c.dropped, "failed rows dropped")
+	n.count(c.statuses, "rows with a status such as "+quote(c.strange)+", read as a success")
+	switch {
+	case c.noTokens < len(b.all):
+		n.count(c.noTokens, "rows without a token count")
+	case b.o.Tokens == nil:
+		n.say("token counts are not on record")
+	}
+	return n
 }
 
-func keptOr(drop bool) string {
-	if drop {
-		return "dropped"
+// notes are what a reader has to say about a file.
+type notes []string
+
+func (n *notes) say(text string) { *n = append(*n, text) }
+
+// count says how often something happened, if it did.
+func (n *notes) count(times int, what string) {
+	if times > 0 {
+		n.say(fmt.Sprintf("%s: %s", what, grouped(times)))
 	}
-	return "kept, for they were demand"
 }

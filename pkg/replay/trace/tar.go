@@ -43,10 +43,9 @@ func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
 	if len(b.samples) == 0 {
 		return p.refuse("an archive without a .csv", "windowed rates, one .csv a client")
 	}
-	if skipped > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d members are not .csv: skipped", skipped))
-	}
-	t.Notes = append(t.Notes, fmt.Sprintf("%d clients, one a member", len(b.samples)))
+	said := notes(t.Notes)
+	said.count(skipped, "members that are not .csv, skipped")
+	t.Notes = said
 	return b.finish(p, t)
 }
 

@@ -75,6 +75,14 @@ func (c *clock) instant(s string) (ns int64, allowed string) {
 	return ns, ""
 }
 
+// text shows an instant in a message.
+func (c *clock) text(ns int64) string {
+	if c.kind == absolute {
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return time.Duration(ns).String()
+}
+
 func (c *clock) byLayout(s string) (int64, bool) {
 	t, err := time.ParseInLocation(c.layout, s, c.location)
 	if err != nil {

@@ -89,7 +89,7 @@ func (t *Trace) Collect(max int) ([]Request, error) {
 	if t.Kind == Log {
 		return t.log, nil
 	}
-	var all []Request
+	all := make([]Request, 0, min(t.expected(), max))
 	for r := range t.All() {
 		if len(all) == max {
 			return nil, &Error{File: t.Name, Found: fmt.Sprintf("more than %d requests", max),
@@ -98,6 +98,15 @@ func (t *Trace) Collect(max int) ([]Request, error) {
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// expected is about how many requests a trace of rates holds; 0 for others.
+func (t *Trace) expected() int {
+	n := 0.0
+	for _, w := range t.Windows() {
+		n += w.Requests
+	}
+	return int(n) + len(t.clients)
 }
 
 // Drawn is the trace with its arrivals drawn and kept, as a log: the same

@@ -39,7 +39,7 @@ func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Dur
 			apart := time.Duration(own[i+1].ns - s.ns)
 			p.line = own[i+1].line
 			var err *Error
-			if length, err = b.length(p, apart, step); err != nil {
+			if length, err = b.length(p, apart, step, b.clock.text(own[i+1].ns)); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Dur
 }
 
 // length decides what a hole means: see Gaps.
-func (b *rateBuilder) length(p place, apart, step time.Duration) (time.Duration, *Error) {
+func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (time.Duration, *Error) {
 	hole := apart - step
 	switch {
 	case hole <= 0:
@@ -65,7 +65,7 @@ func (b *rateBuilder) length(p place, apart, step time.Duration) (time.Duration,
 		b.seen.held++
 		return apart, nil
 	}
-	return 0, p.refuse(fmt.Sprintf("a hole of %v without a rate before this window", hole),
+	return 0, p.refuse(fmt.Sprintf("a hole of %v without a rate before %s", hole, next),
 		fmt.Sprintf("windows %v apart, or holes of up to %v; gaps: hold or zero says what a hole means", step, heldGap))
 }
 
@@ -92,22 +92,17 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 }
 
 func (b *rateBuilder) notes() []string {
-	var notes []string
-	say := func(n int, format string, args ...any) {
-		if n > 0 {
-			notes = append(notes, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
-		}
-	}
+	var n notes
 	if b.clock.noZone {
-		notes = append(notes, "timestamps carry no zone: read as "+b.o.Location.String())
+		n.say("timestamps carry no zone: read as " + b.o.Location.String())
 	}
-	say(b.seen.rows.headers, "repeated header lines skipped")
-	say(b.seen.rows.filtered, "rows filtered out")
-	say(b.seen.noFamily, "windows name no family: read as %s, CV as given or %g", b.o.Family, b.o.CV)
-	say(b.seen.unknown, "samples are NaN: unknown, so treated as missing")
-	say(b.seen.held, "holes in the rate, each held at the rate before it")
-	say(b.seen.shorter, "clients begin later or end earlier than the others: no traffic from them there")
-	return notes
+	n.count(b.seen.rows.headers, "repeated header lines, skipped")
+	n.count(b.seen.rows.filtered, "rows filtered out")
+	n.count(b.seen.noFamily, fmt.Sprintf("windows that name no family, read as %s", b.o.Family))
+	n.count(b.seen.unknown, "samples that are NaN: unknown, so as if missing")
+	n.count(b.seen.held, "holes in the rate, held at the rate before")
+	n.count(b.seen.shorter, "clients that begin later or end earlier than others, without traffic there")
+	return n
 }
 
 // Window is the traffic that a trace of rates expects in a span of time, over
@@ -139,7 +134,8 @@ func (t *Trace) Windows() []Window {
 }
 
 // commonLength is the length of every window, where all begin at multiples of it
-// from the trace's start.
+// from the trace's start; a minute where they do not, or where that would be more
+// slots than a trace has windows (two windows of a nanosecond, a year apart).
 func (t *Trace) commonLength() time.Duration {
 	width := time.Duration(0)
 	for _, c := range t.clients {
@@ -152,7 +148,10 @@ func (t *Trace) commonLength() time.Duration {
 			}
 		}
 	}
-	return max(width, time.Nanosecond)
+	if width == 0 || t.Duration/width > maxWindows {
+		return time.Minute
+	}
+	return width
 }
 
 // spread adds a window's requests to the slots that it covers, in proportion.
