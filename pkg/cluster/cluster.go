@@ -33,6 +33,10 @@ type Options struct {
 	Kinds []schema.GroupVersionKind
 	// Policies are the workloads that are decided for; the linter compares HPAs with them. nil: it judges each HPA alone.
 	Policies engine.Policies
+	// Annotated takes the policies that HPAs and ScaledObjects carry; nil: annotations other than an operator's are not read.
+	Annotated Annotated
+	// Leading reports whether this process may write; standbys read only. nil: it always may.
+	Leading func() bool
 	// Instance names this process in Events; the pod's name.
 	Instance string
 	// DiscoveryPeriod is how often kinds that may be installed later are looked for; 0 means 10 seconds.
@@ -49,7 +53,17 @@ type Cluster struct {
 	dynamic dynamic.Interface
 	world   *world
 	late    *lateKinds
+	scales  *scales
+	metrics *metrics
 	synced  atomic.Bool
+
+	events      *recorder
+	transitions *transitions
+	activator   *activator
+
+	decidersMu  sync.Mutex
+	decidersOf  []scaling.Workload
+	decidersNow *deciders
 }
 
 var (
@@ -59,6 +73,10 @@ var (
 
 // New prepares a Cluster; nothing is read before Run.
 func New(cfg *rest.Config, o Options) (*Cluster, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 { // client-go's default of 5 a second would make a Monday morning's activations wait for minutes
+		cfg.QPS, cfg.Burst = 50, 100
+	}
 	typed := rest.CopyConfig(cfg)
 	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	typed.ContentType = "application/vnd.kubernetes.protobuf"
@@ -80,10 +98,22 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	if o.DiscoveryPeriod <= 0 {
 		o.DiscoveryPeriod = 10 * time.Second
 	}
-	c := &Cluster{options: o, log: o.Log, typed: typed, dynamic: objects, world: newWorld()}
+	c := &Cluster{
+		options: o, log: o.Log, typed: typed, dynamic: objects,
+		world: newWorld(), metrics: newMetrics(o.Metrics),
+	}
+	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
+	c.transitions, c.activator = newTransitions(c), newActivator(c)
+	c.scales = newScales(c)
 	c.late = newLateKinds(c)
 	return c
 }
+
+// Activate lets workloads that opted in be taken between zero and one replica, by the numbers that are served. It is called
+// before Run; without it, and without Options.Policies, /scale is never written.
+func (c *Cluster) Activate(numbers Numbers) { c.activator.numbers = numbers }
+
+func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }
 
 // Run reads the cluster until ctx ends. It returns nil then, or an error where it could not begin.
 func (c *Cluster) Run(ctx context.Context) error {
@@ -91,16 +121,25 @@ func (c *Cluster) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.late.run(ctx) })
+	running.Go(func() { c.scales.run(ctx) })
+	running.Go(func() { c.events.run(ctx) })
+	running.Go(func() { c.transitions.run(ctx) })
 
 	// Targets before pods: a pod then finds its target at once, where a target that comes later looks through a namespace of pods.
-	if err := c.informTargets(ctx, &running); err != nil {
-		return err
-	}
-	if err := c.informPods(ctx, &running); err != nil {
-		return err
+	for _, inform := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
+		if err := inform(ctx, &running); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
 	}
 	if !c.late.waitForSync(ctx) {
 		return nil
+	}
+	running.Go(func() { (&linter{cluster: c, told: map[complaint]time.Time{}}).run(ctx) })
+	if c.activator.numbers != nil && c.options.Policies != nil {
+		running.Go(func() { c.activator.run(ctx) })
 	}
 	c.synced.Store(true)
 	c.log.Info("cluster caches synced")
@@ -123,8 +162,10 @@ func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 // write to it.
 func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.world.podsOf(w) }
 
-// Apply carries out what a tick decided.
+// Apply tells of what a tick decided, by Events, and wakes the activator. It only hands over: it neither blocks nor does I/O.
 func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
+	c.transitions.note(changes)
+	c.activator.kick()
 	return ctx.Err()
 }
 

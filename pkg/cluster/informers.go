@@ -70,15 +70,18 @@ func (c *Cluster) onTarget() cache.ResourceEventHandler {
 
 func (c *Cluster) onHPA() cache.ResourceEventHandler {
 	return on(
-		func(old, h *hpaFacts) { c.world.putHPA(old, h) },
-		func(h *hpaFacts) { c.world.dropHPA(h) },
+		func(old, h *hpaFacts) { c.world.putHPA(old, h); c.carryHPA(h) },
+		func(h *hpaFacts) { c.world.dropHPA(h); c.dropCarrier(kindHPA, h.Namespace, h.Name) },
 	)
 }
 
 func (c *Cluster) onScaledObject() cache.ResourceEventHandler {
 	return on(
-		func(old, s *scaledObjectFacts) { c.world.putScaledObject(old, s) },
-		func(s *scaledObjectFacts) { c.world.dropScaledObject(s) },
+		func(old, s *scaledObjectFacts) { c.world.putScaledObject(old, s); c.carryScaledObject(s) },
+		func(s *scaledObjectFacts) {
+			c.world.dropScaledObject(s)
+			c.dropCarrier(kindScaledObject, s.Namespace, s.Name)
+		},
 	)
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +50,10 @@ func newLateKinds(c *Cluster) *lateKinds {
 		&lateKind{kind: scaledObjectKind, trim: trimScaledObject, on: c.onScaledObject()},
 	)
 	for _, k := range c.options.Kinds {
-		l.kinds = append(l.kinds, &lateKind{kind: k, trim: trimScalable, on: c.onTarget()})
+		if k.GroupKind() == leaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
+			continue // known by itself
+		}
+		l.kinds = append(l.kinds, &lateKind{kind: k, trim: trimScalable, on: c.scales.handler()})
 	}
 	return l
 }
@@ -87,11 +91,14 @@ func (l *lateKinds) look(ctx context.Context, k *lateKind) {
 	case plural == "" && k.running != nil:
 		l.cluster.log.Warn("kind is no longer served; its objects are forgotten", "kind", k.kind.String())
 		k.halt()
+		l.cluster.metrics.kindsWatched.WithLabelValues(k.kind.Group, k.kind.Kind).Set(0)
 	case plural != "" && k.running == nil:
 		l.cluster.log.Info("watching kind", "kind", k.kind.String())
 		if err := k.begin(ctx, l.cluster, plural); err != nil {
 			l.cluster.log.Error("cannot watch kind", "kind", k.kind.String(), "error", err)
+			return
 		}
+		l.cluster.metrics.kindsWatched.WithLabelValues(k.kind.Group, k.kind.Kind).Set(1)
 	}
 }
 
@@ -100,20 +107,24 @@ func pluralOf(list *metav1.APIResourceList, kind string) string {
 		return ""
 	}
 	for _, r := range list.APIResources {
-		if r.Kind == kind && !isSubresource(r.Name) {
+		if r.Kind == kind && !strings.Contains(r.Name, "/") {
 			return r.Name
 		}
 	}
 	return ""
 }
 
-func isSubresource(name string) bool {
-	for i := range name {
-		if name[i] == '/' {
-			return true
+// resourceOf is where objects of a kind live in the API; ok is false while it is not served.
+func (l *lateKinds) resourceOf(r ref) (schema.GroupVersionResource, bool) {
+	for _, k := range l.kinds {
+		if k.kind.Group != r.group || k.kind.Kind != r.kind {
+			continue
 		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.resource, k.running != nil
 	}
-	return false
+	return schema.GroupVersionResource{}, false
 }
 
 func (k *lateKind) begin(ctx context.Context, c *Cluster, plural string) error {

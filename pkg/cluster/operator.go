@@ -2,17 +2,13 @@ package cluster
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
-)
-
-// What a person writes at 3 a.m., on the workload or on its HPA or ScaledObject.
-const (
-	annotationPaused   = "gpuscaler.io/paused"
-	annotationOverride = "gpuscaler.io/override"
 )
 
 // operatorFacts is what a person said on one object.
@@ -20,23 +16,23 @@ type operatorFacts struct {
 	said     bool
 	operator scaling.Operator
 	by       string // "kubectl-annotate, 02:58 UTC": for people
-	problem  string // why an annotation was not understood; it then has no effect
+	problem  string // what was not understood of it, and what was made of that
 }
 
 // readOperator reads the operator's annotations and who wrote them. Managed fields are read only where there is something to
 // read them for: they are the largest part of most objects, and are dropped right after.
 func readOperator(annotations map[string]string, managed []metav1.ManagedFieldsEntry) operatorFacts {
-	_, paused := annotations[annotationPaused]
-	_, override := annotations[annotationOverride]
+	_, paused := annotations[policy.AnnotationPaused]
+	_, override := annotations[policy.AnnotationOverride]
 	if !paused && !override {
 		return operatorFacts{operator: scaling.NoOperator}
 	}
-	operator, err := parseOperator(annotations)
+	operator, problems := policy.ParseOperator(annotations)
 	f := operatorFacts{said: true, operator: operator}
-	if err != nil {
-		f.problem = err.Error()
+	for _, p := range problems {
+		f.problem = strings.TrimPrefix(f.problem+"; "+p.String(), "; ")
 	}
-	f.by = whoSet(managed, annotationPaused, annotationOverride)
+	f.by = whoSet(managed, policy.AnnotationPaused, policy.AnnotationOverride)
 	return f
 }
 
@@ -98,10 +94,4 @@ func merge(all ...*operatorFacts) (scaling.Operator, string) {
 		}
 	}
 	return merged, by
-}
-
-func parseOperator(annotations map[string]string) (scaling.Operator, error) {
-	o := scaling.NoOperator
-	o.Paused = annotations[annotationPaused] == "true"
-	return o, nil
 }

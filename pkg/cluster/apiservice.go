@@ -1,0 +1,304 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// ExternalMetricsAPIService is the one registration behind which every HPA's external metrics are asked for. There is one per
+// cluster: whoever is named in it answers for all.
+const ExternalMetricsAPIService = "v1beta1.external.metrics.k8s.io"
+
+// APIServiceMode says whether we register ourselves for external metrics.
+type APIServiceMode string
+
+const (
+	// APIServiceAuto registers where nobody is registered, and leaves the place to anybody else who is (KEDA, an adapter).
+	APIServiceAuto APIServiceMode = "auto"
+	// APIServiceOwner expects to be registered and raises an alarm where somebody else is. It takes the place from nobody either.
+	APIServiceOwner APIServiceMode = "owner"
+	// APIServiceOff neither reads nor writes the registration.
+	APIServiceOff APIServiceMode = "off"
+)
+
+// APIServiceOptions say how we want to be reached.
+type APIServiceOptions struct {
+	Mode    APIServiceMode       // empty means auto
+	Service types.NamespacedName // ours, in front of the leader
+	Port    int32                // 0 means 443
+	// CABundle is the PEM by which the API server checks our certificate. It is asked again at each look, so it may be renewed.
+	CABundle func() []byte
+	Leading  func() bool           // nil: this process may always write
+	Instance string                // this pod, in Events
+	Log      *slog.Logger          // nil: slog.Default()
+	Metrics  prometheus.Registerer // nil: nothing is registered
+}
+
+// apiServiceEvery is how often the registration is looked at beside the watch: the CA may be renewed, leadership may have come.
+const apiServiceEvery = 10 * time.Second
+
+// APIService guards the registration of external metrics.
+type APIService struct {
+	options APIServiceOptions
+	log     *slog.Logger
+	objects dynamic.ResourceInterface
+	watch   dynamic.Interface
+	events  *recorder
+	owned   prometheus.Gauge
+	stolen  prometheus.Gauge
+
+	was    standingOf // what was said last
+	had    bool       // it was ours at some time
+	failed string     // the last failure that was logged
+}
+
+var apiServices = apiregistration.SchemeGroupVersion.WithResource("apiservices")
+
+// NewAPIService prepares the guard; nothing is read before Run.
+func NewAPIService(cfg *rest.Config, o APIServiceOptions) (*APIService, error) {
+	switch o.Mode {
+	case "", APIServiceAuto, APIServiceOwner, APIServiceOff:
+	default:
+		return nil, fmt.Errorf("external metrics mode %q is none of auto, owner, off", o.Mode)
+	}
+	typed, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("dynamic client: %w", err)
+	}
+	return newAPIService(typed, objects, o), nil
+}
+
+func newAPIService(typed kubernetes.Interface, objects dynamic.Interface, o APIServiceOptions) *APIService {
+	if o.Mode == "" {
+		o.Mode = APIServiceAuto
+	}
+	if o.Port == 0 {
+		o.Port = 443
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Leading == nil {
+		o.Leading = func() bool { return true }
+	}
+	if o.CABundle == nil {
+		o.CABundle = func() []byte { return nil }
+	}
+	g := &APIService{
+		options: o, log: o.Log, watch: objects, objects: objects.Resource(apiServices),
+		owned: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuscaler_apiservice_owned", Help: "1 while the API server asks us for external metrics.",
+		}),
+		stolen: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuscaler_apiservice_stolen",
+			Help: "1 while somebody else serves external metrics where we did, or where mode owner says we should.",
+		}),
+	}
+	g.events = newRecorder(typed.EventsV1(), o.Instance, o.Log, newMetrics(nil))
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(g.owned, g.stolen)
+	}
+	return g
+}
+
+// Run guards the registration until ctx ends. In mode off it returns at once.
+func (g *APIService) Run(ctx context.Context) error {
+	if g.options.Mode == APIServiceOff {
+		return nil
+	}
+	go g.events.run(ctx)
+	one := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", ExternalMetricsAPIService).String()
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(g.watch, apiServices, metav1.NamespaceAll, 0, cache.Indexers{}, one).Informer()
+	changed := make(chan struct{}, 1)
+	kick := func(any) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: kick, UpdateFunc: func(_, o any) { kick(o) }, DeleteFunc: kick,
+	}); err != nil {
+		return fmt.Errorf("watch %s: %w", ExternalMetricsAPIService, err)
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); informer.RunWithContext(ctx) }()
+	defer func() { <-stopped }()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil
+	}
+	ticker := time.NewTicker(apiServiceEvery)
+	defer ticker.Stop()
+	for {
+		g.look(ctx, informer.GetStore())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-ticker.C:
+		}
+	}
+}
+
+func (g *APIService) look(ctx context.Context, store cache.Store) {
+	obj, exists, _ := store.GetByKey(ExternalMetricsAPIService)
+	var found *apiregistration.APIService
+	if u, ok := obj.(*unstructured.Unstructured); exists && ok {
+		found = &apiregistration.APIService{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, found); err != nil {
+			g.log.Error("an APIService that cannot be read", "name", ExternalMetricsAPIService, "error", err)
+			return
+		}
+	}
+	now := g.judge(found)
+	g.tell(now)
+	if now.write && g.options.Leading() {
+		err := g.apply(ctx, found)
+		switch {
+		case err == nil:
+			g.failed = ""
+		case ctx.Err() == nil && g.failed != err.Error():
+			g.failed = err.Error()
+			g.log.Warn("cannot register for external metrics; trying again", "error", err)
+		}
+	}
+}
+
+// standingOf is what the registration looks like to us.
+type standingOf struct {
+	owner     string // namespace/name of the service that is named, "nobody", or "the API server itself"
+	ours      bool
+	stolen    bool
+	write     bool   // it should be written: absent, or ours and out of date
+	available string // what the aggregator says of ours: "True", or "False: reason"
+}
+
+// judge compares the registration with what it should be; nil means that there is none.
+func (g *APIService) judge(found *apiregistration.APIService) standingOf {
+	if found == nil {
+		return standingOf{owner: "nobody", write: true}
+	}
+	s := found.Spec.Service
+	switch {
+	case s == nil:
+		return standingOf{owner: "the API server itself", stolen: g.had || g.options.Mode == APIServiceOwner}
+	case s.Namespace != g.options.Service.Namespace || s.Name != g.options.Service.Name:
+		return standingOf{owner: s.Namespace + "/" + s.Name, stolen: g.had || g.options.Mode == APIServiceOwner}
+	}
+	port := int32(443)
+	if s.Port != nil {
+		port = *s.Port
+	}
+	stale := port != g.options.Port
+	if ca := g.options.CABundle(); len(ca) > 0 { // without one, another may have been put in place (cert-manager's injector)
+		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
+	}
+	return standingOf{owner: s.Namespace + "/" + s.Name, ours: true, write: stale, available: available(found)}
+}
+
+func available(found *apiregistration.APIService) string {
+	for _, c := range found.Status.Conditions {
+		if c.Type == apiregistration.Available {
+			if c.Status == apiregistration.ConditionTrue {
+				return "True"
+			}
+			return fmt.Sprintf("%s: %s: %s", c.Status, c.Reason, c.Message)
+		}
+	}
+	return "Unknown"
+}
+
+// tell logs what changed, raises or ends the alarm, and remembers.
+func (g *APIService) tell(now standingOf) {
+	g.owned.Set(gauge(now.ours))
+	g.stolen.Set(gauge(now.stolen))
+	was := g.was
+	g.was, g.had = now, g.had || now.ours
+	if now.owner == was.owner && now.available == was.available {
+		return
+	}
+	about := corev1.ObjectReference{APIVersion: apiregistration.SchemeGroupVersion.String(), Kind: "APIService", Name: ExternalMetricsAPIService}
+	note := "external metrics are served by " + now.owner + ", not by " + g.options.Service.String()
+	switch {
+	case now.ours:
+		g.log.Info("the API server asks us for external metrics", "service", now.owner, "available", now.available)
+		if was.owner != now.owner && g.options.Leading() {
+			g.events.send(about, corev1.EventTypeNormal, ReasonAPIServiceTaken, "external metrics are served by "+now.owner)
+		}
+	case now.stolen:
+		g.log.Error("ALARM: "+note+"; HPAs that read our metric hold", "owner", now.owner, "mode", g.options.Mode)
+		reason := ReasonAPIServiceOccupied
+		if g.had {
+			reason = ReasonAPIServiceStolen
+		}
+		if g.options.Leading() {
+			g.events.send(about, corev1.EventTypeWarning, reason, note)
+		}
+	case now.owner == "nobody":
+		g.log.Info("nobody serves external metrics; registering", "service", g.options.Service.String())
+	default:
+		g.log.Info(note+"; left to it (mode auto)", "owner", now.owner)
+	}
+}
+
+func gauge(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// apply registers us, or brings our registration up to date. A new one is written without force, so that somebody who registers
+// in the same instant keeps it; ours is written at the version that was seen, so that it cannot have become somebody else's.
+func (g *APIService) apply(ctx context.Context, found *apiregistration.APIService) error {
+	ctx, cancel := context.WithTimeout(ctx, activateTimeout)
+	defer cancel()
+	want := &apiregistration.APIService{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiregistration.SchemeGroupVersion.String(), Kind: "APIService"},
+		ObjectMeta: metav1.ObjectMeta{Name: ExternalMetricsAPIService},
+		Spec: apiregistration.APIServiceSpec{
+			Group: "external.metrics.k8s.io", Version: "v1beta1", GroupPriorityMinimum: 100, VersionPriority: 100,
+			CABundle: g.options.CABundle(),
+			Service:  &apiregistration.ServiceReference{Namespace: g.options.Service.Namespace, Name: g.options.Service.Name, Port: &g.options.Port},
+		},
+	}
+	if found != nil {
+		want.ResourceVersion = found.ResourceVersion
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	_, err = g.objects.Apply(ctx, ExternalMetricsAPIService, u, metav1.ApplyOptions{FieldManager: fieldManager, Force: found != nil})
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("somebody else registered meanwhile: %w", err)
+	}
+	return err
+}

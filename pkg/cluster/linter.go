@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	lintEvery = 10 * time.Second
+	// lintAgain repeats what was told and stands still: the API server forgets an Event after an hour.
+	lintAgain = 55 * time.Minute
+)
+
+// linter tells of HPAs that will not follow exactly, and of annotations that are not understood: once when it finds them, and
+// again before the Event is forgotten.
+type linter struct {
+	cluster *Cluster
+	told    map[complaint]time.Time
+}
+
+// complaint is one thing that is wrong with one object.
+type complaint struct {
+	object             ref
+	reason, what, note string
+}
+
+func complain(about corev1.ObjectReference, reason, what, note string) complaint {
+	return complaint{refOf(about.Namespace, about.APIVersion, about.Kind, about.Name), reason, what, note}
+}
+
+func (l *linter) run(ctx context.Context) {
+	ticker := time.NewTicker(lintEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if l.cluster.leading() {
+				l.round(now)
+			}
+		}
+	}
+}
+
+// round looks at everything once.
+func (l *linter) round(now time.Time) {
+	found := map[complaint]corev1.ObjectReference{}
+	count := map[string]float64{}
+	decide := l.cluster.deciders()
+	for _, h := range l.cluster.world.readers() {
+		for _, f := range Lint(h.hpa.object(), withPolicies(h, decide)) {
+			about := h.hpa.reference()
+			found[complain(about, ReasonHPAMisconfigured, f.What, f.Why+": "+f.Fix)] = about
+			count[f.What]++
+		}
+	}
+	for _, p := range l.cluster.world.problems() {
+		found[complain(p.about, ReasonAnnotationInvalid, "annotation", p.problem)] = p.about
+	}
+	for _, p := range l.cluster.policyProblems() {
+		found[complain(p.about, ReasonPolicyInvalid, "policy", p.problem)] = p.about
+	}
+	l.cluster.metrics.findings.Reset()
+	for what, n := range count {
+		l.cluster.metrics.findings.WithLabelValues(what).Set(n)
+	}
+	l.tell(found, now)
+}
+
+func (l *linter) tell(found map[complaint]corev1.ObjectReference, now time.Time) {
+	for c := range l.told {
+		if _, still := found[c]; !still {
+			delete(l.told, c)
+			l.cluster.log.Info("put right", "object", c.object.String(), "what", c.what)
+		}
+	}
+	for c, about := range found {
+		at, known := l.told[c]
+		if known && now.Sub(at) < lintAgain {
+			continue
+		}
+		l.told[c] = now
+		l.cluster.events.send(about, corev1.EventTypeWarning, c.reason, c.note)
+		if !known {
+			l.cluster.log.Warn("will not work as written", "object", c.object.String(), "what", c.what, "note", c.note)
+		}
+	}
+}
+
+// reader is an HPA that reads our metric, with what the objects around it say.
+type reader struct {
+	hpa   *hpaFacts
+	facts Facts
+}
+
+// readers lists every HPA that reads our metric.
+func (w *world) readers() (all []reader) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, t := range w.targets {
+		for _, h := range t.hpas {
+			if h.ours {
+				all = append(all, reader{h, t.lintFacts(h)})
+			}
+		}
+	}
+	return all
+}
+
+type problem struct {
+	about   corev1.ObjectReference
+	problem string
+}
+
+// problems lists operator's annotations that were not understood.
+func (w *world) problems() (all []problem) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, t := range w.targets {
+		if t.facts != nil && t.facts.operator.problem != "" {
+			all = append(all, problem{t.facts.reference(), t.facts.operator.problem})
+		}
+		for _, h := range t.hpas {
+			if h.operator.problem != "" {
+				all = append(all, problem{h.reference(), h.operator.problem})
+			}
+		}
+		if s := t.scaledObject; s != nil && s.operator.problem != "" {
+			all = append(all, problem{s.reference(), s.operator.problem})
+		}
+	}
+	return all
+}

@@ -1,0 +1,36 @@
+package cluster
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics is what the cluster room tells about itself.
+type metrics struct {
+	eventsLost   prometheus.Counter
+	findings     *prometheus.GaugeVec
+	activations  *prometheus.CounterVec
+	kindsWatched *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		eventsLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuscaler_events_lost_total",
+			Help: "Kubernetes Events that were not written, because there were too many at once or the API server refused them.",
+		}),
+		findings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuscaler_hpa_findings",
+			Help: "HPAs that read our metric and will not follow it exactly, by what is wrong with them.",
+		}, []string{"what"}),
+		activations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuscaler_activations_total",
+			Help: "Writes to /scale between zero and one replica, by direction (up, down) and result (written, outrun, failed).",
+		}, []string{"direction", "result"}),
+		kindsWatched: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuscaler_kind_watched",
+			Help: "1 while objects of a kind that comes with a CRD are watched, 0 while the API server does not serve it.",
+		}, []string{"group", "kind"}),
+	}
+	if r != nil {
+		r.MustRegister(m.eventsLost, m.findings, m.activations, m.kindsWatched)
+	}
+	return m
+}

@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Names by which an HPA reads a workload's number.
+const (
+	// DesiredReplicasMetric is the external metric that carries a workload's target.
+	DesiredReplicasMetric = "gpuscaler-desired-replicas"
+	// PolicyLabel selects the policy whose number is read.
+	PolicyLabel = "gpuscaler.io/policy"
+
+	kindHPA          = "HorizontalPodAutoscaler"
+	kindScaledObject = "ScaledObject"
+)
+
+// Defaults of KEDA's ScaledObject.
+const (
+	kedaMinReplicas = 0
+	kedaMaxReplicas = 100
+)
+
+// hpaFacts is what is kept of an HPA.
+type hpaFacts struct {
+	metav1.ObjectMeta
+	target       ref
+	scales       scaling.Target
+	min, max     int32
+	desired      int32
+	ours         bool   // one of its metrics is ours
+	policy       string // the policy whose number it reads; empty where a ScaledObject made it
+	scaledObject string // the ScaledObject that made it
+	operator     operatorFacts
+	annotations  map[string]string // ours; nil where a ScaledObject made it, as KEDA copies its own annotations here
+	spec         *autoscalingv2.HorizontalPodAutoscalerSpec
+}
+
+func trimHPA(obj any) (any, error) {
+	h, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return obj, nil
+	}
+	t := h.Spec.ScaleTargetRef
+	f := &hpaFacts{
+		ObjectMeta: identity(&h.ObjectMeta),
+		target:     refOf(h.Namespace, t.APIVersion, t.Kind, t.Name),
+		scales:     scaling.Target{APIVersion: t.APIVersion, Kind: t.Kind, Name: t.Name},
+		min:        1, max: h.Spec.MaxReplicas,
+		desired: h.Status.DesiredReplicas,
+	}
+	if h.Spec.MinReplicas != nil {
+		f.min = *h.Spec.MinReplicas
+	}
+	for _, o := range h.OwnerReferences {
+		if o.Kind == kindScaledObject && strings.HasPrefix(o.APIVersion, "keda.sh/") {
+			f.scaledObject = o.Name
+		}
+	}
+	f.policy, f.ours = readsOurs(&h.Spec)
+	if f.ours {
+		f.spec = &h.Spec
+	}
+	if f.scaledObject == "" {
+		f.operator = readOperator(h.Annotations, h.ManagedFields)
+		f.annotations = ourAnnotations(h.Annotations)
+	}
+	return f, nil
+}
+
+// readsOurs finds our metric among an HPA's metrics. KEDA puts "s<index>-" before a trigger's metric name and chooses by its own
+// label, so the policy's name is empty there.
+func readsOurs(spec *autoscalingv2.HorizontalPodAutoscalerSpec) (policy string, ours bool) {
+	for i := range spec.Metrics {
+		m := spec.Metrics[i].External
+		if m == nil || !isOurMetric(m.Metric.Name) {
+			continue
+		}
+		if m.Metric.Selector != nil {
+			policy = m.Metric.Selector.MatchLabels[PolicyLabel]
+		}
+		return policy, true
+	}
+	return "", false
+}
+
+func isOurMetric(name string) bool {
+	if name == DesiredReplicasMetric {
+		return true
+	}
+	index, rest, found := strings.Cut(name, "-")
+	return found && rest == DesiredReplicasMetric && len(index) > 1 && index[0] == 's' &&
+		strings.Trim(index[1:], "0123456789") == ""
+}
+
+func ourAnnotations(all map[string]string) map[string]string {
+	var ours map[string]string
+	for k, v := range all {
+		if strings.HasPrefix(k, policy.AnnotationPrefix) {
+			if ours == nil {
+				ours = map[string]string{}
+			}
+			ours[k] = v
+		}
+	}
+	return ours
+}
+
+// scaledObjectFacts is what is kept of a KEDA ScaledObject.
+type scaledObjectFacts struct {
+	metav1.ObjectMeta
+	target      ref
+	scales      scaling.Target
+	min, max    int32
+	cooldown    int64 // seconds; -1 where it is not set
+	paused      bool  // KEDA deletes the HPA of a paused ScaledObject: nobody moves the replicas
+	operator    operatorFacts
+	annotations map[string]string
+	metadata    map[string]string // of the trigger that points at us
+	triggers    []string          // names
+}
+
+func trimScaledObject(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	annotations := u.GetAnnotations()
+	m := metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()}
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "kind")
+	version, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "apiVersion")
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "name")
+	f := &scaledObjectFacts{
+		ObjectMeta:  m,
+		target:      refOf(m.Namespace, version, kind, name),
+		scales:      targetOr(version, kind, name),
+		min:         int32(numberOr(u, kedaMinReplicas, "spec", "minReplicaCount")),
+		max:         int32(numberOr(u, kedaMaxReplicas, "spec", "maxReplicaCount")),
+		cooldown:    numberOr(u, -1, "spec", "cooldownPeriod"),
+		paused:      kedaPaused(annotations),
+		operator:    readOperator(annotations, u.GetManagedFields()),
+		annotations: ourAnnotations(annotations),
+	}
+	f.readTriggers(u)
+	return f, nil
+}
+
+// readTriggers keeps the triggers' names, and the metadata of the one that asks us: an external scaler that is named gpuscaler or
+// whose address says so.
+func (f *scaledObjectFacts) readTriggers(u *unstructured.Unstructured) {
+	triggers, _, _ := unstructured.NestedSlice(u.Object, "spec", "triggers")
+	f.triggers = []string{}
+	for _, t := range triggers {
+		trigger, _ := t.(map[string]any)
+		name, _, _ := unstructured.NestedString(trigger, "name")
+		kind, _, _ := unstructured.NestedString(trigger, "type")
+		metadata, _, _ := unstructured.NestedStringMap(trigger, "metadata")
+		if name != "" {
+			f.triggers = append(f.triggers, name)
+		}
+		external := kind == "external" || kind == "external-push"
+		if external && f.metadata == nil && (name == fieldManager || strings.Contains(metadata["scalerAddress"], fieldManager)) {
+			f.metadata = metadata
+		}
+	}
+}
+
+// kedaPaused follows KEDA's reading: a replica count pauses whatever else is said, and a value that is no boolean is true.
+func kedaPaused(annotations map[string]string) bool {
+	if _, ok := annotations["autoscaling.keda.sh/paused-replicas"]; ok {
+		return true
+	}
+	v, ok := annotations["autoscaling.keda.sh/paused"]
+	return ok && !isFalse(v)
+}
+
+func isFalse(v string) bool {
+	switch v {
+	case "0", "f", "F", "false", "FALSE", "False":
+		return true
+	}
+	return false
+}
+
+func numberOr(u *unstructured.Unstructured, fallback int64, fields ...string) int64 {
+	n, found, err := unstructured.NestedInt64(u.Object, fields...)
+	if !found || err != nil {
+		return fallback
+	}
+	return min(max(n, 0), maxReplicas)
+}
