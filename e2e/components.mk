@@ -1,0 +1,8 @@
+# The end-to-end targets; the root Makefile includes this file.
+.PHONY: e2e e2e-components
+
+e2e-components: ## build the real components (Kubernetes, kwok, Prometheus) once; COMPONENTS=all adds Karpenter and KEDA
+	@cd e2e && $(GO) run ./build $(COMPONENTS)
+
+e2e: e2e-components ## the end-to-end tests, on real components and loopback only
+	@cd e2e && $(GO) test -timeout 30m ./...

@@ -1,0 +1,129 @@
+// Package exporter plays what a real GPU workload says about itself: the text
+// of NVIDIA's DCGM exporter and of vLLM, and a gateway's queue, on loopback and
+// with labels as the real ones have them. A test says by a Load how busy the
+// replicas are, and by a fault how the exporter breaks.
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+)
+
+// Values is what one ready replica reports, beside the queue before them all.
+type Values struct {
+	Running  float64 // requests in the engine
+	Waiting  float64 // requests that wait in the engine
+	KVCache  float64 // share of the cache in use, 0 to 1
+	GPUBusy  float64 // share of time, 0 to 1
+	TTFT     float64 // seconds to the first token of what was served lately
+	Served   float64 // requests served by this replica since the start
+	Upstream float64 // requests that wait at the gateway, for all replicas
+}
+
+// Load tells what each replica reports at a time when that many are ready.
+type Load interface {
+	At(now time.Time, ready int) Values
+}
+
+// Exporter serves the metrics of a set of workloads. Its fault switches may be
+// turned at any time; DCGM and vLLM break apart.
+type Exporter struct {
+	DCGM    faults.Switch
+	VLLM    faults.Switch
+	Gateway faults.Switch
+
+	now       func() time.Time
+	mu        sync.Mutex
+	workloads []*Workload
+	histories map[string]*histogram // of times to first token, by namespace/pod
+
+	address string                        // of Handler, once Run serves it
+	direct  map[string]context.CancelFunc // the pods' own ports, by address; Run's goroutine only
+}
+
+// New returns an exporter of the workloads, on the given clock. Run returns one
+// that serves and follows a stack's pods.
+func New(now func() time.Time, workloads ...*Workload) *Exporter {
+	return &Exporter{now: now, workloads: workloads, histories: map[string]*histogram{}}
+}
+
+// Handler serves /dcgm/<node>, /vllm/<namespace>/<pod> and /gateway.
+func (e *Exporter) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /dcgm/{node}", func(w http.ResponseWriter, r *http.Request) {
+		e.write(w, r, e.DCGM.Get(), e.dcgmPage(r.PathValue("node"), e.DCGM.Get()))
+	})
+	mux.HandleFunc("GET /vllm/{namespace}/{pod}", func(w http.ResponseWriter, r *http.Request) {
+		e.serveVLLM(w, r, r.PathValue("namespace"), r.PathValue("pod"))
+	})
+	mux.HandleFunc("GET /gateway", func(w http.ResponseWriter, r *http.Request) {
+		e.write(w, r, e.Gateway.Get(), e.gatewayPage(e.Gateway.Get()))
+	})
+	return mux
+}
+
+// serve serves h on address until ctx ends, and then closes connections.
+func serve(ctx context.Context, address string, h http.Handler) error {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, from the line above
+	return nil
+}
+
+func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, pod string) {
+	f := e.VLLM.Get()
+	page, ok := e.vllmPage(namespace, pod, f)
+	if !ok || f == faults.HalfPods && oddPod(pod) {
+		// A server that loads its weights, or a pod that is gone, answers no one.
+		http.Error(w, "no server", http.StatusServiceUnavailable)
+		return
+	}
+	e.write(w, r, f, page)
+}
+
+const textFormat = "text/plain; version=0.0.4; charset=utf-8"
+
+func (e *Exporter) write(w http.ResponseWriter, r *http.Request, f faults.Fault, body []byte) {
+	if f == faults.Empty {
+		body = nil
+	}
+	faults.Page{ContentType: textFormat, Body: body, Filler: "filler{pod=\"filler\"} 1\n"}.Write(w, r, f)
+}
+
+// text builds a metrics page.
+type text struct {
+	bytes.Buffer
+	fault faults.Fault
+}
+
+// head starts a metric family.
+func (t *text) head(name, kind, help string) {
+	t.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
+}
+
+// sample adds a line. labels are name, value, name, value, ...
+func (t *text) sample(name string, value float64, labels ...string) {
+	t.WriteString(name)
+	for i := 0; i+1 < len(labels); i += 2 {
+		t.WriteByte("{,"[min(i, 1)])
+		t.WriteString(labels[i] + `="` + escape.Replace(labels[i+1]) + `"`)
+	}
+	if len(labels) > 0 {
+		t.WriteByte('}')
+	}
+	t.WriteString(" " + t.number(value) + "\n")
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

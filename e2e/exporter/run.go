@@ -1,0 +1,132 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// followEvery is short against a scrape: what a pod's end changes on a page, it
+// changes before the next look at it.
+const followEvery = 200 * time.Millisecond
+
+// Run serves the workloads' metrics until ctx ends, has the stack's Prometheus
+// scrape them under the target set "exporter", and follows the pods as they
+// come and go.
+func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter, error) {
+	port, err := s.Port()
+	if err != nil {
+		return nil, err
+	}
+	e := New(time.Now, workloads...)
+	e.address = "127.0.0.1:" + strconv.Itoa(port)
+	if err := serve(ctx, e.address, e.Handler()); err != nil {
+		return nil, err
+	}
+	if err := e.follow(ctx, s); err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(followEvery):
+			}
+			// A failed look keeps the last known pods, as a scrape config does
+			// when discovery fails.
+			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "exporter:", err)
+			}
+		}
+	}()
+	return e, nil
+}
+
+// follow looks once at every workload's pods.
+func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
+	changed := e.direct == nil // the first look always counts
+	if changed {
+		e.direct = map[string]context.CancelFunc{}
+	}
+	for _, w := range e.workloads {
+		c, err := w.refresh(ctx, s.Client)
+		if err != nil {
+			return err
+		}
+		changed = changed || c
+	}
+	if !changed {
+		return nil
+	}
+	if err := e.listen(ctx); err != nil {
+		return err
+	}
+	return s.Prometheus.Targets("exporter", e.targets()...)
+}
+
+// listen opens, on each ready pod's own loopback address, the port where a
+// direct scrape looks for it, and closes the ports of pods that are gone.
+func (e *Exporter) listen(ctx context.Context) error {
+	want := map[string]http.Handler{}
+	for _, w := range e.workloads {
+		for _, p := range w.Pods() {
+			if w.MetricsPort == 0 || !p.Ready || p.IP == "" {
+				continue
+			}
+			namespace, pod := w.Namespace, p.Name
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, r *http.Request) { e.serveVLLM(rw, r, namespace, pod) })
+			want[p.IP+":"+strconv.Itoa(w.MetricsPort)] = mux
+		}
+	}
+	for address, end := range e.direct {
+		if want[address] == nil {
+			end()
+			delete(e.direct, address)
+		}
+	}
+	for address, handler := range want {
+		if e.direct[address] != nil {
+			continue
+		}
+		serving, end := context.WithCancel(ctx)
+		if err := serve(serving, address, handler); err != nil {
+			end()
+			return err
+		}
+		e.direct[address] = end
+	}
+	return nil
+}
+
+// targets are what a Prometheus with the usual service discovery scrapes: each
+// node's DCGM exporter (where the labels namespace and pod are the exporter's
+// own, so that the workload's become exported_namespace and exported_pod), each
+// ready vLLM server, the gateway.
+func (e *Exporter) targets() []stack.ScrapeTarget {
+	target := func(path, job, namespace, pod string) stack.ScrapeTarget {
+		return stack.ScrapeTarget{Address: e.address, Labels: map[string]string{
+			"__metrics_path__": path, "job": job, "namespace": namespace, "pod": pod,
+		}}
+	}
+	targets := []stack.ScrapeTarget{target("/gateway", "gateway", "gateway-system", "gateway-0")}
+	nodes := map[string]bool{}
+	for _, w := range e.workloads {
+		for _, p := range w.Pods() {
+			if p.Ready {
+				targets = append(targets, target("/vllm/"+w.Namespace+"/"+p.Name, "vllm", w.Namespace, p.Name))
+			}
+			if !nodes[p.Node] {
+				nodes[p.Node] = true
+				targets = append(targets, target("/dcgm/"+p.Node, "dcgm-exporter", "gpu-operator", "dcgm-exporter-"+p.Node))
+			}
+		}
+	}
+	return targets
+}

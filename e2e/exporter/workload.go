@@ -1,0 +1,88 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Workload is a set of pods whose metrics an Exporter serves.
+type Workload struct {
+	Namespace, Name string            // Name is the gateway's inference_pool too
+	Selector        map[string]string // of its pods
+	Container       string
+	Model           string // vLLM's model_name
+	GPUs            int    // of each pod
+	MetricsPort     int    // where each ready pod's own address serves /metrics; 0: nowhere
+	Load            Load
+
+	mu   sync.Mutex
+	pods map[string]Pod
+}
+
+// Pod is a scheduled pod of a workload.
+type Pod struct {
+	Name, Node, IP string
+	Ready          bool
+}
+
+// Pods returns the scheduled pods, by name.
+func (w *Workload) Pods() []Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pods := make([]Pod, 0, len(w.pods))
+	for _, p := range w.pods {
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
+}
+
+func (w *Workload) valuesAt(now time.Time) Values {
+	ready := 0
+	for _, p := range w.Pods() {
+		if p.Ready {
+			ready++
+		}
+	}
+	return w.Load.At(now, ready)
+}
+
+// oddPod picks about half of the pods, the same ones at each look.
+func oddPod(name string) bool { return name != "" && name[len(name)-1]%2 == 1 }
+
+// refresh takes over who is scheduled and who is ready, and tells whether that
+// has changed.
+func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabels(w.Selector)); err != nil {
+		return false, fmt.Errorf("the pods of %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	pods := map[string]Pod{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			pods[pod.Name] = Pod{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Ready: isReady(pod)}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if maps.Equal(w.pods, pods) {
+		return false, nil
+	}
+	w.pods = pods
+	return true, nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

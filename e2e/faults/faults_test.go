@@ -1,0 +1,83 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+)
+
+const vector = `{"status":"success","data":{"resultType":"vector","result":[` +
+	`{"metric":{"pod":"a"},"value":[1700000000.1,"5"]},{"metric":{"pod":"b"},"value":[1700000000.1,"7"]}]}}`
+
+func TestAQueryBreaksInTheWayThatTheSwitchSays(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, vector)
+	}))
+	defer upstream.Close()
+	proxy, err := faults.NewPrometheus(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(proxy)
+	defer server.Close()
+
+	for _, c := range []struct {
+		fault         faults.Fault
+		status        int
+		body          string // that it contains
+		absent        string // that it does not contain
+		length        int    // 0: any
+		broken, hangs bool
+	}{
+		{fault: faults.None, status: 200, body: vector},
+		{fault: faults.Empty, status: 200, body: `"result":[]`, absent: "metric"},
+		{fault: faults.NaN, status: 200, body: `"value":[1700000000.1,"NaN"]`, absent: `"5"`},
+		{fault: faults.Inf, status: 200, body: `"value":[1700000000.1,"+Inf"]`, absent: `"7"`},
+		{fault: faults.HalfPods, status: 200, body: `"pod":"a"`, absent: `"pod":"b"`},
+		{fault: faults.Truncated, status: 200, length: len(vector) / 2, broken: true},
+		{fault: faults.Error, status: 500},
+		{fault: faults.Huge, status: 200, body: `"pod":"filler"`},
+		{fault: faults.Hang, hangs: true},
+	} {
+		t.Run(c.fault.String(), func(t *testing.T) {
+			proxy.Set(c.fault)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v1/query", strings.NewReader("query=up"))
+			response, err := http.DefaultClient.Do(request)
+			if c.hangs {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("answered: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if response.StatusCode != c.status || (err != nil) != c.broken {
+				t.Errorf("status %d, error %v", response.StatusCode, err)
+			}
+			if !strings.Contains(string(body), c.body) || c.absent != "" && strings.Contains(string(body), c.absent) {
+				t.Errorf("body %.200s", body)
+			}
+			if c.length > 0 && c.fault == faults.Truncated && len(body) > len(vector)/2+64 {
+				t.Errorf("%d bytes of %d came", len(body), len(vector))
+			}
+			if c.fault == faults.Huge && len(body) < faults.HugeBytes {
+				t.Errorf("only %d bytes", len(body))
+			}
+		})
+	}
+	if n := proxy.Queries(); n != 9 {
+		t.Errorf("%d queries counted, want 9", n)
+	}
+}

@@ -1,0 +1,55 @@
+package faults
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+)
+
+// Page is a body before it is written.
+type Page struct {
+	ContentType string
+	Body        []byte
+	// Filler is a plausible line that a Huge body repeats after Body.
+	Filler string
+}
+
+// Write answers with the page under fault f, as far as the fault concerns a
+// body as such. Empty, NaN, Inf and HalfPods concern what the body says: its
+// maker has applied them before.
+func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
+	switch f {
+	case Error:
+		http.Error(w, "injected: internal error", http.StatusInternalServerError)
+		return
+	case Hang:
+		<-r.Context().Done()
+		return
+	}
+	w.Header().Set("Content-Type", p.ContentType)
+	switch f {
+	case Truncated:
+		// The length promises the whole body, so a reader gets an unexpected
+		// EOF, as from a server that died while it wrote.
+		w.Header().Set("Content-Length", strconv.Itoa(len(p.Body)))
+		_, _ = w.Write(p.Body[:len(p.Body)/2])
+		_ = http.NewResponseController(w).Flush() // or a short body would not leave at all
+		panic(http.ErrAbortHandler)
+	case Huge:
+		p.writeHuge(w)
+	default:
+		_, _ = w.Write(p.Body) // the reader may be gone
+	}
+}
+
+func (p Page) writeHuge(w http.ResponseWriter) {
+	if _, err := w.Write(p.Body); err != nil {
+		return
+	}
+	chunk := bytes.Repeat([]byte(p.Filler), 1+(64<<10)/len(p.Filler))
+	for written := len(p.Body); written < HugeBytes; written += len(chunk) {
+		if _, err := w.Write(chunk); err != nil {
+			return // a reader with a cap hangs up: that is the point
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Package leaderproxy stands in for kube-proxy on loopback: it sends each
+// connection to the pod that carries the leader label, as a Service with that
+// selector would. A pod of gpuscaler here is a process that listens on the
+// pod's own loopback address (package kubelet).
+package leaderproxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// LeaderLabel is the label that gpuscaler sets on its own leading pod.
+const LeaderLabel = "gpuscaler.io/leader"
+
+// lookEvery is about as long as an EndpointSlice takes to reach kube-proxy.
+const lookEvery = 200 * time.Millisecond
+
+// Service says which pods a proxy chooses from.
+type Service struct {
+	Namespace string
+	Selector  map[string]string // beside the leader label; may be empty
+	Port      string            // name of the containers' port
+}
+
+// Proxy forwards TCP connections. As with kube-proxy, a connection that stands
+// stays with its pod when the label moves; only new ones go to the new leader.
+type Proxy struct {
+	Address string // where the proxy listens
+
+	mu      sync.Mutex
+	targets []string // of the pods that lead; more than one is possible for a moment
+	turn    int
+}
+
+// Run starts a proxy on address until ctx ends.
+func Run(ctx context.Context, c client.Reader, s Service, address string) (*Proxy, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{Address: l.Addr().String()}
+	context.AfterFunc(ctx, func() { l.Close() })
+	go p.follow(ctx, c, s)
+	go func() {
+		for {
+			connection, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			go p.forward(ctx, connection)
+		}
+	}()
+	return p, nil
+}
+
+// follow keeps the targets up to date. When it cannot look, the last ones stay,
+// as kube-proxy's rules do.
+func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
+	for ctx.Err() == nil {
+		if targets, err := s.leaders(ctx, c); err == nil {
+			p.mu.Lock()
+			p.targets = targets
+			p.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// leaders are the addresses of the pods that a Service would have as endpoints.
+func (s Service) leaders(ctx context.Context, c client.Reader) ([]string, error) {
+	selector := client.MatchingLabels{LeaderLabel: "true"}
+	for k, v := range s.Selector {
+		selector[k] = v
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(s.Namespace), selector); err != nil {
+		return nil, fmt.Errorf("the leader of %s: %w", s.Namespace, err)
+	}
+	var targets []string
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; ready(pod) {
+			targets = append(targets, s.addresses(pod)...)
+		}
+	}
+	return targets, nil
+}
+
+func (s Service) addresses(pod *corev1.Pod) (addresses []string) {
+	for _, c := range pod.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.Name == s.Port {
+				addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port.ContainerPort))))
+			}
+		}
+	}
+	return addresses
+}
+
+func ready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Targets are the addresses to which new connections go now.
+func (p *Proxy) Targets() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.targets)
+}
+
+// pick takes turns, so that a stale second leader is met, not hidden.
+func (p *Proxy) pick() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.targets) == 0 {
+		return ""
+	}
+	p.turn++
+	return p.targets[p.turn%len(p.targets)]
+}
+
+func (p *Proxy) forward(ctx context.Context, from net.Conn) {
+	defer from.Close()
+	var d net.Dialer
+	target := p.pick()
+	if target == "" {
+		reset(from)
+		return
+	}
+	to, err := d.DialContext(ctx, "tcp", target)
+	if err != nil {
+		reset(from)
+		return
+	}
+	defer to.Close()
+	defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
+	var copies sync.WaitGroup
+	copies.Go(func() { pipe(to, from) })
+	copies.Go(func() { pipe(from, to) })
+	copies.Wait()
+}
+
+// pipe copies one direction and passes its end on.
+func pipe(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if err != nil {
+		reset(to) // a killed leader resets; its clients must not wait for an end
+		return
+	}
+	if half, ok := to.(*net.TCPConn); ok {
+		_ = half.CloseWrite() // the other side may be gone
+	}
+}
+
+// reset closes a connection the way a refused or broken one looks to a client.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // only fails on a closed connection
+	}
+	c.Close()
+}

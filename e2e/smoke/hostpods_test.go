@@ -1,0 +1,183 @@
+package smoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// helperVariable makes this test's binary a pod's process.
+const helperVariable = "E2E_SMOKE_HELPER"
+
+// helper says who it is until it is asked to end.
+func helper() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/who", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, os.Getenv("POD_NAME")) })
+	server := &http.Server{Addr: os.Args[1], Handler: mux}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, func() { server.Close() })
+	fmt.Println(server.ListenAndServe())
+}
+
+func hostDeployment(t *testing.T, ns string) *appsv1.Deployment {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := deployment(ns, "who", 2)
+	template := &d.Spec.Template
+	template.Labels[stack.HostProcess] = "true"
+	field := func(path string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+	}
+	template.Spec.Containers = []corev1.Container{{
+		Name: "who", Image: "who", Command: []string{binary}, Args: []string{"$(POD_IP):8080"},
+		Env: []corev1.EnvVar{
+			{Name: helperVariable, Value: "1"},
+			{Name: "POD_NAME", ValueFrom: field("metadata.name")},
+			{Name: "POD_IP", ValueFrom: field("status.podIP")},
+		},
+		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("http")}}},
+	}}
+	return d
+}
+
+func TestPodsRunAsProcessesRollAndTheProxyFollowsTheLeader(t *testing.T) {
+	ns := namespace(t, "hosts")
+	k := kubelet.Run(t.Context(), shared)
+	create(t, hostDeployment(t, ns))
+	stack.Eventually(t, 20*time.Second, "two processes", replicas(ns, "who", 2, 2))
+
+	port, err := shared.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := leaderproxy.Service{Namespace: ns, Selector: map[string]string{"app": "who"}, Port: "http"}
+	proxy, err := leaderproxy.Run(t.Context(), shared.Client, service, fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := who(t.Context(), proxy); err == nil {
+		t.Error("an answer without a leader")
+	}
+
+	first, second := hostPods(t, ns)[0], hostPods(t, ns)[1]
+	mark(t, first, true)
+	answers(t, proxy, first.Name)
+	mark(t, first, false)
+	mark(t, second, true)
+	answers(t, proxy, second.Name)
+
+	// A leader that is killed keeps its label; nothing reaches it until its
+	// container is started again and ready.
+	k.Process(ns, second.Name).Kill()
+	if _, err := who(t.Context(), proxy); err == nil {
+		t.Error("an answer from a killed leader")
+	}
+	answers(t, proxy, second.Name)
+
+	evict(t, second)
+	rolled := hostDeployment(t, ns)
+	rolled.Spec.Template.Annotations = map[string]string{"rolled": "yes"}
+	if err := shared.Client.Update(t.Context(), rolled); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 40*time.Second, "two new processes, and no old one", func(ctx context.Context) error {
+		for _, p := range hostPods(t, ns) {
+			if p.Name == first.Name || p.Name == second.Name {
+				return fmt.Errorf("%s is still there", p.Name)
+			}
+		}
+		return replicas(ns, "who", 2, 2)(ctx)
+	})
+	if k.Process(ns, first.Name) != nil {
+		t.Error("the process of a pod that is gone still runs")
+	}
+}
+
+func hostPods(t *testing.T, ns string) []*corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := shared.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return pods
+}
+
+func mark(t *testing.T, pod *corev1.Pod, leads bool) {
+	t.Helper()
+	value := "null"
+	if leads {
+		value = `"true"`
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, leaderproxy.LeaderLabel, value)
+	if err := shared.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func evict(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := shared.Client.SubResource("eviction").Create(t.Context(), pod, eviction); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answers waits until the proxy leads to the pod, and to no other.
+func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
+	t.Helper()
+	stack.Eventually(t, 15*time.Second, "the proxy leads to "+pod, func(ctx context.Context) error {
+		if len(proxy.Targets()) != 1 {
+			return fmt.Errorf("it has the targets %v", slices.Sorted(slices.Values(proxy.Targets())))
+		}
+		name, err := who(ctx, proxy)
+		if err == nil && name != pod {
+			err = errors.New("it leads to " + name)
+		}
+		return err
+	})
+}
+
+// who asks over a new connection, as only those are sent to a new leader.
+func who(ctx context.Context, proxy *leaderproxy.Proxy) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy.Address+"/who", nil)
+	if err != nil {
+		return "", err
+	}
+	c := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := c.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	name, err := io.ReadAll(response.Body)
+	return string(name), err
+}

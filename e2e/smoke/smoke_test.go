@@ -1,0 +1,98 @@
+// Package smoke shows that the stack is what it says it is, so that a failure
+// of another end-to-end test is about gpuscaler.
+package smoke
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// shared is the stack of this package's tests; each test has its own namespace.
+var shared *stack.Stack
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperVariable) != "" {
+		helper() // a pod's process: see hostpods_test.go
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if shared, err = stack.Up(context.Background(), stack.Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer shared.Stop()
+	if err := shared.Nodes(context.Background(), "gpu", 3, 8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		shared.Keep()
+	}
+	return code
+}
+
+// deployment asks for one GPU a pod.
+func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "vllm", Image: "vllm/vllm-openai",
+					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{stack.GPU: resource.MustParse("1")}},
+				}}},
+			},
+		},
+	}
+}
+
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := shared.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	if err := shared.Namespace(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// replicas returns a check that so many replicas are wanted and so many ready.
+func replicas(namespace, name string, wanted, ready int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var d appsv1.Deployment
+		if err := shared.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+			return err
+		}
+		if *d.Spec.Replicas != wanted || d.Status.ReadyReplicas != ready {
+			return fmt.Errorf("%s wants %d replicas and has %d ready; expected %d and %d",
+				name, *d.Spec.Replicas, d.Status.ReadyReplicas, wanted, ready)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,123 @@
+package stack
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"time"
+)
+
+// Authority signs certificates for one stack. It is made afresh each time and
+// its key never leaves the process.
+type Authority struct {
+	PEM []byte // the certificate, as a caBundle wants it
+
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// Identity is what a certificate is issued for.
+type Identity struct {
+	User   string   // CommonName
+	Groups []string // Organization
+	DNS    []string // a server's names; 127.0.0.1 and localhost are added
+}
+
+func newAuthority(name string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := certificate(name, nil)
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{PEM: encode("CERTIFICATE", der), cert: cert, key: key}, nil
+}
+
+// Issue returns a certificate for client and server use, with its key.
+func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := certificate(id.User, id.Groups)
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	template.DNSNames = append([]string{"localhost"}, id.DNS...)
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1: the kubernetes Service
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = encodeKey(key)
+	return encode("CERTIFICATE", der), keyPEM, err
+}
+
+// IssueFiles writes <base>.crt and <base>.key and returns their paths.
+func (a *Authority) IssueFiles(id Identity, base string) (certPath, keyPath string, err error) {
+	cert, key, err := a.Issue(id)
+	if err != nil {
+		return "", "", fmt.Errorf("certificate for %s: %w", id.User, err)
+	}
+	certPath, keyPath = base+".crt", base+".key"
+	if err := os.WriteFile(certPath, cert, 0o600); err != nil {
+		return "", "", err
+	}
+	return certPath, keyPath, os.WriteFile(keyPath, key, 0o600)
+}
+
+func certificate(name string, organization []string) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // never fails: crypto/rand
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name, Organization: organization},
+		NotBefore:    time.Now().Add(-time.Minute),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+	}
+}
+
+// writeKeyPair writes the key with which ServiceAccount tokens are signed.
+func writeKeyPair(privatePath, publicPath string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	private, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(privatePath, private, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(publicPath, encode("PUBLIC KEY", public), 0o600)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	return encode("EC PRIVATE KEY", der), err
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

@@ -1,0 +1,136 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// GPU is the resource that fake nodes have and test workloads ask for.
+const GPU corev1.ResourceName = "nvidia.com/gpu"
+
+// Nodes creates n nodes named <prefix>-0, ... with that many GPUs each, played
+// by kwok, and waits until all are Ready.
+func (s *Stack) Nodes(ctx context.Context, prefix string, n, gpus int) error {
+	for i := range n {
+		if err := s.ensure(ctx, node(fmt.Sprintf("%s-%d", prefix, i), gpus)); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func(ctx context.Context) error {
+		for i := range n {
+			var node corev1.Node
+			if err := s.Client.Get(ctx, client.ObjectKey{Name: fmt.Sprintf("%s-%d", prefix, i)}, &node); err != nil {
+				return err
+			}
+			if !nodeReady(&node) {
+				return fmt.Errorf("node %s is not Ready", node.Name)
+			}
+		}
+		return nil
+	})
+}
+
+func node(name string, gpus int) *corev1.Node {
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("64"),
+		corev1.ResourceMemory: resource.MustParse("512Gi"),
+		corev1.ResourcePods:   resource.MustParse("110"),
+		GPU:                   *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+			Labels: map[string]string{
+				corev1.LabelHostname:     name,
+				corev1.LabelOSStable:     "linux",
+				corev1.LabelArchStable:   "amd64",
+				"type":                   "kwok",
+				"nvidia.com/gpu.present": strconv.FormatBool(gpus > 0),
+			},
+		},
+		Status: corev1.NodeStatus{Capacity: resources, Allocatable: resources},
+	}
+}
+
+// nodeReady wants the taint gone too: until the controller manager removes it,
+// the scheduler places nothing on a Ready node.
+func nodeReady(n *corev1.Node) bool {
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Namespace creates a namespace, unless it exists, and waits until pods can be
+// created in it, which is when it has its default ServiceAccount.
+func (s *Stack) Namespace(ctx context.Context, name string) error {
+	if err := s.ensure(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		return err
+	}
+	return poll(ctx, func(ctx context.Context) error {
+		return s.Client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+}
+
+// AggregatedAPI names a server on this host that serves an API group.
+type AggregatedAPI struct {
+	Group, Version     string
+	Namespace, Service string // its certificate is for <service>.<namespace>.svc
+	Port               int    // on localhost
+	CABundle           []byte // nil: the certificate is not verified
+}
+
+// APIService registers a server on this host with the aggregator, through a
+// Service of type ExternalName: an Endpoints object may not name loopback.
+// It does not wait until the server is available.
+func (s *Stack) APIService(ctx context.Context, a AggregatedAPI) error {
+	port := int32(a.Port)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Service},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+	}
+	registration := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Version + "." + a.Group},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: a.Group, Version: a.Version,
+			GroupPriorityMinimum: 100, VersionPriority: 100,
+			CABundle:              a.CABundle,
+			InsecureSkipTLSVerify: a.CABundle == nil,
+			Service:               &apiregistrationv1.ServiceReference{Namespace: a.Namespace, Name: a.Service, Port: &port},
+		},
+	}
+	return errors.Join(s.ensure(ctx, service), s.ensure(ctx, registration))
+}
+
+// APIServiceAvailable returns nil once the aggregator reaches the server.
+func (s *Stack) APIServiceAvailable(ctx context.Context, group, version string) error {
+	var a apiregistrationv1.APIService
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: version + "." + group}, &a); err != nil {
+		return err
+	}
+	var seen []string
+	for _, c := range a.Status.Conditions {
+		if c.Type == apiregistrationv1.Available && c.Status == apiregistrationv1.ConditionTrue {
+			return nil
+		}
+		seen = append(seen, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Message))
+	}
+	return fmt.Errorf("APIService %s is not available: %s", a.Name, strings.Join(seen, "; "))
+}

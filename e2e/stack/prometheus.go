@@ -1,0 +1,138 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Prometheus is the stack's own, which a test may stop and start again. It
+// keeps its address and its data.
+type Prometheus struct {
+	URL string
+
+	stack *Stack
+	port  int
+	dir   string
+
+	mu      sync.Mutex
+	process *Process
+}
+
+// ScrapeTarget is one address that Prometheus scrapes. Labels become target
+// labels, as service discovery's would; "job" and "__metrics_path__" count too.
+type ScrapeTarget struct {
+	Address string
+	Labels  map[string]string
+}
+
+const scrapeConfig = `global:
+  scrape_interval: %[1]s
+  scrape_timeout: %[1]s
+scrape_configs:
+- job_name: e2e # a target's own job label wins
+  file_sd_configs:
+  - files: ["targets/*.json"]
+    refresh_interval: 1s
+`
+
+func (s *Stack) startPrometheus(ctx context.Context) error {
+	port, err := s.Port()
+	if err != nil {
+		return err
+	}
+	p := &Prometheus{URL: "http://" + loopback(port), stack: s, port: port, dir: filepath.Join(s.Dir, "prometheus")}
+	config := fmt.Sprintf(scrapeConfig, s.options.ScrapeInterval)
+	if err := os.WriteFile(filepath.Join(p.dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "targets"), 0o755); err != nil {
+		return err
+	}
+	s.Prometheus = p
+	return p.Start(ctx)
+}
+
+// Start starts Prometheus, unless it runs, and waits until it answers queries.
+func (p *Prometheus) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process != nil {
+		if ended, _ := p.process.Exited(); !ended {
+			return nil
+		}
+	}
+	process, err := p.stack.Run(Command{Name: "prometheus", Path: p.stack.Binary("prometheus"), Args: []string{
+		"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
+		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"),
+		"--storage.tsdb.retention.time=6h",
+		"--web.listen-address=" + loopback(p.port),
+	}})
+	if err != nil {
+		return err
+	}
+	p.process = process
+	return awaitReady(ctx, process, healthy(p.URL+"/-/ready"))
+}
+
+// Stop ends Prometheus as a rollout does. Its address refuses connections then.
+func (p *Prometheus) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process.Terminate(10 * time.Second)
+}
+
+// Freeze stops Prometheus in its tracks: its address accepts connections and
+// never answers. Thaw lets it go on.
+func (p *Prometheus) Freeze(ctx context.Context) error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	// The signal reaches a thread at a time; one may still answer.
+	return poll(ctx, func(ctx context.Context) error {
+		brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		if healthy(p.URL+"/-/ready")(brief) == nil {
+			return errors.New("prometheus still answers after SIGSTOP")
+		}
+		return nil
+	})
+}
+
+// Thaw ends Freeze.
+func (p *Prometheus) Thaw() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Prometheus) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process.Signal(sig)
+}
+
+// Targets replaces what Prometheus scrapes under that name. It takes effect
+// within a second or two, without a restart.
+func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
+	type group struct {
+		Targets []string          `json:"targets"`
+		Labels  map[string]string `json:"labels,omitempty"`
+	}
+	groups := []group{} // an empty list, not null, is "no targets"
+	for _, t := range targets {
+		groups = append(groups, group{Targets: []string{t.Address}, Labels: t.Labels})
+	}
+	text, err := json.Marshal(groups)
+	if err != nil {
+		return err
+	}
+	// A rename, since Prometheus reads a file as soon as it changes.
+	path := filepath.Join(p.dir, "targets", name+".json")
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

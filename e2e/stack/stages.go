@@ -1,0 +1,55 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	nodelease "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
+	"sigs.k8s.io/yaml"
+)
+
+// StartupAnnotation on a pod is how long it loads between being scheduled and
+// being Ready, as in "20s": a model server that reads its weights. Without it a
+// pod is Ready at once.
+const StartupAnnotation = "e2e.gpuscaler.io/startup"
+
+// HostProcess is the label of pods that package kubelet runs, and kwok does not.
+const HostProcess = "e2e.gpuscaler.io/host-process"
+
+// writeStages writes kwok's own stages, the pods' with a start-up time and
+// without the pods that run for real.
+func (s *Stack) writeStages() (path string, err error) {
+	text := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease}
+	for _, stage := range []string{podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete} {
+		edited, err := editPodStage(stage)
+		if err != nil {
+			return "", err
+		}
+		text = append(text, edited)
+	}
+	path = filepath.Join(s.Dir, "stages.yaml")
+	return path, os.WriteFile(path, []byte(strings.Join(text, "\n---\n")), 0o600)
+}
+
+func editPodStage(text string) (string, error) {
+	var stage v1alpha1.Stage
+	if err := yaml.UnmarshalStrict([]byte(text), &stage); err != nil {
+		return "", fmt.Errorf("kwok's stage: %w", err)
+	}
+	stage.Spec.Selector.MatchExpressions = append(stage.Spec.Selector.MatchExpressions, v1alpha1.MatchExpression{
+		JQ: &v1alpha1.SelectorJQ{Key: fmt.Sprintf(".metadata.labels[%q]", HostProcess), Operator: v1alpha1.SelectorOpDoesNotExist},
+	})
+	if stage.Name == "pod-ready" {
+		stage.Spec.Delay = &v1alpha1.StageDelay{
+			DurationMilliseconds: new(int64),
+			DurationFrom:         &v1alpha1.ExpressionFrom{JQ: &v1alpha1.ExpressionJQ{Expression: fmt.Sprintf(".metadata.annotations[%q]", StartupAnnotation)}},
+		}
+	}
+	edited, err := yaml.Marshal(stage)
+	return string(edited), err
+}
