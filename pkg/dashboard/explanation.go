@@ -34,7 +34,7 @@ type Explanation struct {
 	Rules    []Rule    `json:"rules"`
 	Without  []Without `json:"without,omitempty"`
 	MayFall  time.Time `json:"mayFall,omitzero"` // the earliest instant at which the number could fall
-	FallRule string    `json:"fallRule,omitempty"`
+	FallRule string    `json:"fallRule,omitempty"` // what MayFall waits for; without a MayFall it holds for a time that nobody knows
 	Follower *Follower `json:"follower,omitempty"`
 	Operator *Operator `json:"operator,omitempty"`
 }
@@ -96,7 +96,7 @@ func Explain(r engine.Record, cluster string) Explanation {
 		Binding: ruleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), MayFall: d.MayFall,
 		Follower: follower(r.View.Follower), Operator: operator(r.View),
 	}
-	if !d.MayFall.IsZero() {
+	if d.FallRule != scaling.RuleNone {
 		e.FallRule = d.FallRule.String()
 	}
 	for i := range r.Workload.Policy.Signals {
@@ -190,6 +190,9 @@ func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) str
 	switch status {
 	case scaling.SignalMissing:
 		text := "missing: " + r.Cause.String()
+		if r.Known && r.Cause == scaling.CauseNone {
+			text = "missing: far too old"
+		}
 		if r.Failures > 0 {
 			text += fmt.Sprintf(" (%d polls in a row)", r.Failures)
 		}

@@ -44,7 +44,6 @@ func fromLine(line []byte) (Explanation, bool) {
 	var entry struct {
 		Explanation Explanation `json:"explanation"`
 	}
-	start := bytes.IndexByte(line, '{') // some log tools put the pod's name in front
 	if err := json.Unmarshal(line[start:], &entry); err != nil || entry.Explanation.Policy == "" {
 		return Explanation{}, false
 	}

@@ -72,10 +72,13 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 		}
 		fmt.Fprintf(out, "WITHOUT  %s\n", strings.Join(parts, " | "))
 	}
-	if e.MayFall.IsZero() {
-		fmt.Fprintln(out, "NEXT     may change at the next tick")
-	} else {
+	switch {
+	case !e.MayFall.IsZero():
 		fmt.Fprintf(out, "NEXT     may fall at %s at the earliest (%s)\n", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
+	case e.FallRule != "":
+		fmt.Fprintf(out, "NEXT     may rise at any tick, stays at least here while this holds: %s\n", e.FallRule)
+	default:
+		fmt.Fprintln(out, "NEXT     may change at any tick")
 	}
 	switch f := e.Follower; {
 	case f == nil:
