@@ -28,8 +28,8 @@ var roleNames = [roles]string{"time", "input tokens", "output tokens", "status",
 // usualNames are headers seen in public traces and access logs, lower case and
 // without anything but letters and digits; earlier ones win.
 var usualNames = [roles][]string{
-	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstarts", "windowstart", "start",
-		"requesttime", "receivedat", "createdat", "datetime", "date", "timestampms", "timems", "tms", "timestamps", "times", "t"},
+	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart", "start",
+		"requesttime", "receivedat", "createdat", "datetime", "date", "t"},
 	roleInput: {"inputtokens", "prompttokens", "contexttokens", "requesttokens", "numprefilltokens", "inputlength", "promptlen", "inputlen", "numinputtokens"},
 	roleOutput: {"outputtokens", "completiontokens", "generatedtokens", "responsetokens", "numdecodetokens", "outputlength", "outputlen", "generationlen",
 		"numoutputtokens"},
@@ -184,7 +184,7 @@ func listed(headers []string) string {
 func usual(headers, names []string) int {
 	for _, name := range names {
 		for i, h := range headers {
-			if plain(h) == name {
+			if plain(h) == name || unitByName(h) != AutoUnit && plain(withoutUnit(h)) == name {
 				return i
 			}
 		}
@@ -210,13 +210,9 @@ func (l *layout) keeps(row []string) bool {
 	return true
 }
 
-// unitByName reads the unit out of a numeric column's name: t_ms, timestamp_us.
+// unitByName reads the unit out of a numeric column's name: t_ms, "timestamp (us)".
 func unitByName(header string) TimeUnit {
-	i := strings.LastIndexAny(header, "_ (")
-	if i < 0 {
-		return AutoUnit
-	}
-	switch strings.ToLower(strings.Trim(header[i:], "_ ()")) {
+	switch strings.ToLower(strings.Trim(header[len(withoutUnit(header)):], "_ ()")) {
 	case "s", "sec", "seconds":
 		return Seconds
 	case "ms":
@@ -227,4 +223,12 @@ func unitByName(header string) TimeUnit {
 		return Nanoseconds
 	}
 	return AutoUnit
+}
+
+// withoutUnit is the header up to its last word.
+func withoutUnit(header string) string {
+	if i := strings.LastIndexAny(header, "_ ("); i >= 0 {
+		return header[:i]
+	}
+	return header
 }

@@ -207,7 +207,7 @@ func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	return ns, absolute, inEpoch(ns / 1e9)
 }
 
-// float reads 1.7e9 and the like; a file of them has no finer grain anyway.
+// float reads 1.7e9 and the like, as finely as a float64 can.
 func (c *clock) float(s string) (int64, clockKind, bool) {
 	if strings.Trim(s, "0123456789.+-eE") != "" {
 		return 0, unset, false // NaN, Inf and hexadecimal are numbers to ParseFloat
@@ -220,11 +220,13 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	if unit == AutoUnit {
 		unit = unitOf(int64(x))
 	}
-	x = mul(x, float64(perUnit[unit]))
-	if x >= 9e18 {
+	per := float64(perUnit[unit])
+	if mul(x, per) >= 9e18 {
 		return 0, unset, false
 	}
-	return c.sum(int64(math.Round(x)), "", 1)
+	// Apart, the whole and the rest lose nothing; their product would round to 256 ns.
+	whole := math.Floor(x)
+	return c.sum(int64(whole)*int64(per)+int64(math.Round(mul(x-whole, per))), "", 1)
 }
 
 // unitOf tells the unit by magnitude: 1e8 s is 1973 and 1e11 s is the year 5138,
