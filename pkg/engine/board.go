@@ -164,6 +164,17 @@ func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	return Served{Replicas: s.decision.Replicas, Active: s.decision.Active, At: s.at}, nil
 }
 
+// Decision returns a copy of a workload's newest decision, without its readings and counterfactuals; ok is false before the first.
+func (b *Board) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
+	s := b.slot(k)
+	if s == nil {
+		return d, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision, !s.at.IsZero()
+}
+
 // Record returns a copy of a workload's newest outcome; ok is false for an unknown policy. A record with a zero At was never decided.
 func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
 	s := b.slot(k)
