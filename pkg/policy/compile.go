@@ -29,19 +29,17 @@ type compiler struct {
 	object   *objectFacts // what the ScaledObject or HPA says that carries the policy; nil for a file
 
 	ref        scaling.Target
-	low        int32 // minReplicas before the platform's bounds
+	low, high  int32 // minReplicas and maxReplicas before the platform's bounds
 	policy     *scaling.Policy
 	sources    []Source
+	waits      bool  // something is lacking that may stand in a PlatformConfig which cannot be read
 	scheduleAt []int // index in the spec of each compiled schedule
 }
 
 // objectFacts is what a policy made of annotations takes from the object that carries them.
 type objectFacts struct {
-	kind, name string
-	target     scaling.Target
-	min, max   *int32
-	cooldown   *time.Duration
-	triggers   []string // names of the ScaledObject's triggers; nil: not known
+	target   scaling.Target
+	triggers []string // names of the ScaledObject's triggers; nil: not known
 }
 
 // compile checks a policy against the platform and builds what the loop is handed; nil where something is wrong.
@@ -62,7 +60,7 @@ func (c *compiler) compile(origin string) *Compiled {
 	c.formula()
 	c.group()
 	c.wakes()
-	if c.failed() {
+	if c.failed() || c.waits {
 		return nil
 	}
 	team := ""
@@ -77,6 +75,15 @@ func (c *compiler) compile(origin string) *Compiled {
 		},
 		Sources: c.sources, Team: team, mode: modeOf(c.spec.Mode),
 	}
+}
+
+// lack is bad for what the PlatformConfig does not have, where there is one that could be read.
+func (c *compiler) lack(p *yamlPath, message, allowed string) {
+	if c.platform == unknownPlatform {
+		c.waits = true
+		return
+	}
+	c.bad(p, message, allowed)
 }
 
 func (c *compiler) scaleTarget() {
@@ -118,9 +125,13 @@ func (c *compiler) bounds() {
 	case low > high && c.spec.MinReplicas != nil:
 		c.bad(pLow, fmt.Sprintf("is above maxReplicas of %d", high), "at most maxReplicas")
 	}
-	c.low = min(low, high)
+	c.low, c.high = low, high
+	if low > high || high == 0 {
+		c.low, c.high = 0, mostReplicas // said already: schedules are not judged by it
+	}
+	low = min(low, high)
 	bounds := c.platform.boundsFor(c.key.Namespace)
-	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(c.low, high)
+	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(low, high)
 	if bounds.Max > 0 && high > bounds.Max && c.spec.MaxReplicas != nil {
 		c.odd(pHigh, fmt.Sprintf("the platform's bounds allow %d replicas here: that counts", bounds.Max), "")
 	}
@@ -142,8 +153,8 @@ func (c *compiler) formula() {
 		c.bad(p, "there are no signals to combine", "a formula beside signals")
 		return
 	}
-	if len(c.policy.Signals) < len(c.spec.Signals) {
-		return // a signal was refused: what the formula says of it cannot be judged
+	if c.failed() {
+		return // where a signal was refused, what the formula says of it cannot be judged
 	}
 	f, err := compileFormula(c.spec.Formula, c.policy.Signals)
 	if err != nil {
@@ -168,16 +179,20 @@ func (c *compiler) group() {
 	mine := orDefault(list(allowed), "none for this namespace")
 	switch {
 	case c.platform.Group(name) == nil:
-		c.bad(p, "the PlatformConfig has no such capacity group"+didYouMean(name, allowed), mine)
+		c.lack(p, "the PlatformConfig has no such capacity group"+didYouMean(name, allowed), mine)
 	case !slices.Contains(allowed, name):
-		c.bad(p, "the platform does not let namespace "+c.key.Namespace+" use this capacity group", mine)
+		c.lack(p, "the platform does not let namespace "+c.key.Namespace+" use this capacity group", mine)
 	}
 }
 
 // wakes refuses a policy that can fall to zero and never rise again: a pod's own series vanish with it, so something else must
 // exist while there is none.
 func (c *compiler) wakes() {
-	if c.policy.MinReplicas > 0 || c.failed() {
+	if len(c.spec.Signals) == 0 && len(c.spec.Schedules) == 0 {
+		c.bad(specPath.key("signals"), "there are no signals and no schedules: nothing would ever change the number", "signals, schedules or both")
+		return
+	}
+	if c.policy.MinReplicas > 0 || c.failed() || c.waits {
 		return
 	}
 	for _, s := range c.sources {
@@ -190,11 +205,7 @@ func (c *compiler) wakes() {
 			return
 		}
 	}
-	if len(c.sources) == 0 {
-		c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: there are no signals and no schedule has a floor", "1 or more, a signal or a schedule with minReplicas")
-		return
-	}
-	c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: every signal comes from the workload's own pods, and is gone with the last of them",
+	c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: no schedule has a floor, and what signals there are come from the workload's own pods, which are gone then",
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 

@@ -19,10 +19,9 @@ const maxNodes = 20000
 type decoder struct {
 	*findings
 	nodes int
-	seen  map[*yaml.Node]bool // the aliases on the way down: one that contains itself has no end
 }
 
-// value reads a node into v, which is settable.
+// value reads a node into v, which is settable. Its problems stand where the value stands, for an alias at its anchor.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *yamlPath) {
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
@@ -30,16 +29,18 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *yamlPath) {
 		}
 		return
 	}
-	if n.Kind == yaml.AliasNode {
-		d.alias(n, v, p)
-		return
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias // one that contains itself ends with the types, none of which contains itself
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // `field:` with nothing behind it is the same as no field, as in Kubernetes
 	}
 	if v.Kind() == reflect.Pointer {
+		before := len(d.problems)
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(n, v.Elem(), p)
+		if d.value(n, v.Elem(), p); len(d.problems) > before && v.Type().Elem().Kind() != reflect.Struct {
+			v.SetZero() // what cannot be read is not zero
+		}
 		return
 	}
 	if w, ok := v.Addr().Interface().(word); ok {
@@ -56,19 +57,6 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *yamlPath) {
 	default:
 		d.scalar(n, v, p)
 	}
-}
-
-func (d *decoder) alias(n *yaml.Node, v reflect.Value, p *yamlPath) {
-	if d.seen[n.Alias] {
-		d.add(n, p, Problem{Message: "the alias contains itself", Found: "*" + n.Value})
-		return
-	}
-	if d.seen == nil {
-		d.seen = map[*yaml.Node]bool{}
-	}
-	d.seen[n.Alias] = true
-	d.value(n.Alias, v, p)
-	delete(d.seen, n.Alias)
 }
 
 func (d *decoder) word(n *yaml.Node, w word, p *yamlPath) {

@@ -27,6 +27,8 @@ const (
 	KindPlatformConfig = "PlatformConfig"
 )
 
+const nameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in Kubernetes"
+
 // document is one YAML document of a file, decoded as far as it could be.
 type document struct {
 	findings
@@ -98,7 +100,8 @@ func split(file []byte) (parts []part) {
 }
 
 func newDocument(file string, p part) *document {
-	sum := sha256.Sum256(p.text)
+	// The same document is the same wherever it stands: the line before it does not count.
+	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.text), hash: hex.EncodeToString(sum[:])}
 	d.file, d.above = file, p.above
 	return d
@@ -142,6 +145,14 @@ func (d *document) read() bool {
 	}
 	if len(node.Content) == 0 || node.Content[0].Tag == "!!null" {
 		return false
+	}
+	var more yaml.Node
+	if err := decoder.Decode(&more); err != nil && !errors.Is(err, io.EOF) {
+		d.notYAML(err)
+		return true
+	} else if err == nil {
+		d.add(&more, rootPath, Problem{Message: "another document begins here", Allowed: "a line --- between documents"})
+		return true
 	}
 	d.root = node.Content[0]
 	d.head()
@@ -200,7 +211,7 @@ func (d *document) checkNames(meta *yamlPath) {
 	if name := d.key.Name; name != "" {
 		// The name is the value of the selector gpuscaler.io/policy=<name>, so a label's limits hold as well.
 		if faults := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...); len(faults) > 0 {
-			d.bad(meta.key("name"), "is not a name", "at most 63 lower-case letters, digits, '-' and '.', as in Kubernetes")
+			d.bad(meta.key("name"), "is not a name", nameAllowed)
 		}
 	}
 }
@@ -217,19 +228,25 @@ func (d *document) checkNamespace() {
 func (d *document) decode(into any) {
 	reader := decoder{findings: &d.findings}
 	reader.value(d.root, reflect.ValueOf(into).Elem(), nil)
+	d.decoded = len(d.problems)
 }
 
-var yamlLine = regexp.MustCompile(`line (\d+): `)
+var (
+	yamlLine = regexp.MustCompile(`line (\d+): `)
+	// The YAML library counts lines from one in its scanner's errors, and from zero in its parser's, which are these.
+	countsFromZero = regexp.MustCompile(`^did not find expected (<|node content|'|key)`)
+)
 
 // notYAML turns the parser's error into a problem in its line.
 func (d *document) notYAML(err error) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	problem := Problem{File: d.file, Line: d.above + 1}
 	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
-		if line, err := strconv.Atoi(message[m[2]:m[3]]); err == nil {
-			problem.Line = d.above + line
+		line, _ := strconv.Atoi(message[m[2]:m[3]])
+		if message = message[:m[0]] + message[m[1]:]; countsFromZero.MatchString(message) {
+			line++
 		}
-		message = message[:m[0]] + message[m[1]:]
+		problem.Line = d.above + line
 	}
 	problem.Message = fmt.Sprintf("is not YAML: %s", message)
 	d.problems = append(d.problems, problem)

@@ -13,9 +13,17 @@ type findings struct {
 	above    int    // lines of the file above this text
 	document string // "ScalingPolicy team-chat/llama-chat", once known
 	root     *yaml.Node
-	// origins says who wrote a part of a policy that was put together from several annotations: "spec.signals[1]" -> the key.
-	origins  map[string]string
+	// origins says who wrote a part of a policy that was put together from annotations: "spec.signals[1]" and what is below it.
+	origins  map[string]origin
 	problems []Problem
+	decoded  int // how many of the problems are the decoder's
+}
+
+// origin is where a part of a policy was written.
+type origin struct {
+	field string     // "metadata.annotations[gpuscaler.io/queue-source]"
+	text  string     // the whole text of a short key
+	root  *yaml.Node // the part's own YAML, where it is YAML
 }
 
 // yamlPath is the way from the document's root to a value. Text is made of it only when there is a problem.
@@ -55,7 +63,14 @@ func (f *findings) place(n *yaml.Node, p *yamlPath, problem Problem) Problem {
 	if n != nil && n.Line > 0 {
 		problem.Line, problem.Column = n.Line+f.above, n.Column
 	}
-	problem.Field = f.rename(p.String())
+	if problem.Field = p.String(); len(f.origins) > 0 {
+		if from, below, ok := f.writtenBy(p); ok {
+			problem.Field = from.field
+			if rest := below.String(); rest != "" && from.root != nil {
+				problem.Field += "." + rest
+			}
+		}
+	}
 	return problem
 }
 
@@ -67,36 +82,63 @@ func (f *findings) odd(p *yamlPath, message, allowed string) { f.complain(p, mes
 
 func (f *findings) complain(p *yamlPath, message, allowed string, warning bool) {
 	problem := f.problemAt(p, message, allowed)
-	problem.Warning = warning
-	f.problems = append(f.problems, problem)
+	if problem.Warning = warning; !f.follows(problem.Field) {
+		f.problems = append(f.problems, problem)
+	}
+}
+
+// follows tells that a field is only wrong because something in it could not be decoded: one mistake is told once.
+func (f *findings) follows(field string) bool {
+	within := func(inner, outer string) bool {
+		rest, ok := strings.CutPrefix(inner, outer)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	for _, p := range f.problems[:f.decoded] {
+		// A misspelled field is missing under its right name.
+		sibling := p.Found == "" && field[:strings.LastIndexByte(field, '.')+1] == p.Field[:strings.LastIndexByte(p.Field, '.')+1]
+		if sibling || within(p.Field, field) || within(field, p.Field) {
+			return true
+		}
+	}
+	return false
 }
 
 // problemAt describes a problem with the value at p without recording it.
 func (f *findings) problemAt(p *yamlPath, message, allowed string) Problem {
-	n, exact := locate(f.root, p)
 	problem := Problem{Message: message, Allowed: allowed}
+	root, rest := f.root, p
+	if from, below, ok := f.writtenBy(p); ok {
+		if root, rest = from.root, below; root == nil && from.text != "" {
+			problem.Found = quote(from.text)
+		}
+	}
+	n, exact := locate(root, rest)
 	if exact && n.Kind == yaml.ScalarNode {
 		problem.Found = describe(n)
 	}
 	return f.place(n, p, problem)
 }
 
-func (f *findings) failed() bool { return Errors(f.problems) > 0 }
-
-// rename puts the annotation in the place of the part of the policy that it wrote.
-func (f *findings) rename(field string) string {
-	best := ""
-	for prefix := range f.origins {
-		rest, ok := strings.CutPrefix(field, prefix)
-		if ok && len(prefix) > len(best) && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			best = prefix
+// writtenBy finds who wrote the part that p lies in, and the rest of the way from there.
+func (f *findings) writtenBy(p *yamlPath) (from origin, below *yamlPath, ok bool) {
+	for up := p; up != nil && len(f.origins) > 0; up = up.up {
+		if from, ok = f.origins[up.String()]; ok {
+			return from, below, true
 		}
+		below = below.under(up)
 	}
-	if best == "" {
-		return field
-	}
-	return f.origins[best] + strings.TrimPrefix(field, best)
+	return origin{}, nil, false
 }
+
+// under puts the last step of top above the whole of p.
+func (p *yamlPath) under(top *yamlPath) *yamlPath {
+	if p == nil {
+		return &yamlPath{name: top.name, index: top.index}
+	}
+	return &yamlPath{up: p.up.under(top), name: p.name, index: p.index}
+}
+
+func (f *findings) failed() bool { return Errors(f.problems) > 0 }
 
 // locate returns the node at p, or the nearest one above it where p itself is not written.
 func locate(root *yaml.Node, p *yamlPath) (n *yaml.Node, exact bool) {

@@ -30,7 +30,7 @@ func (s *Store) choosePlatform() {
 	switch {
 	case len(all) == 0 && was.good == nil && !s.anyLost() || len(all) == 0 && was.good != nil && !s.lost(was.good.file):
 		*was = held{}
-		s.platform = noPlatform
+		s.platform, s.good = noPlatform, noPlatform
 		return
 	case len(all) == 0:
 		was.doc = nil
@@ -42,18 +42,19 @@ func (s *Store) choosePlatform() {
 			d.bad(rootPath.key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is taken", other.file, other.above+1), "one PlatformConfig in a cluster")
 		}
 	case was.good != nil && was.good == all[0]:
-		was.doc = all[0]
+		was.doc, s.platform = all[0], s.good
 		return
 	default:
 		was.doc = all[0]
 		was.doc.ensure()
 		if p := was.doc.compilePlatform(); p != nil {
 			was.good = was.doc
-			s.platform = p.or(s.platform)
+			s.good = p.or(s.good)
+			s.platform = s.good
 			return
 		}
 	}
-	if was.good == nil {
+	if s.platform = s.good; was.good == nil {
 		s.platform = unknownPlatform
 	}
 	if slices.ContainsFunc(all, (*document).saysHold) && s.platform.Mode != scaling.Hold {
@@ -145,18 +146,11 @@ func (s *Store) bringUp(h *held) {
 }
 
 func (s *Store) compile(d *document) *Compiled {
-	d.ensure()
-	if d.failed() {
+	if d.ensure(); d.policy == nil {
 		return nil
 	}
 	c := compiler{findings: &d.findings, key: d.key, spec: d.policy, platform: s.platform, seen: s.seen}
-	before := len(d.problems)
-	out := c.compile(d.origin())
-	if out == nil && s.platform == unknownPlatform {
-		d.problems = d.problems[:before]
-		d.bad(rootPath, "waits for the PlatformConfig, which cannot be read", "")
-	}
-	return out
+	return c.compile(d.origin())
 }
 
 // restamp carries a compiled policy over to the platform in force, where that differs in its mode alone.
@@ -197,46 +191,73 @@ func (p *Platform) confine(c *Compiled) *Compiled {
 	return &out
 }
 
-// resolve lists what is in force, by key, with one owner for each target. An owner keeps its target until it lets go of it.
-func (s *Store) resolve() []*Compiled {
-	var all []*held
+// claim is a policy that wants to be in force.
+type claim struct {
+	compiled *Compiled
+	conflict *string // set to the policy that owns the target already
+}
+
+// claims lists what wants to be in force by key, the files' policies first. What an object carries stands in for the file's policy
+// of the same name.
+func (s *Store) claims() []claim {
+	all := make([]claim, 0, len(s.policies)+len(s.objects))
 	for _, id := range sortedKeys(s.policies) {
-		if h := s.policies[id]; h.compiled != nil {
-			all = append(all, h)
+		h := s.policies[id]
+		if h.conflict = ""; h.compiled == nil {
+			continue
+		}
+		if o := s.objects[s.carriers[h.compiled.Workload.Key]]; o == nil || o.compiled == nil {
+			all = append(all, claim{h.compiled, &h.conflict})
 		}
 	}
-	keeps := func(h *held) int {
-		if s.owners[targetOf(h.compiled)] == h.compiled.Workload.Key {
+	files := len(all)
+	for _, o := range s.objects {
+		if o.conflict = ""; o.compiled != nil && s.carriers[o.compiled.Workload.Key] == o.key() {
+			all = append(all, claim{o.compiled, &o.conflict})
+		}
+	}
+	slices.SortFunc(all[files:], func(a, b claim) int { return compareKeys(a.compiled, b.compiled) })
+	return all
+}
+
+// resolve lists what is in force, by key, with one owner for each target. An owner keeps its target until it lets go of it.
+func (s *Store) resolve() []*Compiled {
+	all := s.claims()
+	isNew := func(c claim) int {
+		if s.owners[targetOf(c.compiled)] == c.compiled.Workload.Key {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(all, func(a, b *held) int { return keeps(a) - keeps(b) })
+	slices.SortStableFunc(all, func(a, b claim) int { return isNew(a) - isNew(b) })
 	owners := make(map[targetKey]scaling.Key, len(all))
 	out := make([]*Compiled, 0, len(all))
-	for _, h := range all {
-		h.conflict = ""
-		target := targetOf(h.compiled)
+	for _, c := range all {
+		target := targetOf(c.compiled)
 		if other, taken := owners[target]; taken {
-			h.conflict = other.Name
+			*c.conflict = other.Name
 			continue
 		}
-		owners[target] = h.compiled.Workload.Key
-		out = append(out, h.compiled)
+		owners[target] = c.compiled.Workload.Key
+		out = append(out, c.compiled)
 	}
 	s.owners = owners
-	slices.SortFunc(out, func(a, b *Compiled) int {
-		x, y := a.Workload.Key, b.Workload.Key
-		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
-	})
+	slices.SortFunc(out, compareKeys)
 	return out
 }
 
-func targetOf(c *Compiled) targetKey {
-	t := c.Workload.Target
+func compareKeys(a, b *Compiled) int {
+	x, y := a.Workload.Key, b.Workload.Key
+	return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+}
+
+func targetOf(c *Compiled) targetKey { return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target) }
+
+// targetKeyOf leaves the version out: apps/v1 and apps/v1beta2 are one object.
+func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	group, _, found := strings.Cut(t.APIVersion, "/")
 	if !found {
 		group = ""
 	}
-	return targetKey{c.Workload.Key.Namespace, group, t.Kind, t.Name}
+	return targetKey{namespace, group, t.Kind, t.Name}
 }

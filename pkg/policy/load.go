@@ -27,6 +27,7 @@ func (s *Store) load(files []file) Report {
 	s.take(files)
 	s.choosePlatform()
 	s.compileAll()
+	s.compileObjects()
 	changed := s.publish()
 	problems := s.record()
 	for _, f := range s.files {
@@ -146,6 +147,9 @@ func (s *Store) record() (problems []Problem) {
 			add(Status{Document: h.good.document, File: h.good.file, State: Held, InForce: h.good.origin()})
 		}
 	}
+	for _, o := range s.objects {
+		add(o.status())
+	}
 	sortProblems(problems)
 	return problems
 }
@@ -171,6 +175,8 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	if h.good != nil {
 		st.State, st.InForce = Held, h.good.origin()
+	} else if len(st.Problems) == 0 {
+		st.Waits = "the PlatformConfig cannot be read"
 	}
 	if h.good == d && Errors(st.Problems) == 0 {
 		st.State = InForce

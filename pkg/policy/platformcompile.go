@@ -166,7 +166,7 @@ func (c *platformCompiler) teams() {
 	}
 	for i, s := range c.spec.Teams {
 		p := specPath.key("teams").at(i)
-		if len(s.Namespaces) == 0 {
+		if s.Namespaces != nil && len(s.Namespaces) == 0 {
 			c.bad(p.key("namespaces"), "is empty", "at least one namespace")
 		}
 		for j, ns := range s.Namespaces {
@@ -208,7 +208,7 @@ func (c *platformCompiler) groups() {
 		if s.Resource != "" && len(validation.IsQualifiedName(s.Resource)) > 0 {
 			c.bad(p.key("resource"), "is not a resource", "a resource name such as nvidia.com/gpu")
 		}
-		if len(s.NodePools) == 0 {
+		if s.NodePools != nil && len(s.NodePools) == 0 {
 			c.bad(p.key("nodePools"), "is empty", "at least one NodePool, by capacity type")
 		}
 		for kind, pool := range s.NodePools {

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -83,11 +84,15 @@ const maxFound = 60
 
 // quote shows a found text, cut where it is long.
 func quote(s string) string {
+	s = credentials.ReplaceAllString(s, "://***@")
 	if r := []rune(s); len(r) > maxFound {
 		s = string(r[:maxFound]) + "..."
 	}
 	return fmt.Sprintf("%q", s)
 }
+
+// credentials in a URL are never repeated: problems go to logs and Events.
+var credentials = regexp.MustCompile(`://[^/@]*@`)
 
 // nearest returns the word of the list that somebody who wrote s may have meant, or "".
 func nearest(s string, words []string) string {

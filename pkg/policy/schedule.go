@@ -170,14 +170,14 @@ func (c *compiler) floorAndCeiling(s *ScheduleSpec, p *yamlPath, out *scaling.Sc
 	}
 	if s.MinReplicas != nil {
 		out.Min = *s.MinReplicas
-		if high := c.spec.MaxReplicas; high != nil && out.Min > *high {
-			c.bad(p.key("minReplicas"), fmt.Sprintf("the floor is above the policy's maxReplicas of %d", *high), "at most maxReplicas")
+		if out.Min > c.high {
+			c.bad(p.key("minReplicas"), fmt.Sprintf("the floor is above the policy's maxReplicas of %d", c.high), "at most maxReplicas")
 		}
 	}
 	if s.MaxReplicas != nil {
 		out.Max = *s.MaxReplicas
-		if low := c.low; out.Max < low {
-			c.bad(p.key("maxReplicas"), fmt.Sprintf("the ceiling is under the policy's minReplicas of %d, which always counts", low), "at least minReplicas")
+		if out.Max < c.low {
+			c.bad(p.key("maxReplicas"), fmt.Sprintf("the ceiling is under the policy's minReplicas of %d, which always counts", c.low), "at least minReplicas")
 		}
 	}
 	if out.Min >= 0 && out.Max >= 0 && out.Min > out.Max {

@@ -126,9 +126,9 @@ func (c *compiler) metric(s *SignalSpec, p *yamlPath) Metric {
 func (c *compiler) podSource(s *SignalSpec, p *yamlPath, source *Source, metric Metric) {
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, DataPrometheus, DataScrape)
-	if source.Type == SourceDCGM && source.DataSource == "" && c.platform != unknownPlatform {
+	if source.Type == SourceDCGM && source.DataSource == "" {
 		// The exporter runs on the node, not in the pod: without a data source nobody knows where.
-		c.bad(p.key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(DataPrometheus, DataScrape))
+		c.lack(p.key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(DataPrometheus, DataScrape))
 	}
 	c.latency(s, p, source, metric)
 }
@@ -159,7 +159,7 @@ func (c *compiler) latency(s *SignalSpec, p *yamlPath, source *Source, metric Me
 func (c *compiler) redisSource(s *SignalSpec, p *yamlPath, source *Source) {
 	source.DataSource = c.dataSource(s, p, DataRedis)
 	if source.DataSource == "" && s.Source == "" {
-		c.bad(p.key("source"), "is missing", "a redis data source of the PlatformConfig"+c.sourceNames(DataRedis))
+		c.lack(p.key("source"), "is missing", "a redis data source of the PlatformConfig"+c.sourceNames(DataRedis))
 	}
 	source.ListName, source.Stream, source.ConsumerGroup = s.ListName, s.Stream, s.ConsumerGroup
 	switch {
@@ -178,7 +178,7 @@ func (c *compiler) kueueSource(s *SignalSpec, p *yamlPath, source *Source) {
 		c.bad(p.key("localQueue"), "a signal reads one queue", "localQueue or clusterQueue")
 	}
 	if !slices.ContainsFunc(c.platform.DataSources, func(d DataSource) bool { return d.Type == DataPrometheus }) {
-		c.bad(p.key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
+		c.lack(p.key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
 	}
 }
 

@@ -29,11 +29,11 @@ func (c *compiler) dataSource(s *SignalSpec, p *yamlPath, types ...DataSourceTyp
 		for _, known := range c.platform.DataSources {
 			names = append(names, known.Name)
 		}
-		c.bad(at, "the PlatformConfig has no such data source"+didYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
+		c.lack(at, "the PlatformConfig has no such data source"+didYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
 	case !slices.Contains(types, d.Type) || !d.serves(SourceType(s.Type)):
-		c.bad(at, fmt.Sprintf("%s is a data source of type %s, which cannot answer a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
+		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot answer a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
 	case !d.Allows(c.key.Namespace):
-		c.bad(at, "the platform does not let namespace "+c.key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
+		c.lack(at, "the platform does not let namespace "+c.key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
 	}
 	return s.Source
 }
@@ -51,10 +51,18 @@ func (c *compiler) sourceNames(types ...DataSourceType) string {
 			names = append(names, d.Name)
 		}
 	}
-	if names == nil {
-		return " (none is declared for this namespace)"
+	return c.orNone(names)
+}
+
+// orNone lists names that a policy may write, or says why there are none.
+func (c *compiler) orNone(names []string) string {
+	switch {
+	case len(names) > 0:
+		return ": " + list(names)
+	case c.platform == noPlatform:
+		return " (there is no PlatformConfig; validate needs its file as well)"
 	}
-	return ": " + list(names)
+	return " (none is declared for this namespace)"
 }
 
 // prometheusSource compiles a signal of type prometheus: a query of the platform, or a selector of one's own.
@@ -90,12 +98,12 @@ func (c *compiler) queryRef(s *SignalSpec, p *yamlPath, source *Source) {
 		for _, known := range c.platform.Queries {
 			names = append(names, known.Name)
 		}
-		c.bad(p.key("queryRef"), "the PlatformConfig has no such query"+didYouMean(s.QueryRef, names), "a query"+c.queryNames())
+		c.lack(p.key("queryRef"), "the PlatformConfig has no such query"+didYouMean(s.QueryRef, names), "a query"+c.queryNames())
 		return
 	}
 	d := c.platform.DataSource(q.Source)
 	if d != nil && !d.Allows(c.key.Namespace) {
-		c.bad(p.key("queryRef"), "the platform does not let namespace "+c.key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
+		c.lack(p.key("queryRef"), "the platform does not let namespace "+c.key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
 	}
 	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
 	source.WorkloadLabel, source.LabelValue = q.WorkloadLabel, cmp.Or(s.LabelValue, c.ref.Name)
@@ -109,10 +117,7 @@ func (c *compiler) queryNames() string {
 			names = append(names, q.Name)
 		}
 	}
-	if names == nil {
-		return " (none is declared for this namespace)"
-	}
-	return ": " + list(names)
+	return c.orNone(names)
 }
 
 // selector builds the PromQL of a tenant's own metric. The text is put together by the parser, and always asks for the policy's
@@ -127,7 +132,7 @@ func (c *compiler) selector(s *SignalSpec, p *yamlPath, source *Source) Metric {
 	d := c.platform.DataSource(source.DataSource)
 	if d == nil {
 		if s.Source == "" {
-			c.bad(p.key("source"), "is missing", "a prometheus data source of the PlatformConfig"+c.sourceNames(DataPrometheus))
+			c.lack(p.key("source"), "is missing", "a prometheus data source of the PlatformConfig"+c.sourceNames(DataPrometheus))
 		}
 		return metric
 	}

@@ -27,6 +27,7 @@ type Status struct {
 	InForce  string    `json:"inForce,omitempty"` // Origin of the version that decides
 	Since    time.Time `json:"since"`             // when it came into this state; zero without a clock
 	Problems []Problem `json:"problems,omitempty"`
+	Waits    string    `json:"waits,omitempty"` // what it waits for, where nothing is wrong with it
 }
 
 // Report is the outcome of a Load.
@@ -48,11 +49,14 @@ type Store struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
-	files    map[string]*loadedFile    // by name
-	order    []string                  // names of files, in the order of Load
-	policies map[string]*held          // by document id
-	config   held                      // the PlatformConfig
-	platform *Platform                 // in force; never nil
+	files    map[string]*loadedFile // by name
+	order    []string               // names of files, in the order of Load
+	policies map[string]*held       // by document id
+	config   held                   // the PlatformConfig
+	good     *Platform              // its last good version
+	platform *Platform              // in force: good, or what stands in for it; never nil
+	objects  map[objectKey]*object
+	carriers map[scaling.Key]objectKey // the object that carries a policy
 	owners   map[targetKey]scaling.Key // whose number a target follows, as published last
 	status   map[string]Status         // by document, or by file where there is no document
 	seen     *seen
@@ -83,7 +87,7 @@ type targetKey struct {
 func NewStore(o Options) *Store {
 	s := &Store{
 		clock: o.Clock, files: map[string]*loadedFile{}, policies: map[string]*held{},
-		owners: map[targetKey]scaling.Key{}, status: map[string]Status{}, seen: newSeen(), platform: noPlatform,
+		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]scaling.Key{}, status: map[string]Status{}, seen: newSeen(), platform: noPlatform, good: noPlatform,
 	}
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Time{} }

@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Object is a ScaledObject or an HPA that may carry a policy in its annotations.
+type Object struct {
+	Kind, Namespace, Name string // Kind: ScaledObject or HorizontalPodAutoscaler
+	Target                scaling.Target
+	Annotations           map[string]string
+	// Metadata is that of the ScaledObject's trigger which points at us; it wins over the annotations.
+	Metadata map[string]string
+	// MinReplicas and MaxReplicas are the object's own, its API's defaults filled in (ScaledObject: 0 and 100; HPA: at least 1).
+	MinReplicas, MaxReplicas int32
+	// CooldownPeriod is a ScaledObject's, nil where it does not set one. Where it is set and not 0, KEDA waits so long between our
+	// "inactive" and 0, and we do not wait as well.
+	CooldownPeriod *time.Duration
+	// Triggers are the names of a ScaledObject's triggers; nil where they are not known.
+	Triggers []string
+}
+
+type objectKey struct{ kind, namespace, name string }
+
+func (o *Object) key() objectKey { return objectKey{o.Kind, o.Namespace, o.Name} }
+
+// object is an Object and the version of its policy that decides.
+type object struct {
+	Object
+	problems []Problem
+	compiled *Compiled // the last good version; nil for none
+	under    *Platform // what the problems and compiled were found under
+	base     *document
+	conflict string
+}
+
+// SetObject hands in an object as it stands now, and returns what is wrong with the policy in its annotations, to be told in an
+// Event. A policy that is wrong is held back, and its last good version stays in force. An object without any of our annotations
+// (and without metadata that names a policy) carries none, as if it were deleted.
+func (s *Store) SetObject(o Object) []Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !CarriesPolicy(o.Annotations) && len(fromMetadata(o.Metadata)) == 0 {
+		s.deleteObject(o.key())
+		return nil
+	}
+	have := s.objects[o.key()]
+	if have == nil {
+		have = &object{}
+		s.objects[o.key()] = have
+	} else if reflect.DeepEqual(have.Object, o) && have.under == s.platform {
+		return slices.Clone(have.problems)
+	}
+	s.release(have)
+	have.Object = o
+	s.compileObject(have)
+	s.dirty.Store(true)
+	return slices.Clone(have.problems)
+}
+
+// release gives up the policy and the target that an object held, before it changes or goes.
+func (s *Store) release(o *object) {
+	if key := o.policyKey(); s.carriers[key] == o.key() {
+		delete(s.carriers, key)
+	}
+	if o.compiled != nil && s.owners[targetOf(o.compiled)] == o.compiled.Workload.Key {
+		delete(s.owners, targetOf(o.compiled))
+	}
+}
+
+// DeleteObject forgets an object and the policy that it carried.
+func (s *Store) DeleteObject(kind, namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleteObject(objectKey{kind, namespace, name})
+}
+
+func (s *Store) deleteObject(key objectKey) {
+	if o := s.objects[key]; o != nil {
+		s.release(o)
+		delete(s.objects, key)
+		s.dirty.Store(true)
+	}
+}
+
+// compileObjects brings the policies of objects up to date with the platform and the files below them.
+func (s *Store) compileObjects() {
+	for _, o := range s.objects {
+		if o.under != s.platform || o.base != s.baseOf(o) {
+			s.compileObject(o)
+		}
+	}
+}
+
+// policyKey is the name under which an object's policy is served: the one that it names, else its own.
+func (o *object) policyKey() scaling.Key {
+	name := o.Name
+	for _, w := range o.written() {
+		if v := strings.TrimSpace(w.values[AnnotationPolicy]); v != "" {
+			name = v
+		}
+	}
+	return scaling.Key{Namespace: o.Namespace, Name: name}
+}
+
+// written lists the sources of an object's policy, the weaker first.
+func (o *object) written() []written {
+	return []written{{o.Annotations, annotationField}, {fromMetadata(o.Metadata), metadataField}}
+}
+
+// baseOf returns the file's policy that an object's annotations are laid over, or nil.
+func (s *Store) baseOf(o *object) *document {
+	if h := s.policies[KindScalingPolicy+" "+o.policyKey().String()]; h != nil {
+		return h.good
+	}
+	return nil
+}
+
+// compileObject puts the parts together: trigger metadata over annotations over file over defaults.
+func (s *Store) compileObject(o *object) {
+	key := o.policyKey()
+	f := &findings{file: o.Kind + " " + o.Namespace + "/" + o.Name, document: KindScalingPolicy + " " + key.String(), origins: map[string]origin{}}
+	spec, from := &PolicySpec{}, o.Kind+" "+o.Name
+	o.under, o.base = s.platform, s.baseOf(o)
+	if o.base != nil {
+		base := o.base.copy()
+		base.ensure()
+		spec, from = base.policy, from+" over "+base.origin()
+		spec.MinReplicas, spec.MaxReplicas, spec.ScaleTargetRef = nil, nil, nil // the object's own count
+	}
+	f.unknownKeys(o.Annotations)
+	o.namesBase(f)
+	for _, w := range o.written() {
+		f.lay(spec, w)
+	}
+	o.ownBounds(f, spec)
+	c := compiler{findings: f, key: key, spec: spec, platform: s.platform, seen: s.seen,
+		object: &objectFacts{target: o.Target, triggers: o.Triggers}}
+	compiled := c.compile(from)
+	if !s.carry(o, key, f) {
+		compiled = nil
+	}
+	o.problems = f.problems
+	switch {
+	case compiled != nil:
+		o.compiled = compiled
+	case o.compiled != nil:
+		o.compiled = s.platform.confine(o.compiled)
+	}
+	if o.compiled != nil {
+		s.owners[targetOf(o.compiled)] = o.compiled.Workload.Key
+	}
+}
+
+// carry lets an object carry a policy and own its target, unless another does.
+func (s *Store) carry(o *object, key scaling.Key, f *findings) bool {
+	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
+		f.refuse(annotationField(AnnotationPolicy), key.Name, "is not a name", nameAllowed)
+		return false
+	}
+	if other, carried := s.carriers[key]; carried && other != o.key() {
+		f.refuse(annotationField(AnnotationPolicy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already", "one object for a policy")
+		return false
+	}
+	s.carriers[key] = o.key()
+	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key {
+		f.refuse("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner.Name+" already",
+			AnnotationPolicy+": "+owner.Name+" to build upon it, or one policy for a target")
+		return false
+	}
+	return true
+}
+
+// status is the record of the policy that an object carries.
+func (o *object) status() Status {
+	st := Status{Document: o.Kind + " " + o.Namespace + "/" + o.Name, File: o.Kind + " " + o.Namespace + "/" + o.Name, State: Refused, Problems: slices.Clone(o.problems)}
+	if o.compiled != nil && o.conflict == "" {
+		st.State, st.InForce = Held, o.compiled.Workload.Origin
+		if Errors(o.problems) == 0 {
+			st.State = InForce
+		}
+	}
+	return st
+}
+
+// namesBase refuses an object that says nothing but the name of a policy that no file has.
+func (o *object) namesBase(f *findings) {
+	if o.base != nil {
+		return
+	}
+	n, name, field := 0, "", ""
+	for _, w := range o.written() {
+		for _, k := range policyKeys {
+			if v, ok := w.values[k.annotation]; ok {
+				if n++; k.annotation == AnnotationPolicy {
+					name, field = v, w.field(k.annotation)
+				}
+			}
+		}
+	}
+	if n == 1 && field != "" {
+		f.refuse(field, name, "no file has a policy of this name in namespace "+o.Namespace, "the name of a ScalingPolicy in force, or further annotations that make one")
+	}
+}
+
+// ownBounds takes min, max and the cooldown from the object: they count once, so writing them in the annotations as well is refused.
+func (o *object) ownBounds(f *findings, spec *PolicySpec) {
+	own := "in spec of the " + o.Kind + " itself"
+	if spec.MinReplicas != nil {
+		f.bad(specPath.key("minReplicas"), "comes from the object", own)
+	}
+	if spec.MaxReplicas != nil {
+		f.bad(specPath.key("maxReplicas"), "comes from the object", own)
+	}
+	if spec.ScaleTargetRef != nil {
+		f.bad(specPath.key("scaleTargetRef"), "comes from the object", own)
+	}
+	low, high := o.MinReplicas, o.MaxReplicas
+	spec.MinReplicas, spec.MaxReplicas, spec.ScaleTargetRef = &low, &high, nil
+	if o.CooldownPeriod != nil && *o.CooldownPeriod > 0 {
+		if _, said := f.origins[specPath.key("cooldownPeriod").String()]; said {
+			f.bad(specPath.key("cooldownPeriod"), "would count twice: KEDA waits for the ScaledObject's own", "one of the two, and cooldownPeriod: 0 in the other")
+		}
+		none := Duration(0)
+		spec.CooldownPeriod = &none
+	}
+}
+
+// ObjectProblems returns what is wrong with the policy that an object carries, as of the last load or SetObject.
+func (s *Store) ObjectProblems(kind, namespace, name string) []Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[objectKey{kind, namespace, name}]; o != nil {
+		return slices.Clone(o.problems)
+	}
+	return nil
+}

@@ -1,0 +1,443 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// folder is a directory of policies that a story changes.
+type folder struct {
+	t    *testing.T
+	path string
+}
+
+func newFolder(t *testing.T) folder { return folder{t, t.TempDir()} }
+
+func (f folder) write(name, text string) {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.path, name), []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f folder) remove(name string) {
+	f.t.Helper()
+	if err := os.Remove(filepath.Join(f.path, name)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: "
+
+// simple is a policy of one vLLM signal.
+func simple(name string, maxReplicas int) string {
+	return fmt.Sprintf(head+`ScalingPolicy
+metadata: {name: %s, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: %s}
+  maxReplicas: %d
+  signals: [{name: queue, type: vllm, target: 10}]
+`, name, name, maxReplicas)
+}
+
+func platform(spec string) string {
+	return head + "PlatformConfig\nmetadata: {name: prod}\nspec: {" + spec + "}\n"
+}
+
+func key(name string) scaling.Key { return scaling.Key{Namespace: "team-chat", Name: name} }
+
+// highest lists the policies in force with their upper bounds: "a 3, b 5".
+func highest(s *policy.Store) string {
+	var out []string
+	for _, w := range s.Current() {
+		out = append(out, fmt.Sprintf("%s %d", w.Key.Name, w.Policy.MaxReplicas))
+	}
+	return strings.Join(out, ", ")
+}
+
+func expect(t *testing.T, s *policy.Store, what, want string) {
+	t.Helper()
+	if got := highest(s); got != want {
+		t.Errorf("%s: in force are %q, want %q", what, got, want)
+	}
+}
+
+func state(s *policy.Store, document string) policy.Status {
+	for _, st := range s.Statuses() {
+		if st.Document == document {
+			return st
+		}
+	}
+	return policy.Status{}
+}
+
+func TestABadDocumentAtFirstStartHoldsBackOnlyItself(t *testing.T) {
+	f := newFolder(t)
+	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 4), "maxReplicas", "maxReplica", 1)+"---\n{not yaml\n---\n"+simple("c", 5))
+	f.write("b.yaml", simple("d", 6))
+	store := policy.NewStore(policy.Options{})
+	report := store.Load(f.path)
+	expect(t, store, "at first start", "a 3, c 5, d 6")
+	if policy.Errors(report.Problems) < 2 {
+		t.Errorf("problems:\n%s", policy.Render(report.Problems))
+	}
+	if st := state(store, "ScalingPolicy team-chat/b"); st.State != policy.Refused {
+		t.Errorf("b is %+v", st)
+	}
+}
+
+func TestATypoKeepsTheLastGoodVersionUntilItIsMended(t *testing.T) {
+	f := newFolder(t)
+	clock := time.Unix(1000, 0)
+	store := policy.NewStore(policy.Options{Clock: func() time.Time { return clock }})
+	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 4))
+	store.Load(f.path)
+	good := store.Find(key("a"))
+
+	clock = clock.Add(time.Hour)
+	f.write("a.yaml", strings.Replace(simple("a", 7), "target: 10", "target: ten", 1)+"---\n"+simple("b", 5))
+	report := store.Load(f.path)
+	expect(t, store, "after the typo", "a 3, b 5")
+	if store.Find(key("a")) != good {
+		t.Error("the last good version is another value: its readings would start anew")
+	}
+	if st := state(store, "ScalingPolicy team-chat/a"); st.State != policy.Held || st.InForce != good.Workload.Origin || len(st.Problems) != 1 || st.Problems[0].Line != 7 || !st.Since.Equal(clock) {
+		t.Errorf("a is %+v after\n%s", st, policy.Render(report.Problems))
+	}
+	if again := store.Load(f.path); again.Changed || policy.Render(again.Problems) != policy.Render(report.Problems) {
+		t.Errorf("loading the same again: changed %v, says\n%s", again.Changed, policy.Render(again.Problems))
+	}
+
+	f.write("a.yaml", simple("a", 7)+"---\n"+simple("b", 5))
+	if report := store.Load(f.path); len(report.Problems) > 0 {
+		t.Errorf("mended, and still\n%s", policy.Render(report.Problems))
+	}
+	expect(t, store, "mended", "a 7, b 5")
+	if st := state(store, "ScalingPolicy team-chat/a"); st.State != policy.InForce {
+		t.Errorf("a is %+v", st)
+	}
+}
+
+func TestADocumentThatCannotBeReadAtAllIsNotTakenForDeleted(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 4)+"---\n"+simple("c", 5))
+	store.Load(f.path)
+	f.write("a.yaml", simple("a", 3)+"---\n{kind: [\n---\n"+simple("c", 6))
+	store.Load(f.path)
+	expect(t, store, "b is broken beyond recognition", "a 3, b 4, c 6")
+	if st := state(store, "ScalingPolicy team-chat/b"); st.State != policy.Held {
+		t.Errorf("b is %+v", st)
+	}
+	f.write("a.yaml", simple("a", 3)+"---\n"+simple("c", 6))
+	store.Load(f.path)
+	expect(t, store, "b is deleted", "a 3, c 6")
+}
+
+func TestADirectoryThatVanishesIsNotAnEmptyOne(t *testing.T) {
+	f := newFolder(t)
+	dir := filepath.Join(f.path, "policies")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.write("policies/a.yaml", simple("a", 3))
+	f.write("policies/p.yaml", platform("bounds: {maxReplicas: 2}"))
+	store := policy.NewStore(policy.Options{})
+	store.Load(dir)
+	expect(t, store, "at first", "a 2")
+	if err := os.Rename(dir, dir+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	if report := store.Load(dir); policy.Errors(report.Problems) != 1 {
+		t.Errorf("problems:\n%s", policy.Render(report.Problems))
+	}
+	expect(t, store, "the volume is not mounted", "a 2")
+	if err := os.Rename(dir+".gone", dir); err != nil {
+		t.Fatal(err)
+	}
+	f.remove("policies/a.yaml")
+	store.Load(dir)
+	expect(t, store, "back, and a.yaml deleted", "")
+}
+
+func TestOnlyWhatChangedIsANewValue(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 4))
+	if report := store.Load(f.path); !report.Changed || report.Generation != 1 {
+		t.Errorf("first load: %+v", report)
+	}
+	_, next := store.Changed()
+	a, b := store.Find(key("a")), store.Find(key("b"))
+	f.write("a.yaml", "# a comment\n---\n"+simple("b", 9)+"---\n"+simple("a", 3))
+	if report := store.Load(f.path); !report.Changed || report.Generation != 2 {
+		t.Errorf("second load: %+v", report)
+	}
+	select {
+	case <-next:
+	default:
+		t.Error("nobody was told")
+	}
+	if store.Find(key("a")).Workload.Policy != a.Workload.Policy || store.Find(key("b")) == b {
+		t.Error("a did not change and b did: want the same a, another b")
+	}
+	if report := store.Load(f.path); report.Changed || report.Generation != 2 {
+		t.Errorf("third load: %+v", report)
+	}
+}
+
+func TestThePlatformsBoundsAndModeAlwaysWin(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 30))
+	f.write("p.yaml", platform("bounds: {maxReplicas: 20}, teams: [{name: chat, namespaces: [team-chat], bounds: {maxReplicas: 10}}]"))
+	report := store.Load(f.path)
+	expect(t, store, "two bounds", "a 10")
+	if len(report.Problems) != 1 || !report.Problems[0].Warning {
+		t.Errorf("want one warning, got\n%s", policy.Render(report.Problems))
+	}
+	before := store.Find(key("a"))
+
+	f.write("p.yaml", platform("mode: hold, bounds: {maxReplicas: 20}, teams: [{name: chat, namespaces: [team-chat], bounds: {maxReplicas: 10}}]"))
+	store.Load(f.path)
+	if w := store.Current()[0]; w.Mode != scaling.Hold || w.Policy != before.Workload.Policy {
+		t.Errorf("after hold the mode is %s, and the policy the same value: %v", w.Mode, w.Policy == before.Workload.Policy)
+	}
+
+	f.write("p.yaml", platform("mode: auto, bounds: {maxReplicas: 5}"))
+	f.write("a.yaml", strings.Replace(simple("a", 30), "target: 10", "target: 0", 1))
+	store.Load(f.path)
+	expect(t, store, "tighter bounds over a version that is only held", "a 5")
+	if m := store.Current()[0].Mode; m != scaling.Auto {
+		t.Errorf("mode %s", m)
+	}
+}
+
+func TestHoldActsOutOfADocumentThatIsRefusedElsewhere(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3))
+	f.write("p.yaml", platform("bounds: {maxReplicas: 2}"))
+	store.Load(f.path)
+	f.write("p.yaml", platform("mode: hold, bound: {maxReplicas: 1}"))
+	store.Load(f.path)
+	if w := store.Current()[0]; w.Mode != scaling.Hold || w.Policy.MaxReplicas != 2 {
+		t.Errorf("mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
+	}
+	f.write("p.yaml", platform("bound: {maxReplicas: 1}"))
+	store.Load(f.path)
+	if w := store.Current()[0]; w.Mode != scaling.Auto || w.Policy.MaxReplicas != 2 {
+		t.Errorf("after the hold is taken back: mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
+	}
+}
+
+func TestAPlatformThatWasNeverReadHoldsEverything(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 3), "type: vllm", "type: prometheus, queryRef: q", 1))
+	f.write("p.yaml", platform("bounds: {maxReplicas: two}"))
+	report := store.Load(f.path)
+	if w := store.Current(); len(w) != 1 || w[0].Mode != scaling.Hold {
+		t.Fatalf("in force: %+v", w)
+	}
+	if n := policy.Errors(report.Problems); n != 1 {
+		t.Errorf("one mistake made %d problems:\n%s", n, policy.Render(report.Problems))
+	}
+	if st := state(store, "ScalingPolicy team-chat/b"); st.State != policy.Refused || st.Waits == "" {
+		t.Errorf("b is %+v", st)
+	}
+	f.write("p.yaml", platform(`bounds: {maxReplicas: 2}, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: q, query: q, workloadLabel: pool}]`))
+	store.Load(f.path)
+	expect(t, store, "mended", "a 2, b 2")
+}
+
+func TestTwoPlatformConfigsAreRefused(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 30))
+	f.write("p.yaml", platform("bounds: {maxReplicas: 20}"))
+	store.Load(f.path)
+	f.write("q.yaml", strings.Replace(platform("bounds: {maxReplicas: 25}"), "name: prod", "name: other", 1))
+	report := store.Load(f.path)
+	expect(t, store, "two", "a 20")
+	if n := policy.Errors(report.Problems); n != 2 {
+		t.Errorf("%d problems:\n%s", n, policy.Render(report.Problems))
+	}
+	f.remove("p.yaml")
+	store.Load(f.path)
+	expect(t, store, "the other alone", "a 25")
+	f.remove("q.yaml")
+	store.Load(f.path)
+	expect(t, store, "none", "a 30")
+}
+
+func TestWhatThePlatformTakesAwayIsTakenFromAHeldVersionToo(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	good := strings.Replace(simple("a", 3), "type: vllm", "type: redis, source: r, listName: jobs", 1)
+	good = strings.Replace(good, "  maxReplicas", "  capacityGroup: g\n  maxReplicas", 1)
+	full := `dataSources: [{name: r, type: redis, address: "r:6379"}], capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
+	f.write("a.yaml", good)
+	f.write("p.yaml", platform(full))
+	store.Load(f.path)
+	if c := store.Find(key("a")); c == nil || c.Workload.Group != "g" || c.Sources[0].Denied != "" {
+		t.Fatalf("a = %+v", c)
+	}
+	f.write("p.yaml", platform(`dataSources: [{name: r, type: redis, address: "r:6379", namespaces: [team-embed]}]`))
+	report := store.Load(f.path)
+	if c := store.Find(key("a")); c == nil || c.Workload.Group != "" || c.Sources[0].Denied == "" {
+		t.Errorf("a keeps what was taken: %+v", c)
+	}
+	if st := state(store, "ScalingPolicy team-chat/a"); st.State != policy.Held || len(st.Problems) == 0 {
+		t.Errorf("a is %+v after\n%s", st, policy.Render(report.Problems))
+	}
+	f.write("p.yaml", platform(full))
+	store.Load(f.path)
+	if c := store.Find(key("a")); c == nil || c.Workload.Group != "g" || c.Sources[0].Denied != "" {
+		t.Errorf("given back: %+v", c)
+	}
+}
+
+func TestTwoPoliciesForOneTargetTheFirstKeepsIt(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("b.yaml", simple("b", 3))
+	store.Load(f.path)
+	f.write("a.yaml", strings.Replace(simple("a", 9), "scaleTargetRef: {name: a}", "scaleTargetRef: {name: b}", 1))
+	report := store.Load(f.path)
+	expect(t, store, "a came later", "b 3")
+	if len(report.Problems) != 1 || report.Problems[0].Document != "ScalingPolicy team-chat/a" || report.Problems[0].Line != 5 {
+		t.Errorf("problems:\n%s", policy.Render(report.Problems))
+	}
+	f.remove("b.yaml")
+	store.Load(f.path)
+	expect(t, store, "b is gone", "a 9")
+}
+
+func TestTheSameNameTwiceIsRefusedOnce(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3))
+	f.write("b.yaml", simple("a", 9))
+	report := store.Load(f.path)
+	expect(t, store, "two of one name", "a 3")
+	if len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "b.yaml") {
+		t.Errorf("problems:\n%s", policy.Render(report.Problems))
+	}
+}
+
+// configMap writes a volume as the kubelet does: files are links through ..data, which is swapped as one.
+func (f folder) configMap(version string, files map[string]string) {
+	f.t.Helper()
+	must := func(err error) {
+		f.t.Helper()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(filepath.Join(f.path, version), 0o700))
+	for name, text := range files {
+		f.write(filepath.Join(version, name), text)
+		if _, err := os.Lstat(filepath.Join(f.path, name)); err != nil {
+			must(os.Symlink(filepath.Join("..data", name), filepath.Join(f.path, name)))
+		}
+	}
+	must(os.Symlink(version, filepath.Join(f.path, "..data_tmp")))
+	must(os.Rename(filepath.Join(f.path, "..data_tmp"), filepath.Join(f.path, "..data")))
+}
+
+func TestTheSwapOfAConfigMapVolumeIsSeenWithinAPoll(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.configMap("..2026_11_21_1", map[string]string{"a.yaml": simple("a", 3), "b.yaml": simple("b", 3), "README.md": "not a policy"})
+	if report := store.Load(f.path); len(report.Problems) > 0 {
+		t.Fatalf("problems:\n%s", policy.Render(report.Problems))
+	}
+	expect(t, store, "mounted", "a 3, b 3")
+	ctx, cancel := context.WithCancel(t.Context())
+	reports, done := make(chan policy.Report, 10), make(chan struct{})
+	go func() {
+		defer close(done)
+		store.Watch(ctx, 5*time.Millisecond, func(r policy.Report) { reports <- r }, f.path)
+	}()
+	f.configMap("..2026_11_21_2", map[string]string{"a.yaml": simple("a", 4), "b.yaml": simple("b", 4)})
+	await(t, reports, func(r policy.Report) bool { return r.Generation == 2 })
+	expect(t, store, "swapped, both at once", "a 4, b 4")
+	f.configMap("..2026_11_21_3", map[string]string{"a.yaml": "{", "b.yaml": simple("b", 5)})
+	await(t, reports, func(r policy.Report) bool { return r.Generation == 3 && policy.Errors(r.Problems) == 1 })
+	expect(t, store, "a is broken", "a 4, b 5")
+	f.configMap("..2026_11_21_4", map[string]string{"a.yaml": simple("a", 4), "b.yaml": simple("b", 5)})
+	await(t, reports, func(r policy.Report) bool { return len(r.Problems) == 0 })
+	expect(t, store, "a is mended to what it was", "a 4, b 5")
+	time.Sleep(200 * time.Millisecond)
+	if n := len(reports); n > 0 {
+		t.Errorf("%d reports although nothing changed", n)
+	}
+	cancel()
+	<-done
+}
+
+func await(t *testing.T, reports chan policy.Report, is func(policy.Report) bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case r := <-reports:
+			if is(r) {
+				return
+			}
+		case <-deadline:
+			t.Fatal("no such report")
+		}
+	}
+}
+
+func TestAReplacedFileOfTheSameLengthAndTimeIsSeen(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", simple("a", 3))
+	store.Load(f.path)
+	reports := make(chan policy.Report, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	info, err := os.Stat(filepath.Join(f.path, "a.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("a.yaml", simple("a", 4))
+	if err := os.Chtimes(filepath.Join(f.path, "a.yaml"), info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	go store.Watch(ctx, time.Millisecond, func(r policy.Report) { reports <- r }, f.path)
+	await(t, reports, func(r policy.Report) bool { return r.Changed })
+	expect(t, store, "replaced", "a 4")
+}
+
+func TestFilesThatAreNoPoliciesAreLeftAlone(t *testing.T) {
+	f := newFolder(t)
+	store := policy.NewStore(policy.Options{})
+	f.write("a.yaml", "\ufeff# nothing but a comment\n---\n\n---\r\n"+strings.ReplaceAll(simple("a", 3), "\n", "\r\n")+"---\n")
+	f.write(".a.yaml.swp", "junk")
+	f.write(".hidden.yaml", "junk: [")
+	f.write("b.yml", simple("b", 4))
+	f.write("c.txt", "junk")
+	if err := os.Mkdir(filepath.Join(f.path, "deep.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if report := store.Load(f.path, f.path, filepath.Join(f.path, "a.yaml")); len(report.Problems) > 0 {
+		t.Errorf("problems:\n%s", policy.Render(report.Problems))
+	}
+	expect(t, store, "a folder of all sorts", "a 3, b 4")
+	if got := slices.Sorted(slices.Values([]string{store.Current()[0].Origin[:7]})); got[0] != "a.yaml@" {
+		t.Errorf("origin %s", store.Current()[0].Origin)
+	}
+}
