@@ -55,6 +55,22 @@ func awaitReady(ctx context.Context, p *Process, check func(context.Context) err
 	return nil
 }
 
+// AwaitReady waits until url answers with status 200. When it does not in time,
+// or p ends, the error carries the end of p's log.
+func AwaitReady(ctx context.Context, p *Process, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	return awaitReady(ctx, p, healthy(url))
+}
+
+// Poll asks until check returns nil, or the time is over; then it returns
+// check's last error.
+func Poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return poll(ctx, check)
+}
+
 // healthy returns a check that wants status 200 from url. Certificates are not
 // verified: these are this stack's own processes on loopback.
 func healthy(url string) func(context.Context) error {
@@ -96,9 +112,7 @@ func listening(address string) func(context.Context) error {
 // says in words what should have become true.
 func Eventually(t testing.TB, within time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	if err := poll(ctx, check); err != nil {
+	if err := Poll(t.Context(), within, check); err != nil {
 		t.Fatalf("not within %s: %s: %v", within, what, err)
 	}
 }
