@@ -43,27 +43,29 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.queries.Add(1)
 	f := p.Get()
-	if f == None || f == Hang {
-		if f == Hang {
-			_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client left
-			<-r.Context().Done()
-			return
-		}
+	switch f {
+	case None:
 		p.proxy.ServeHTTP(w, r)
+		return
+	case Hang:
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client left
+		<-r.Context().Done()
 		return
 	}
 	r.Header.Del("Accept-Encoding") // a plain body can be edited
 	answer := httptest.NewRecorder()
 	p.proxy.ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK { // it is broken already
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+		return
+	}
 	page := Page{ContentType: "application/json", Body: answer.Body.Bytes()}
 	if f == Huge {
 		// Inside the result, so that the body never stops being a JSON prefix.
 		page.Body, page.Filler = hugePrefix, hugeSample
 	} else if edited, err := editResult(page.Body, f); err == nil {
 		page.Body = edited
-	}
-	if answer.Code != http.StatusOK {
-		w.WriteHeader(answer.Code)
 	}
 	page.Write(w, r, f)
 }

@@ -155,7 +155,7 @@ func (s *Stack) startControllerManager(ctx context.Context, f serverFiles) error
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+f.signing, "--root-ca-file="+f.ca,
 		"--horizontal-pod-autoscaler-sync-period="+s.options.HPASync.String(),
-		"--concurrent-horizontal-pod-autoscaler-syncs=5", // upstream's default, named because tests count on it
+		"--node-monitor-period=1s", // a new node's taint goes with the next look, so not 5 s later
 	), s.options.ControllerManager...)})
 	if err != nil {
 		return err

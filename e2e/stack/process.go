@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -131,4 +132,13 @@ func (p *Process) Tail(n int) string {
 		lines = lines[len(lines)-n:]
 	}
 	return string(bytes.Join(lines, []byte("\n")))
+}
+
+// TailOnFailure shows the end of the log if t fails.
+func (p *Process) TailOnFailure(t testing.TB) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of %s\n%s", p.LogPath, p.Tail(tailLines))
+		}
+	})
 }
