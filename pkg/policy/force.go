@@ -200,6 +200,9 @@ type claim struct {
 // claims lists what wants to be in force by key, the files' policies first. What an object carries stands in for the file's policy
 // of the same name.
 func (s *Store) claims() []claim {
+	for _, id := range s.blocked() {
+		s.compileObject(s.objects[id])
+	}
 	all := make([]claim, 0, len(s.policies)+len(s.objects))
 	for _, id := range sortedKeys(s.policies) {
 		h := s.policies[id]

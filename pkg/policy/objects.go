@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type object struct {
 	compiled *Compiled // the last good version; nil for none
 	under    *Platform // what the problems and compiled were found under
 	base     *document
+	blocked  bool // another holds its policy or its target
 	conflict string
 }
 
@@ -67,12 +69,31 @@ func (s *Store) SetObject(o Object) []Problem {
 
 // release gives up the policy and the target that an object held, before it changes or goes.
 func (s *Store) release(o *object) {
-	if key := o.policyKey(); s.carriers[key] == o.key() {
-		delete(s.carriers, key)
+	keys := []scaling.Key{o.policyKey()}
+	if o.compiled != nil {
+		keys = append(keys, o.compiled.Workload.Key)
+		if s.owners[targetOf(o.compiled)] == o.compiled.Workload.Key {
+			delete(s.owners, targetOf(o.compiled))
+		}
 	}
-	if o.compiled != nil && s.owners[targetOf(o.compiled)] == o.compiled.Workload.Key {
-		delete(s.owners, targetOf(o.compiled))
+	for _, key := range keys {
+		if s.carriers[key] == o.key() {
+			delete(s.carriers, key)
+		}
 	}
+}
+
+// blocked lists the objects that wait for another to let go, in a fixed order.
+func (s *Store) blocked() (keys []objectKey) {
+	for key, o := range s.objects {
+		if o.blocked {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b objectKey) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	return keys
 }
 
 // DeleteObject forgets an object and the policy that it carried.
@@ -144,7 +165,7 @@ func (s *Store) compileObject(o *object) {
 	c := compiler{findings: f, key: key, spec: spec, platform: s.platform, seen: s.seen,
 		object: &objectFacts{target: o.Target, triggers: o.Triggers}}
 	compiled := c.compile(from)
-	if !s.carry(o, key, f) {
+	if o.blocked = false; !s.carry(o, key, f) {
 		compiled = nil
 	}
 	o.problems = f.problems
@@ -154,8 +175,16 @@ func (s *Store) compileObject(o *object) {
 	case o.compiled != nil:
 		o.compiled = s.platform.confine(o.compiled)
 	}
-	if o.compiled != nil {
-		s.owners[targetOf(o.compiled)] = o.compiled.Workload.Key
+	if o.compiled == nil {
+		return
+	}
+	// Also a last good version under another name goes on.
+	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
+	if _, carried := s.carriers[key]; !carried {
+		s.carriers[key] = o.key()
+	}
+	if _, owned := s.owners[target]; !owned {
+		s.owners[target] = key
 	}
 }
 
@@ -166,11 +195,13 @@ func (s *Store) carry(o *object, key scaling.Key, f *findings) bool {
 		return false
 	}
 	if other, carried := s.carriers[key]; carried && other != o.key() {
+		o.blocked = true
 		f.refuse(annotationField(AnnotationPolicy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already", "one object for a policy")
 		return false
 	}
 	s.carriers[key] = o.key()
 	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key {
+		o.blocked = true
 		f.refuse("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner.Name+" already",
 			AnnotationPolicy+": "+owner.Name+" to build upon it, or one policy for a target")
 		return false
