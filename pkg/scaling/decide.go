@@ -48,7 +48,9 @@ type tick struct {
 	current, ready, loading int32 // never negative
 	signals                 int8
 	asks                    [MaxSignals]Ask
+	whole                   [MaxSignals]int32 // asks, rounded up
 	status                  [MaxSignals]SignalStatus
+	operator                bool // a person's bounds are in force
 
 	skip      Rule // the rule left out; RuleNone in an ordinary pass
 	skipIndex int8
@@ -166,6 +168,8 @@ func (t *tick) begin() {
 	for i := range t.signals {
 		t.read(i)
 	}
+	op := &t.o.Operator
+	t.operator = (op.Min >= 0 || op.Max >= 0) && t.now.Before(op.Until)
 }
 
 // finish remembers the tick and fills in the decision.

@@ -40,7 +40,7 @@ const (
 	SignalMissing                  // no usable reading
 	SignalStale                    // older than MaxAge: may raise, cannot lower
 	SignalLowCoverage              // too few pods reported: may raise, cannot lower
-	SignalUnmeasured               // a Mean with no ready replica
+	SignalUnmeasured               // no replica is ready: a Mean over none, or an empty answer about pods that cannot report yet
 )
 
 // Reason is one rule's effect: the number before and after it. Text is rendered when somebody reads it.

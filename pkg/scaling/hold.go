@@ -1,18 +1,26 @@
 package scaling
 
-// hold is the loading rule: while replicas load, no Mean takes the number below ready + loading, because a mean over the few that
-// are ready knows nothing of the others. Totals are absolute and may: a policy without a known Mean is left alone. It never
-// raises: ready + loading above the number in force is a fall under way.
+// hold is the loading rule, two ways in which a mean over the few that are ready says too little.
+//
+// A Mean above its target is no reason to fall: with 2 of 6 replicas ready and both busy beyond it, ready*value/target is 3,
+// whatever keeps the other four from being ready.
+//
+// While replicas load, no Mean takes the number below ready + loading. Totals are absolute and may: a policy without a known Mean
+// is left alone. Neither way raises: ready + loading above the number in force is a fall under way.
 func (t *tick) hold() {
-	if t.loading == 0 {
-		return
-	}
+	mean := false
 	for i := range t.signals {
-		if t.p.Signals[i].Kind == Mean && t.status[i] == SignalOK && !t.without(i) {
-			to := max(t.n, min(t.ready+t.loading, t.base))
-			t.set(RuleLoading, -1, to, float64(t.loading), float64(t.ready))
+		if t.p.Signals[i].Kind != Mean || t.status[i] != SignalOK || t.without(i) {
+			continue
+		}
+		mean = true
+		if t.whole[i] > t.ready && t.n < t.base {
+			t.set(RuleLoading, i, t.base, float64(t.loading), float64(t.ready))
 			return
 		}
+	}
+	if mean && t.loading > 0 {
+		t.set(RuleLoading, -1, max(t.n, min(t.ready+t.loading, t.base)), float64(t.loading), float64(t.ready))
 	}
 }
 
@@ -33,8 +41,10 @@ func (t *tick) tolerance() {
 }
 
 // burst is Knative's panic window: what the signals want has come to Threshold times the ready replicas (one, where none is).
-// Nothing falls until Window has passed without another such tick; stabilize and rate let rises through.
+// Nothing falls until Window has passed without another such tick; stabilize and rate let rises through. The windows remember what
+// was proposed before: a panic that counted as demand would end one down window late.
 func (t *tick) burst() {
+	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {
 		return
 	}
@@ -53,7 +63,6 @@ func (t *tick) burst() {
 // of the down window, and between the two it stays. A held proposal is remembered as held: a time without readings is no evidence
 // that less would have done.
 func (t *tick) stabilize() {
-	t.proposal = t.n
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {
 	case t.n > t.base && !t.panic:

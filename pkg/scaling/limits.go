@@ -42,10 +42,7 @@ func (t *tick) capacity() {
 }
 
 // overrides reports whether a person's bounds are in force.
-func (t *tick) overrides() bool {
-	o := &t.o.Operator
-	return !t.skips(RuleOverride, -1) && t.now.Before(o.Until) && (o.Min >= 0 || o.Max >= 0)
-}
+func (t *tick) overrides() bool { return t.operator && !t.skips(RuleOverride, -1) }
 
 // overridden applies a person's bounds. They win over every rule before them, both ways and at once. Where Min lies above Max,
 // Min wins: too many replicas are the smaller harm at 3 a.m.

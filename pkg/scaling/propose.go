@@ -24,6 +24,7 @@ func (t *tick) read(i int8) {
 	t.asks[i] = Ask{Value: r.Value, Known: status == SignalOK}
 	if status.speaks() {
 		t.asks[i].Replicas = t.want(sig, &r)
+		t.whole[i] = roundUp(t.asks[i].Replicas)
 	}
 }
 
@@ -81,6 +82,8 @@ func (t *tick) degrade() {
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
+	case !r.Known && t.ready == 0 && (r.Cause == CauseEmpty || r.Cause == CauseNever):
+		return SignalUnmeasured
 	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0) || age/staleLimit > sig.MaxAge:
 		return SignalMissing
 	case sig.Kind == Mean && t.ready == 0:
@@ -101,7 +104,7 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 func (t *tick) want(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	if sig.Kind == Total {
-		return math.Min(ratio, maxReplicas)
+		return min(ratio, maxReplicas)
 	}
 	ready := float64(t.ready)
 	seen := ready
@@ -110,7 +113,7 @@ func (t *tick) want(sig *Signal, r *Reading) float64 {
 	}
 	want := float64(seen * ratio)
 	if ratio > 1 {
-		return math.Min(math.Max(want, ready), maxReplicas)
+		return min(max(want, ready), maxReplicas)
 	}
 	return want + float64(ready-seen)
 }
@@ -119,7 +122,7 @@ func (t *tick) want(sig *Signal, r *Reading) float64 {
 // doubles (3 x 0.7 / 0.7 is 3.0000000000000004) must not buy a GPU.
 func roundUp(want float64) int32 {
 	const noise = 1e-9
-	return int32(math.Min(math.Ceil(float64(want*(1-noise))), maxReplicas))
+	return int32(min(math.Ceil(float64(want*(1-noise))), maxReplicas))
 }
 
 // combine takes the greatest wish, or what the formula makes of all. A stale or half-covered signal counts only where it raises.
@@ -147,7 +150,7 @@ func (t *tick) combine() {
 
 // counts reports whether a signal has a say: one that cannot lower has none unless it raises.
 func (t *tick) counts(i int8) bool {
-	return t.status[i] == SignalOK || t.status[i].speaks() && roundUp(t.asks[i].Replicas) > t.base
+	return t.status[i] == SignalOK || t.status[i].speaks() && t.whole[i] > t.base
 }
 
 func (t *tick) ask(want float64, index int8, value float64) {
@@ -169,7 +172,7 @@ func (t *tick) formula() {
 		t.degrade()
 		return
 	}
-	t.ask(math.Min(want, maxReplicas), -1, 0)
+	t.ask(min(want, maxReplicas), -1, 0)
 }
 
 // missing is law 3: what is not known never lowers. It speaks whenever something required is not known.
@@ -194,7 +197,8 @@ func (t *tick) missing() {
 //	currentReplicasIfHigher  max(current, Replicas)   the same
 //	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
 //
-// Other signals may ask for more. From zero a static fallback wakes the workload, as in KEDA, once nothing else could.
+// Other signals may ask for more. From zero a static fallback wakes the workload, as in KEDA, once nothing else could. An empty
+// answer while no replica is ready is no failure: else each cold start of one replica would call for the fallback's number.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
 	if !t.trust.degraded || f.Behavior == FallbackNone {
@@ -202,7 +206,8 @@ func (t *tick) fallback() {
 	}
 	for i := range min(t.signals, int8(min(len(t.o.Readings), MaxSignals))) {
 		failures := t.o.Readings[i].Failures
-		if t.status[i] == SignalOK || t.p.Signals[i].Optional || t.without(i) || failures < max(f.FailureThreshold, 1) {
+		excused := t.status[i] == SignalOK || t.status[i] == SignalUnmeasured || t.p.Signals[i].Optional || t.without(i)
+		if excused || failures < max(f.FailureThreshold, 1) {
 			continue
 		}
 		to := t.n
@@ -217,10 +222,10 @@ func (t *tick) fallback() {
 // report copies what each signal asked for into the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
-	for i := range t.d.Asks {
-		t.d.Asks[i] = -1
-		if int8(i) < t.signals && t.counts(int8(i)) {
-			t.d.Asks[i] = roundUp(t.asks[i].Replicas)
+	t.d.Asks = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}
+	for i := range t.signals {
+		if t.counts(i) {
+			t.d.Asks[i] = t.whole[i]
 		}
 	}
 }

@@ -8,8 +8,8 @@ const stepsSize = 16
 // steps is the number in force as a function of time, so that "the replicas at the period's start" of an HPA's behavior is looked
 // up instead of summed from events (they are the same: current - added + deleted within the period).
 type steps struct {
-	list [stepsSize]step
 	n    int8
+	list [stepsSize]step
 }
 
 // step holds from at until the next one. low and high differ only where steps were merged: a rise counts from the lowest, a fall

@@ -149,7 +149,7 @@ func TestFallback(t *testing.T) {
 		return func(p *Policy) { p.Fallback = Fallback{FailureThreshold: 3, Behavior: b, Replicas: n} }
 	}
 	failed := func(n int32) func(*Observation) {
-		return func(o *Observation) { o.Readings = []Reading{{Cause: CauseEmpty, Failures: n}} }
+		return func(o *Observation) { o.Readings = []Reading{{Cause: CauseUnreachable, Failures: n}} }
 	}
 	check(t, RuleFallback, []row{
 		{name: "none", replicas: 6, policy: with(FallbackNone, 9), see: failed(3), want: 6, from: silent},
@@ -162,6 +162,9 @@ func TestFallback(t *testing.T) {
 		{name: "currentReplicasIfLower, lower is law 3's", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 2), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 2},
 		{name: "currentReplicasIfLower, higher", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 9), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 9},
 		{name: "at zero it wakes, as in KEDA", replicas: 0, policy: with(FallbackStatic, 2), see: failed(3), want: 2, from: 0, to: 2, a: 3, b: 2},
+		{name: "a cold start is no failure", replicas: 1, policy: with(FallbackStatic, 9), see: func(o *Observation) {
+			o.Ready, o.Loading, o.Readings = 0, 1, []Reading{{Cause: CauseEmpty, Failures: 30}}
+		}, want: 1, from: silent},
 		{name: "beyond the bounds", replicas: 6, policy: with(FallbackStatic, 99), see: failed(3), want: 20, from: 6, to: 99, a: 3, b: 99},
 		{name: "a known signal asks for more", replicas: 6, values: []float64{0, 4}, policy: func(p *Policy) { twoSignals(p); with(FallbackStatic, 9)(p) },
 			see: func(o *Observation) { o.Readings[0] = Reading{Failures: 3} }, want: 20, from: 30, to: 30, a: 3, b: 9},
@@ -197,6 +200,8 @@ func TestLoading(t *testing.T) {
 		{name: "it never raises", replicas: 3, values: []float64{0.1}, policy: mean, see: load(2, 4), want: 3, from: 1, to: 3, a: 4, b: 2},
 		{name: "a total may take them back", replicas: 6, values: []float64{20}, see: load(2, 4), want: 2, from: silent},
 		{name: "none is bought twice", replicas: 6, values: []float64{1}, policy: mean, see: load(3, 3), want: 6, from: 6, to: 6, a: 3, b: 3},
+		{name: "all that are ready are busy, the others crash", replicas: 6, values: []float64{0.7}, policy: mean, see: load(2, 0), want: 6, from: 3, to: 6, a: 0, b: 2},
+		{name: "on target the ready ones do", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 0), want: 2, from: silent},
 		{name: "nothing loads", replicas: 6, values: []float64{0.25}, policy: mean, want: 3, from: silent},
 	})
 }

@@ -16,9 +16,9 @@ type State struct {
 	extra      int32 // what the nodes added to it in the last target
 	activeAt   int64 // the last instant at which something kept replicas; the cooldown counts from here
 	panicUntil int64
+	trends     [MaxSignals]trend
 	down, up   window // proposals; up holds them negated, so that both keep the greatest
 	steps      steps
-	trends     [MaxSignals]trend
 	agenda     agenda
 }
 

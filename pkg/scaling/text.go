@@ -49,6 +49,9 @@ func (r Reason) Text(p *Policy) string {
 		u := p.unit(r.Index)
 		return fmt.Sprintf("%s grows, %s from %s: utilization alone lowers nothing", p.signalName(r.Index), u.Format(r.A), u.Format(r.B))
 	case RuleLoading:
+		if r.Index >= 0 {
+			return fmt.Sprintf("%s stands above its target with %.0f ready: no reason to fall", p.signalName(r.Index), r.B)
+		}
 		return fmt.Sprintf("%.0f %s on their way, none bought twice", r.A, plural(r.A, "replica"))
 	case RuleTolerance:
 		return fmt.Sprintf("%s of the number in force, tolerance %s", Percent.Format(r.A), Percent.Format(r.B))

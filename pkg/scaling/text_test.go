@@ -43,6 +43,7 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		{p, Reason{RuleVeto, 2, 4, 6, 1.31, 0.8}},
 		{p, Reason{RuleLoading, -1, 9, 9, 3, 6}},
 		{p, Reason{RuleLoading, -1, 9, 9, 1, 6}},
+		{p, Reason{RuleLoading, 1, 3, 6, 0, 2}},
 		{p, Reason{RuleTolerance, -1, 11, 10, 1.04, 0.1}},
 		{p, Reason{RulePanic, -1, 9, 9, 2.25, at(time.Minute)}},
 		{p, Reason{RuleStabilize, -1, 6, 9, 600, at(74 * time.Minute)}},
