@@ -3,6 +3,7 @@ package externalmetrics
 import (
 	"fmt"
 	"net"
+	"os"
 
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/util/cert"
@@ -11,8 +12,22 @@ import (
 // Certificate is what the aggregated API serves with, and what the API server trusts it by.
 type Certificate struct {
 	provider dynamiccertificates.CertKeyContentProvider
-	// CA is the bundle for the APIService, PEM; empty where the certificate came from files, whose issuer writes the bundle.
-	CA []byte
+	ca       []byte // PEM; empty where the pair came from files
+}
+
+// Bundle returns a function that reads the CA bundle for the APIService: our own where the pair is self-signed, else the file's
+// contents as they stand at each call. Empty means that whoever issues the certificate writes the bundle too.
+func (c Certificate) Bundle(caFile string) func() []byte {
+	return func() []byte {
+		if len(c.ca) > 0 || caFile == "" {
+			return c.ca
+		}
+		bundle, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil
+		}
+		return bundle
+	}
 }
 
 // FileCertificate serves with a key pair of files that somebody else renews; it is read again when they change.
@@ -34,5 +49,5 @@ func SelfSigned(names ...string) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, fmt.Errorf("self-signed certificate: %w", err)
 	}
-	return Certificate{provider: p, CA: pemCert}, nil
+	return Certificate{provider: p, ca: pemCert}, nil
 }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
+)
+
+// controller is every room, wired.
+type controller struct {
+	options  runOptions
+	log      *slog.Logger
+	kube     *rest.Config
+	registry *prometheus.Registry
+	policies *policy.Store
+	cluster  *cluster.Cluster
+	poller   *telemetry.Poller
+	engine   *engine.Engine
+	leader   *cluster.Leader
+	loop     *loop
+}
+
+func newController(o runOptions, log *slog.Logger) (*controller, error) {
+	kube, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w; give --kubeconfig outside one", err)
+	}
+	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
+	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry()}
+	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.policies = policy.NewStore(policy.Options{Clock: time.Now})
+	kinds, err := o.scaleKinds()
+	if err != nil {
+		return nil, err
+	}
+	c.cluster, err = cluster.New(kube, cluster.Options{
+		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.poller, err = telemetry.New(telemetry.Options{
+		Pods: c.cluster, Kubernetes: kube, LoopbackPods: o.loopbackPods, Registerer: c.registry, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{OnTransition: c.logTransition})
+	c.cluster.Activate(c.engine.Board())
+	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
+	c.registry.MustRegister(dashboard.NewCollector(c.engine.Board()), newPolicyCollector(c.policies))
+	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
+		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
+		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
+		OnStartedLeading: c.loop.run, OnStoppedLeading: c.engine.StandDown,
+	})
+	return c, err
+}
+
+func (c *controller) leading() bool { return c.leader.Leading() }
+
+// registration guards the APIService behind which HPAs find us; port is where our Service answers.
+func (c *controller) registration(certificate externalmetrics.Certificate) (*cluster.APIService, error) {
+	o := c.options
+	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
+		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace, Name: o.service}, Port: o.servicePort,
+		CABundle: certificate.Bundle(o.caFile), Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
+	})
+}
+
+// run works until ctx ends; the first part that fails ends the rest.
+func (c *controller) run(ctx context.Context) error {
+	c.load()
+	certificate, err := c.certificate()
+	if err != nil {
+		return err
+	}
+	registration, err := c.registration(certificate)
+	if err != nil {
+		return err
+	}
+	metricsAPI, err := net.Listen("tcp", c.options.metricsAPIAddress)
+	if err != nil {
+		return fmt.Errorf("external metrics API: %w", err)
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return c.cluster.Run(ctx) })
+	all.Go(func() error { return c.poller.Run(ctx) })
+	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
+	all.Go(func() error { return registration.Run(ctx) })
+	all.Go(func() error { return c.follow(ctx) })
+	all.Go(func() error { return c.leader.Run(ctx) })
+	all.Go(func() error {
+		return externalmetrics.Serve(ctx, externalmetrics.ServerConfig{
+			Listener: metricsAPI, Certificate: certificate, Kubeconfig: c.options.kubeconfig,
+		}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
+	})
+	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
+	all.Go(func() error { return serveHTTP(ctx, c.options.pageAddress, c.page()) })
+	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))
+	err = all.Wait()
+	c.log.Info("stopped")
+	return err
+}
+
+// load reads the policies for the first time: a bad document holds back only itself.
+func (c *controller) load() { c.report(c.policies.Load(c.options.config...)) }
+
+func (c *controller) report(r policy.Report) {
+	for _, p := range r.Problems {
+		level := slog.LevelError
+		if p.Warning {
+			level = slog.LevelWarn
+		}
+		c.log.Log(context.Background(), level, "policy", "problem", p.String(), "file", p.File, "line", p.Line, "field", p.Field)
+	}
+	if r.Changed {
+		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))
+	}
+}
+
+// follow hands each new set of policies to the poller.
+func (c *controller) follow(ctx context.Context) error {
+	for {
+		_, next := c.policies.Changed()
+		c.poller.SetPolicies(c.policies.Compiled(), c.policies.Platform())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+	}
+}
+
+func (c *controller) certificate() (externalmetrics.Certificate, error) {
+	if c.options.certFile != "" {
+		return externalmetrics.FileCertificate(c.options.certFile, c.options.keyFile)
+	}
+	service := c.options.service + "." + c.options.namespace + ".svc"
+	return externalmetrics.SelfSigned(service, c.options.service+"."+c.options.namespace, "localhost")
+}
+
+// logTransition writes what changed as one JSON line, from which `explain --from` answers after a restart.
+func (c *controller) logTransition(r engine.Record) {
+	c.log.Info("transition", "explanation", dashboard.Explain(r, c.policies.Platform().Cluster))
+}
+
+func (c *controller) page() http.Handler {
+	mux := http.NewServeMux()
+	dashboard.NewAPI(c.engine.Board(), c.policies.Platform().Cluster).Register(mux)
+	return mux
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// explainOptions are the flags of `gpuscaler explain`.
+type explainOptions struct {
+	server, at, from, output string
+}
+
+func explainCommand() *cobra.Command {
+	o := explainOptions{}
+	c := &cobra.Command{
+		Use:   "explain [NAMESPACE/NAME]",
+		Short: "Why a workload has the replicas it has: now, or at a moment of the last 24 hours",
+		Long: `Explain a target: the signals with their values and ages, the rules from number to number, the one
+that decided, what the number would be without each, when it may fall, and whether the HPA follows.
+Without a name it lists every policy.
+
+It asks the leader's page address, reached by port-forward. After a restart, or without a controller,
+it answers from the controller's log, where each transition is a JSON line.`,
+		Example: `  kubectl -n gpuscaler-system port-forward deploy/gpuscaler 8081 &
+  gpuscaler explain team-chat/llama-chat
+  gpuscaler explain team-chat/llama-chat --at 09:04 -o json
+  kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --since 24h | gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
+	}
+	c.Flags().StringVar(&o.server, "server", "http://127.0.0.1:8081", "the controller's page address")
+	c.Flags().StringVar(&o.at, "at", "", "a moment: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or 10m for ten minutes ago")
+	c.Flags().StringVar(&o.from, "from", "", "answer from a log: a file, or - for standard input")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+	return c
+}
+
+func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	at, err := parseMoment(o.at, time.Now())
+	if err != nil {
+		return err
+	}
+	source := o.ask
+	if o.from != "" {
+		source = o.read
+	}
+	if len(args) == 0 {
+		all, err := source(ctx, "", at)
+		if err != nil {
+			return err
+		}
+		return o.list(all, out)
+	}
+	if strings.Count(args[0], "/") != 1 {
+		return fmt.Errorf("%q: want NAMESPACE/NAME", args[0])
+	}
+	found, err := source(ctx, args[0], at)
+	if err != nil {
+		return err
+	}
+	if o.output == "json" {
+		return writeJSON(out, found[0])
+	}
+	return found[0].WriteText(out, time.Local)
+}
+
+// ask gets explanations from the controller.
+func (o *explainOptions) ask(ctx context.Context, name string, at time.Time) ([]dashboard.Explanation, error) {
+	address := strings.TrimRight(o.server, "/") + dashboard.WorkloadsPath
+	if name != "" {
+		address = strings.TrimRight(o.server, "/") + dashboard.ExplainPath + name
+	}
+	if !at.IsZero() {
+		address += "?at=" + url.QueryEscape(at.Format(time.RFC3339))
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nis the leader's port 8081 forwarded? see `gpuscaler explain --help`", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
+	}
+	if name == "" {
+		var all []dashboard.Explanation
+		err := json.Unmarshal(body, &all)
+		return all, err
+	}
+	one := make([]dashboard.Explanation, 1)
+	return one, json.Unmarshal(body, &one[0])
+}
+
+// read rebuilds explanations from a log.
+func (o *explainOptions) read(_ context.Context, name string, at time.Time) ([]dashboard.Explanation, error) {
+	in := io.Reader(os.Stdin)
+	if o.from != "-" {
+		f, err := os.Open(o.from)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	newest, err := dashboard.FromLog(in, at)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return newest, nil
+	}
+	for _, e := range newest {
+		if e.Policy == name {
+			return []dashboard.Explanation{e}, nil
+		}
+	}
+	return nil, fmt.Errorf("the log holds no transition of %s up to then", name)
+}
+
+func (o *explainOptions) list(all []dashboard.Explanation, out io.Writer) error {
+	if o.output == "json" {
+		return writeJSON(out, all)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POLICY\tTARGET\tREADY\tLOADING\tPENDING\tMODE\tBINDING\tSINCE")
+	for _, e := range all {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", e.Policy, e.Target, e.Ready, e.Loading, e.Pending, e.Mode, e.Binding, e.Since.Local().Format("01-02 15:04:05"))
+	}
+	return table.Flush()
+}
+
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// parseMoment reads a clock time of the last 24 hours, a time with its date, or an age; empty is the zero time, which means now.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil {
+		return now.Add(-age), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		clock, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		y, m, d := now.Date()
+		t := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location())
+		if t.After(now) {
+			t = t.AddDate(0, 0, -1)
+		}
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("--at %q: want 09:04, 09:04:05, 2026-11-22T09:04:00Z, or an age like 10m", text)
+}

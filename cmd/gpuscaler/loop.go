@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+const (
+	tickPeriod = time.Second
+	// stalledAfter is how long a leader may go without finishing a tick before its liveness probe fails.
+	stalledAfter = 15 * time.Second
+)
+
+// loop is the ticker: the one place where the controller's clock is read for decisions.
+type loop struct {
+	engine   *engine.Engine
+	synced   func() bool
+	log      *slog.Logger
+	leading  atomic.Bool
+	started  atomic.Int64 // Unix nanoseconds of the term's start
+	duration prometheus.Histogram
+	failures prometheus.Counter
+	lead     prometheus.Gauge
+}
+
+func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
+	l := &loop{engine: e, synced: synced, log: log,
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gpuscaler_tick_duration_seconds", Help: "Time that one tick over all policies took.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total", Help: "Ticks in which a workload failed or an action was not carried out."}),
+		lead:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
+	}
+	r.MustRegister(l.duration, l.failures, l.lead)
+	return l
+}
+
+// run ticks once a second while ctx lasts. It starts once the caches are synced: a target that is not seen yet is not decided.
+func (l *loop) run(ctx context.Context) {
+	l.started.Store(time.Now().UnixNano())
+	l.leading.Store(true)
+	l.lead.Set(1)
+	defer l.lead.Set(0)
+	defer l.leading.Store(false)
+	ticker := time.NewTicker(tickPeriod)
+	defer ticker.Stop()
+	last := ""
+	for {
+		if l.synced() {
+			last = l.tick(ctx, last)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// tick runs the engine once and logs its error when it is a new one.
+func (l *loop) tick(ctx context.Context, last string) string {
+	start := time.Now()
+	out := l.engine.Tick(ctx, start)
+	l.duration.Observe(time.Since(start).Seconds())
+	if out.Err == nil {
+		return ""
+	}
+	l.failures.Inc()
+	if text := out.Err.Error(); text != last {
+		l.log.Error("tick", "error", text)
+		return text
+	}
+	return last
+}
+
+// healthy reports whether the loop goes on; a standby has none to stall.
+func (l *loop) healthy(now time.Time) bool {
+	if !l.leading.Load() || !l.synced() {
+		return true
+	}
+	last := l.engine.Board().LastTick()
+	if started := time.Unix(0, l.started.Load()); last.Before(started) {
+		last = started
+	}
+	return now.Sub(last) < stalledAfter
+}

@@ -1,0 +1,45 @@
+// Command gpuscaler decides how many replicas GPU workloads should have, serves that number to HPAs and KEDA, and explains it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// errReported ends a command whose output has said what is wrong already.
+var errReported = errors.New("reported")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		if !errors.Is(err, errReported) {
+			fmt.Fprintln(os.Stderr, "gpuscaler:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpuscaler",
+		Short: "Replicas for GPU workloads from GPU utilization, queue depth and the calendar",
+		Long: `gpuscaler reads GPU utilization, queue depths and schedules, decides how many replicas each
+GPU workload should have, and serves that number to HorizontalPodAutoscalers (as an external
+metric) and to KEDA (as an external scaler). Every number is explained.`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(runCommand(), validateCommand(), explainCommand())
+	return root
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+)
+
+// blocks returns the YAML blocks of the README.
+func blocks(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "```")
+	for i := 1; i < len(parts); i += 2 {
+		if block, is := strings.CutPrefix(parts[i], "yaml\n"); is {
+			all = append(all, block)
+		}
+	}
+	return all
+}
+
+func TestTheManifestsOfTheReadmeAreWhatTheControllerAndKubernetesTake(t *testing.T) {
+	var policies, hpas int
+	for _, block := range blocks(t) {
+		switch {
+		case strings.Contains(block, "apiVersion: gpuscaler.io/"):
+			path := filepath.Join(t.TempDir(), "readme.yaml")
+			if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if problems := policy.Validate(path); len(problems) > 0 {
+				t.Errorf("%s", policy.Render(problems))
+			}
+			policies++
+		case strings.Contains(block, "kind: HorizontalPodAutoscaler"):
+			var h autoscalingv2.HorizontalPodAutoscaler
+			if err := yaml.UnmarshalStrict([]byte(block), &h); err != nil {
+				t.Error(err)
+			}
+			hpas++
+		}
+	}
+	if policies == 0 || hpas == 0 {
+		t.Errorf("%d policy blocks and %d HPAs: the README shows at least one of each", policies, hpas)
+	}
+}
+
+func TestEveryCommandHasAPageOfTheManual(t *testing.T) {
+	for _, c := range rootCommand().Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		if len(c.Long) < 100 || c.Example == "" || c.Short == "" {
+			t.Errorf("%s: want a short line, a description and an example", c.Name())
+		}
+		var out bytes.Buffer
+		c.SetOut(&out)
+		if err := c.Help(); err != nil || !strings.Contains(out.String(), "Usage:") {
+			t.Errorf("%s --help: %v\n%s", c.Name(), err, out.String())
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+)
+
+// runOptions are the flags of `gpuscaler run`.
+type runOptions struct {
+	config     []string
+	kubeconfig string
+	kinds      []string
+
+	namespace, pod, service string
+	lease                   string
+	leaseDuration           time.Duration
+
+	externalMetrics   string
+	metricsAPIAddress string
+	servicePort       int32
+	certFile, keyFile string
+	caFile            string
+	statusAddress     string
+	pageAddress       string
+	logLevel          string
+	loopbackPods      bool
+}
+
+func runCommand() *cobra.Command {
+	o := runOptions{}
+	c := &cobra.Command{
+		Use:   "run --config PATH",
+		Short: "Run the controller in a cluster",
+		Long: `Run the controller: read policies, poll signals, decide once a second, and serve the targets.
+
+Several replicas may run: one holds the Lease, decides and serves; the others keep their caches
+warm. A restart or a hand-over never lowers a target: each window starts with the replicas that
+are found. SIGTERM ends it cleanly and gives up the Lease.`,
+		Example: `  gpuscaler run --config /etc/gpuscaler/platform.yaml --config /etc/gpuscaler/policies/
+  gpuscaler run --config ./policies --kubeconfig ~/.kube/config --external-metrics off`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := newLogger(o.logLevel)
+			if err != nil {
+				return err
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			controller, err := newController(o, log)
+			if err != nil {
+				return err
+			}
+			return controller.run(c.Context())
+		},
+	}
+	o.register(c)
+	return c
+}
+
+func (o *runOptions) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be given several times")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster that we run in")
+	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "further kinds with /scale that a policy may target, as Kind.version.group; each needs RBAC")
+	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of this pod, its Lease and its Service")
+	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which is marked while it leads")
+	f.StringVar(&o.service, "service", "gpuscaler", "name of the Service in front of the external metrics API")
+	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the Lease that makes a leader")
+	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long a silent leader is believed; reads fail and HPAs hold that long after a crash")
+	f.StringVar(&o.externalMetrics, "external-metrics", "auto", "auto: own external.metrics.k8s.io unless somebody else does; owner: insist, and report who does; off: leave it alone")
+	f.StringVar(&o.metricsAPIAddress, "external-metrics-address", ":6443", "address of the external metrics API")
+	f.StringVar(&o.certFile, "tls-cert-file", "", "serving certificate of the external metrics API, read again when it changes; empty: self-signed in memory")
+	f.StringVar(&o.keyFile, "tls-private-key-file", "", "its private key")
+	f.StringVar(&o.caFile, "tls-ca-file", "", "the bundle that the API server trusts that certificate by; empty: whoever issues it writes the APIService's caBundle")
+	f.Int32Var(&o.servicePort, "service-port", 443, "port of that Service")
+	f.StringVar(&o.statusAddress, "status-address", ":8080", "address of /metrics, /healthz and /readyz")
+	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only, reach it by port-forward")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
+	_ = c.MarkFlagRequired("config")
+}
+
+func (o *runOptions) check() error {
+	switch o.externalMetrics {
+	case "auto", "owner", "off":
+	default:
+		return fmt.Errorf("--external-metrics %q: want auto, owner or off", o.externalMetrics)
+	}
+	if (o.certFile == "") != (o.keyFile == "") {
+		return fmt.Errorf("--tls-cert-file and --tls-private-key-file go together")
+	}
+	_, err := o.scaleKinds()
+	return err
+}
+
+func (o *runOptions) scaleKinds() (kinds []schema.GroupVersionKind, err error) {
+	for _, text := range o.kinds {
+		kind, _ := schema.ParseKindArg(text)
+		if kind == nil {
+			return nil, fmt.Errorf("--scale-kinds %q: want Kind.version.group, e.g. Rollout.v1alpha1.argoproj.io", text)
+		}
+		kinds = append(kinds, *kind)
+	}
+	return kinds, nil
+}
+
+// newLogger logs JSON lines to standard error; the libraries' own lines go the same way.
+func newLogger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+	}
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l})
+	klog.SetSlogLogger(slog.New(handler).With("library", "kubernetes"))
+	return slog.New(handler), nil
+}
+
+func env(name, otherwise string) string {
+	if v := strings.TrimSpace(os.Getenv(name)); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "gpuscaler"
+	}
+	return name
+}
