@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"embed"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+//go:embed policies
+var files embed.FS
+
+// Policies are the demo's policy files.
+func Policies() fs.FS {
+	sub, err := fs.Sub(files, "policies")
+	if err != nil {
+		panic(err) // the directory is embedded
+	}
+	return sub
+}
+
+// start is a Monday in Berlin, half an hour before the office opens: something happens soon.
+var start = time.Date(2026, 11, 2, 6, 30, 0, 0, time.UTC)
+
+// endless is longer than anybody watches; arrivals are drawn as they are needed.
+const endless = 300 * 24 * time.Hour
+
+var half = 0.15
+
+// profiles is the built-in traffic. Their clock starts with the world's, so hours of the day are counted from half past seven.
+func profiles() map[string]trace.Profile {
+	berlin := time.FixedZone("CET", 3600)
+	return map[string]trace.Profile{
+		"llama-chat": {
+			Name: "chat", Rate: 3, Swing: 0.8, Peak: 14 * time.Hour, CV: 1.3, Weekend: &half,
+			Idle:   []trace.Hours{{From: 22*time.Hour + 30*time.Minute, To: 6 * time.Hour}},
+			Bursts: trace.Bursts{Every: 3 * time.Hour, Length: 4 * time.Minute, Factor: 3},
+			Tokens: &trace.Tokens{Input: trace.TokenDist{Mean: 1155, Sigma: 1}, Output: trace.TokenDist{Mean: 211, Sigma: 0.8}},
+		},
+		"embed-worker": {
+			Name: "embed", Rate: 0.02, CV: 2, Start: start.In(berlin),
+			Bursts: trace.Bursts{Every: 80 * time.Minute, Length: 3 * time.Minute, Factor: 800},
+		},
+		"night-batch": {
+			Name: "batch", Rate: 0.2, CV: 1,
+			Idle: []trace.Hours{{From: 2 * time.Hour, To: 21 * time.Hour}},
+		},
+	}
+}
+
+// services is how long the demo's requests take.
+var services = map[string]world.Service{
+	"llama-chat":   world.Chat8B,
+	"embed-worker": {Slots: 4, Fixed: 800 * time.Millisecond},
+	"night-batch":  {Slots: 1, Fixed: 25 * time.Second},
+}
+
+// scenario compiles the policies and lays out the world.
+func scenario(o Options) (world.Config, error) {
+	store := policy.NewStore(policy.Options{})
+	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
+		return world.Config{}, errors.New("demo: " + policy.Render(report.Problems))
+	}
+	config := world.Config{Start: start, Seed: o.Seed, Fleet: world.Fleet{GPUs: 24, HourlyPerGPU: 1.861}}
+	for _, c := range store.Compiled() {
+		w := world.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key)}
+		traffic, err := o.traffic(c.Workload.Key.Name)
+		if err != nil {
+			return world.Config{}, err
+		}
+		w.Traffic = traffic
+		config.Workloads = append(config.Workloads, w)
+	}
+	return config, nil
+}
+
+// traffic is the built-in stream of a workload. With a recorded trace the others stay idle.
+func (o Options) traffic(name string) (*trace.Trace, error) {
+	if o.Requests != nil {
+		if name == "llama-chat" {
+			return o.Requests, nil
+		}
+		return nil, nil
+	}
+	p := profiles()[name]
+	p.Duration, p.Seed = endless, o.Seed
+	p.Start = start.In(time.FixedZone("CET", 3600))
+	return trace.Generate(p)
+}
+
+// slo is how long a request may wait: people who chat, and jobs that nobody watches.
+func slo(k scaling.Key) time.Duration {
+	if k.Name == "llama-chat" {
+		return 10 * time.Second
+	}
+	return 10 * time.Minute
+}

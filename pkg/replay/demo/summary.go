@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+// Summary is what a run came to, for people and (as JSON) for machines.
+type Summary struct {
+	Start    time.Time `json:"start"` // virtual
+	End      time.Time `json:"end"`   // virtual
+	Policies []Policy  `json:"policies"`
+	Cost     float64   `json:"cost"` // $
+	GPUHours float64   `json:"gpuHours"`
+	Losses   int64     `json:"spotLosses"`
+}
+
+// Policy is one policy's end and its run.
+type Policy struct {
+	Policy  string   `json:"policy"` // namespace/name
+	Target  int32    `json:"target"`
+	Ready   int32    `json:"ready"`
+	Served  *int32   `json:"served"`          // what an HPA would read; null where it would read an error
+	Error   string   `json:"error,omitempty"` // that error
+	Reasons []string `json:"reasons"`
+
+	Requests int64   `json:"requests"`
+	OnTime   float64 `json:"onTime"` // share that waited at most LimitSeconds
+	Limit    float64 `json:"limitSeconds"`
+	P99      float64 `json:"waitP99Seconds"`
+	Starts   int64   `json:"replicaStarts"`
+	AtZero   float64 `json:"hoursAtZero"`
+}
+
+// Summary sums up the run so far. It must not be called while Run runs.
+func (d *Demo) Summary() Summary {
+	r := d.world.Result()
+	s := Summary{Start: start, End: d.Now(), Cost: r.Cost, GPUHours: r.Paid.Hours()}
+	for _, p := range r.Pools {
+		s.Losses += p.SpotLosses
+	}
+	for i := range r.Loads {
+		s.Policies = append(s.Policies, d.policy(&r.Loads[i]))
+	}
+	return s
+}
+
+func (d *Demo) policy(l *world.LoadResult) Policy {
+	p := Policy{
+		Policy: l.Key.String(), Requests: l.Arrived, OnTime: l.OnTime, Limit: l.Limit.Seconds(), P99: l.P99.Seconds(),
+		Starts: l.ReplicaStarts, AtZero: l.AtZero.Hours(), Reasons: []string{},
+	}
+	served, err := d.Engine().Board().Lookup(l.Key, d.Now())
+	if err != nil {
+		p.Error = err.Error()
+	} else {
+		p.Served = &served.Replicas
+	}
+	if record, ok := d.Engine().Board().Record(l.Key); ok && !record.At.IsZero() {
+		p.Target, p.Ready, p.Reasons = record.Decision.Replicas, record.View.Ready, reasons(&record)
+	}
+	return p
+}
+
+func reasons(r *engine.Record) []string {
+	out := []string{}
+	for _, reason := range r.Decision.Reasons.All() {
+		out = append(out, fmt.Sprintf("%s %d -> %d %s", reason.Rule, reason.From, reason.To, reason.Text(r.Workload.Policy)))
+	}
+	return out
+}
+
+// WriteText prints the summary for a terminal.
+func (s Summary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s of virtual time, %.1f GPU hours, $%.2f, %d spot nodes lost\n", s.End.Sub(s.Start), s.GPUHours, s.Cost, s.Losses)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tTARGET\tREADY\tREQUESTS\tON TIME\tP99 WAIT\tSTARTS\tAT ZERO")
+	for _, p := range s.Policies {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.2f%%\t%.1fs\t%d\t%.1fh\n", p.Policy, p.Target, p.Ready, p.Requests, 100*p.OnTime, p.P99, p.Starts, p.AtZero)
+	}
+	return t.Flush()
+}
