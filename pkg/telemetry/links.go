@@ -123,7 +123,7 @@ func (k *link) close() {
 // fetcher returns what polls a group.
 func (l *links) fetcher(g *group) (fetcher, error) {
 	switch g.how {
-	case byQuery, byGauges, byHistogram, byDCGM, byKueue:
+	case byQuery, byShape, byGauges, byHistogram, byDCGM, byKueue:
 		c, err := l.get(g.source).client()
 		if err != nil {
 			return nil, err
@@ -156,6 +156,8 @@ func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
 	switch g.how {
 	case byQuery:
 		return newQueryFetcher(g, api)
+	case byShape:
+		return &shapeFetcher{api: api, shape: g.shape}, nil
 	case byGauges:
 		return newGaugeFetcher(g, api, l.options.Pods)
 	case byDCGM:

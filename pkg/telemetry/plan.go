@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type slot struct {
 	w      *scaling.Workload
 	signal *scaling.Signal
 	source *policy.Source
+	shape  shape // of a tenant's selector
 }
 
 // group is the signals that one poll serves.
@@ -26,6 +28,7 @@ type group struct {
 	how    how
 	source policy.DataSource
 	query  *policy.Source // of a query: what every slot's source says alike
+	shape  shape          // of selectors
 	metric string         // of latencies
 	window time.Duration
 	slots  []slot
@@ -36,6 +39,7 @@ type how uint8
 
 const (
 	byQuery     how = iota // a query of the platform team, by Prometheus
+	byShape                // tenants' selectors, by Prometheus
 	byGauges               // gauges of model servers, by Prometheus
 	byHistogram            // latencies of model servers, by Prometheus
 	byDCGM                 // GPU counters, by Prometheus
@@ -46,7 +50,7 @@ const (
 	byExternal
 )
 
-var howWords = [...]string{"query", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
+var howWords = [...]string{"query", "selector", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
 
 func (h how) String() string { return howWords[h] }
 
@@ -59,6 +63,25 @@ type plan struct {
 	entries  map[scaling.Key]*entry
 	groups   map[string]*group
 	origin   map[scaling.Key]*origin
+	shapes   map[string]*shape // by query, kept from plan to plan: parsing ten thousand of them takes a tenth of a second
+	known    map[string]*shape // of the last plan
+}
+
+// shape returns the shape of a selector's query; ok is false where it has none.
+func (p *plan) shape(query string) (shape, bool) {
+	s, seen := p.shapes[query]
+	if !seen {
+		if s, seen = p.known[query]; !seen {
+			if made, ok := shapeOf(query); ok {
+				s = &made
+			}
+		}
+		p.shapes[query] = s
+	}
+	if s == nil {
+		return shape{}, false
+	}
+	return *s, true
 }
 
 // origin remembers where an entry's signals came from, so that the next version can take over its readings.
@@ -68,16 +91,19 @@ type origin struct {
 	sources  []*policy.DataSource
 }
 
-func newPlan(policies []*policy.Compiled, platform *policy.Platform, last map[scaling.Key]*origin) plan {
+func newPlan(policies []*policy.Compiled, platform *policy.Platform, last *plan) plan {
 	p := plan{
 		platform: platform,
 		entries:  make(map[scaling.Key]*entry, len(policies)),
 		groups:   map[string]*group{},
 		origin:   make(map[scaling.Key]*origin, len(policies)),
+		shapes:   map[string]*shape{},
+		known:    last.shapes,
 	}
 	for _, c := range policies {
-		p.add(c, last[c.Workload.Key])
+		p.add(c, last.origin[c.Workload.Key])
 	}
+	p.known = nil
 	return p
 }
 
@@ -85,7 +111,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 	key := c.Workload.Key
 	if last != nil && last.compiled.Workload.Policy == c.Workload.Policy && p.sameSources(c, last) {
 		// The same version: keep its entry, whose readers may be reading it just now.
-		p.entries[key], p.origin[key] = last.entry, last
+		p.entries[key], p.origin[key] = last.entry, &origin{entry: last.entry, compiled: c, sources: last.sources}
 	} else {
 		e := &entry{policy: c.Workload.Policy}
 		o := &origin{entry: e, compiled: c}
@@ -107,6 +133,9 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 }
 
 func (p *plan) sameSources(c *policy.Compiled, last *origin) bool {
+	if c.Workload.Target != last.compiled.Workload.Target || !slices.Equal(c.Sources, last.compiled.Sources) {
+		return false
+	}
 	for i := range c.Sources {
 		d, _ := p.dataSource(&c.Sources[i], c.Workload.Key.Namespace)
 		if !reflect.DeepEqual(d, last.sources[i]) {
@@ -180,7 +209,7 @@ func (p *plan) place(s slot) {
 		return
 	}
 	g := group{source: *d}
-	if !p.classify(&g, s.source) {
+	if !p.classify(&g, &s) {
 		s.refuse(scaling.CauseInvalid)
 		return
 	}
@@ -198,10 +227,16 @@ func (s *slot) refuse(c scaling.Cause) {
 }
 
 // classify decides how a source is polled; false means that this type of data source cannot answer it.
-func (p *plan) classify(g *group, s *policy.Source) bool {
-	switch s.Type {
+func (p *plan) classify(g *group, s *slot) bool {
+	switch s.source.Type {
 	case policy.SourcePrometheus:
-		g.how, g.query = byQuery, s
+		g.how, g.query = byQuery, s.source
+		if isSelector(s.source) {
+			var ok bool
+			if s.shape, ok = p.shape(s.source.Query); ok {
+				g.how, g.shape = byShape, s.shape
+			}
+		}
 		return g.source.Type == policy.DataPrometheus
 	case policy.SourceKueue:
 		g.how = byKueue
@@ -217,9 +252,9 @@ func (p *plan) classify(g *group, s *policy.Source) bool {
 		if g.source.Type == policy.DataScrape {
 			g.how = byExporter
 		}
-		return exposition.IsDCGMMetric(s.Metric)
+		return exposition.IsDCGMMetric(s.source.Metric)
 	}
-	return classifyEngine(g, s)
+	return classifyEngine(g, s.source)
 }
 
 func classifyEngine(g *group, s *policy.Source) bool {
@@ -247,7 +282,10 @@ func classifyEngine(g *group, s *policy.Source) bool {
 
 func (g *group) identity() string {
 	parts := []string{g.source.Name, g.how.String(), string(g.source.Profile), g.metric, strconv.Itoa(int(g.window))}
-	if g.query != nil {
+	switch g.how {
+	case byShape:
+		parts = append(parts, g.shape.text)
+	case byQuery:
 		parts = append(parts, g.query.Query, g.query.NamespaceLabel, g.query.WorkloadLabel)
 	}
 	return strings.Join(parts, "\x00")

@@ -82,7 +82,7 @@ func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platf
 		platform = &policy.Platform{}
 	}
 	p.mu.Lock()
-	p.plan = newPlan(policies, platform, p.plan.origin)
+	p.plan = newPlan(policies, platform, &p.plan)
 	p.board.entries.Store(&p.plan.entries)
 	p.mu.Unlock()
 	select {

@@ -70,11 +70,11 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// timed returns one query that answers the value per (namespace, workload) and, beside it, the time of the oldest sample that went
+// timed returns one query that answers the value per combination of the labels and, beside it, the time of the oldest sample that went
 // into it. An instant query stamps its answer with the time of evaluation, and Prometheus looks back five minutes for a sample: the
 // answer alone makes an exporter that died four minutes ago look alive. timestamp() of the query's own selectors does not. Both
 // parts stand in one query so that they speak of the same instant, and so that a template costs one query a round and not two.
-func timed(expr parser.Expr, namespaceLabel, workloadLabel string) (string, error) {
+func timed(expr parser.Expr, by []string) (string, error) {
 	if expr.Type() != parser.ValueTypeVector {
 		return "", fmt.Errorf("%w: query gives a %s, not a vector with one series per workload", errInvalid, expr.Type())
 	}
@@ -89,12 +89,8 @@ func timed(expr parser.Expr, namespaceLabel, workloadLabel string) (string, erro
 		if seen[bare] || len(seen) == maxAges || manyNames(s) {
 			continue
 		}
-		by := namespaceLabel
-		if workloadLabel != "" {
-			by += ", " + workloadLabel
-		}
-		age := fmt.Sprintf("min by (%s) (timestamp(%s))", by, bare)
-		parts = append(parts, mark(age, fmt.Sprintf("%s%d", partAge, len(seen))))
+		age := aggregate(parser.MIN, call("timestamp", &parser.VectorSelector{Name: s.Name, LabelMatchers: s.LabelMatchers}), by)
+		parts = append(parts, mark(age.String(), fmt.Sprintf("%s%d", partAge, len(seen))))
 		seen[bare] = true
 	}
 	query := strings.Join(parts, " or ")

@@ -7,31 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// queryFetcher asks one query of the platform team and matches its series back to the workloads by two labels.
+// queryFetcher asks one query for many workloads and matches its series back to them by labels.
 type queryFetcher struct {
-	api              *promapi.Client
-	text             string
-	namespace, label string
-
-	slots []slot // what the index below was built for
-	index map[match]int32
-	next  []int32 // slots that want the same series chain here; -1 ends
-	found []found
-	ages  map[match]time.Time
-}
-
-// match is what a workload's series carries.
-type match struct{ namespace, workload string }
-
-// found is what an answer holds for one slot.
-type found struct {
-	value  float64
-	at     time.Time // of evaluation
-	series int
+	api  *promapi.Client
+	text string
+	join join
 }
 
 func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
@@ -40,66 +25,88 @@ func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := timed(expr, namespace, g.query.WorkloadLabel)
-	if err != nil {
-		return nil, err
+	f := &queryFetcher{api: api, join: join{labels: []string{namespace}}}
+	if g.query.WorkloadLabel != "" {
+		f.join.labels = append(f.join.labels, g.query.WorkloadLabel)
 	}
-	return &queryFetcher{api: api, text: text, namespace: namespace, label: g.query.WorkloadLabel}, nil
+	f.text, err = timed(expr, f.join.labels)
+	return f, err
 }
 
 func (f *queryFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	f.prepare(slots)
-	n, err := f.api.Query(ctx, f.text, f.take)
+	named := len(f.join.labels) == 2
+	f.join.prepare(slots, func(b []byte, s *slot) []byte {
+		b = appendKey(b, s.w.Key.Namespace)
+		if named {
+			b = appendKey(b, cmp.Or(s.source.LabelValue, s.w.Target.Name))
+		}
+		return b
+	})
+	n, err := f.api.Query(ctx, f.text, f.join.take)
 	if err != nil {
 		return n, err
 	}
-	for i := range slots {
-		out[i] = f.reading(&slots[i], &f.found[i])
-	}
+	f.join.readings(out)
 	return n, nil
 }
 
-func (f *queryFetcher) prepare(slots []slot) {
-	if len(f.slots) != len(slots) || &f.slots[0] != &slots[0] {
-		f.slots, f.index = slots, make(map[match]int32, len(slots))
-		f.next, f.found = make([]int32, len(slots)), make([]found, len(slots))
-		for i := range slots {
-			m := f.matchOf(&slots[i])
-			f.next[i] = -1
-			if first, ok := f.index[m]; ok {
-				f.next[i] = first
-			}
-			f.index[m] = int32(i)
-		}
-	}
-	clear(f.found)
-	f.ages = make(map[match]time.Time, len(slots))
+// join matches the series of an answer to slots by the values of some labels.
+type join struct {
+	labels []string
+
+	slots []slot // what the index was built for
+	index map[string]int32
+	keys  []string
+	next  []int32 // slots that want the same series chain here; -1 ends
+	found []found
+	ages  map[string]time.Time
+	key   []byte
 }
 
-func (f *queryFetcher) matchOf(s *slot) match {
-	m := match{namespace: s.w.Key.Namespace, workload: s.source.LabelValue}
-	if f.label == "" {
-		m.workload = ""
-	} else if m.workload == "" {
-		m.workload = s.w.Target.Name
+// found is what an answer holds for one slot.
+type found struct {
+	value  float64
+	at     time.Time // of evaluation
+	series int
+}
+
+// appendKey appends one value of a key. The separator is no part of any UTF-8 text, so that ("a","") and ("","a") differ.
+func appendKey(b []byte, v string) []byte { return append(append(b, v...), 0xff) }
+
+// prepare empties the join for a new answer; the index is built anew only when the slots are others.
+func (j *join) prepare(slots []slot, key func([]byte, *slot) []byte) {
+	if len(j.slots) != len(slots) || &j.slots[0] != &slots[0] {
+		j.slots, j.index = slots, make(map[string]int32, len(slots))
+		j.keys, j.next, j.found = make([]string, len(slots)), make([]int32, len(slots)), make([]found, len(slots))
+		for i := range slots {
+			k := string(key(j.key[:0], &slots[i]))
+			j.next[i] = -1
+			if first, ok := j.index[k]; ok {
+				j.next[i] = first
+			}
+			j.index[k], j.keys[i] = int32(i), k
+		}
+		j.ages = make(map[string]time.Time, len(slots))
 	}
-	return m
+	clear(j.found)
+	clear(j.ages)
 }
 
 // take sorts one series of the answer.
-func (f *queryFetcher) take(s *promapi.Series) error {
-	m := match{namespace: s.Labels.Get(f.namespace)}
-	if f.label != "" {
-		m.workload = s.Labels.Get(f.label)
+func (j *join) take(s *promapi.Series) error {
+	key := j.key[:0]
+	for _, name := range j.labels {
+		key = appendKey(key, s.Labels.Get(name))
 	}
+	j.key = key
 	if strings.HasPrefix(s.Labels.Get(partLabel), partAge) {
 		at := secondsToTime(s.Value)
-		if have, ok := f.ages[m]; s.Valid && (!ok || at.Before(have)) {
-			f.ages[m] = at
+		if have, ok := j.ages[string(key)]; s.Valid && (!ok || at.Before(have)) {
+			j.ages[string(key)] = at
 		}
 		return nil
 	}
-	first, ok := f.index[m]
+	first, ok := j.index[string(key)]
 	if !ok {
 		return nil // somebody else's
 	}
@@ -107,34 +114,45 @@ func (f *queryFetcher) take(s *promapi.Series) error {
 	if !s.Valid {
 		value = math.NaN()
 	}
-	for i := first; i >= 0; i = f.next[i] {
-		f.found[i] = found{value: value, at: s.At, series: f.found[i].series + 1}
+	for i := first; i >= 0; i = j.next[i] {
+		j.found[i] = found{value: value, at: s.At, series: j.found[i].series + 1}
 	}
 	return nil
 }
 
-func (f *queryFetcher) reading(s *slot, v *found) scaling.Reading {
-	r := scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
-	switch {
-	case v.series == 0:
-	case v.series > 1:
-		// Which of them is meant? Their sum would count a pair of Prometheus servers twice, their mean would halve a queue.
-		r.Cause = scaling.CauseInvalid
-	default:
-		r = scaling.Reading{Value: v.value, At: f.age(f.matchOf(s), v.at), Coverage: 1, Reported: -1, Known: true}
+func (j *join) readings(out []scaling.Reading) {
+	for i := range j.slots {
+		switch v := &j.found[i]; {
+		case v.series == 1:
+			out[i] = scaling.Reading{Value: v.value, At: j.age(j.keys[i], v.at), Coverage: 1, Reported: -1, Known: true}
+		case v.series > 1:
+			// Which of them is meant? Their sum would count a pair of Prometheus servers twice, their mean would halve a queue.
+			out[i].Cause = scaling.CauseInvalid
+		}
 	}
-	return r
 }
 
 // age returns the time of the oldest sample behind a workload's value. Where a query renames labels on the way, the samples carry
-// less than the answer: then the oldest of the namespace counts, then the oldest of all.
-func (f *queryFetcher) age(m match, evaluated time.Time) time.Time {
-	for _, k := range [...]match{m, {namespace: m.namespace}, {workload: m.workload}, {}} {
-		if at, ok := f.ages[k]; ok {
+// less than the answer: then the oldest with the same first labels counts (the namespace), then the oldest of all.
+func (j *join) age(key string, evaluated time.Time) time.Time {
+	for n := len(j.labels); ; n-- {
+		if at, ok := j.ages[key]; ok {
 			return at
 		}
+		if n == 0 {
+			return evaluated
+		}
+		key = blank(key, n-1)
 	}
-	return evaluated
+}
+
+// blank empties the value at index i and those after it.
+func blank(key string, i int) string {
+	parts := strings.Split(strings.TrimSuffix(key, "\xff"), "\xff")
+	for ; i < len(parts); i++ {
+		parts[i] = ""
+	}
+	return strings.Join(parts, "\xff") + "\xff"
 }
 
 // secondsToTime turns timestamp()'s float into a time; what is no time is the zero time, which is stale.
@@ -144,3 +162,6 @@ func secondsToTime(v float64) time.Time {
 	}
 	return time.UnixMilli(int64(math.Round(v * 1000)))
 }
+
+// isSelector tells a tenant's own selector, which policy built, from a query of the platform.
+func isSelector(s *policy.Source) bool { return s.QueryName == "" }

@@ -24,7 +24,7 @@ type Series struct {
 
 // Decode reads one answer of /api/v1/query. Every malformed, oversized or partial answer is an error; it never panics.
 func Decode(r io.Reader, l Limits, each func(*Series) error) error {
-	d := &decoder{json: json.NewDecoder(r), limits: l, each: each}
+	d := &decoder{json: json.NewDecoder(r), limits: l, each: each, names: internedNames{}}
 	err := d.answer()
 	if err == nil {
 		// Something after the answer is somebody's proxy speaking; the answer was whole, but is not to be trusted.
@@ -60,12 +60,13 @@ type decoder struct {
 	each   func(*Series) error
 	series Series
 	raw    element
+	names  internedNames
 	count  int
 }
 
 func (d *decoder) answer() error {
 	var status string
-	var partial bool
+	var partial, answered bool
 	var failure APIError
 	if err := d.object(func(key string) error {
 		switch key {
@@ -78,6 +79,7 @@ func (d *decoder) answer() error {
 		case "isPartial": // VictoriaMetrics
 			return d.json.Decode(&partial)
 		case "data":
+			answered = true
 			return d.data()
 		}
 		return d.skip()
@@ -91,6 +93,8 @@ func (d *decoder) answer() error {
 		return formatErrorf("status %q", status)
 	case partial:
 		return fetch.ErrTruncated
+	case !answered:
+		return formatErrorf("answer without data")
 	}
 	return nil
 }
@@ -129,7 +133,7 @@ func (d *decoder) result() error {
 		if err := d.json.Decode(&d.raw); err != nil {
 			return err
 		}
-		if err := d.raw.into(&d.series, d.limits.Labels); err != nil {
+		if err := d.raw.into(&d.series, d.limits.Labels, d.names); err != nil {
 			return err
 		}
 		if err := d.each(&d.series); err != nil {
@@ -187,12 +191,12 @@ func (e *element) reset() {
 	e.Metric, e.Value, e.Values = e.Metric[:0], e.Value[:0], e.Values[:0]
 }
 
-func (e *element) into(s *Series, maxLabels int) error {
+func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	if len(e.Metric) > maxLabels {
 		return fmt.Errorf("%w: labels of %d bytes", fetch.ErrTruncated, len(e.Metric))
 	}
 	var err error
-	if s.Labels, err = parseLabels(e.Metric, s.Labels[:0]); err != nil {
+	if s.Labels, err = parseLabels(e.Metric, s.Labels[:0], names); err != nil {
 		return err
 	}
 	point := e.Value

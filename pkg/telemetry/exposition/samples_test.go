@@ -1,0 +1,196 @@
+package exposition
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// sampleFile opens a real page from the data that stands beside the project; without it the test is skipped, and says so.
+func sampleFile(t *testing.T, name string) *os.File {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skip("no go.mod above the test: cannot find the sample files")
+		}
+		dir = filepath.Dir(dir)
+	}
+	path := filepath.Join(filepath.Dir(dir), "shared", "data", "metrics", name)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Skipf("real exposition samples are absent (%v): profiles are shown on written samples only", err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+var scraped = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func parseEngine(t *testing.T, engine, file string, metrics ...string) (*Profile, []Sample) {
+	t.Helper()
+	p, ok := Engine(engine)
+	if !ok {
+		t.Fatalf("no profile %q", engine)
+	}
+	var out []Sample
+	err := Parse(sampleFile(t, file), p.SeriesNames(metrics...), DefaultLimits, scraped, func(s *Sample) {
+		c := *s
+		c.Labels = append(Labels(nil), s.Labels...)
+		out = append(out, c)
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return p, out
+}
+
+func TestRealPagesReadAsTheirEnginesMeanThem(t *testing.T) {
+	for _, c := range []struct {
+		file, engine, metric string
+		want                 float64
+		quality              Quality
+	}{
+		{"vllm_mixed_v0_v1_datadog.prom", "vllm", RequestsWaiting, 0, Good},
+		{"vllm_mixed_v0_v1_datadog.prom", "vllm", RequestsRunning, 0, Good},
+		{"vllm_mixed_v0_v1_datadog.prom", "vllm", KVCacheUsage, 0, Good},
+		{"vllm_v1_docs.prom", "vllm", RequestsRunning, 8, Good},
+		{"vllm_v1_docs.prom", "vllm", RequestsWaiting, 0, Missing}, // not on that page: unknown, not zero
+		{"vllm_v1_docs.prom", "vllm", KVCacheUsage, 0, Missing},
+		{"sglang_docs.prom", "sglang", KVCacheUsage, 0.28, Good},
+		{"sglang_docs.prom", "sglang", RequestsWaiting, 0, Missing},
+		{"triton_datadog.prom", "triton", RequestsWaiting, 0, Good},
+		{"triton_datadog.prom", "triton", GPUUtilization, 0, Good},
+		{"triton_datadog.prom", "triton", KVCacheUsage, 0, Missing},
+		{"nim_llama31_8b_datadog.prom", "nim", RequestsRunning, 1, Good},
+		{"nim_llama31_8b_datadog.prom", "nim", RequestsWaiting, 0, Good},
+		{"nim_llama31_8b_datadog.prom", "nim", KVCacheUsage, 0.0002848191398461977, Good},
+		{"ray_vllm_datadog.prom", "ray", KVCacheUsage, 5.882698982295764e-05, Good},
+		{"ray_vllm_datadog.prom", "ray", RequestsWaiting, 0, Good},
+		{"vllm_v1_docs.prom", "sglang", RequestsRunning, 0, Missing}, // another engine's page
+	} {
+		p, samples := parseEngine(t, c.engine, c.file, c.metric)
+		m, _ := p.Lookup(c.metric)
+		var cell Cell
+		for i := range samples {
+			cell.Add(p, m, &samples[i])
+		}
+		if v := cell.Value(m); v.Quality != c.quality || math.Abs(v.Value-c.want) > 1e-12 {
+			t.Errorf("%s: %s %s reads %+v, want %g (quality %d)", c.file, c.engine, c.metric, v, c.want, c.quality)
+		}
+	}
+}
+
+func TestRealHistogramsGiveTheirLatency(t *testing.T) {
+	for _, c := range []struct {
+		file, engine, metric string
+		quantile             float64
+		want                 float64
+		quality              Quality
+	}{
+		// 140 observations; the 126th lies in (0.06, 0.08], 3 of 15 into it.
+		{"vllm_v1_docs.prom", "vllm", TimeToFirstToken, 0.9, 0.06 + 0.02*3/15, Good},
+		// One observation between 0.25 and 0.5; the mean is the sum.
+		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0.5, 0.375, Good},
+		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0, 0.31326723098754883, Good},
+		// 145 microseconds in queue over 3 requests.
+		{"triton_datadog.prom", "triton", QueueTime, 0, 145e-6 / 3, Good},
+	} {
+		p, samples := parseEngine(t, c.engine, c.file, c.metric)
+		m, _ := p.Lookup(c.metric)
+		var counters Counters
+		for i := range samples {
+			counters.Add(m, &samples[i])
+		}
+		h, at, ok := counters.Histogram()
+		v, q := m.Latency(&h, c.quantile)
+		if !ok || q != c.quality || math.Abs(v-c.want) > 1e-12 || !at.Equal(scraped) {
+			t.Errorf("%s: %s at %g reads %g (%d), want %g", c.file, c.metric, c.quantile, v, q, c.want)
+		}
+	}
+}
+
+func parseGPUs(t *testing.T, file string) map[Owner]*GPUs {
+	t.Helper()
+	wanted := map[string]bool{}
+	for _, n := range DCGMNames(Activity, Memory, TensorActivity, DRAMActivity) {
+		wanted[n] = true
+	}
+	out := map[Owner]*GPUs{}
+	err := Parse(sampleFile(t, file), wanted, DefaultLimits, scraped, func(s *Sample) {
+		o, _ := GPUOwner(s.Labels) // the zero Owner gathers free GPUs
+		if out[o] == nil {
+			out[o] = &GPUs{}
+		}
+		out[o].Add(s)
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return out
+}
+
+func TestRealGPUsBelongToTheirPods(t *testing.T) {
+	free := Owner{}
+	for _, c := range []struct {
+		file    string
+		owner   Owner
+		metric  string
+		want    float64
+		quality Quality
+	}{
+		// One pod on two GPUs beside a free GPU without labels.
+		{"dcgm_l40s_multigpu_pod_issueDCGM226.prom", Owner{"redacted", "tensorflow-0"}, Activity, 0, Good},
+		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Activity, 0, Good},
+		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Memory, 0, Missing},
+		// Lower-case names, old and empty labels: MIG instances that nobody holds.
+		{"dcgm_mig_a100_oldnamespace_issue272.prom", free, Activity, 0, Good},
+		// Empty labels on a busy GPU: free as far as we can tell, and never ours.
+		{"dcgm_v100_emptylabels_gmt138.prom", free, Activity, 0.44, Good},
+		{"dcgm_t4_nolabels_datadog.prom", free, Activity, 0, Good},
+		{"dcgm_t4_nolabels_datadog.prom", free, Memory, 0, Good},
+		{"dcgm_t4_nolabels_datadog.prom", Owner{"ray-llm", "ray-1111111"}, DRAMActivity, 0.000003, Good},
+		{"dcgm_t4_nolabels_datadog.prom", Owner{"ray-llm", "ray-1111111"}, Activity, 0, Missing},
+	} {
+		g := parseGPUs(t, c.file)[c.owner]
+		if g == nil {
+			t.Errorf("%s: nothing of %v", c.file, c.owner)
+			continue
+		}
+		if v := g.Value(c.metric); v.Quality != c.quality || math.Abs(v.Value-c.want) > 1e-12 {
+			t.Errorf("%s: %s of %v reads %+v, want %g (quality %d)", c.file, c.metric, c.owner, v, c.want, c.quality)
+		}
+	}
+}
+
+func TestEveryRealPageParses(t *testing.T) {
+	dir := filepath.Dir(sampleFile(t, "README.md").Name())
+	pages, err := filepath.Glob(filepath.Join(dir, "*.prom"))
+	if err != nil || len(pages) < 12 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]bool{}
+		for _, line := range splitLines(text) {
+			if len(line) > 0 && line[0] != '#' {
+				all[metricName(line)] = true
+			}
+		}
+		n := 0
+		if err := Parse(bytesReader(text), all, DefaultLimits, scraped, func(*Sample) { n++ }); err != nil || n == 0 {
+			t.Errorf("%s: %d samples: %v", filepath.Base(page), n, err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package telemetry
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// Tenants write selectors (metric, matchLabels), and each becomes a query of its own. Asked one by one, ten thousand policies would
+// be ten thousand queries a round. Those that differ in nothing but the values of their labels have one shape, and are asked as one:
+//
+//	sum by (namespace) (jobs{namespace="a", queue="x"})  \
+//	                                                      > sum by (namespace, queue) (jobs{namespace=~"a|b", queue=~"x|y"})
+//	sum by (namespace) (jobs{namespace="b", queue="y"})  /
+//
+// The answer may hold pairs that nobody asked for (a with y); they match no workload.
+type shape struct {
+	text   string   // the query with its labels' values left out
+	labels []string // whose values were left out, sorted
+	values string   // the values as a join's key
+}
+
+// maxValues bounds the workloads of one query: its text stays under a hundred kilobytes.
+const maxValues = 1000
+
+// shapeOf takes a selector's query apart; ok is false for one that cannot be asked together with others.
+func shapeOf(query string) (shape, bool) {
+	expr, err := promql.ParseExpr(query)
+	if err != nil || !shapeable(expr) {
+		return shape{}, false
+	}
+	var s shape
+	for i, v := range selectors(expr) {
+		names, values, ok := equalities(v)
+		if !ok || (i > 0 && (values != s.values || !slices.Equal(names, s.labels))) {
+			return shape{}, false
+		}
+		s.labels, s.values = names, values
+	}
+	s.text = s.with(expr, func(string) *labels.Matcher { return nil })
+	return s, len(s.labels) > 0
+}
+
+// shapeable tells whether every series of the answer comes from an aggregation, which the labels can be added to.
+func shapeable(expr parser.Expr) bool {
+	switch e := expr.(type) {
+	case *parser.AggregateExpr:
+		return !e.Without && e.Param == nil && slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op)
+	case *parser.BinaryExpr:
+		return e.Op == parser.DIV && shapeable(e.LHS) && shapeable(e.RHS)
+	case *parser.Call:
+		return e.Func.Name == "histogram_quantile" && len(e.Args) == 2 && shapeable(e.Args[1])
+	case *parser.ParenExpr:
+		return shapeable(e.Expr)
+	}
+	return false
+}
+
+// equalities returns the labels that a selector demands values of; ok is false where it demands anything else.
+func equalities(v *parser.VectorSelector) (names []string, values string, ok bool) {
+	byName := map[string]string{}
+	for _, m := range v.LabelMatchers {
+		if m.Name == model.MetricNameLabel {
+			continue
+		}
+		if have, twice := byName[m.Name]; m.Type != labels.MatchEqual || (twice && have != m.Value) {
+			return nil, "", false
+		}
+		byName[m.Name] = m.Value
+	}
+	names = slices.Sorted(maps.Keys(byName))
+	var key []byte
+	for _, n := range names {
+		key = appendKey(key, byName[n])
+	}
+	return names, string(key), true
+}
+
+// with puts matchers for the shape's labels into an expression and its labels into the aggregations, and prints it.
+func (s *shape) with(expr parser.Expr, matcher func(label string) *labels.Matcher) string {
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.AggregateExpr:
+			n.Grouping = slices.Compact(slices.Sorted(slices.Values(append(n.Grouping, s.labels...))))
+		case *parser.VectorSelector:
+			n.LabelMatchers = slices.DeleteFunc(n.LabelMatchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel })
+			for _, name := range s.labels {
+				if m := matcher(name); m != nil {
+					n.LabelMatchers = append(n.LabelMatchers, m)
+				}
+			}
+		}
+		return nil
+	})
+	return expr.String()
+}
+
+// shapeFetcher asks for all selectors of one shape.
+type shapeFetcher struct {
+	api   *promapi.Client
+	shape shape
+	joins []join // one per query of a round
+}
+
+func (f *shapeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (bytes int64, err error) {
+	for i := 0; i*maxValues < len(slots); i++ {
+		if i == len(f.joins) {
+			f.joins = append(f.joins, join{labels: f.shape.labels})
+		}
+		lo, hi := i*maxValues, min((i+1)*maxValues, len(slots))
+		n, err := f.some(ctx, &f.joins[i], slots[lo:hi], out[lo:hi])
+		bytes += n
+		if err != nil {
+			return bytes, err
+		}
+	}
+	return bytes, nil
+}
+
+func (f *shapeFetcher) some(ctx context.Context, j *join, slots []slot, out []scaling.Reading) (int64, error) {
+	j.prepare(slots, func(b []byte, s *slot) []byte { return append(b, s.shape.values...) })
+	text, err := f.query(slots)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.api.Query(ctx, text, j.take)
+	if err != nil {
+		return n, err
+	}
+	j.readings(out)
+	return n, nil
+}
+
+func (f *shapeFetcher) query(slots []slot) (string, error) {
+	wanted := make([]map[string]bool, len(f.shape.labels))
+	for i := range wanted {
+		wanted[i] = map[string]bool{}
+	}
+	for i := range slots {
+		rest := slots[i].shape.values
+		for k := range wanted {
+			var v string
+			v, rest, _ = strings.Cut(rest, "\xff")
+			wanted[k][v] = true
+		}
+	}
+	expr, err := promql.ParseExpr(f.shape.text)
+	if err != nil {
+		return "", err // it was printed by the parser itself
+	}
+	f.shape.with(expr, func(label string) *labels.Matcher {
+		return oneOf(label, wanted[slices.Index(f.shape.labels, label)])
+	})
+	return timed(expr, f.shape.labels)
+}
+
+// oneOf matches any of the values.
+func oneOf(label string, values map[string]bool) *labels.Matcher {
+	sorted := slices.Sorted(maps.Keys(values))
+	if len(sorted) == 1 {
+		return labels.MustNewMatcher(labels.MatchEqual, label, sorted[0])
+	}
+	for i := range sorted {
+		sorted[i] = regexp.QuoteMeta(sorted[i])
+	}
+	return labels.MustNewMatcher(labels.MatchRegexp, label, strings.Join(sorted, "|"))
+}
