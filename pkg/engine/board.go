@@ -184,6 +184,22 @@ func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
 	return s.record(), true
 }
 
+// Glance copies a workload's newest outcome into r, in the memory of r.Readings, and leaves the counterfactuals out: for who looks at
+// all workloads often. ok is false for an unknown policy.
+func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
+	s := b.slot(k)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*r = Record{
+		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
+		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since,
+	}
+	return true
+}
+
 // Keys returns the policies on the board, sorted. The slice is shared and never written.
 func (b *Board) Keys() []scaling.Key {
 	b.mu.RLock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -199,6 +201,37 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 	}
 	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before != 2 {
 		t.Errorf("changes applied: %+v", w.applied)
+	}
+}
+
+func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
+	w := newWorld("chat")
+	e := New(w, w, w, Options{})
+	chat := w.workloads[0].Key
+	w.after(e, time.Second)
+	w.backlog[chat] = 50
+	w.after(e, time.Second)
+
+	var glance Record
+	record, _ := e.Board().Record(chat)
+	if !e.Board().Glance(chat, &glance) || len(glance.Without) != 0 || glance.Readings[0].Value != 50 {
+		t.Errorf("glance: %+v", glance)
+	}
+	if glance.Without = record.Without; !reflect.DeepEqual(glance, record) {
+		t.Errorf("glance %+v, record %+v", glance, record)
+	}
+	if e.Board().Glance(scaling.Key{Name: "nobody"}, &glance) {
+		t.Error("a glance at a policy that there is not")
+	}
+	var newestFirst []int32
+	e.Board().History().Walk(chat, func(r *Record) bool { newestFirst = append(newestFirst, r.Decision.Replicas); return true })
+	if !slices.Equal(newestFirst, []int32{5, 2}) {
+		t.Errorf("walked %v, want 5 then 2", newestFirst)
+	}
+	visited := 0
+	e.Board().History().Walk(chat, func(*Record) bool { visited++; return false })
+	if visited != 1 {
+		t.Errorf("a walk that was ended went on: %d visits", visited)
 	}
 }
 

@@ -81,3 +81,16 @@ func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
 	}
 	return out
 }
+
+// Walk visits a workload's transitions, newest first, until visit returns false. A record is the history's own: it is not changed,
+// and not kept after visit returns. The history is locked meanwhile, so visit does not wait for anything.
+func (h *History) Walk(k scaling.Key, visit func(*Record) bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	list := h.byKey[k]
+	for i := len(list) - 1; i >= 0; i-- {
+		if !visit(&list[i]) {
+			return
+		}
+	}
+}
