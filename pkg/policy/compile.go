@@ -2,21 +2,12 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
-)
-
-type reflectType = reflect.Type
-
-var (
-	errMissing      = errors.New("the signal is missing")
-	errNoConversion = errors.New("a signal has no Go value")
 )
 
 // compiler turns one policy as written into the values that decide. It goes on after a problem, to find them all.
