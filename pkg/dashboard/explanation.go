@@ -33,7 +33,7 @@ type Explanation struct {
 	Signals  []Signal  `json:"signals"`
 	Rules    []Rule    `json:"rules"`
 	Without  []Without `json:"without,omitempty"`
-	MayFall  time.Time `json:"mayFall,omitzero"` // the earliest instant at which the number could fall
+	MayFall  time.Time `json:"mayFall,omitzero"`   // the earliest instant at which the number could fall
 	FallRule string    `json:"fallRule,omitempty"` // what MayFall waits for; without a MayFall it holds for a time that nobody knows
 	Follower *Follower `json:"follower,omitempty"`
 	Operator *Operator `json:"operator,omitempty"`

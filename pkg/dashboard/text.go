@@ -35,6 +35,20 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	return err
 }
 
+// Line is the explanation in one line, as a log for people has it.
+func (e Explanation) Line() string {
+	why := e.Binding
+	for _, r := range e.Rules {
+		if r.Binding {
+			why = r.Name + ": " + r.Text
+		}
+	}
+	if e.Degraded {
+		why += " (on missing inputs)"
+	}
+	return fmt.Sprintf("%s  %-28s %3d -> %-3d ready %-3d %s", e.At.Format("Mon 15:04:05"), e.Policy, e.From, e.Target, e.Ready, why)
+}
+
 // writeState prints what a person must know before any number: it is not served, it was decided blind, somebody intervened.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Served != "served" {
@@ -43,25 +57,30 @@ func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Degraded {
 		fmt.Fprintln(out, "DEGRADED    decided on missing inputs: the target may rise, it cannot fall")
 	}
-	if o := e.Operator; o != nil {
-		var said []string
-		if o.Paused {
-			said = append(said, "paused")
-		}
-		if o.Min != nil {
-			said = append(said, fmt.Sprintf("min=%d", *o.Min))
-		}
-		if o.Max != nil {
-			said = append(said, fmt.Sprintf("max=%d", *o.Max))
-		}
-		if !o.Until.IsZero() {
-			said = append(said, "until "+o.Until.In(zone).Format("2006-01-02 15:04 MST"))
-		}
-		if o.By != "" {
-			said = append(said, "by "+o.By)
-		}
-		fmt.Fprintf(out, "OPERATOR    %s\n", strings.Join(said, " "))
+	if e.Operator != nil {
+		fmt.Fprintf(out, "OPERATOR    %s\n", e.Operator.text(zone))
 	}
+}
+
+// text is what the person said, until when, and who it was.
+func (o *Operator) text(zone *time.Location) string {
+	var said []string
+	if o.Paused {
+		said = append(said, "paused")
+	}
+	if o.Min != nil {
+		said = append(said, fmt.Sprintf("min=%d", *o.Min))
+	}
+	if o.Max != nil {
+		said = append(said, fmt.Sprintf("max=%d", *o.Max))
+	}
+	if !o.Until.IsZero() {
+		said = append(said, "until "+o.Until.In(zone).Format("2006-01-02 15:04 MST"))
+	}
+	if o.By != "" {
+		said = append(said, "by "+o.By)
+	}
+	return strings.Join(said, " ")
 }
 
 func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
@@ -72,22 +91,34 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 		}
 		fmt.Fprintf(out, "WITHOUT  %s\n", strings.Join(parts, " | "))
 	}
+	fmt.Fprintf(out, "NEXT     %s\n", e.next(zone))
+	kind := "FOLLOWER"
+	if e.Follower != nil {
+		kind = e.Follower.Kind
+	}
+	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follower.text())
+}
+
+// next says what may happen to the number from here.
+func (e Explanation) next(zone *time.Location) string {
 	switch {
 	case !e.MayFall.IsZero():
-		fmt.Fprintf(out, "NEXT     may fall at %s at the earliest (%s)\n", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
+		return fmt.Sprintf("may fall at %s at the earliest (%s)", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
 	case e.FallRule != "":
-		fmt.Fprintf(out, "NEXT     may rise at any tick, stays at least here while this holds: %s\n", e.FallRule)
-	default:
-		fmt.Fprintln(out, "NEXT     may change at any tick")
+		return "may rise at any tick, stays at least here while this holds: " + e.FallRule
 	}
-	switch f := e.Follower; {
+	return "may change at any tick"
+}
+
+// text says whether somebody follows the number, and how; f may be nil.
+func (f *Follower) text() string {
+	switch {
 	case f == nil:
-		fmt.Fprintln(out, "FOLLOWER nobody reads this number: no HPA or ScaledObject on the target uses it")
+		return "nobody reads this number: no HPA or ScaledObject on the target uses it"
 	case f.Exact:
-		fmt.Fprintf(out, "%-8s %s wants %d: follows exactly\n", f.Kind, f.Name, f.Desired)
-	default:
-		fmt.Fprintf(out, "%-8s %s wants %d: may differ, %s\n", f.Kind, f.Name, f.Desired, f.Why)
+		return fmt.Sprintf("%s wants %d: follows exactly", f.Name, f.Desired)
 	}
+	return fmt.Sprintf("%s wants %d: may differ, %s", f.Name, f.Desired, f.Why)
 }
 
 func (s Signal) value() string {

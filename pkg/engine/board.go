@@ -62,7 +62,6 @@ type slot struct {
 	scratch []scaling.Reading
 
 	mu       sync.Mutex
-	prior    scaling.State // the state that the decision was made from
 	workload scaling.Workload
 	view     View
 	decision scaling.Decision
@@ -181,7 +180,9 @@ func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
 	if s == nil {
 		return Record{}, false
 	}
-	return s.record(), true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record(s.state), true
 }
 
 // Glance copies a workload's newest outcome into r, in the memory of r.Readings, and leaves the counterfactuals out: for who looks at
@@ -208,29 +209,30 @@ func (b *Board) Keys() []scaling.Key {
 }
 
 // told is the part of an outcome whose change is news to a person.
+//
+// The binding rule is not: which of two rules holds a number that stays changes a hundred times a day.
 type told struct {
 	replicas         int32
 	active, degraded bool
-	binding          scaling.Rule
-	index            int8
 	mode             scaling.Mode
 	operator         scaling.Operator
 }
 
 func (s *slot) told() told {
 	d := &s.decision
-	return told{d.Replicas, d.Active, d.Degraded, d.Binding, d.BindingIndex, s.workload.Mode, s.view.Operator}
+	return told{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
-// decide runs the brain on the readings in scratch and publishes what it made of them. It returns what was known before.
-func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (before told, first bool) {
+// decide runs the brain on the readings in scratch and publishes what it made of them. Where that is news it returns a record of it.
+func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Record, first, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, first = s.told(), s.at.IsZero(); first {
+	before, first := s.told(), s.at.IsZero()
+	if first {
 		before.replicas = view.Replicas
 	}
 	observation := observe(view, s.scratch)
-	s.prior = s.state
+	prior := s.state
 	d := s.state.Decide(w.Policy, &observation, now)
 	if first || before.replicas != d.Replicas {
 		s.before, s.since = before.replicas, now
@@ -240,27 +242,32 @@ func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (before tol
 	}
 	copy(s.readings, s.scratch)
 	s.workload, s.view, s.decision, s.at = *w, view, d, now
-	return before, first
+	if !first && before == s.told() {
+		return Record{}, false, false
+	}
+	news = s.record(prior)
+	news.Before = before.replicas
+	return news, first, true
 }
 
-func (s *slot) record() Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// record copies the outcome. from is the state that it was decided from; the state after it answers as well for a tick that
+// changed nothing.
+func (s *slot) record(from scaling.State) Record {
 	return Record{
 		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
-		Readings: slices.Clone(s.readings), Without: s.counterfactuals(), At: s.at, Since: s.since,
+		Readings: slices.Clone(s.readings), Without: s.without(from), At: s.at, Since: s.since,
 	}
 }
 
-// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out.
-func (s *slot) counterfactuals() []Counterfactual {
+// without asks the brain again, once for each rule that took part, leaving that rule out.
+func (s *slot) without(from scaling.State) []Counterfactual {
 	reasons := s.decision.Reasons.All()
 	if s.at.IsZero() || len(reasons) == 0 {
 		return nil
 	}
 	out := make([]Counterfactual, len(reasons))
 	for i, r := range reasons {
-		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), s.prior, s.at, r.Rule, r.Index)
+		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)
 		out[i] = Counterfactual{Rule: r.Rule, Index: r.Index, Replicas: n}
 	}
 	return out

@@ -127,8 +127,9 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
 	}
 	e.telemetry.Read(w, s.scratch)
-	before, first := s.decide(w, view, now)
-	e.announce(s, w, before, first)
+	if record, first, isNews := s.decide(w, view, now); isNews {
+		e.announce(w, record, first)
+	}
 	return true, nil
 }
 
@@ -140,15 +141,11 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 	}
 }
 
-// announce tells the cluster, the history and whoever listens of an outcome that is news.
-func (e *Engine) announce(s *slot, w *scaling.Workload, before told, first bool) {
-	if now := s.told(); !first && before == now {
-		return
-	}
-	e.changes = append(e.changes, Change{Workload: w, View: s.view, Before: before.replicas, After: s.decision, First: first})
-	record := s.record()
-	e.board.history.add(record)
+// announce tells the cluster, the history and whoever listens.
+func (e *Engine) announce(w *scaling.Workload, r Record, first bool) {
+	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
+	e.board.history.add(r)
 	if e.options.OnTransition != nil {
-		e.options.OnTransition(record)
+		e.options.OnTransition(r)
 	}
 }

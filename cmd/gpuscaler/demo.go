@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/demo"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// demoOptions are the flags of `gpuscaler demo`.
+type demoOptions struct {
+	requests          string
+	speed             float64
+	duration          time.Duration
+	seed              uint64
+	output            string
+	pageAddress       string
+	metricsAPIAddress string
+}
+
+func demoCommand() *cobra.Command {
+	o := demoOptions{}
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "A day of GPUs in minutes, without a cluster: decisions, page and API on loopback",
+		Long: `Run the very engine of the controller on a simulated cluster: three teams' workloads with a diurnal
+curve, bursts, an idle night and spot losses, at an accelerated clock. It prints what it decides and
+why, serves a live page and the external-metrics API on loopback, and ends with a summary: after --for
+(simulated time), or on Ctrl-C.`,
+		Example: `  gpuscaler demo
+  gpuscaler demo --requests requests.csv --speed 120
+  gpuscaler demo --for 24h --speed 100000 -o json
+  curl -sk 'https://127.0.0.1:6443/apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-desired-replicas?labelSelector=gpuscaler.io/policy=llama-chat'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.requests, "requests", "", "a recorded trace that drives the chat service: CSV, JSON lines, rates; also .gz")
+	f.Float64Var(&o.speed, "speed", demo.DefaultSpeed, "simulated seconds per second")
+	f.DurationVar(&o.duration, "for", 0, "simulated time after which it ends; 0: on Ctrl-C, or with --requests soon after the last")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random; one seed, one story")
+	f.StringVarP(&o.output, "output", "o", "text", "text: decisions as they come and a summary; json: the summary alone, for machines")
+	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page; loopback only")
+	f.StringVar(&o.metricsAPIAddress, "external-metrics-address", "127.0.0.1:6443", "address of the external metrics API; loopback only")
+	return c
+}
+
+func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	options := demo.Options{Speed: o.speed, For: o.duration, Seed: o.seed, Clock: time.Now}
+	if o.output == "text" {
+		options.OnTransition = tellTransition(out)
+	}
+	if o.requests != "" {
+		requests, err := trace.Open(o.requests, trace.Options{})
+		if err != nil {
+			return err
+		}
+		options.Requests = requests
+	}
+	d, err := demo.New(options)
+	if err != nil {
+		return err
+	}
+	if err := o.live(ctx, d, progress); err != nil {
+		return err
+	}
+	if o.output == "json" {
+		return writeJSON(out, d.Summary())
+	}
+	return d.Summary().WriteText(out)
+}
+
+// live runs the world with its entrances until it is over or the person has seen enough.
+func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer) error {
+	if _, err := newLogger("error"); err != nil { // the libraries' chatter would bury the story
+		return err
+	}
+	page, err := listenLoopback(o.pageAddress)
+	if err != nil {
+		return fmt.Errorf("--page-address: %w", err)
+	}
+	api, err := listenLoopback(o.metricsAPIAddress)
+	if err != nil {
+		return fmt.Errorf("--external-metrics-address: %w", err)
+	}
+	certificate, err := externalmetrics.SelfSigned("localhost")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nCtrl-C ends it with a summary\n\n", page.Addr(), api.Addr())
+	over, end := context.WithCancel(ctx)
+	defer end()
+	all, serving := errgroup.WithContext(over)
+	all.Go(func() error {
+		defer end()
+		if err := d.Run(serving); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+	all.Go(func() error { return serveOn(serving, page, demoPage(d)) })
+	all.Go(func() error {
+		return externalmetrics.Serve(serving, externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true},
+			externalmetrics.NewProvider(d.Engine().Board(), d.Now))
+	})
+	return all.Wait()
+}
+
+func demoPage(d *demo.Demo) http.Handler {
+	mux := http.NewServeMux()
+	dashboard.NewAPI(d.Engine().Board(), "demo").Register(mux)
+	return mux
+}
+
+// listenLoopback refuses addresses that others could reach: the demo lets anybody read.
+func listenLoopback(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		l.Close()
+		return nil, fmt.Errorf("%s is not a loopback address", address)
+	}
+	return l, nil
+}
+
+// tellTransition prints each decision that changes a number, as one line.
+func tellTransition(out io.Writer) func(engine.Record) {
+	var mu sync.Mutex
+	return func(r engine.Record) {
+		e := dashboard.Explain(r, "demo")
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(out, e.Line())
+	}
+}
