@@ -37,7 +37,7 @@ type Record struct {
 	Since    time.Time // since when the number stands
 }
 
-// Counterfactual is the number that the same tick would have given without one of the rules that took part.
+// Counterfactual is the number that the tick which made the last news would have given without one of the rules that took part.
 type Counterfactual struct {
 	Rule     scaling.Rule
 	Index    int8
@@ -67,6 +67,7 @@ type slot struct {
 	decision scaling.Decision
 	before   int32
 	readings []scaling.Reading
+	without  []Counterfactual // of the last tick that was news
 	at       time.Time
 	since    time.Time
 }
@@ -182,7 +183,7 @@ func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record(s.state), true
+	return s.record(), true
 }
 
 // Glance copies a workload's newest outcome into r, in the memory of r.Readings, and leaves the counterfactuals out: for who looks at
@@ -245,26 +246,22 @@ func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Recor
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
-	news = s.record(prior)
+	s.without = s.counterfactuals(prior)
+	news = s.record()
 	news.Before = before.replicas
 	return news, first, true
 }
 
-// record copies the outcome. from is the state that it was decided from; the state after it answers as well for a tick that
-// changed nothing.
-func (s *slot) record(from scaling.State) Record {
+func (s *slot) record() Record {
 	return Record{
 		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
-		Readings: slices.Clone(s.readings), Without: s.without(from), At: s.at, Since: s.since,
+		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since,
 	}
 }
 
-// without asks the brain again, once for each rule that took part, leaving that rule out.
-func (s *slot) without(from scaling.State) []Counterfactual {
+// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out; from is the state before the tick.
+func (s *slot) counterfactuals(from scaling.State) []Counterfactual {
 	reasons := s.decision.Reasons.All()
-	if s.at.IsZero() || len(reasons) == 0 {
-		return nil
-	}
 	out := make([]Counterfactual, len(reasons))
 	for i, r := range reasons {
 		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)
