@@ -1,22 +1,41 @@
 # The toolchain that the modules ask for comes through the module proxy, so an older Go patch on the machine is enough.
 export GOTOOLCHAIN := go1.26.9+auto
+# One setting everywhere: the product, its tests and the real components then share what Go has compiled.
+export CGO_ENABLED := 0
 GO        ?= go
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit
+.PHONY: help build demo unit test test-long bench fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-zA-Z_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/gpuscaler, a static binary
-	@echo "building bin/gpuscaler ..."
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
+	@echo "building bin/gpuscaler (about two minutes the first time) ..."
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
 
-demo: build ## a whole day of GPUs in minutes, no cluster needed: the page and the external-metrics API on loopback
+demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the external-metrics API on loopback
 	@./bin/gpuscaler demo $(DEMO_FLAGS)
 
 unit: ## the fast inner loop: every test that needs no other process
 	@$(GOTESTSUM) --format pkgname-and-test-fails -- ./...
+
+test: ## everything, unit to end to end; builds the real components once and caches them by version
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e
+
+test-long: ## what must wait for minutes: every time zone, 1970 to 2040
+	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
+
+bench: ## what a tick, a read and a query cost
+	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy
+
+fuzz: ## a minute of each fuzz target
+	@for package in $$($(GO) list ./pkg/...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	    echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime 1m $$package || exit 1; done; done
+
+include e2e/components.mk
