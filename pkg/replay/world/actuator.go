@@ -20,7 +20,7 @@ type Maker func() Actuator
 type Move struct {
 	Replicas int32         // to write; the same as Spec to write nothing
 	Again    time.Duration // when to ask again; below a millisecond means the next tick
-	// Of an actuator that decides for itself, for the ledger: what its metrics ask for, and why there may be more.
+	// Of an actuator that decides for itself, for the ledger: what its metrics ask for, and why there may be more (0: Cooldown).
 	Asked int32
 	Idle  Cause
 }
@@ -68,6 +68,9 @@ func (l *load) act() {
 		m.Again = w.config.Tick
 	}
 	if l.config.Policy == nil {
+		if m.Idle == Serving {
+			m.Idle = Cooldown
+		}
 		l.blame(m.Asked, m.Idle)
 	}
 	l.scale(m.Replicas)

@@ -18,6 +18,7 @@ const (
 	lose                 // a spot node is taken away
 	provide              // the provisioner looks at pending replicas
 	disrupt              // the provisioner looks for nodes to remove
+	validate             // it looks again at what it found
 	retire               // a node that was to be removed is gone
 	sample               // the series take a point
 )

@@ -11,12 +11,13 @@ const privateNode = "(one node per replica)"
 // fleet gives nodes to the replicas that wait.
 func (w *World) fleet() {
 	p, limit := w.nodes.pools[0], int64(w.config.Fleet.GPUs)
-	for len(w.waiting) > 0 {
-		r := w.waiting[0]
+	for _, r := range w.waiting {
+		if !r.homeless() {
+			continue
+		}
 		if limit > 0 && p.gpus+int64(r.load.gpus) > limit {
 			return
 		}
-		w.waiting = w.waiting[1:]
 		n := p.newNode(r.load.gpus, &r.load.boots)
 		n.take(r)
 		n.after(p.config.launch(w).draw(n.boots.launch), boot)

@@ -2,75 +2,175 @@ package world
 
 import (
 	"cmp"
-	"errors"
-	"time"
+	"slices"
 )
 
-// NodePool is a Karpenter NodePool with one instance type.
-type NodePool struct {
-	Name         string
-	CapacityType string // "on-demand", "spot", "reserved"
-	InstanceType string
-	GPUs         int32   // per node
-	Hourly       float64 // $ per node
+// settle takes a replica that found its place off the list of those that wait.
+func (w *World) settle(r *replica) {
+	if i := slices.Index(w.waiting, r); i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+	}
 }
 
-func (p *NodePool) launch(w *World) *Spread   { return &w.assumptions.NodeLaunch }
-func (p *NodePool) gpuReady(w *World) *Spread { return &w.assumptions.GPUReady }
+// provision is called when a replica is new, or a GPU has become free.
+func (w *World) provision() {
+	if len(w.waiting) == 0 {
+		return
+	}
+	if w.private() {
+		w.fleet()
+		return
+	}
+	w.bind()
+	if !w.nodes.providing && slices.ContainsFunc(w.waiting, (*replica).homeless) {
+		w.nodes.providing = true
+		w.queue.add(event{at: w.now + w.assumptions.BatchWindow, kind: provide})
+	}
+}
 
-func (c *Config) checkPools() []error {
-	if len(c.NodePools) > 0 {
-		return []error{errors.New("no NodePools yet")}
+func (r *replica) homeless() bool { return r.state == homeless }
+
+// bind is kube-scheduler: replicas that wait take free GPUs, oldest first; also those that Karpenter has a node in the making
+// for, whose node then comes empty.
+func (w *World) bind() {
+	for i := 0; i < len(w.waiting); {
+		r := w.waiting[i]
+		n := w.roomFor(r.load, (*node).schedulable)
+		if n == nil {
+			i++
+			continue
+		}
+		if r.node != nil {
+			r.node.release(r)
+		}
+		n.take(r)
+	}
+}
+
+// schedulable tells nodes that take replicas now.
+func (n *node) schedulable() bool { return n.state == usable && !n.chosen && !n.doomed }
+
+// coming tells nodes that will.
+func (n *node) coming() bool { return n.state < usable && !n.doomed && n.heirOf == nil }
+
+// roomFor is the node that a scheduler would choose for a replica of the load among those that are suitable, or nil.
+func (w *World) roomFor(l *load, suitable func(*node) bool) (best *node) {
+	for _, p := range w.nodes.pools {
+		if !p.config.takes(l.config) {
+			continue
+		}
+		for _, n := range p.nodes {
+			if free := n.gpus - n.used; free < l.gpus || !suitable(n) {
+				continue
+			}
+			if best == nil || w.prefers(n, best) {
+				best = n
+			}
+		}
+	}
+	return best
+}
+
+// prefers tells whether a scheduler puts the next replica on a rather than on b: by the share of its GPUs that is taken, and of
+// equal ones on the older node.
+func (w *World) prefers(a, b *node) bool {
+	x, y := int64(a.used)*int64(b.gpus), int64(b.used)*int64(a.gpus)
+	if w.assumptions.Pack {
+		x, y = y, x
+	}
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.born, b.born)) < 0
+}
+
+// provide is a round of Karpenter's provisioner over the replicas without a node: nodes in the making first, then new ones. Every
+// launch of a round is asked for before the first one is refused.
+func (w *World) provide() {
+	w.nodes.providing = false
+	w.bind()
+	var refused []*pool
+	// Big replicas first, or small ones would fill the nodes that these need.
+	round := slices.DeleteFunc(slices.Clone(w.waiting), func(r *replica) bool { return !r.homeless() })
+	slices.SortStableFunc(round, func(a, b *replica) int { return cmp.Compare(b.load.gpus, a.load.gpus) })
+	for _, r := range round {
+		n := w.roomFor(r.load, (*node).coming)
+		if n == nil {
+			p := w.choose(r.load)
+			if p == nil {
+				continue
+			}
+			if n = p.launch(); n == nil {
+				refused = append(refused, p)
+				continue
+			}
+		}
+		n.take(r)
+	}
+	for _, p := range refused {
+		p.refusedUntil = w.now + w.assumptions.IceCache
+	}
+	if slices.ContainsFunc(w.waiting, (*replica).homeless) {
+		w.nodes.providing = true
+		w.queue.add(event{at: w.now + w.assumptions.ProvisionRetry, kind: provide})
+	}
+}
+
+// choose is the pool of the greatest weight that takes a replica of the load; nil where none does.
+func (w *World) choose(l *load) *pool {
+	for _, p := range w.nodes.pools {
+		if p.config.takes(l.config) && p.config.GPUs >= l.gpus && p.mayGrow() && p.refusedUntil <= w.now {
+			return p
+		}
 	}
 	return nil
 }
 
-func (w *World) openNodes() {
-	config := NodePool{Name: "fleet", CapacityType: "on-demand", InstanceType: privateNode, GPUs: 1, Hourly: w.config.Fleet.HourlyPerGPU}
-	w.nodes.pools = []*pool{w.newPool(config)}
+// mayGrow tells whether the pool's limit has room for a whole node.
+func (p *pool) mayGrow() bool {
+	return p.config.Limit == nil || p.gpus+int64(p.config.GPUs) <= *p.config.Limit
 }
 
-func (w *World) newPool(c NodePool) *pool {
-	return &pool{w: w, index: int32(len(w.nodes.pools)), config: c, boots: w.newBoots(c.Name)}
-}
-
-func (w *World) beginNodes() {}
-
-// raise lets an initial replica stand, ready.
-func (w *World) raise(l *load) {
-	r := w.newReplica(l)
-	w.waiting = w.waiting[:len(w.waiting)-1]
-	n := w.nodes.pools[0].newNode(l.gpus, &l.boots)
-	n.change(func() { n.state = usable })
-	n.pulled[l.index] = 1
-	n.change(func() { n.used += l.gpus })
-	n.pods = append(n.pods, r)
-	r.node = n
-	l.pending--
-	r.open()
-}
-
-func (w *World) provision() {
-	if w.nodes.pools[0].private() {
-		w.fleet()
+// launch asks the provider for a node; nil where it has no capacity.
+func (p *pool) launch() *node {
+	if !p.available() {
+		p.refusals++
+		return nil
 	}
+	n := p.newNode(p.config.GPUs, &p.boots)
+	n.after(p.config.launch(p.w).draw(p.boots.launch), boot)
+	return n
 }
 
-func (w *World) nodeUsable(*node) {}
+// release takes a replica that waits off a node in the making.
+func (n *node) release(r *replica) {
+	n.change(func() { n.used -= r.load.gpus })
+	n.pods = slices.Delete(n.pods, slices.Index(n.pods, r), slices.Index(n.pods, r)+1)
+	r.node, r.state = nil, homeless
+}
 
 func (s *nodes) happen(w *World, e *event) {
+	switch e.kind {
+	case provide:
+		w.provide()
+		return
+	case disrupt:
+		w.disrupt()
+		return
+	case validate:
+		w.carryOut()
+		return
+	case spotTurn:
+		s.pools[e.a].turn()
+		return
+	}
 	n := s.all[e.a]
 	if n.gen != e.gen {
 		return
 	}
-	if e.kind == boot {
+	switch e.kind {
+	case boot:
 		n.boot()
+	case lose:
+		n.kill()
+	case retire:
+		n.remove()
 	}
-}
-
-// cost is what a pool's nodes cost so far, in $.
-func (p *pool) cost() float64 {
-	p.touch()
-	perGPU := p.config.Hourly / float64(cmp.Or(p.config.GPUs, 1))
-	return float64(p.paid) / float64(time.Hour.Microseconds()) * perGPU
 }

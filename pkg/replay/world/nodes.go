@@ -13,6 +13,9 @@ type nodes struct {
 	all   []*node // by id; those that are gone are used again
 	spare []*node
 	born  int64 // replicas and nodes, in the order in which they were made
+
+	providing bool     // a round of the provisioner is due
+	command   *command // what is to be removed after the validation time
 }
 
 // pool is a NodePool as the world runs it; without NodePools there is one, whose nodes come and go with a replica each.
@@ -33,6 +36,7 @@ type pool struct {
 	refusals      int64
 	boots         boots
 	luck          *trace.Draws // which nodes the spot market takes
+	market        *market      // nil: any number of nodes can be had
 }
 
 // boots draws how long the phases of a node's start take.
@@ -66,8 +70,9 @@ type node struct {
 	pulled  []time.Duration // by load: when its image is there; 0: not asked for
 	changed time.Duration   // when a replica came or went last
 	doomed  bool            // the spot market has given notice
-	chosen  bool            // it is to be removed
-	heir    *node           // replaces it; nil: nothing needs to
+	chosen  bool            // it is to be removed once its replacement has come
+	heirOf  *node           // the node that it replaces, as long as it starts
+	heirGen uint32
 }
 
 // touch books the pool's time since the last change of its numbers.
@@ -150,7 +155,9 @@ func (n *node) boot() {
 	for _, r := range n.pods {
 		r.start()
 	}
-	p.w.nodeUsable(n)
+	if !p.private() {
+		p.w.nodeUsable(n)
+	}
 }
 
 // take gives the replica a place on the node.

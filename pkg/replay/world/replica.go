@@ -77,6 +77,7 @@ func (r *replica) after(d time.Duration, k kind) {
 func (r *replica) start() {
 	l := r.load
 	l.touch()
+	l.w.settle(r)
 	l.pending--
 	l.loading++
 	r.state = pulling
@@ -154,12 +155,9 @@ func (r *replica) terminate() {
 	l.touch()
 	l.replicas = slices.Delete(l.replicas, slices.Index(l.replicas, r), slices.Index(l.replicas, r)+1)
 	switch r.state {
-	case homeless:
+	case homeless, booked:
 		l.pending--
-		l.w.waiting = slices.Delete(l.w.waiting, slices.Index(l.w.waiting, r), slices.Index(l.w.waiting, r)+1)
-		r.leave()
-	case booked:
-		l.pending--
+		l.w.settle(r)
 		r.leave()
 	case pulling, starting:
 		l.loading--

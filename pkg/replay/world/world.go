@@ -70,6 +70,7 @@ func (w *World) begin() {
 	for _, l := range w.loads {
 		l.begin()
 	}
+	w.provision()
 	if w.config.Resolution > 0 {
 		w.queue.add(event{at: w.config.Resolution, kind: sample})
 	}
