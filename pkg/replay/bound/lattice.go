@@ -1,29 +1,30 @@
 package bound
 
-// unreachable is more than any reachable value (see newMoney), and far enough from the end of int64 to be added to.
+// unreachable is more than any reachable value (see setMoney), and far enough from the end of int64 to be added to.
 const unreachable = int64(1) << 61
 
 // lattice is the dynamic program for one lambda: its layers are the slots, its states (replicas, backlog).
 type lattice struct {
 	tl      *timeline
-	arrived []int64 // A_t
-	serve   int64   // g
-	boot    int     // no start in slots 1..boot
-	cost    int64   // c, in money
-	start   int64   // beta, in money
-	lambda  int64   // price of a late job, in money
-	width   []int32 // backlogs 0..width[t]-1 are kept apart after slot t
-	open    []bool  // a backlog beyond width[t] is dropped for free into its last column; otherwise it is forbidden
-	lo, hi  []int32 // window of n in slot t; at index 0 both are n_0
-	late    []int64 // late price by backlog in the slot at hand
-	up      []int64 // best value after starts, by (n, backlog before the slot)
-	down    []int64 // best value after stops, for one n
-	kept    []layer // see walk
+	serve   int64     // g
+	boot    int       // no start in slots 1..boot
+	cost    int64     // c, in money
+	start   int64     // beta, in money
+	lambda  int64     // price of a late job, in money
+	drop    bool      // a backlog beyond an open slot's last column is dropped into it, for free; otherwise it is forbidden
+	columns []columns // by slot
+	lo, hi  []int32   // window of n in slot t; at index 0 both are n_0
+	late    []int64   // late price by column in the slot at hand
+	units   []int64   // late jobs by backlog in the slot at hand
+	up      []int64   // best value after starts, by (n, column before the slot)
+	down    []int64   // best value after stops, for one n
+	kept    []layer   // see run
 	stretch []layer
 	pair    [2]layer
+	last    *layer
 }
 
-// layer holds V_t: one row of `width` values for each n in lo..hi.
+// layer holds V_t: one row for each n in lo..hi, one column for each backlog told apart.
 type layer struct {
 	lo, hi, width int
 	v             []int64
@@ -33,7 +34,7 @@ func (l *layer) row(n int) []int64 { return l.v[(n-l.lo)*l.width : (n-l.lo+1)*l.
 
 // shape makes l the layer of slot t, reusing its memory.
 func (g *lattice) shape(l *layer, t int) {
-	l.lo, l.hi, l.width = int(g.lo[t]), int(g.hi[t]), int(g.width[t])
+	l.lo, l.hi, l.width = int(g.lo[t]), int(g.hi[t]), g.columns[t].width()
 	size := (l.hi - l.lo + 1) * l.width
 	if cap(l.v) < size {
 		l.v = make([]int64, size)
@@ -43,18 +44,21 @@ func (g *lattice) shape(l *layer, t int) {
 
 func (g *lattice) first(l *layer) {
 	g.shape(l, 0)
-	for i := range l.v {
-		l.v[i] = unreachable
-	}
+	fill(l.v)
 	l.v[0] = 0
 }
 
 // priceLate fills g.late for slot t.
 func (g *lattice) priceLate(t int) {
-	g.late = g.late[:g.width[t]]
-	g.tl.lateRow(t, g.late)
-	for q := range g.late {
-		g.late[q] *= g.lambda
+	c := &g.columns[t]
+	g.late = g.late[:c.width()]
+	g.units = g.units[:c.units(g.serve)]
+	g.tl.lateRow(t, g.units)
+	for q := range g.late[:c.fine] {
+		g.late[q] = g.units[q] * g.lambda
+	}
+	for j := range g.late[c.fine:] {
+		g.late[c.fine+j] = g.units[c.fine+j*int(g.serve)] * g.lambda
 	}
 }
 
@@ -63,53 +67,47 @@ func (g *lattice) priceLate(t int) {
 func (g *lattice) step(t int, from, to *layer) {
 	g.shape(to, t)
 	g.priceLate(t)
-	top := from.hi
+	top, start := from.hi, unreachable
 	if t > g.boot {
-		top = max(top, to.hi)
+		top, start = max(top, to.hi), g.start
 	}
-	g.sweepUp(t, from, top)
+	g.sweepUp(from, top, start)
 	width := from.width
 	down := g.down[:width]
-	for q := range down {
-		down[q] = unreachable
-	}
+	fill(down)
 	for n := to.hi; n > top; n-- {
-		row := to.row(n)
-		for q := range row {
-			row[q] = unreachable
-		}
+		fill(to.row(n))
 	}
-	arrive := g.arrived[t] - g.arrived[t-1]
+	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
+	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
+		started := down // below from.lo there is only stopping
 		if n >= from.lo {
-			best := g.up[(n-from.lo)*width:][:width]
-			for q, v := range best {
-				down[q] = min(down[q], v)
-			}
+			started = g.up[(n-from.lo)*width:][:width]
 		}
-		if n <= to.hi {
-			g.shift(to.row(n), down, move{by: g.serve*int64(n) - arrive, pay: g.cost * int64(n), open: g.open[t]})
+		if n > to.hi {
+			stop(down, started)
+			continue
 		}
+		m.n, m.pay = int64(n), g.cost*int64(n)
+		m.shift(to.row(n), down, started)
 	}
 }
 
 // sweepUp fills g.up for n = from.lo..top.
-func (g *lattice) sweepUp(t int, from *layer, top int) {
-	width, start := from.width, g.start
-	if t <= g.boot {
-		start = unreachable
-	}
+func (g *lattice) sweepUp(from *layer, top int, start int64) {
+	width := from.width
 	below := g.up[:width]
 	copy(below, from.row(from.lo))
 	for n := from.lo + 1; n <= top; n++ {
-		row := g.up[(n-from.lo)*width:][:width]
+		row := g.up[(n-from.lo)*width:][:len(below)]
 		if n > from.hi {
 			for q, v := range below {
 				row[q] = v + start
 			}
 		} else {
-			same := from.row(n)[:len(row)]
-			for q, v := range below[:len(row)] {
+			same := from.row(n)[:len(below)]
+			for q, v := range below {
 				row[q] = min(v+start, same[q])
 			}
 		}
@@ -117,48 +115,20 @@ func (g *lattice) sweepUp(t int, from *layer, top int) {
 	}
 }
 
-// move is what a slot with n replicas does to a row: the backlog falls by `by` (or rises), and `pay` is due.
-type move struct {
-	by, pay int64
-	open    bool
+// stop lowers down to started where that is less, and returns the least.
+func stop(down, started []int64) int64 {
+	least := 2 * unreachable // an unreachable value that has been added to is above unreachable
+	started = started[:len(down)]
+	for q, v := range down {
+		v = min(v, started[q])
+		down[q] = v
+		least = min(least, v)
+	}
+	return least
 }
 
-// shift writes to[max(0, q-by)] = min(from[q]) + pay + late.
-func (g *lattice) shift(to, from []int64, m move) {
-	last, late := len(to)-1, g.late
-	cells, from := g.collapse(to, from, m)
-	late = late[len(to)-len(cells):][:len(cells)]
-	both := min(len(cells), len(from))
-	for q, v := range from[:both] {
-		cells[q] = v + m.pay + late[q]
+func fill(v []int64) {
+	for i := range v {
+		v[i] = unreachable
 	}
-	for q := both; q < len(cells); q++ {
-		cells[q] = unreachable
-	}
-	if beyond := from[both:]; len(beyond) > 0 && m.open {
-		to[last] = min(to[last], least(beyond)+m.pay+g.late[last])
-	}
-}
-
-// collapse fills the columns of to that no single column of from maps to, and returns what is left of both, aligned: service
-// beyond the backlog leaves none (columns 0..by of from become column 0); arrivals beyond the service leave at least -by.
-func (g *lattice) collapse(to, from []int64, m move) (cells, rest []int64) {
-	if m.by >= 0 {
-		empty := int(min(m.by+1, int64(len(from))))
-		to[0] = least(from[:empty]) + m.pay + g.late[0]
-		return to[1:], from[empty:]
-	}
-	full := int(min(-m.by, int64(len(to))))
-	for q := range to[:full] {
-		to[q] = unreachable
-	}
-	return to[full:], from
-}
-
-func least(v []int64) int64 {
-	m := v[0]
-	for _, x := range v[1:] {
-		m = min(m, x)
-	}
-	return m
 }

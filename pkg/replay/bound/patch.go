@@ -16,19 +16,18 @@ type detour struct {
 func (s *search) patch() {
 	for improved := s.best.schedule != nil; improved; {
 		improved = false
-		for _, other := range s.lines[2:len(s.lines):len(s.lines)] {
+		for _, other := range s.lines[:len(s.lines):len(s.lines)] {
 			before := s.best
-			if schedule := s.mend(before, other); schedule != nil {
-				s.meet(schedule)
-			}
+			s.mend(other)
 			improved = improved || s.best.cost < before.cost
 		}
 	}
 }
 
-// mend takes the detours of most savings per late job that the SLO allows; nil: none.
-func (s *search) mend(base, other line) []int32 {
-	detours := s.detours(base.schedule, other.schedule)
+// mend improves the best schedule by the detours through another: those of most savings per late job first, whole while the
+// SLO has room, then parts of the greatest that had none.
+func (s *search) mend(other line) {
+	detours := s.detours(s.best.schedule, other.schedule)
 	sort.SliceStable(detours, func(i, j int) bool {
 		a, b := detours[i], detours[j]
 		if a.late <= 0 || b.late <= 0 {
@@ -39,19 +38,62 @@ func (s *search) mend(base, other line) []int32 {
 		}
 		return a.late > b.late
 	})
-	var schedule []int32
-	room := s.tl.allowed - base.late
+	schedule := append([]int32(nil), s.best.schedule...)
+	room := s.tl.allowed - s.best.late
+	var refused []detour
+	taken := false
 	for _, d := range detours {
-		if d.saves <= 0 || d.late > room {
-			continue
+		switch {
+		case d.saves <= 0:
+		case d.late > room:
+			refused = append(refused, d)
+		default:
+			copy(schedule[d.from:d.to], other.schedule[d.from:d.to])
+			room -= d.late
+			taken = true
 		}
-		if schedule == nil {
-			schedule = append(schedule, base.schedule...)
-		}
-		copy(schedule[d.from:d.to], other.schedule[d.from:d.to])
-		room -= d.late
 	}
-	return schedule
+	if taken {
+		s.meet(schedule)
+	}
+	for _, d := range refused[:min(len(refused), 4)] {
+		s.part(d, other)
+	}
+}
+
+// part takes the beginning or the end of a detour that as a whole makes too many jobs late.
+func (s *search) part(d detour, other line) {
+	const cuts = 32
+	step := max(1, (d.to-d.from)/cuts)
+	base := s.best
+	for cut := d.from + step; cut < d.to; cut += step {
+		for _, part := range [2][2]int{{d.from, cut}, {cut, d.to}} {
+			schedule := append([]int32(nil), base.schedule...)
+			copy(schedule[part[0]:part[1]], other.schedule[part[0]:part[1]])
+			s.improve(schedule)
+		}
+	}
+}
+
+// improve is meet for a schedule that is worth keeping only as the best.
+func (s *search) improve(schedule []int32) {
+	c := play(s.p, s.tl, schedule, nil)
+	cost := c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start
+	if c.Late <= s.tl.allowed && cost < s.best.cost && !s.grows(schedule) {
+		s.meet(schedule)
+	}
+}
+
+// grows reports a start where none is possible, which a cut inside a detour can bring about.
+func (s *search) grows(schedule []int32) bool {
+	before := int32(s.p.InitialReplicas)
+	for _, n := range schedule[:min(s.p.BootSlots, len(schedule))] {
+		if n > before {
+			return true
+		}
+		before = n
+	}
+	return false
 }
 
 func (s *search) detours(base, other []int32) []detour {

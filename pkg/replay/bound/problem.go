@@ -28,6 +28,7 @@ type Problem struct {
 	LateShare           float64       // eps = 1 - SLO: at most floor(eps * jobs) may be late, 0..1
 	Jobs                []Job         // in order of service; nil: every unit is a job of its own
 	OpenEnd             bool          // work due after the last slot is never late; otherwise all that is unserved at the end is late
+	ServeAll            bool          // nothing may be unserved at the end, late or not; for runs that go on until their queue is empty
 	Rebate              float64       // subtracted from both ends of the interval; RequestLevel's allowance for warm replicas
 	Relaxations         []string      // what was relaxed to build this problem, one sentence each, for the report
 }

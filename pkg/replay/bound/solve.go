@@ -55,23 +55,25 @@ func Solve(p Problem, o Options) (Interval, error) {
 	if err != nil {
 		return Interval{}, err
 	}
-	effort := bestEffort(&p)
-	if c := play(&p, tl, effort, nil); c.Late > tl.allowed {
-		return Interval{}, fmt.Errorf("bound: %w: with at most %d replicas at least %d of %d jobs are late, %d may be",
-			ErrInfeasible, p.MaxReplicas, c.Late, tl.jobs, tl.allowed)
+	effort := play(&p, tl, bestEffort(&p), nil)
+	if effort.Late > tl.allowed || p.ServeAll && effort.Backlog > 0 {
+		return Interval{}, fmt.Errorf("bound: %w: with at most %d replicas at least %d of %d jobs are late (%d may be) and %d units unserved at the end",
+			ErrInfeasible, p.MaxReplicas, effort.Late, tl.jobs, tl.allowed, effort.Backlog)
 	}
-	s.meet(make([]int32, tl.slots))
-	switch {
-	case s.best.schedule != nil: // serving nothing keeps the SLO, and costs nothing
+	nothing := make([]int32, tl.slots)
+	switch c := play(&p, tl, nothing, nil); {
+	case c.Late <= tl.allowed && !(p.ServeAll && c.Backlog > 0):
+		s.meet(nothing)
 	case tl.allowed == 0 && tl.immediate():
 		s.meet(levels(&p, needPerSlot(&p)))
 		s.lower = s.best.cost
 	case tl.allowed == 0:
-		s.meet(effort)
 		s.forbid()
 	default:
-		s.meet(effort)
 		s.price()
+	}
+	if s.best.schedule == nil { // the clamps, or MaxSolves, kept every better schedule out of sight
+		s.meet(bestEffort(&p))
 	}
 	return s.interval(), nil
 }

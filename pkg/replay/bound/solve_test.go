@@ -15,7 +15,7 @@ func smallest(p Problem) float64 {
 	var try func(i int)
 	try = func(i int) {
 		if i == len(schedule) {
-			if cost, late, jobs := byHand(p, schedule); float64(late) <= p.LateShare*float64(jobs)+1e-9 {
+			if cost, late, jobs, rest := byHand(p, schedule); float64(late) <= p.LateShare*float64(jobs)+1e-9 && !(p.ServeAll && rest > 0) {
 				best = min(best, cost)
 			}
 			return
@@ -36,7 +36,7 @@ func smallest(p Problem) float64 {
 	return best
 }
 
-func byHand(p Problem, schedule []int32) (cost float64, late, jobs int) {
+func byHand(p Problem, schedule []int32) (cost float64, late, jobs, rest int) {
 	served := []int{0} // slot in which unit i was served; unit 0 does not exist
 	arrival := []int{0}
 	before := int32(p.InitialReplicas)
@@ -67,7 +67,7 @@ func byHand(p Problem, schedule []int32) (cost float64, late, jobs int) {
 			late++
 		}
 	}
-	return cost, late, len(list)
+	return cost, late, len(list), len(arrival) - len(served)
 }
 
 func randomProblem(r *rand.Rand) Problem {
@@ -78,6 +78,7 @@ func randomProblem(r *rand.Rand) Problem {
 		ReplicaSlotCost:     []float64{1, 0.3, 7}[r.IntN(3)],
 		WaitSlots:           r.IntN(3),
 		OpenEnd:             r.IntN(3) == 0,
+		ServeAll:            r.IntN(4) == 0,
 	}
 	p.StartCost = p.ReplicaSlotCost * []float64{0, 0.5, 1, 2, 3.3}[r.IntN(5)]
 	p.InitialReplicas = r.IntN(p.MaxReplicas + 1)
@@ -136,7 +137,7 @@ func TestIntervalHoldsTheOptimumOfEverySmallInstance(t *testing.T) {
 		if err != nil || math.Abs(c.Total-i.UB) > 1e-9 || c.Late != i.Late || i.Late > i.Allowed {
 			t.Fatalf("%+v: the schedule %v behind UB costs %+v (%v), the interval says %+v", p, i.Schedule, c, err, i)
 		}
-		if cost, late, _ := byHand(p, i.Schedule); math.Abs(cost-c.Total) > 1e-9 || int64(late) != c.Late {
+		if cost, late, _, _ := byHand(p, i.Schedule); math.Abs(cost-c.Total) > 1e-9 || int64(late) != c.Late {
 			t.Fatalf("%+v: schedule %v: by hand %v and %d late, Evaluate says %+v", p, i.Schedule, cost, late, c)
 		}
 		if i.Allowed == 0 {

@@ -40,8 +40,7 @@ func (s *search) window(around []line) {
 	}
 }
 
-// active are the schedules to look around: the best one, and on either side of the apex the one that supports it. Not the first
-// two, which serve nothing and everything.
+// active are the schedules to look around: the latest, the best, and on either side of the apex the one that supports it.
 func (s *search) active() []line {
 	around := []line{s.lines[len(s.lines)-1]}
 	if s.best.schedule != nil {
@@ -49,63 +48,71 @@ func (s *search) active() []line {
 	}
 	lambda := s.apex()
 	for _, side := range []bool{true, false} {
-		var least *line
-		for i := range s.lines[2:] {
-			l := &s.lines[2+i]
-			if (l.late > s.tl.allowed) == side && (least == nil || l.at(lambda) < least.at(lambda)) {
+		least := line{modelled: -1}
+		for _, l := range s.lines {
+			if (l.modelled > s.tl.allowed) == side && l.at(lambda) < least.at(lambda) {
 				least = l
 			}
 		}
-		if least != nil {
-			around = append(around, *least)
+		if least.schedule != nil {
+			around = append(around, least)
 		}
 	}
 	return around
 }
 
-// clamp sets how much backlog is kept apart after each slot: the arrivals of the last `age` slots, as far as memory allows.
-func (s *search) clamp() {
-	tl := s.tl
-	for t := range s.grid.width {
-		backlog := tl.arrived[t] - tl.arrived[max(0, t-s.age)]
-		s.grid.width[t] = int32(min(backlog+1, s.columns))
-		s.grid.open[t] = true
-	}
-}
-
-// widen doubles the clamp; false: it cannot grow.
-func (s *search) widen() bool {
-	before := append([]int32(nil), s.grid.width...)
-	s.age *= 2
-	s.clamp()
-	for t, w := range s.grid.width {
-		if w > before[t] {
-			return true
+// clamp decides which backlogs are told apart. Where more jobs are overdue than may be late the SLO is lost, so such backlogs
+// have no column. Of the rest, those of the last few slots' arrivals are kept apart to the unit, the others to g units, as
+// far as memory allows. narrow: it did not allow all.
+func (s *search) clamp() (narrow bool) {
+	tl, g := s.tl, s.p.UnitsPerReplicaSlot
+	for t := range s.grid.columns {
+		arrived := tl.arrived[t]
+		must := tl.end(max(0, tl.due[t]-tl.allowed)) // served at least
+		if s.p.ServeAll && t == tl.slots {
+			must = arrived
 		}
+		fine := max(tl.arrived[max(0, t-s.p.WaitSlots-2)], arrived-s.most/2)
+		c := columns{arrived: arrived, top: min(fine, arrived-1) / g}
+		if fine == 0 || must > g*c.top {
+			c.top, c.fine = -1, int(arrived-must+1)
+		} else {
+			deepest := (must + g - 1) / g
+			c.fine = int(arrived - g*c.top)
+			c.coarse = int(min(c.top-deepest+1, max(1, s.most-int64(c.fine))))
+			c.open = c.top-int64(c.coarse)+1 > deepest
+		}
+		s.grid.columns[t] = c
+		narrow = narrow || c.open
 	}
-	return false
+	return narrow
 }
 
-// size fits the scratch rows of the lattice to its widths and windows.
+// size fits the scratch rows of the lattice to its columns and windows.
 func (g *lattice) size() {
-	width, rows := 0, 0
-	for t := range g.width {
-		width = max(width, int(g.width[t]))
+	width, rows, units := 0, 0, 0
+	for t := range g.columns {
+		width = max(width, g.columns[t].width())
+		units = max(units, g.columns[t].units(g.serve))
 		from := max(0, t-1)
 		rows = max(rows, int(max(g.hi[from], g.hi[t])-g.lo[from])+1)
 	}
 	if cap(g.late) < width {
 		g.late, g.down = make([]int64, width), make([]int64, width)
 	}
+	if cap(g.units) < units {
+		g.units = make([]int64, units)
+	}
 	if cap(g.up) < width*rows {
 		g.up = make([]int64, width*rows)
 	}
 	g.up = g.up[:cap(g.up)]
+	g.down = g.down[:cap(g.down)]
 }
 
 // bytes is the memory that the tables hold.
 func (g *lattice) bytes() int64 {
-	cells := cap(g.late) + cap(g.down) + cap(g.up)
+	cells := cap(g.late) + cap(g.down) + cap(g.up) + cap(g.units)
 	for _, layers := range [][]layer{g.kept, g.stretch, g.pair[:]} {
 		for i := range layers {
 			cells += cap(layers[i].v)
