@@ -138,11 +138,15 @@ func TestAWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 		most := rapid.SampledFrom([]int32{5, windowSize, 1000}).Draw(t, "most")
 		var w window
 		var all []event
-		now := nine
+		now, last := nine, int32(1000)
 		for range rapid.IntRange(1, 300).Draw(t, "ticks") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "step")) * time.Second)
 			cutoff := now.Add(-time.Minute * 5)
 			n, want := rapid.Int32Range(1, most).Draw(t, "n"), int32(0)
+			if most == 1000 {
+				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // a long fall keeps them all
+			}
+			last = n
 			w.expire(stamp(cutoff))
 			w.push(stamp(now), n)
 			all = append(all, event{now, n})

@@ -90,6 +90,10 @@ func TestCombine(t *testing.T) {
 			want: 6, from: silent},
 		{name: "rounding of doubles buys nothing", replicas: 3, values: []float64{0.7}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
 			want: 3, from: 3, to: 3, a: 3, b: 0.7},
+		{name: "pods that did not report count as on target in a fall", replicas: 10, values: []float64{0.35}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
+			see: func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 6, from: 10, to: 6, a: 5.5, b: 0.35},
+		{name: "and as idle in a rise, which never becomes a fall", replicas: 10, values: []float64{0.707}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
+			see: func(o *Observation) { o.Readings[0].Coverage = 0.8 }, want: 10, from: 10, to: 10, a: 10, b: 0.707},
 		{name: "a formula", replicas: 6, values: []float64{87, 0.5}, policy: func(p *Policy) {
 			twoSignals(p)
 			p.Formula = func(a []Ask, _, _ int32) (float64, bool) { return a[0].Replicas/2 + a[1].Replicas/2, true }
@@ -124,6 +128,10 @@ func TestMissing(t *testing.T) {
 		{name: "negative", replicas: 6, values: []float64{-1}, want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
 		{name: "from next week", replicas: 6, values: []float64{0}, see: func(o *Observation) { o.Readings[0].At = nine.Add(7 * 24 * time.Hour) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
+		{name: "from two minutes ahead", replicas: 6, values: []float64{0}, see: func(o *Observation) { o.Readings[0].At = nine.Add(2 * time.Minute) },
+			want: 6, from: 6, to: 6, a: 1, b: float64(SignalStale)},
+		{name: "from half a minute ahead: clocks differ", replicas: 6, values: []float64{20}, see: func(o *Observation) { o.Readings[0].At = nine.Add(30 * time.Second) },
+			want: 2, from: silent},
 		{name: "too old to raise", replicas: 6, values: []float64{999}, see: func(o *Observation) { o.Readings[0].At = nine.Add(-4*time.Minute - time.Second) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
 		{name: "half the pods reported: no fall", replicas: 6, values: []float64{0.1}, policy: thin, see: func(o *Observation) { o.Readings[0].Coverage = 0.5 },

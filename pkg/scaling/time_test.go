@@ -167,6 +167,47 @@ func TestAClockThatStepsBackStopsNothing(t *testing.T) {
 	w.expect(8, RuleRate)
 }
 
+func TestACooldownAPanicAndAScheduleKeepTheirLengthWhenTheClockStepsBack(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
+	w := newWorld(t, p, 1, 0)
+	w.run(5 * time.Minute)
+	w.tick(-time.Hour)
+	w.run(5*time.Minute - time.Second)
+	w.expect(1, RuleIdle)
+	w.tick(time.Second)
+	w.expect(0, RuleCombine)
+
+	p = &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, Panic: Panic{Threshold: 2, Window: time.Minute}}
+	w = newWorld(t, p, 4, 80)
+	w.tick(time.Second)
+	w.load(10)
+	w.tick(-time.Hour)
+	w.run(59 * time.Second)
+	w.expect(8, RulePanic)
+	w.tick(time.Second)
+	w.expect(1, RuleCombine)
+
+	p = &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, time.Hour, 5, -1)}}
+	w = newWorld(t, p, 1, 10)
+	w.tick(time.Second)
+	w.expect(5, RuleScheduleFloor)
+	w.tick(-time.Minute)
+	w.expect(1, RuleCombine)
+}
+
+// Another version of a policy may name its signals in another order: what was learned of one must not veto for another.
+func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
+	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
+	w := newWorld(t, first, 8)
+	w.value = func(w *world, i int) float64 { return []float64{w.now.Sub(nine).Seconds() / 4, 0.1}[i] }
+	w.run(4 * time.Minute)
+	w.expect(8, RuleVeto)
+	second := *first
+	w.p = &second
+	w.tick(time.Second)
+	w.expect(7, RuleCombine)
+}
+
 func TestAbsurdTimesDecideToo(t *testing.T) {
 	p := benchPolicy()
 	p.Schedules = []Schedule{on("once", 0, time.Hour, 4, 9)}
@@ -247,4 +288,25 @@ func TestAPauseFreezesAndAfterItTheNumberGoesOnFromThere(t *testing.T) {
 	w.o.Operator.Paused = false
 	w.tick(time.Second)
 	w.expect(5, RuleRate)
+}
+
+func TestReasonsThatChangedNothingMakeRoomForOthers(t *testing.T) {
+	var r Reasons
+	for i := range int32(MaxReasons + 3) {
+		to := i
+		if i%8 == 5 {
+			to++
+		}
+		r.add(Reason{Rule: Rule(i), From: i, To: to})
+	}
+	all := r.All()
+	if len(all) != MaxReasons || all[0].Rule != 3 || all[MaxReasons-1].Rule != MaxReasons+2 {
+		t.Fatalf("%d reasons, %d to %d", len(all), all[0].Rule, all[len(all)-1].Rule)
+	}
+	for range 5 {
+		r.add(Reason{})
+	}
+	if all = r.All(); all[0].Rule != 5 || all[1].Rule != 9 {
+		t.Errorf("the one that changed the number is gone: %v", all[:2])
+	}
 }
