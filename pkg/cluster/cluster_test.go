@@ -107,9 +107,13 @@ func begin(t *testing.T, client *fake.Clientset, objects ...runtime.Object) *Clu
 		leaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"): "LeaderWorkerSetList",
 		scaledObjectKind.GroupVersion().WithResource("scaledobjects"):       "ScaledObjectList",
 	}
-	c := newCluster(client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), Options{
-		DiscoveryPeriod: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-	})
+	return beginWith(t, client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), Options{})
+}
+
+func beginWith(t *testing.T, client *fake.Clientset, objects *dynamicfake.FakeDynamicClient, o Options) *Cluster {
+	t.Helper()
+	o.DiscoveryPeriod, o.Log = 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	c := newCluster(client, objects, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

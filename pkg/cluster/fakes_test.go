@@ -2,12 +2,61 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // refuse is an API server that cannot be reached.
 func refuse(clienttesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connection refused")
+}
+
+// fixed is a set of policies that never changes.
+type fixed []scaling.Workload
+
+func (f fixed) Current() []scaling.Workload { return f }
+
+// served hands out numbers as the board does.
+type served map[string]any // an int32, or an error
+
+func (s served) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
+	switch v := s[k.Name].(type) {
+	case int:
+		return engine.Served{Replicas: int32(v)}, nil
+	case error:
+		return engine.Served{}, v
+	}
+	return engine.Served{}, engine.ErrUnknown
+}
+
+// notes lists the Events that were queued, "reason: note".
+func notes(c *Cluster) (all []string) {
+	for {
+		select {
+		case e := <-c.events.queue:
+			all = append(all, e.Reason+": "+e.Note)
+		default:
+			return all
+		}
+	}
+}
+
+// still is a Cluster that reads nothing by itself: the test puts objects into its world.
+func still(o Options, objects ...runtime.Object) *Cluster {
+	o.Log = slog.New(slog.DiscardHandler)
+	scales := runtime.NewScheme()
+	utilruntime.Must(appsv1.AddToScheme(scales))
+	c := newCluster(fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(scales, objects...), o)
+	c.synced.Store(true)
+	return c
 }

@@ -6,45 +6,35 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// follow says who reads the number of a target and moves its replicas. An HPA that reads ours wins over one that does not;
-// of two equals the first by name, so that the answer does not depend on the order of events.
-func (t *target) follow() (engine.Follower, string, *hpaFacts) {
-	h := t.readingHPA()
-	switch {
-	case t.scaledObject != nil:
-		return t.followScaledObject(h)
-	case h == nil:
-		return engine.Follower{}, "", nil
-	}
-	f := engine.Follower{Kind: kindHPA, Name: h.Name, Desired: h.desired, Exact: true}
-	if why := t.inexact(h); why != "" {
-		f.Exact, f.Why = false, why
-	}
-	return f, h.policy, h
-}
-
-func (t *target) followScaledObject(h *hpaFacts) (engine.Follower, string, *hpaFacts) {
-	so := t.scaledObject
-	f := engine.Follower{Kind: kindScaledObject, Name: so.Name}
-	switch {
-	case so.paused:
-		f.Why = "KEDA holds it: autoscaling.keda.sh/paused"
-	case h == nil || h.scaledObject != so.Name:
-		return engine.Follower{}, "", nil // none of its triggers is ours
-	default:
-		f.Desired, f.Exact = h.desired, true
-		if why := t.inexact(h); why != "" {
-			f.Exact, f.Why = false, why
+// follow says who reads the number of a target and moves its replicas, and the policy that it names. A ScaledObject wins over an
+// HPA of one's own, as KEDA's webhook would have it; of two equals the first by name, so that the answer does not depend on the
+// order of events.
+func (t *target) follow() (engine.Follower, string) {
+	if s := t.scaledObject; s != nil {
+		if s.paused {
+			return engine.Follower{Kind: kindScaledObject, Name: s.Name, Why: "KEDA holds it: autoscaling.keda.sh/paused"}, ""
+		}
+		if h := t.reading(s.Name); h != nil {
+			return t.judged(engine.Follower{Kind: kindScaledObject, Name: s.Name}, h), ""
 		}
 	}
-	return f, "", h
+	if h := t.reading(""); h != nil {
+		return t.judged(engine.Follower{Kind: kindHPA, Name: h.Name}, h), h.policy
+	}
+	return engine.Follower{}, ""
 }
 
-// readingHPA is the HPA on the target that reads our metric; nil where none does.
-func (t *target) readingHPA() *hpaFacts {
+func (t *target) judged(f engine.Follower, h *hpaFacts) engine.Follower {
+	f.Desired, f.Why = h.desired, t.inexact(h)
+	f.Exact = f.Why == ""
+	return f
+}
+
+// reading is the HPA on the target that reads our metric and was made by the ScaledObject, or by none; nil where there is none.
+func (t *target) reading(scaledObject string) *hpaFacts {
 	var best *hpaFacts
 	for _, h := range t.hpas {
-		if h.ours && (best == nil || h.Name < best.Name) {
+		if h.ours && h.scaledObject == scaledObject && (best == nil || h.Name < best.Name) {
 			best = h
 		}
 	}
@@ -56,7 +46,7 @@ func (t *target) bounds() (lo, hi int32) {
 	if t.scaledObject != nil {
 		return t.scaledObject.min, t.scaledObject.max
 	}
-	h := t.readingHPA()
+	h := t.reading("")
 	for _, other := range t.hpas {
 		if h == nil || (!h.ours && other.Name < h.Name) {
 			h = other

@@ -25,7 +25,7 @@ func (t *target) refresh() {
 		said = append(said, &t.scaledObject.operator)
 	}
 	v.Operator, v.OperatorBy = merge(said...)
-	v.Follower, t.policy, _ = t.follow()
+	v.Follower, t.policy = t.follow()
 	t.view = v
 	t.list = t.listPods()
 }

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// serve makes the API server serve these resources of kinds that come with a CRD, or none of them.
+func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) {
+	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
+	var all []*metav1.APIResourceList
+	for version, list := range resources {
+		all = append(all, &metav1.APIResourceList{GroupVersion: version, APIResources: list})
+	}
+	discovery.Lock()
+	defer discovery.Unlock()
+	discovery.Resources = all
+}
+
+func TestLeaderWorkerSetsAreSeenOnceTheirCRDComesAndForgottenWhenItGoes(t *testing.T) {
+	client := fake.NewClientset(groupPod("big", 0, 0, "ready"))
+	serve(client, nil)
+	c := begin(t, client, leaderWorkerSet("big", 2))
+	if _, ok := c.View(groupWorkload("big")); ok {
+		t.Fatal("seen before its kind was served")
+	}
+	serve(client, map[string][]metav1.APIResource{"leaderworkerset.x-k8s.io/v1": {
+		{Name: "leaderworkersets", Kind: "LeaderWorkerSet"}, {Name: "leaderworkersets/scale", Kind: "Scale"},
+	}})
+	eventually(t, "it is seen, its pod loading", func() bool { v, ok := c.View(groupWorkload("big")); return ok && v.Replicas == 2 && v.Loading == 1 })
+	serve(client, nil)
+	eventually(t, "it is forgotten", func() bool { _, ok := c.View(groupWorkload("big")); return !ok })
+}
+
+var rollouts = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
+
+func rollout(replicas int64) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": map[string]any{"name": "chat", "namespace": "team"},
+		"spec": map[string]any{"replicas": replicas, "template": gpuTemplate("2")},
+	}}
+}
+
+func rolloutWorkload() *scaling.Workload {
+	w := workload("chat")
+	w.Target = scaling.Target{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "chat"}
+	return w
+}
+
+// A kind that the configuration lists is read through its /scale, as an HPA reads it.
+func TestAnyKindWithScaleIsSeenThroughItsScale(t *testing.T) {
+	scale := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "chat", "namespace": "team"},
+		"spec": map[string]any{"replicas": int64(5)}, "status": map[string]any{"selector": "app=chat"},
+	}}
+	client := fake.NewClientset(podOf("chat", 1, "ready"))
+	serve(client, map[string][]metav1.APIResource{"argoproj.io/v1alpha1": {{Name: "rollouts", Kind: "Rollout"}}})
+	resource := rollouts.GroupVersion().WithResource("rollouts")
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{resource: "RolloutList"}, rollout(3))
+	objects.PrependReactor("get", "rollouts", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.GetSubresource() == "scale", scale.DeepCopy(), nil
+	})
+	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts, leaderWorkerSetKind}})
+	eventually(t, "it is seen as /scale says", func() bool {
+		v, ok := c.View(rolloutWorkload())
+		return ok && v.Replicas == 5 && v.Ready == 1 && v.GPUs == 2
+	})
+	if err := objects.Resource(resource).Namespace("team").Delete(t.Context(), "chat", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool { _, ok := c.View(rolloutWorkload()); return !ok })
+}
+
+func TestAScaleThatSaysTooLittleIsRefusedSoThatNobodysPodsAreCounted(t *testing.T) {
+	f := must(trimScalable(rollout(3))).(*targetFacts)
+	for name, scale := range map[string]map[string]any{
+		"no selector":         {"spec": map[string]any{"replicas": int64(1)}},
+		"an empty selector":   {"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": ""}},
+		"a broken selector":   {"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": "a in ("}},
+		"negative replicas":   {"spec": map[string]any{"replicas": int64(-1)}, "status": map[string]any{"selector": "a=b"}},
+		"replicas of a float": {"spec": map[string]any{"replicas": 1.5}, "status": map[string]any{"selector": "a=b"}},
+	} {
+		if full, err := withScale(f, &unstructured.Unstructured{Object: scale}); err == nil {
+			t.Errorf("%s: %+v", name, full)
+		}
+	}
+}

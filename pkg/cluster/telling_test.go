@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func change(before, after int32, degraded bool) []engine.Change {
+	return []engine.Change{{
+		Workload: workload("chat"), Before: before,
+		After: scaling.Decision{Replicas: after, Degraded: degraded, Binding: scaling.RuleCombine},
+	}}
+}
+
+func told(t *testing.T) *Cluster {
+	t.Helper()
+	c := still(Options{})
+	c.world.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
+	return c
+}
+
+func TestAChangeIsToldOnceAndAFlappingWorkloadAsOneChange(t *testing.T) {
+	c := told(t)
+	c.transitions.note(change(3, 5, false))
+	c.transitions.tell(night)
+	if got := notes(c); !slices.Equal(got, []string{"TargetChanged: 3 -> 5: combine (policy team/chat)"}) {
+		t.Errorf("told %v", got)
+	}
+	for i, to := range []int32{6, 5, 7} {
+		c.transitions.note(change([]int32{5, 6, 5}[i], to, false))
+		c.transitions.tell(night.Add(time.Duration(i+1) * time.Second))
+	}
+	if got := notes(c); len(got) != 0 {
+		t.Errorf("told %v within half a minute", got)
+	}
+	c.transitions.tell(night.Add(transitionEvery))
+	if got := notes(c); !slices.Equal(got, []string{"TargetChanged: 5 -> 7: combine (policy team/chat)"}) {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestAChangeThatWasTakenBackIsNotTold(t *testing.T) {
+	c := told(t)
+	c.transitions.note(change(3, 5, false))
+	c.transitions.note(change(5, 3, false))
+	c.transitions.tell(night)
+	if got := notes(c); len(got) != 0 {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestMissingSignalsAreAWarningAndTheirReturnIsToldToo(t *testing.T) {
+	c := told(t)
+	c.transitions.note(change(3, 3, true))
+	c.transitions.tell(night)
+	c.transitions.note(change(3, 3, false))
+	c.transitions.tell(night.Add(time.Minute))
+	got := notes(c)
+	want := []string{"SignalsMissing: 3: combine (policy team/chat)", "SignalsBack: 3: combine (policy team/chat)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
+	}
+}
+
+func TestAnAdvisoryPolicyWritesNothing(t *testing.T) {
+	c := told(t)
+	changes := change(3, 5, false)
+	changes[0].Workload.Mode = scaling.Advisory
+	if err := c.Apply(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	c.transitions.tell(night)
+	if got := notes(c); len(got) != 0 {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestTenThousandChangesAtOnceBlockNobody(t *testing.T) {
+	c := told(t)
+	for i := range 10_000 {
+		name := fmt.Sprintf("w%d", i)
+		c.world.putTarget(must(trimDeployment(deployment(name, 1, "1"))).(*targetFacts))
+		changes := change(1, 2, false)
+		changes[0].Workload = workload(name)
+		c.transitions.note(changes)
+	}
+	c.transitions.tell(night)
+	if got := notes(c); len(got) != eventQueue {
+		t.Errorf("%d Events queued, want the %d that fit", len(got), eventQueue)
+	}
+}
+
+func TestAnEventNamesItsObjectAndItsSender(t *testing.T) {
+	c := told(t)
+	about, _ := c.world.reference(refOfWorkload(workload("chat")))
+	c.events.send(about, "Normal", ReasonTargetChanged, strings.Repeat("x", 5000))
+	c.events.post(t.Context(), <-c.events.queue)
+	list, err := c.typed.EventsV1().Events("team").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	e := list.Items[0]
+	if e.Regarding.Kind != "Deployment" || e.Regarding.Name != "chat" || e.Regarding.UID != "uid" ||
+		e.ReportingController != reportingController || e.ReportingInstance == "" || e.Action == "" || len(e.Note) != maxNote {
+		t.Errorf("event %+v", e)
+	}
+	if e.Series != (*eventsv1.EventSeries)(nil) {
+		t.Error("a series keeps the first note")
+	}
+}
+
+func TestWhatIsWrongIsToldOnceAgainEachHourAndWhenPutRightNoMore(t *testing.T) {
+	c := told(t)
+	c.options.Policies = fixed{*workload("chat")}
+	h := exactHPA("chat", "chat", "chat")
+	h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = nil
+	h.Annotations = map[string]string{policy.AnnotationOverride: "min=3"}
+	wrong := must(trimHPA(h)).(*hpaFacts)
+	c.world.putHPA(nil, wrong)
+	l := &linter{cluster: c, told: map[complaint]time.Time{}}
+	l.round(night)
+	first := notes(c)
+	slices.Sort(first)
+	if len(first) != 2 || !strings.HasPrefix(first[0], ReasonAnnotationInvalid) || !strings.HasPrefix(first[1], ReasonHPAMisconfigured) {
+		t.Fatalf("told %v", first)
+	}
+	l.round(night.Add(time.Minute))
+	if again := notes(c); len(again) != 0 {
+		t.Errorf("told again after a minute: %v", again)
+	}
+	l.round(night.Add(time.Hour))
+	if again := notes(c); len(again) != 2 {
+		t.Errorf("the Events are forgotten after an hour, told again: %v", again)
+	}
+	c.world.putHPA(wrong, must(trimHPA(exactHPA("chat", "chat", "chat"))).(*hpaFacts))
+	l.round(night.Add(2 * time.Hour))
+	if again := notes(c); len(again) != 0 || len(l.told) != 0 {
+		t.Errorf("told %v of what was put right", again)
+	}
+}
