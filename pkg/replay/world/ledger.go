@@ -1,6 +1,9 @@
 package world
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Cause says why a GPU was paid for at some instant.
 type Cause uint8
@@ -37,6 +40,21 @@ func (l *Ledger) Sum() (total time.Duration) {
 		total += d
 	}
 	return total
+}
+
+// MarshalJSON writes the seconds of each cause, by its word.
+func (l Ledger) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for c, d := range l {
+		if c > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '"')
+		out = append(out, causeNames[c]...)
+		out = append(out, '"', ':')
+		out = strconv.AppendFloat(out, d.Seconds(), 'f', -1, 64)
+	}
+	return append(out, '}'), nil
 }
 
 // Idle is all that served nobody.

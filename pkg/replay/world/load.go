@@ -210,8 +210,11 @@ func (l *load) blame(asked int32, idle Cause) {
 	}
 }
 
-// asked is what the signals alone wanted.
+// asked is what the signals alone wanted; nothing that is known where inputs are missing.
 func asked(d *scaling.Decision) int32 {
+	if d.Degraded {
+		return 0
+	}
 	for _, r := range d.Reasons.All() {
 		if r.Rule == scaling.RuleCombine {
 			return r.To
@@ -221,6 +224,9 @@ func asked(d *scaling.Decision) int32 {
 }
 
 func idleCause(d *scaling.Decision) Cause {
+	if d.Degraded {
+		return Held
+	}
 	switch d.Binding {
 	case scaling.RuleForecast, scaling.RuleScheduleFloor, scaling.RuleAtRisk, scaling.RuleSurge:
 		return ScheduleFloor

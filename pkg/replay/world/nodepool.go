@@ -123,7 +123,7 @@ func (w *World) raise(l *load) {
 	if n == nil {
 		return // no pool has room: it waits like any other
 	}
-	n.pulled[l.index] = 1
+	n.pulled[l.index] = -1
 	n.change(func() { n.used += l.gpus })
 	n.pods = append(n.pods, r)
 	w.settle(r)

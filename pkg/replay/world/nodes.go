@@ -67,7 +67,7 @@ type node struct {
 	gpus    int32
 	used    int32
 	pods    []*replica
-	pulled  []time.Duration // by load: when its image is there; 0: not asked for
+	pulled  []time.Duration // by load: when its image is there, or was; 0: not asked for
 	changed time.Duration   // when a replica came or went last
 	doomed  bool            // the spot market has given notice
 	chosen  bool            // it is to be removed once its replacement has come
@@ -189,7 +189,7 @@ func (n *node) vacate(r *replica) {
 func (n *node) pull(l *load) time.Duration {
 	p := n.pool
 	if n.pulled[l.index] == 0 {
-		n.pulled[l.index] = p.w.now + max(p.w.assumptions.ImagePull.draw(n.boots.pull), 1)
+		n.pulled[l.index] = p.w.now + p.w.assumptions.ImagePull.draw(n.boots.pull)
 	}
 	return max(0, n.pulled[l.index]-p.w.now)
 }
