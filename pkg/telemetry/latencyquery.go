@@ -112,6 +112,9 @@ type podRates struct {
 
 func (f *latencyFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
 	r := newRoster(slots, f.pods, true)
+	if len(r.rows) == 0 {
+		return 0, errNoPods
+	}
 	rates := make([]podRates, len(r.rows))
 	for i := range rates {
 		rates[i].spelling = -1

@@ -28,6 +28,9 @@ func newGaugeFetcher(g *group, api *promapi.Client, pods engine.Pods) (*gaugeFet
 
 func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
 	b := newGaugeBatch(f.profile, newRoster(slots, f.pods, true))
+	if len(b.roster.rows) == 0 {
+		return 0, errNoPods
+	}
 	n, err := f.api.Query(ctx, newest(b.names(), f.matchers, lookback(slots)), func(s *promapi.Series) error {
 		if owner, ok := exposition.EngineOwner(s.Labels); ok && s.Valid {
 			b.add(b.roster.find(owner), &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At})
@@ -112,6 +115,9 @@ func newGPUFetcher(g *group, api *promapi.Client, pods engine.Pods) *gpuFetcher 
 
 func (f *gpuFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
 	b := newGPUBatch(newRoster(slots, f.pods, false))
+	if len(b.roster.rows) == 0 {
+		return 0, errNoPods
+	}
 	n, err := f.api.Query(ctx, newest(dcgmNames(slots), f.matchers, lookback(slots)), func(s *promapi.Series) error {
 		if s.Valid {
 			b.add(&exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At})

@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +19,15 @@ type fetcher interface {
 	fetch(ctx context.Context, slots []slot, out []scaling.Reading) (bytes int64, err error)
 }
 
+// errNoPods says that no workload of a group has a pod, so that nothing was asked.
+var errNoPods = errors.New("no pods")
+
 const (
 	defaultInterval = 15 * time.Second
 	defaultTimeout  = 10 * time.Second
+	// noPodsDelay is how soon the pods are looked for again where there were none: it costs no request, and pods that have just become
+	// ready must not wait for a whole interval.
+	noPodsDelay = 2 * time.Second
 	// kickDelay gathers the changes of a burst of edits into one extra poll.
 	kickDelay = 500 * time.Millisecond
 )
@@ -33,7 +41,8 @@ type runner struct {
 
 	fetcher fetcher
 	out     []scaling.Reading
-	broken  string // the last poll's error, so that a log line is written per change and not per poll
+	noPods  time.Time // when a poll was last spared because there are no pods; zero: the last poll was not
+	broken  string    // the last poll's error, so that a log line is written per change and not per poll
 }
 
 func newRunner(g *group, p *Poller) *runner {
@@ -89,7 +98,11 @@ func (r *runner) run(ctx context.Context) {
 		}
 		started := now()
 		r.poll(ctx)
-		timer.Reset(max(jitter(r.group.Load().interval())-now().Sub(started), 10*time.Millisecond))
+		pause := jitter(r.group.Load().interval())
+		if !r.noPods.IsZero() {
+			pause = min(pause, noPodsDelay)
+		}
+		timer.Reset(max(pause-now().Sub(started), 10*time.Millisecond))
 	}
 }
 
@@ -123,6 +136,14 @@ func (r *runner) poll(ctx context.Context) {
 		return // stopped: a poll that we broke off ourselves is no failure
 	}
 	received := now()
+	if errors.Is(err, errNoPods) {
+		if received.Sub(r.noPods) < g.interval() {
+			return // counted already: a look at an empty list is no failed poll
+		}
+		r.noPods, err = received, nil
+	} else {
+		r.noPods = time.Time{}
+	}
 	for i := range g.slots {
 		s := &g.slots[i]
 		out := &r.out[i]
@@ -142,6 +163,7 @@ func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
+			r.poller.options.Logger.Error("poll panicked", "source", g.source.Name, "poll", g.how.String(), "stack", string(debug.Stack()))
 		}
 	}()
 	r.out = r.out[:0]

@@ -60,6 +60,9 @@ type engineRound struct {
 
 func (e *engineScraper) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
 	r := e.newRound(newRoster(slots, e.pods, true), slots)
+	if len(r.pages) == 0 {
+		return 0, errNoPods
+	}
 	n := e.round(ctx, r.targets(), e.profile.SeriesNames(metricsOf(slots)...))
 	r.gauges.readings(out) // of latencies too: they are written over below
 	r.latencyReadings(slots, out)

@@ -30,6 +30,9 @@ func newExporterScraper(g *group, o *Options) (*exporterScraper, error) {
 
 func (e *exporterScraper) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
 	b := newGPUBatch(newRoster(slots, e.pods, false))
+	if len(b.roster.rows) == 0 {
+		return 0, errNoPods
+	}
 	rows := map[string][]int{} // by node
 	for i := range b.roster.rows {
 		node := b.roster.rows[i].pod.Node
@@ -45,7 +48,7 @@ func (e *exporterScraper) fetch(ctx context.Context, slots []slot, out []scaling
 			}})
 		}
 	}
-	if len(targets) == 0 && len(b.roster.rows) > 0 {
+	if len(targets) == 0 {
 		return 0, errors.New("no exporter runs where the pods do")
 	}
 	wanted := map[string]bool{}
