@@ -106,10 +106,11 @@ func TestWhatAPrometheusThatMisbehavesMakesOfAReading(t *testing.T) {
 				}
 			}
 		}, lost, scaling.CauseTruncated},
+		// Compression is never offered to a Prometheus, so that one which comes unasked is no answer; see the scrape for a real bomb.
 		{"gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
-		}, lost, scaling.CauseTruncated},
+		}, lost, scaling.CauseInvalid},
 		{"too many series", text(`{"status":"success","data":{"resultType":"vector","result":[` + strings.TrimSuffix(series, ",") + `]}}`), lost, scaling.CauseTruncated},
 		{"endless labels", text(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"x":"` + strings.Repeat("y", 20_000) + `"},"value":[1,"1"]}]}}`), lost, scaling.CauseTruncated},
 		{"partial answer", text(strings.Replace(answerOf("5"), `{"status"`, `{"isPartial":true,"status"`, 1)), lost, scaling.CauseTruncated},
