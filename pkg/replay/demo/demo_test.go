@@ -4,30 +4,205 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-func TestADayOfTheDemo(t *testing.T) {
-	changes := map[string]int{}
-	d, err := New(Options{For: 24 * time.Hour, OnTransition: func(r engine.Record) { changes[r.Workload.Key.Name]++ }})
+func play(t *testing.T, o Options) *Demo {
+	t.Helper()
+	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+func TestADayOfTheDemoShowsWhatItIsFor(t *testing.T) {
+	rules := map[scaling.Rule]bool{}
+	risen, fallen := map[string]int{}, map[string]int{}
+	d := play(t, Options{For: 24 * time.Hour, OnTransition: func(r engine.Record) {
+		rules[r.Decision.Binding] = true
+		if name := r.Workload.Key.Name; r.Decision.Replicas > r.Before {
+			risen[name]++
+		} else if r.Decision.Replicas < r.Before {
+			fallen[name]++
+		}
+	}})
 	s := d.Summary()
-	var out bytes.Buffer
-	if err := s.WriteText(&out); err != nil {
+	if s.Losses == 0 {
+		t.Error("no spot node was lost in a day")
+	}
+	for _, p := range s.Policies {
+		_, name, _ := strings.Cut(p.Policy, "/")
+		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || p.OnTime < 0.97 {
+			t.Errorf("%s rose %d times and fell %d times, was at zero for %.1f h, %.1f%% on time", name, risen[name], fallen[name], p.AtZero, 100*p.OnTime)
+		}
+		if p.Served == nil || *p.Served != p.Target || len(p.Reasons) == 0 {
+			t.Errorf("%s at the end: %+v", name, p)
+		}
+	}
+	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor, scaling.RuleScheduleCeiling, scaling.RuleIdle, scaling.RuleRate} {
+		if !rules[rule] {
+			t.Errorf("no decision of the day was bound by the rule %s", rule)
+		}
+	}
+}
+
+func TestTheSummaryReads(t *testing.T) {
+	s := play(t, Options{For: time.Hour}).Summary()
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s\n%v", out.String(), changes)
-	text, err := json.MarshalIndent(s, "", "  ")
+	for _, want := range []string{"1h0m0s of virtual time", "team-chat/llama-chat", "POLICY"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, text.String())
+		}
+	}
+	encoded, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s", text)
+	var back struct {
+		Policies []struct {
+			Policy  string
+			Target  *int32
+			Served  *int32
+			Ready   *int32
+			Reasons []string
+		}
+	}
+	if err := json.Unmarshal(encoded, &back); err != nil || len(back.Policies) != 3 || back.Policies[1].Served == nil || back.Policies[1].Reasons == nil {
+		t.Errorf("%v: %s", err, encoded)
+	}
+}
+
+func TestTheSameSeedIsTheSameDay(t *testing.T) {
+	day := func(seed uint64) []byte {
+		b, err := json.Marshal(play(t, Options{For: 6 * time.Hour, Seed: seed}).Summary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if !bytes.Equal(day(1), day(1)) {
+		t.Error("two runs of one seed differ")
+	}
+	if bytes.Equal(day(1), day(2)) {
+		t.Error("two seeds are the same")
+	}
+}
+
+func TestThePoliciesHaveNoProblems(t *testing.T) {
+	report := policy.NewStore(policy.Options{}).LoadFS(Policies())
+	if len(report.Problems) > 0 {
+		t.Errorf("%s", policy.Render(report.Problems))
+	}
+}
+
+func TestARecordedTraceDrivesTheChatServiceAlone(t *testing.T) {
+	requests, err := trace.Generate(trace.Profile{Name: "recorded", Duration: 20 * time.Minute, Rate: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := play(t, Options{Requests: requests})
+	s := d.Summary()
+	if got := s.End.Sub(s.Start); got != requests.Duration+15*time.Minute {
+		t.Errorf("it ended after %s", got)
+	}
+	for _, p := range s.Policies {
+		if chat := p.Policy == "team-chat/llama-chat"; chat != (p.Requests > 1000) || !chat && p.Requests != 0 {
+			t.Errorf("%s had %d requests", p.Policy, p.Requests)
+		}
+	}
+}
+
+// wall is a clock that moves by a step each time it is read.
+type wall struct {
+	now  time.Time
+	step time.Duration
+}
+
+func (w *wall) read() time.Time {
+	w.now = w.now.Add(w.step)
+	return w.now
+}
+
+func TestALaptopThatSleptDoesNotRunAfterTheClock(t *testing.T) {
+	slow := &wall{now: start, step: 10 * time.Second} // each tick takes ten seconds of the clock
+	d := play(t, Options{For: 5 * time.Minute, Speed: 60, Clock: slow.read})
+	if got := d.Now().Sub(start); got != 5*time.Minute {
+		t.Errorf("it came to %s", got)
+	}
+}
+
+func TestItWaitsForTheClockAndEndsAtOnce(t *testing.T) {
+	d, err := New(Options{Speed: 1, Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := d.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if got := d.Now().Sub(start); got > 2*time.Second {
+		t.Errorf("at real time %s passed in 50 ms", got)
+	}
+}
+
+func TestTheBoardIsServedWhileTheWorldRuns(t *testing.T) {
+	d, err := New(Options{For: 2 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for answered := 0; ; {
+			select {
+			case <-done:
+				if answered == 0 {
+					t.Error("no number was ever served")
+				}
+				return
+			default:
+			}
+			for _, k := range d.Engine().Board().Keys() {
+				if _, err := d.Engine().Board().Lookup(k, d.Now()); err == nil {
+					answered++
+				} else if !errors.Is(err, engine.ErrUndecided) {
+					t.Errorf("%s: %v", k, err)
+				}
+			}
+		}
+	})
+	if err := d.Run(context.Background()); err != nil {
+		t.Error(err)
+	}
+	close(done)
+	readers.Wait()
+	if keys := d.Engine().Board().Keys(); !slices.Contains(keys, scaling.Key{Namespace: "team-chat", Name: "llama-chat"}) {
+		t.Errorf("the board has %v", keys)
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	for _, o := range []Options{{Speed: -1}, {For: -time.Second}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
 }

@@ -24,33 +24,41 @@ func Policies() fs.FS {
 	return sub
 }
 
-// start is a Monday in Berlin, half an hour before the office opens: something happens soon.
-var start = time.Date(2026, 11, 2, 6, 30, 0, 0, time.UTC)
+// start is a Monday in Berlin, a quarter of an hour before the office's floor is raised: something happens soon.
+var start = time.Date(2026, 11, 2, 6, 40, 0, 0, time.UTC)
 
 // endless is longer than anybody watches; arrivals are drawn as they are needed.
 const endless = 300 * 24 * time.Hour
 
-var half = 0.15
-
-// profiles is the built-in traffic. Their clock starts with the world's, so hours of the day are counted from half past seven.
+// profiles is the built-in traffic, by Berlin's winter clock.
 func profiles() map[string]trace.Profile {
-	berlin := time.FixedZone("CET", 3600)
+	weekend := 0.15
 	return map[string]trace.Profile{
 		"llama-chat": {
-			Name: "chat", Rate: 3, Swing: 0.8, Peak: 14 * time.Hour, CV: 1.3, Weekend: &half,
+			Name: "chat", Rate: 2, Swing: 0.8, Peak: 14 * time.Hour, CV: 1.3, Weekend: &weekend,
 			Idle:   []trace.Hours{{From: 22*time.Hour + 30*time.Minute, To: 6 * time.Hour}},
-			Bursts: trace.Bursts{Every: 3 * time.Hour, Length: 4 * time.Minute, Factor: 3},
+			Bursts: trace.Bursts{Every: 3 * time.Hour, Length: 4 * time.Minute, Factor: 2},
 			Tokens: &trace.Tokens{Input: trace.TokenDist{Mean: 1155, Sigma: 1}, Output: trace.TokenDist{Mean: 211, Sigma: 0.8}},
 		},
-		"embed-worker": {
-			Name: "embed", Rate: 0.02, CV: 2, Start: start.In(berlin),
-			Bursts: trace.Bursts{Every: 80 * time.Minute, Length: 3 * time.Minute, Factor: 800},
-		},
-		"night-batch": {
-			Name: "batch", Rate: 0.2, CV: 1,
-			Idle: []trace.Hours{{From: 2 * time.Hour, To: 21 * time.Hour}},
-		},
+		"embed-worker": {Name: "embed", Rate: 12, CV: 2, Idle: except(
+			clock(7, 50, 6), clock(9, 10, 10), clock(10, 40, 4), clock(12, 5, 20), clock(15, 0, 6), clock(17, 30, 12), clock(22, 10, 20))},
+		"night-batch": {Name: "batch", Rate: 0.2, Idle: []trace.Hours{{From: 2 * time.Hour, To: 21 * time.Hour}}},
 	}
+}
+
+// clock is a span of every day.
+func clock(hour, minute, length int) trace.Hours {
+	from := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
+	return trace.Hours{From: from, To: from + time.Duration(length)*time.Minute}
+}
+
+// except is the rest of the day, around spans in order.
+func except(busy ...trace.Hours) (idle []trace.Hours) {
+	last := busy[len(busy)-1].To
+	for _, b := range busy {
+		idle, last = append(idle, trace.Hours{From: last, To: b.From}), b.To
+	}
+	return idle
 }
 
 // services is how long the demo's requests take.
@@ -66,9 +74,9 @@ func scenario(o Options) (world.Config, error) {
 	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
 		return world.Config{}, errors.New("demo: " + policy.Render(report.Problems))
 	}
-	config := world.Config{Start: start, Seed: o.Seed, Fleet: world.Fleet{GPUs: 24, HourlyPerGPU: 1.861}}
+	config := world.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed)}
 	for _, c := range store.Compiled() {
-		w := world.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key)}
+		w := world.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key), Pools: poolsOf(c.Workload.Key.Name), Initial: initial(c.Workload.Key)}
 		traffic, err := o.traffic(c.Workload.Key.Name)
 		if err != nil {
 			return world.Config{}, err
@@ -95,8 +103,19 @@ func (o Options) traffic(name string) (*trace.Trace, error) {
 
 // slo is how long a request may wait: people who chat, and jobs that nobody watches.
 func slo(k scaling.Key) time.Duration {
-	if k.Name == "llama-chat" {
+	switch k.Name {
+	case "llama-chat":
 		return 10 * time.Second
+	case "embed-worker":
+		return 10 * time.Minute
 	}
-	return 10 * time.Minute
+	return time.Hour
+}
+
+// initial is how many replicas stand at the start: those that the morning has brought.
+func initial(k scaling.Key) int32 {
+	if k.Name == "llama-chat" {
+		return 2
+	}
+	return 0
 }

@@ -1,0 +1,64 @@
+package demo
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+// Prices are those of us-east-1 in 2026-07; spot as estimated from the Spot Advisor.
+const (
+	l40sHourly, l40sSpotHourly = 1.861, 0.78 // g6e.xlarge
+	a10gHourly, a10gSpotHourly = 1.006, 0.41 // g5.xlarge
+)
+
+// pools are two kinds of GPU, each on spot first and on demand where spot is gone.
+func pools(seed uint64) []world.NodePool {
+	budgets := []world.Budget{{Percent: 50}}
+	pool := func(name, instance, capacity string, weight int32, hourly float64) world.NodePool {
+		p := world.NodePool{Name: name, CapacityType: capacity, InstanceType: instance, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: 3 * time.Minute, OnlyWhenEmpty: capacity == world.Spot, Budgets: budgets}
+		if capacity == world.Spot {
+			p.Market = market(name, seed)
+		}
+		return p
+	}
+	return []world.NodePool{
+		pool("l40s-spot", "g6e.xlarge", world.Spot, 80, l40sSpotHourly), pool("l40s-ondemand", "g6e.xlarge", world.OnDemand, 20, l40sHourly),
+		pool("a10g-spot", "g5.xlarge", world.Spot, 80, a10gSpotHourly), pool("a10g-ondemand", "g5.xlarge", world.OnDemand, 20, a10gHourly),
+	}
+}
+
+// poolsOf says which kind of GPU a workload runs on.
+func poolsOf(name string) []string {
+	if name == "llama-chat" {
+		return []string{"l40s-spot", "l40s-ondemand"}
+	}
+	return []string{"a10g-spot", "a10g-ondemand"}
+}
+
+// market is a week of spot capacity: about every two hours some nodes are taken, sometimes all, and they come back within an hour.
+func market(pool string, seed uint64) *trace.Spot {
+	const most = 16
+	draws := trace.NewDraws(seed, "demo market "+pool)
+	m := &trace.Spot{Name: pool, Duration: 7 * 24 * time.Hour, Initial: most}
+	for now := time.Duration(0); ; {
+		now += minutes(draws, 60, 180)
+		back := now + minutes(draws, 15, 60)
+		if back >= m.Duration {
+			return m
+		}
+		lost := 3 + draws.Below(6)
+		if draws.Uniform() < 0.2 {
+			lost = most
+		}
+		m.Events = append(m.Events,
+			trace.SpotEvent{At: now, Lost: lost, Available: most - lost}, trace.SpotEvent{At: back, Added: lost, Available: most})
+		now = back
+	}
+}
+
+func minutes(draws *trace.Draws, low, high int) time.Duration {
+	return time.Duration(low+draws.Below(high-low)) * time.Minute
+}
