@@ -69,7 +69,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
-		OnStartedLeading: c.loop.run, OnStoppedLeading: c.engine.StandDown,
+		OnStartedLeading: c.lead, OnStoppedLeading: c.engine.StandDown,
 	})
 	return c, err
 }
@@ -109,7 +109,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return c.leader.Run(ctx) })
 	all.Go(func() error {
 		return externalmetrics.Serve(ctx, externalmetrics.ServerConfig{
-			Listener: metricsAPI, Certificate: certificate, Kubeconfig: c.options.kubeconfig,
+			Listener: metricsAPI, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
 		}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
 	})
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
@@ -118,6 +118,26 @@ func (c *controller) run(ctx context.Context) error {
 	err = all.Wait()
 	c.log.Info("stopped")
 	return err
+}
+
+// lead is one term: the loop, and KEDA's entrance, which standbys keep shut so that its one connection never stays with them.
+func (c *controller) lead(ctx context.Context) {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { c.loop.run(ctx); return nil })
+	if c.options.scalerAddress != "" {
+		all.Go(func() error { return c.serveScaler(ctx) })
+	}
+	if err := all.Wait(); err != nil {
+		c.log.Error("the term ends early", "error", err)
+	}
+}
+
+func (c *controller) serveScaler(ctx context.Context) error {
+	l, err := net.Listen("tcp", c.options.scalerAddress)
+	if err != nil {
+		return fmt.Errorf("external scaler: %w", err)
+	}
+	return externalmetrics.ServeScaler(ctx, l, c.options.scalerTLS, externalmetrics.NewScaler(c.engine.Board(), time.Now))
 }
 
 // load reads the policies for the first time: a bad document holds back only itself.

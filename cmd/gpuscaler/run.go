@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
 // runOptions are the flags of `gpuscaler run`.
@@ -27,6 +29,8 @@ type runOptions struct {
 	servicePort       int32
 	certFile, keyFile string
 	caFile            string
+	scalerAddress     string
+	scalerTLS         externalmetrics.ScalerTLS
 	statusAddress     string
 	pageAddress       string
 	logLevel          string
@@ -81,6 +85,11 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.keyFile, "tls-private-key-file", "", "its private key")
 	f.StringVar(&o.caFile, "tls-ca-file", "", "the bundle that the API server trusts that certificate by; empty: whoever issues it writes the APIService's caBundle")
 	f.Int32Var(&o.servicePort, "service-port", 443, "port of that Service")
+	f.StringVar(&o.scalerAddress, "scaler-address", "", "address of KEDA's external scaler, e.g. :9090; empty: none")
+	f.StringVar(&o.scalerTLS.CertFile, "scaler-tls-cert-file", "", "its certificate, read again when it changes; empty: plain text")
+	f.StringVar(&o.scalerTLS.KeyFile, "scaler-tls-private-key-file", "", "its private key")
+	f.StringVar(&o.scalerTLS.ClientCAFile, "scaler-client-ca-file", "", "CA of KEDA's client certificate (mutual TLS 1.3)")
+	f.StringSliceVar(&o.scalerTLS.ClientNames, "scaler-client-names", nil, "DNS names of which KEDA's certificate must carry one")
 	f.StringVar(&o.statusAddress, "status-address", ":8080", "address of /metrics, /healthz and /readyz")
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only, reach it by port-forward")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")

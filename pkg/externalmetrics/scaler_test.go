@@ -1,0 +1,248 @@
+package externalmetrics
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// moving is a board whose one number a test changes.
+type moving struct {
+	mu     sync.Mutex
+	served engine.Served
+	err    error
+}
+
+func (m *moving) set(n int32, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.served, m.err = engine.Served{Replicas: n, Active: n > 0, At: nine}, err
+}
+
+func (m *moving) Lookup(scaling.Key, time.Time) (engine.Served, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.served, m.err
+}
+
+// dial serves d on loopback and connects to it with the client's credentials.
+func dial(t *testing.T, d Decisions, server ScalerTLS, client credentials.TransportCredentials) externalscaler.ExternalScalerClient {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- ServeScaler(ctx, l, server, NewScaler(d, func() time.Time { return nine })) }()
+	connection, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		connection.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return externalscaler.NewExternalScalerClient(connection)
+}
+
+func ref(name string) *externalscaler.ScaledObjectRef {
+	return &externalscaler.ScaledObjectRef{Namespace: "team-chat", Name: name}
+}
+
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestCallsAsKEDAMakesThem(t *testing.T) {
+	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
+	ctx := soon(t)
+	spec, err := c.GetMetricSpec(ctx, ref("chat"))
+	if err != nil || len(spec.MetricSpecs) != 1 || spec.MetricSpecs[0].MetricName != MetricName || spec.MetricSpecs[0].TargetSizeFloat != 1 {
+		t.Errorf("spec %v, %v", spec, err)
+	}
+	byName := ref("keda-calls-it-otherwise")
+	byName.ScalerMetadata = map[string]string{"scalerAddress": "dns:///x:9090", PolicyMetadata: "chat"}
+	for _, c2 := range []struct {
+		name   string
+		ref    *externalscaler.ScaledObjectRef
+		code   codes.Code
+		value  float64
+		active bool
+	}{
+		{"a policy of the ScaledObject's name", ref("chat"), codes.OK, 9, true},
+		{"a policy named in the trigger", byName, codes.OK, 9, true},
+		{"zero is a decision too", ref("night"), codes.OK, 0, false},
+		{"nobody wrote it", ref("typo"), codes.NotFound, 0, false},
+		{"never decided", ref("new"), codes.Unavailable, 0, false},
+		{"decided too long ago", ref("old"), codes.Unavailable, 0, false},
+		{"held", ref("held"), codes.Unavailable, 0, false},
+	} {
+		m, err := c.GetMetrics(ctx, &externalscaler.GetMetricsRequest{ScaledObjectRef: c2.ref, MetricName: MetricName})
+		if status.Code(err) != c2.code || err == nil && m.MetricValues[0].MetricValueFloat != c2.value {
+			t.Errorf("%s: GetMetrics %v, %v, want %v", c2.name, m, err, c2.code)
+		}
+		a, err := c.IsActive(ctx, c2.ref)
+		if status.Code(err) != c2.code || err == nil && a.Result != c2.active {
+			t.Errorf("%s: IsActive %v, %v, want %v", c2.name, a, err, c2.code)
+		}
+	}
+}
+
+func TestAStreamTellsTheStateWhenItOpensAndEachChange(t *testing.T) {
+	board := &moving{}
+	board.set(0, engine.ErrUndecided)
+	c := dial(t, board, ScalerTLS{}, insecure.NewCredentials())
+	stream, err := c.StreamIsActive(soon(t), ref("chat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	board.set(0, nil) // decided at last
+	for i, want := range []bool{false, true, false} {
+		got, err := stream.Recv()
+		if err != nil || got.Result != want {
+			t.Fatalf("message %d: %v, %v, want %v", i, got, err, want)
+		}
+		board.set(int32(1-i%2), engine.ErrStale) // a number that must not be used is no news
+		time.Sleep(2 * pushEvery)
+		board.set(int32((i+1)%2), nil)
+	}
+}
+
+func TestSpecsAreStreamedOnceAndTheStreamStays(t *testing.T) {
+	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
+	ctx, cancel := context.WithCancel(soon(t))
+	stream, err := c.StreamMetricSpec(ctx, ref("chat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stream.Recv(); err != nil || got.MetricSpecs[0].MetricName != MetricName {
+		t.Fatalf("%v, %v", got, err)
+	}
+	cancel()
+	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
+		t.Errorf("after the client left: %v", err)
+	}
+}
+
+// authority signs certificates for the tests of mutual TLS.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// sign writes NAME.crt and NAME.key.
+func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber, template.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, _ := x509.MarshalECPrivateKey(key)
+	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, _ := x509.ParseCertificate(der)
+	return cert, key
+}
+
+func TestOnlyTheNamedClientGetsInWithMutualTLS(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"gpuscaler-scaler.gpuscaler-system.svc"}})
+	ours.sign(t, "keda", &x509.Certificate{DNSNames: []string{"keda-operator.keda.svc"}})
+	ours.sign(t, "somebody", &x509.Certificate{DNSNames: []string{"somebody.else.svc"}})
+	theirs.sign(t, "keda", &x509.Certificate{DNSNames: []string{"keda-operator.keda.svc"}})
+	server := ScalerTLS{CertFile: ours.file("server.crt"), KeyFile: ours.file("server.key"),
+		ClientCAFile: ours.file("ca.crt"), ClientNames: []string{"keda-operator.keda.svc"}}
+	roots := x509.NewCertPool()
+	roots.AddCert(ours.cert)
+	client := func(a *authority, name string, maxVersion uint16) credentials.TransportCredentials {
+		config := &tls.Config{RootCAs: roots, ServerName: "gpuscaler-scaler.gpuscaler-system.svc", MaxVersion: maxVersion}
+		if name != "" {
+			pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		return credentials.NewTLS(config)
+	}
+	for _, c := range []struct {
+		name  string
+		creds credentials.TransportCredentials
+		want  codes.Code
+	}{
+		{"KEDA", client(ours, "keda", 0), codes.OK},
+		{"no certificate", client(nil, "", 0), codes.Unavailable},
+		{"KEDA's name from another CA", client(theirs, "keda", 0), codes.Unavailable},
+		{"another name from our CA", client(ours, "somebody", 0), codes.Unavailable},
+		{"TLS 1.2", client(ours, "keda", tls.VersionTLS12), codes.Unavailable},
+		{"plain text", insecure.NewCredentials(), codes.Unavailable},
+	} {
+		_, err := dial(t, decisions, server, c.creds).IsActive(soon(t), ref("chat"))
+		if status.Code(err) != c.want {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func BenchmarkScalerGetMetrics(b *testing.B) {
+	s := NewScaler(decisions, func() time.Time { return nine })
+	request := &externalscaler.GetMetricsRequest{ScaledObjectRef: ref("chat"), MetricName: MetricName}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.GetMetrics(context.Background(), request); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
