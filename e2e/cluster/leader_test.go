@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+)
+
+func campaign(t *testing.T, pod string, duration time.Duration) (l *cluster.Leader, stop func()) {
+	t.Helper()
+	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: pod, Labels: map[string]string{"app": "gpuscaler"}}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "gpuscaler", Image: "gpuscaler"}},
+	}})
+	l, err := cluster.NewLeader(account, cluster.LeaderOptions{
+		Namespace: home, Pod: pod, Selector: "app=gpuscaler", Log: logger(t),
+		Duration: duration, RenewDeadline: duration * 2 / 3, RetryPeriod: duration / 15,
+		OnStartedLeading: func(ctx context.Context) { <-ctx.Done() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, background(t, l.Run)
+}
+
+// marked returns a check that wants exactly these pods to carry the mark.
+func marked(want ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := shared.Client.List(ctx, &pods, client.InNamespace(home), client.MatchingLabels{cluster.LeaderLabel: "true"}); err != nil {
+			return err
+		}
+		var got []string
+		for _, p := range pods.Items {
+			got = append(got, p.Name)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("marked: %v", got)
+		}
+		return nil
+	}
+}
+
+func TestALeaderHandsOverOnARealServer(t *testing.T) {
+	// The lease would take ten minutes to run out: only a release lets b lead within this test.
+	_, stopA := campaign(t, "a", 10*time.Minute)
+	stack.Eventually(t, 20*time.Second, "a is marked", marked("a"))
+	campaignB(t)
+	stack.Always(t, 2*time.Second, "b waits", marked("a"))
+	stopA()
+	stack.Eventually(t, 90*time.Second, "b leads and alone is marked", marked("b"))
+
+	var lease coordinationv1.Lease
+	if err := shared.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "gpuscaler"}, &lease); err != nil {
+		t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "b" {
+		t.Errorf("the lease is held by %v", lease.Spec.HolderIdentity)
+	}
+	stale := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"gpuscaler.io/leader":"true"}}}`))
+	if err := shared.Client.Patch(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a"}}, stale); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "a mark that is not b's is taken away", marked("b"))
+}
+
+// campaignB tries often, so that the hand-over shows within seconds.
+func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
+
+func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
+	ca := shared.CA.PEM
+	service := types.NamespacedName{Namespace: home, Name: "gpuscaler"}
+	guard, err := cluster.NewAPIService(account, cluster.APIServiceOptions{
+		Service: service, Port: 6443, CABundle: func() []byte { return ca }, Log: logger(t), Instance: "gpuscaler-0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, guard.Run)
+	key := client.ObjectKey{Name: cluster.ExternalMetricsAPIService}
+	named := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			var a apiregistration.APIService
+			if err := shared.Client.Get(ctx, key, &a); err != nil {
+				return err
+			}
+			if s := a.Spec.Service; s.Namespace != namespace || s.Name != name {
+				return fmt.Errorf("%s/%s", s.Namespace, s.Name)
+			}
+			return nil
+		}
+	}
+	stack.Eventually(t, 20*time.Second, "it registers where nobody is", named(home, "gpuscaler"))
+
+	var ours apiregistration.APIService
+	if err := shared.Client.Get(t.Context(), key, &ours); err != nil {
+		t.Fatal(err)
+	}
+	ours.Spec.CABundle = []byte(nil)
+	ours.Spec.InsecureSkipTLSVerify = true
+	stolen := ours.DeepCopy()
+	stolen.Spec.Service = &apiregistration.ServiceReference{Namespace: "keda", Name: "keda-metrics-apiserver"}
+	if err := shared.Client.Update(t.Context(), stolen); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, cluster.ReasonAPIServiceStolen))
+	stack.Always(t, 12*time.Second, "it is not taken back", named("keda", "keda-metrics-apiserver"))
+	if err := shared.Client.Delete(t.Context(), stolen); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 20*time.Second, "it registers again once nobody is", named(home, "gpuscaler"))
+	if err := shared.Client.Delete(t.Context(), stolen); err != nil {
+		t.Log("the registration is left behind:", err)
+	}
+}
