@@ -42,7 +42,7 @@ func profiles() map[string]trace.Profile {
 		},
 		"embed-worker": {Name: "embed", Rate: 12, CV: 2, Idle: except(
 			clock(7, 50, 6), clock(9, 10, 10), clock(10, 40, 4), clock(12, 5, 20), clock(15, 0, 6), clock(17, 30, 12), clock(22, 10, 20))},
-		"night-batch": {Name: "batch", Rate: 0.2, Idle: []trace.Hours{{From: 2 * time.Hour, To: 21 * time.Hour}}},
+		"night-batch": {Name: "batch", Rate: 0.2, Idle: []trace.Hours{{From: 2 * time.Hour, To: 20*time.Hour + 30*time.Minute}}},
 	}
 }
 
