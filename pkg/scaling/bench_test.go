@@ -53,3 +53,24 @@ func benchTick(b *testing.B, load func(i int) float64) {
 	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
 	b.ReportMetric(float64(unsafe.Sizeof(Decision{})), "decision-bytes")
 }
+
+func TestATickAllocatesNothingAndAWorkloadStaysUnderTwoKiB(t *testing.T) {
+	if size := unsafe.Sizeof(State{}) + unsafe.Sizeof(Decision{}); size > 2048 {
+		t.Errorf("state and decision take %d bytes", size)
+	}
+	p, now := benchPolicy(), nine
+	p.Schedules = []Schedule{{Window: hours("office", berlin(t), 8, 20), Min: 2, Max: -1, Lead: time.Minute}}
+	s := Seed(p, 6, now)
+	o := Observation{Replicas: 6, Ready: 5, Loading: 1, Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, 3)}
+	load := 0.0
+	if n := testing.AllocsPerRun(1000, func() {
+		now, load = now.Add(time.Minute), load+7
+		for i := range o.Readings {
+			o.Readings[i] = Reading{Value: float64(int(load) % 90), At: now, Coverage: 1, Known: true}
+		}
+		s.Decide(p, &o, now)
+		Without(p, o, s, now, RuleCombine, 0)
+	}); n != 0 {
+		t.Errorf("%v allocations a tick", n)
+	}
+}

@@ -207,7 +207,9 @@ func (t *tick) remember() {
 	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
 	s.down.push(t.at, t.proposal)
 	s.up.push(t.at, -t.proposal)
-	s.steps.push(t.at, t.steer, longest(t.p))
+	if s.steps.last() != t.steer {
+		s.steps.push(t.at, t.steer, longest(t.p))
+	}
 }
 
 // tie finds the rule that would have made the same number had the binding one not been there.

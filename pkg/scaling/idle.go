@@ -8,7 +8,8 @@ package scaling
 //	> 0               inactive for CooldownPeriod   0, which the rates step down to
 //	> 0               otherwise                     at least 1
 //
-// A panic forbids idling. Missing inputs do too, and stop the cooldown's clock; they wake nobody, a fallback apart. The cooldown is the evidence of
+// A panic forbids idling. Missing inputs do too, and stop the cooldown's clock; they wake nobody, a fallback apart, and keep nobody
+// asleep: a formula may fail at zero because the pods' metrics are gone, and the gateway's queue wakes the workload all the same. The cooldown is the evidence of
 // inactivity, so a longer stabilization window does not hold the last replicas beyond it.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
@@ -18,7 +19,7 @@ func (t *tick) idle() {
 	ends := t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 	to := max(t.n, 1)
 	switch {
-	case t.trust.degraded && t.base == 0:
+	case t.trust.degraded && t.base == 0 && !t.active:
 		return
 	case t.active || t.panic || t.trust.degraded:
 		since = 0

@@ -100,7 +100,8 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 //
 // A Mean speaks for the ready replicas that reported. The others are assumed idle where it asks for more and exactly on target
 // where it asks for less, as an HPA does with missing pods, so that neither a rise nor a fall rests on pods nobody has seen. It
-// also stops the overshoot of a mean taken over the 2 old pods and multiplied by the 4 that are ready by now.
+// also stops the overshoot of a mean taken over the 2 old pods and multiplied by the 4 that are ready by now. A coverage of 0 that
+// the policy lets through comes from a source that does not count pods.
 func (t *tick) want(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	if sig.Kind == Total {

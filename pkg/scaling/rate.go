@@ -19,11 +19,11 @@ type step struct {
 	low, high int32
 }
 
-// push records the number from at on, and forgets steps that ended more than keep milliseconds ago.
+// last is the number in force; the newest step is never merged.
+func (s *steps) last() int32 { return s.list[s.n-1].low }
+
+// push records a new number from at on, and forgets steps that ended more than keep milliseconds ago.
 func (s *steps) push(at int64, n int32, keep int64) {
-	if s.n > 0 && s.list[s.n-1].low == n && s.list[s.n-1].high == n {
-		return
-	}
 	var k int8
 	for k+1 < s.n && s.list[k+1].at <= at-keep {
 		k++

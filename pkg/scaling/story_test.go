@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -56,6 +57,9 @@ func (w *world) tick(step time.Duration) Decision {
 	for i := range w.o.Readings {
 		if w.value != nil {
 			w.o.Readings[i] = Reading{Value: w.value(w, i), At: w.now, Coverage: 1, Known: true}
+			if math.IsNaN(w.o.Readings[i].Value) {
+				w.o.Readings[i] = Reading{Cause: CauseEmpty, Failures: 100}
+			}
 		}
 	}
 	w.last, w.s = Decide(w.p, w.o, w.s, w.now)
@@ -269,4 +273,49 @@ func TestABurstPanicsAndNothingFallsUntilItIsOver(t *testing.T) {
 	w.expect(10, RulePanic)
 	w.tick(time.Second)
 	w.expect(1, RuleCombine)
+}
+
+// A chat service as in the policy format: a gateway queue that exists at zero, and three signals of pods that do not. Its fallback
+// of 9 must not take a cold start for an outage.
+func TestAColdStartFromZeroBuysWhatTheGatewayAsksFor(t *testing.T) {
+	kv := Signal{Name: "kv", Kind: Mean, Class: Utilization, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8}
+	engine := queue(10)
+	engine.Name = "engine"
+	p := &Policy{Signals: []Signal{queue(10), engine, kv, busy(0.7)}, MaxReplicas: 12, CooldownPeriod: 15 * time.Minute,
+		Fallback:  Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 9},
+		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newWorld(t, p, 0)
+	w.boot = 4 * time.Minute
+	waiting := 0.0
+	w.value = func(w *world, i int) float64 {
+		switch {
+		case i == 0:
+			return waiting
+		case w.o.Ready == 0:
+			return math.NaN()
+		case i == 1:
+			return 0
+		}
+		return min(waiting/12/float64(w.o.Ready), 1) // 12 requests make a replica busy
+	}
+	w.run(time.Hour)
+	w.expect(0, RuleCombine)
+	if w.last.Degraded || w.last.Active {
+		t.Errorf("a quiet zero: degraded %v, active %v", w.last.Degraded, w.last.Active)
+	}
+	waiting = 24
+	for range 20 * 60 {
+		if w.tick(time.Second); w.last.Replicas != 3 {
+			t.Fatalf("%s: %d for 24 waiting\n%s", w.now.Format("15:04:05"), w.last.Replicas, table(p, &w.last))
+		}
+	}
+	waiting = 0
+	w.run(10 * time.Minute)
+	w.expect(2, RuleRate)
+	w.run(5*time.Minute - 2*time.Second)
+	w.expect(1, RuleIdle)
+	w.run(2 * time.Second)
+	w.expect(0, RuleCombine)
+	w.run(10 * time.Minute)
+	w.expect(0, RuleCombine)
 }
