@@ -35,6 +35,7 @@ type controller struct {
 	engine   *engine.Engine
 	leader   *cluster.Leader
 	loop     *loop
+	broken   chan error // a term that failed; the process ends on it, since a leader that does not decide is worse than none
 }
 
 func newController(o runOptions, log *slog.Logger) (*controller, error) {
@@ -43,7 +44,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		return nil, fmt.Errorf("cluster: %w; give --kubeconfig outside one", err)
 	}
 	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
-	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry()}
+	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), broken: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.policies = policy.NewStore(policy.Options{Clock: time.Now})
 	kinds, err := o.scaleKinds()
@@ -107,6 +108,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return registration.Run(ctx) })
 	all.Go(func() error { return c.follow(ctx) })
 	all.Go(func() error { return c.leader.Run(ctx) })
+	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error {
 		return externalmetrics.Serve(ctx, externalmetrics.ServerConfig{
 			Listener: metricsAPI, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
@@ -128,7 +130,17 @@ func (c *controller) lead(ctx context.Context) {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
 	if err := all.Wait(); err != nil {
-		c.log.Error("the term ends early", "error", err)
+		c.broken <- err
+	}
+}
+
+// unbroken waits for a term that fails.
+func (c *controller) unbroken(ctx context.Context) error {
+	select {
+	case err := <-c.broken:
+		return err
+	case <-ctx.Done():
+		return nil
 	}
 }
 
