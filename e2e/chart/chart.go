@@ -1,30 +1,29 @@
-// Package chart renders the shipped Helm chart's templates, so that the
-// end-to-end tests run under exactly the roles that people install. The
-// templates under test use no function of Helm's own.
+// Package chart renders the shipped Helm chart with Helm's own engine, so that
+// the end-to-end tests run under exactly the roles that people install.
 package chart
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
+	"path"
 	"path/filepath"
 	"runtime"
-	"text/template"
+	"strings"
 
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
 
 // Release is what helm install would be told.
 type Release struct {
 	Name, Namespace string
-	Values          map[string]any // laid over values.yaml, key by key at the top
+	Values          map[string]any // laid over values.yaml, as by --set
 }
 
 // Apply creates, or updates, the objects of some templates (rbac.yaml,
@@ -51,27 +50,27 @@ func Render(r Release, name string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{}
-	text, err := os.ReadFile(filepath.Join(root, "values.yaml"))
+	chart, err := loader.Load(root)
 	if err != nil {
 		return nil, err
 	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		return nil, err
-	}
-	maps.Copy(values, r.Values)
-	parsed, err := template.ParseFiles(filepath.Join(root, "templates", name))
+	// As a cluster of this stack's version would answer Helm.
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
+	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, IsInstall: true}
+	values, err := chartutil.ToRenderValues(chart, r.Values, options, capabilities)
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	err = parsed.Option("missingkey=error").Execute(&out, map[string]any{
-		"Release": map[string]any{"Name": r.Name, "Namespace": r.Namespace}, "Values": values,
-	})
+	rendered, err := engine.Render(chart, values)
 	if err != nil {
 		return nil, err
 	}
-	return decode(&out)
+	text, ok := rendered[path.Join(chart.Name(), "templates", name)]
+	if !ok {
+		return nil, fmt.Errorf("the chart has no template %s", name)
+	}
+	return decode(strings.NewReader(text))
 }
 
 func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// fresh opens a connection for each request, as only those reach a new leader.
+var fresh = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// Explain asks the leader's page why a policy (namespace/name) has its number.
+func (c *Controller) Explain(ctx context.Context, policy string) (dashboard.Explanation, error) {
+	var e dashboard.Explanation
+	body, err := get(ctx, "http://"+c.page.Address+dashboard.ExplainPath+policy)
+	if err == nil {
+		err = json.Unmarshal(body, &e)
+	}
+	return e, err
+}
+
+// PageURL is where the leader's page is forwarded to, as by kubectl port-forward.
+func (c *Controller) PageURL() string { return "http://" + c.page.Address }
+
+// CLI runs a command of the binary, such as explain, and returns what it prints.
+func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
+	text, err := exec.CommandContext(ctx, c.Binary, args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("gpuscaler %s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return string(text), err
+}
+
+// Metric returns the value of the leader's one metric with that name and those
+// labels (name, value, ...) among its labels.
+func (c *Controller) Metric(ctx context.Context, name string, labels ...string) (float64, error) {
+	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, labels)
+}
+
+func metricAt(ctx context.Context, url, name string, labels []string) (float64, error) {
+	body, err := get(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(string(body)))
+	if err != nil {
+		return 0, err
+	}
+	var found []*dto.Metric
+	for _, m := range families[name].GetMetric() {
+		if carries(m, labels) {
+			found = append(found, m)
+		}
+	}
+	if len(found) != 1 {
+		return 0, fmt.Errorf("%d metrics %s%v", len(found), name, labels)
+	}
+	if counter := found[0].GetCounter(); counter != nil {
+		return counter.GetValue(), nil
+	}
+	return found[0].GetGauge().GetValue(), nil
+}
+
+func carries(m *dto.Metric, labels []string) bool {
+	has := map[string]string{}
+	for _, l := range m.GetLabel() {
+		has[l.GetName()] = l.GetValue()
+	}
+	for i := 0; i+1 < len(labels); i += 2 {
+		if has[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := fresh.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, response.Status, strings.TrimSpace(string(body)))
+	}
+	return body, err
+}

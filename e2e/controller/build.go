@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/components"
+)
+
+// BinaryVariable names a gpuscaler to test in place of the working tree's.
+const BinaryVariable = "GPUSCALER_E2E_BINARY"
+
+// reportEvery is short enough that nobody takes a cold build for a hang.
+const reportEvery = 10 * time.Second
+
+// build compiles the working tree's gpuscaler into dir. Packages whose tests
+// run side by side take turns: the second finds everything built.
+func build(ctx context.Context, out io.Writer, dir string) (string, error) {
+	if given := os.Getenv(BinaryVariable); given != "" {
+		return filepath.Abs(given)
+	}
+	root, err := components.Root()
+	if err != nil {
+		return "", err
+	}
+	cache, err := components.Cache()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(cache, "gpuscaler.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // and with it the lock, as when its holder dies
+	began := time.Now()
+	defer report(out, "gpuscaler: building the working tree's", began)()
+	if err := flock(ctx, lock); err != nil {
+		return "", err
+	}
+	built := filepath.Join(cache, "gpuscaler")
+	compile := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", built, "./cmd/gpuscaler")
+	compile.Dir = filepath.Dir(root)
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if text, err := compile.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build gpuscaler: %w\n%s", err, text)
+	}
+	// A link of its own: the next build replaces the file in the cache.
+	own := filepath.Join(dir, "gpuscaler")
+	return own, link(built, own)
+}
+
+// report says that something goes on, now and again until the returned function
+// is called, and then how long it took.
+func report(out io.Writer, what string, began time.Time) (done func()) {
+	fmt.Fprintf(out, "%s ...\n", what)
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(reportEvery):
+				fmt.Fprintf(out, "%s: %s\n", what, time.Since(began).Round(time.Second))
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		fmt.Fprintf(out, "%s: done in %s\n", what, time.Since(began).Round(100*time.Millisecond))
+	}
+}
+
+func flock(ctx context.Context, f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// link gives a file a second name, or copies it where that is another disk.
+func link(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o755)
+}

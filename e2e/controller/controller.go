@@ -1,0 +1,191 @@
+// Package controller installs gpuscaler into a stack as its chart would: the
+// working tree's binary, under its own ServiceAccount with the chart's RBAC and
+// no more, as a Deployment whose pods are processes of this host. Policies come
+// from a directory that the test writes.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
+	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+const (
+	// Namespace is where gpuscaler runs.
+	Namespace = "gpuscaler-system"
+	// Name is that of its Deployment, Service, ServiceAccount and Lease.
+	Name = "gpuscaler"
+	// ExternalMetrics is the APIService that HPAs read through.
+	ExternalMetrics = "v1beta1.external.metrics.k8s.io"
+)
+
+// Options says how an installation differs from the default one: one replica,
+// mode auto.
+type Options struct {
+	Replicas int32
+	// LeaseDuration is how long a silent leader is believed; default 6 s, which
+	// a machine that also compiles still keeps.
+	LeaseDuration time.Duration
+	// Args are appended to the flags of `gpuscaler run`.
+	Args []string
+	// Values are the chart's.
+	Values map[string]any
+}
+
+// Controller is an installed gpuscaler.
+type Controller struct {
+	Stack    *stack.Stack
+	Kubelet  *kubelet.Kubelet
+	Policies Policies
+	Binary   string
+
+	metrics, page, status *leaderproxy.Proxy // in front of the leader
+}
+
+// Up installs gpuscaler and waits until a leader serves. It ends with ctx.
+func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.LeaseDuration == 0 {
+		o.LeaseDuration = 6 * time.Second
+	}
+	c := &Controller{Stack: s, Policies: Policies{Dir: filepath.Join(s.Dir, "policies")}}
+	if err := os.MkdirAll(c.Policies.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Binary, err = build(ctx, os.Stderr, s.Dir); err != nil {
+		return nil, err
+	}
+	if err := s.Namespace(ctx, Namespace); err != nil {
+		return nil, err
+	}
+	release := chart.Release{Name: Name, Namespace: Namespace, Values: o.Values}
+	if err := chart.Apply(ctx, s.Client, release, "serviceaccount.yaml", "rbac.yaml"); err != nil {
+		return nil, err
+	}
+	if err := c.installServices(ctx); err != nil {
+		return nil, err
+	}
+	c.Kubelet = kubelet.Run(ctx, s)
+	if err := s.Client.Create(ctx, c.deployment(o)); err != nil {
+		return nil, err
+	}
+	return c, stack.Poll(ctx, time.Minute, c.Ready(o.Replicas))
+}
+
+// installServices puts a stand-in for kube-proxy before each port of the
+// leader, and the Service that an APIService can name.
+func (c *Controller) installServices(ctx context.Context) error {
+	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "status": &c.status} {
+		number, err := c.Stack.Port()
+		if err != nil {
+			return err
+		}
+		service := leaderproxy.Service{Namespace: Namespace, Selector: labels, Port: port}
+		if *proxy, err = leaderproxy.Run(ctx, c.Stack.Client, service, fmt.Sprintf("127.0.0.1:%d", number)); err != nil {
+			return err
+		}
+	}
+	return c.Stack.Client.Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+	})
+}
+
+// ServicePort is where the Service in front of the leader answers.
+func (c *Controller) ServicePort() string { return port(c.metrics) }
+
+// Ready returns a check that so many replicas are Ready, one leads, and (where
+// it may own the registration) the API server reaches it.
+func (c *Controller) Ready(replicas int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := c.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		ready := int32(0)
+		for i := range pods {
+			if podReady(&pods[i]) {
+				ready++
+			}
+		}
+		if ready != replicas || int(replicas) != len(pods) {
+			return fmt.Errorf("%d pods, %d ready; want %d%s", len(pods), ready, replicas, c.tails(pods))
+		}
+		if _, err := c.Leader(ctx); err != nil {
+			return err
+		}
+		return c.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
+	}
+}
+
+// Pods are gpuscaler's.
+func (c *Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := c.Stack.Client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels(labels))
+	return pods.Items, err
+}
+
+// Leader is the one pod that carries the leader label.
+func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
+	pods, err := c.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var leader *corev1.Pod
+	for i := range pods {
+		if pods[i].Labels[leaderproxy.LeaderLabel] != "true" || pods[i].DeletionTimestamp != nil {
+			continue
+		}
+		if leader != nil {
+			return nil, fmt.Errorf("two leaders: %s and %s", leader.Name, pods[i].Name)
+		}
+		leader = &pods[i]
+	}
+	if leader == nil {
+		return nil, fmt.Errorf("no pod carries %s%s", leaderproxy.LeaderLabel, c.tails(pods))
+	}
+	return leader, nil
+}
+
+// tails are the ends of the pods' logs, for a message.
+func (c *Controller) tails(pods []corev1.Pod) (text string) {
+	for i := range pods {
+		if p := c.Kubelet.Process(Namespace, pods[i].Name); p != nil {
+			text += "\n--- the end of " + p.LogPath + "\n" + p.Tail(8)
+		}
+	}
+	return text
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
+
+// Flags of the ports inside a pod.
+const (
+	metricsPort = 6443
+	statusPort  = 8080
+	pagePort    = 8081
+)
+
+func at(port int) string { return "$(POD_IP):" + strconv.Itoa(port) }

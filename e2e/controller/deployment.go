@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"net"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+var labels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
+
+func port(p *leaderproxy.Proxy) string {
+	_, port, _ := net.SplitHostPort(p.Address) // a listener's own address
+	return port
+}
+
+// run is `gpuscaler run` with the pod's credentials, which come as a kubeconfig
+// in place of a mounted token.
+const run = `exec "$0" run --kubeconfig="$KUBECONFIG" "$@"`
+
+func (c *Controller) deployment(o Options) *appsv1.Deployment {
+	args := append([]string{
+		"--config=" + c.Policies.Dir,
+		"--service=" + Name, "--service-port=" + port(c.metrics),
+		"--lease-duration=" + o.LeaseDuration.String(),
+		"--external-metrics-address=" + at(metricsPort), "--status-address=" + at(statusPort), "--page-address=" + at(pagePort),
+		"--allow-loopback-pods",
+	}, o.Args...)
+	pod := map[string]string{stack.HostProcess: "true"}
+	for k, v := range labels {
+		pod[k] = v
+	}
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &o.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pod},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: Name,
+					Affinity:           apart(),
+					Containers: []corev1.Container{{
+						Name: "gpuscaler", Image: "gpuscaler",
+						Command: []string{"/bin/sh", "-c", run, c.Binary}, Args: args,
+						Env: []corev1.EnvVar{
+							field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_IP", "status.podIP"),
+						},
+						Ports: []corev1.ContainerPort{
+							{Name: "https", ContainerPort: metricsPort}, {Name: "status", ContainerPort: statusPort}, {Name: "page", ContainerPort: pagePort},
+						},
+						ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+							HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("status")},
+						}},
+					}},
+				},
+			},
+		},
+	}
+}
+
+// apart keeps two replicas off one node, so that a drain takes one of them.
+func apart() *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+			},
+		}},
+	}}
+}

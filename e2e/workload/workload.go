@@ -1,0 +1,100 @@
+// Package workload makes what is scaled in the end-to-end tests: Deployments of
+// pods with a GPU, and the HPA that follows gpuscaler's number exactly.
+package workload
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// Deployment asks for one GPU a pod.
+func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "vllm", Image: "vllm/vllm-openai",
+					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{stack.GPU: resource.MustParse("1")}},
+				}}},
+			},
+		},
+	}
+}
+
+// Metrics is what a Deployment of this package says about itself under a load.
+func Metrics(d *appsv1.Deployment, load exporter.Load) *exporter.Workload {
+	return &exporter.Workload{
+		Namespace: d.Namespace, Name: d.Name, Selector: d.Spec.Selector.MatchLabels,
+		Container: "vllm", Model: "llama", GPUs: 1, Load: load,
+	}
+}
+
+// HPA follows the number of the policy with the target's name without tolerance
+// or windows, which is what makes it exact.
+func HPA(namespace, target string, maxReplicas int32) *autoscalingv2.HorizontalPodAutoscaler {
+	zero, one, none := int32(0), resource.MustParse("1"), resource.MustParse("0")
+	rule := func(kind autoscalingv2.HPAScalingPolicyType, value int32) *autoscalingv2.HPAScalingRules {
+		return &autoscalingv2.HPAScalingRules{
+			StabilizationWindowSeconds: &zero, Tolerance: &none,
+			Policies: []autoscalingv2.HPAScalingPolicy{{Type: kind, Value: value, PeriodSeconds: 15}},
+		}
+	}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"gpuscaler.io/policy": target}}
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: target},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: target},
+			MaxReplicas:    maxReplicas,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ExternalMetricSourceType,
+				External: &autoscalingv2.ExternalMetricSource{
+					Metric: autoscalingv2.MetricIdentifier{Name: "gpuscaler-desired-replicas", Selector: selector},
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &one},
+				},
+			}},
+			Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
+				ScaleUp: rule(autoscalingv2.PodsScalingPolicy, 1000), ScaleDown: rule(autoscalingv2.PercentScalingPolicy, 100),
+			},
+		},
+	}
+}
+
+// Create creates objects, or fails the test.
+func Create(t testing.TB, c client.Client, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Has returns a check that a Deployment wants so many replicas and has so many ready.
+func Has(c client.Client, namespace, name string, replicas int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var d appsv1.Deployment
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+			return err
+		}
+		if *d.Spec.Replicas != replicas || d.Status.ReadyReplicas != replicas {
+			return fmt.Errorf("%s wants %d replicas and has %d ready; expected %d", name, *d.Spec.Replicas, d.Status.ReadyReplicas, replicas)
+		}
+		return nil
+	}
+}
