@@ -1,0 +1,272 @@
+package telemetry
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func TestTenThousandPoliciesOverThreeTemplatesCostAtMostTwelveQueriesARound(t *testing.T) {
+	server := newFaulty(t)
+	queries := 0
+	server.does(func(w http.ResponseWriter, _ *http.Request) {
+		queries++
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+	})
+	var all []*policy.Compiled
+	pods := testPods{}
+	for i := range 10_000 {
+		ns, name := fmt.Sprintf("team-%d", i%100), fmt.Sprintf("llama-%d", i)
+		template := querySource()
+		template.QueryName = fmt.Sprintf("template-%d", i%3)
+		template.Query = fmt.Sprintf(`sum by (namespace, pool) (queue_size_%d)`, i%3)
+		c := compiled(ns, name, template,
+			policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"},
+			policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "kvCacheUsage"},
+			policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Quantile: 0.95, Window: 2 * time.Minute},
+			policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
+			policy.Source{Type: policy.SourceKueue, LocalQueue: "batch"})
+		pods[c.Workload.Key] = readyPods(name + "-0")
+		all = append(all, c)
+	}
+	p := newPoller(t, Options{Pods: pods})
+	p.SetPolicies(all, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if queries < 3 || queries > 12 {
+		t.Errorf("%d queries in a round, want at most 12", queries)
+	}
+	t.Logf("%d queries: 3 templates, gauges, latencies, GPUs and Kueue for 10,000 policies with 6 signals each", queries)
+}
+
+func TestTenantsSelectorsOfOneShapeAreAskedAsOne(t *testing.T) {
+	server := newTestPrometheus(t)
+	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
+	old := at.Add(-3 * time.Minute)
+	type tenant struct{ namespace, queue string }
+	tenants := []tenant{{"a", "x"}, {"a", "y.z"}, {"b", "x"}, {"b", `q"u\o+te`}}
+	var all []*policy.Compiled
+	for i, x := range tenants {
+		for pod := range 2 {
+			server.put(fmt.Sprintf(`jobs{namespace=%q,queue=%q,pod="p%d",cluster="c"}`, x.namespace, x.queue, pod), at, float64(10*i+pod))
+		}
+		source := policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", NamespaceLabel: "namespace",
+			Query: fmt.Sprintf(`sum by (namespace) (jobs{cluster="c",namespace=%q,queue=%q})`, x.namespace, x.queue)}
+		all = append(all, compiled(x.namespace, fmt.Sprintf("w%d", i), source))
+	}
+	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // a pair that nobody asks for
+	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // another cluster's
+	p := newPoller(t, Options{})
+	p.SetPolicies(all, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if q := server.asked(); len(q) != 1 {
+		t.Errorf("%d queries for one shape: %v", len(q), q)
+	}
+	for i, c := range all {
+		if r := read(p, c)[0]; !r.Known || r.Value != float64(20*i+1) || !r.At.Equal(at) {
+			t.Errorf("%v reads %+v, want %d", tenants[i], r, 20*i+1)
+		}
+	}
+}
+
+func TestEverySelectorThatPolicyBuildsHasAShape(t *testing.T) {
+	for query, want := range map[string]string{
+		`sum by (namespace) (jobs{namespace="a"})`:                                                                    "namespace",
+		`avg by (namespace) (rate(jobs{namespace="a",queue="x"}[5m]))`:                                                "namespace queue",
+		`max by (namespace) (jobs{cluster="c",namespace="a",queue="x"})`:                                              "cluster namespace queue",
+		`histogram_quantile(0.95, sum by (le, namespace) (rate(t_bucket{namespace="a"}[2m])))`:                        "namespace",
+		`sum by (namespace) (rate(t_sum{namespace="a"}[2m])) / sum by (namespace) (rate(t_count{namespace="a"}[2m]))`: "namespace",
+		`jobs{namespace="a"}`:                                                           "", // no aggregation to add labels to
+		`sum without (pod) (jobs{namespace="a"})`:                                       "",
+		`sum by (namespace) (jobs{namespace=~"a|b"})`:                                   "",
+		`topk by (namespace) (3, jobs{namespace="a"})`:                                  "",
+		`sum by (namespace) (a{namespace="a"}) / sum by (namespace) (b{namespace="b"})`: "",
+		`sum by (namespace) (jobs)`:                                                     "",
+		`sum by (`:                                                                      "",
+	} {
+		s, ok := shapeOf(query)
+		if got := strings.Join(s.labels, " "); got != want || ok != (want != "") {
+			t.Errorf("%s: %q %t, want %q", query, got, ok, want)
+		}
+	}
+}
+
+func TestMatchersReachEverySelector(t *testing.T) {
+	matchers := map[string]string{"cluster": `p"rod\`, "tenant": "x"}
+	for _, query := range []string{
+		`up`, `sum(rate(a[5m])) / sum(b offset 1h)`, `max_over_time(rate(a{cluster="other"}[1m])[1h:])`, `{__name__=~"a.*"} unless on (x) b @ 5`,
+		`a or (b and absent(c))`, `histogram_quantile(0.9, sum by (le) (rate(x_bucket[5m])))`, `label_replace(a, "x", "$1", "y", "(.*)")`,
+	} {
+		expr, err := restrict(query, matchers)
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		again, err := promql.ParseExpr(expr.String())
+		if err != nil {
+			t.Errorf("%s became %s: %v", query, expr, err)
+			continue
+		}
+		for _, s := range selectors(again) {
+			for name, value := range matchers {
+				if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == name && m.Value == value && m.Type == labels.MatchEqual }) {
+					t.Errorf("%s became %s: a selector lacks %s", query, expr, name)
+				}
+			}
+		}
+	}
+	if expr, err := restrict(`a{cluster="x"}`, map[string]string{"cluster": "x"}); err != nil || expr.String() != `a{cluster="x"}` {
+		t.Errorf("a matcher that stands already is put in again: %v %v", expr, err)
+	}
+}
+
+func TestAgeOfAQueryIsThatOfItsOldestSample(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	young, old := now.Add(-10*time.Second), now.Add(-200*time.Second)
+	for _, c := range []struct {
+		name, query string
+		put         map[string]time.Time
+		want        time.Time
+	}{
+		{"one of two pods is old", poolQuery,
+			map[string]time.Time{`queue_size{namespace="chat",pool="llama",pod="a"}`: young, `queue_size{namespace="chat",pool="llama",pod="b"}`: old}, old},
+		{"another workload's is old", poolQuery,
+			map[string]time.Time{`queue_size{namespace="chat",pool="llama"}`: young, `queue_size{namespace="chat",pool="other"}`: old}, young},
+		{"the divisor is old", `sum by (namespace, pool) (a) / sum by (namespace, pool) (b)`,
+			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young, `b{namespace="chat",pool="llama"}`: old}, old},
+		{"a rate", `sum by (namespace, pool) (rate(a[5m]))`,
+			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young}, young},
+		{"renamed labels: the oldest of the namespace", `label_replace(sum by (namespace, p) (a), "pool", "$1", "p", "(.*)")`,
+			map[string]time.Time{`a{namespace="chat",p="llama"}`: young, `a{namespace="chat",p="other"}`: old, `a{namespace="far",p="llama"}`: old.Add(-time.Minute)}, old},
+		{"what is compared with the past may be old", `sum by (namespace, pool) (a) - sum by (namespace, pool) (a offset 30s)`,
+			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young}, young},
+		{"several names", `sum by (namespace, pool) ({__name__=~"a|b"})`,
+			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young, `b{namespace="chat",pool="llama"}`: old}, now},
+	} {
+		server := newTestPrometheus(t)
+		server.now = func() time.Time { return now }
+		for series, at := range c.put {
+			server.put(series, at.Add(-time.Minute), 1)
+			server.put(series, at, 2)
+		}
+		source := querySource()
+		source.Query = c.query
+		w := compiled("chat", "llama", source)
+		p := newPoller(t, Options{})
+		p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+		pollOnce(t, p)
+		if r := read(p, w)[0]; !r.Known || !r.At.Equal(c.want) {
+			t.Errorf("%s: %+v, want the age of %v", c.name, r, c.want)
+		}
+	}
+}
+
+// put a histogram of requests that took the given seconds, as it stood at that time.
+func putHistogram(p *testPrometheus, name, pod string, at time.Time, count int, took float64) {
+	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {
+		n := 0
+		if upper := map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "+Inf": math.Inf(1)}[le]; took <= upper {
+			n = count
+		}
+		p.put(fmt.Sprintf(`%s_bucket{%s,le=%q}`, name, pod, le), at, float64(n))
+	}
+	p.put(name+"_count{"+pod+"}", at, float64(count))
+	p.put(name+"_sum{"+pod+"}", at, float64(count)*took)
+}
+
+func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
+	server := newTestPrometheus(t)
+	now := time.Now().Truncate(time.Second)
+	for i := range 9 { // every 15 s for two minutes
+		at := now.Add(time.Duration(i-8) * 15 * time.Second)
+		// llama-0 serves 90 quick requests a poll, llama-1 10 slow ones; llama-2 nothing, and nobody waits there.
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-2"`, at, 7, 0.8)
+		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-2"}`, at, 0)
+		// stuck-0 holds requests and gives nobody a first token.
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="stuck-0"`, at, 7, 0.8)
+		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="stuck-0"}`, at, 12)
+	}
+	ttft := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 2 * time.Minute}
+	p95 := ttft
+	p95.Quantile = 0.95
+	w := mean(compiled("chat", "llama", ttft, p95))
+	stuck := mean(compiled("chat", "stuck", p95))
+	idle := mean(compiled("chat", "idle", p95))
+	p := newPoller(t, Options{Pods: testPods{
+		w.Workload.Key:     readyPods("llama-0", "llama-1", "llama-2"),
+		stuck.Workload.Key: readyPods("stuck-0"),
+		idle.Workload.Key:  readyPods("llama-2"),
+	}})
+	p.SetPolicies([]*policy.Compiled{w, stuck, idle}, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if q := server.asked(); len(q) != 1 {
+		t.Errorf("%d queries for one latency", len(q))
+	}
+	r := read(p, w)
+	if want := 0.9*0.05 + 0.1*0.8; !r[0].Known || math.Abs(r[0].Value-want) > 1e-9 || r[0].Coverage != 1 || !r[0].At.Equal(now) {
+		t.Errorf("mean reads %+v, want %g over all requests", r[0], want)
+	}
+	if want := 0.5 + 0.5*0.5; !r[1].Known || math.Abs(r[1].Value-want) > 1e-9 {
+		t.Errorf("p95 reads %+v, want %g: the slow tenth lies in (0.5, 1]", r[1], want)
+	}
+	if r := read(p, stuck)[0]; r.Known || r.Cause != scaling.CauseSentinel {
+		t.Errorf("the stuck server reads %+v, want unknown: silence while twelve wait is no latency of 0", r)
+	}
+	if r := read(p, idle)[0]; !r.Known || r.Value != 0 {
+		t.Errorf("the idle server reads %+v, want a known 0: nobody waited", r)
+	}
+}
+
+func TestKueueCountsWhatWillRunAndNothingElse(t *testing.T) {
+	server := newTestPrometheus(t)
+	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
+	for series, v := range map[string]float64{
+		`kueue_pending_workloads{cluster_queue="gpu",status="active",replica_role="leader"}`:                                     7,
+		`kueue_pending_workloads{cluster_queue="gpu",status="active",replica_role="follower"}`:                                   6,
+		`kueue_pending_workloads{cluster_queue="gpu",status="inadmissible"}`:                                                     100,
+		`kueue_local_queue_pending_workloads{name="batch",exported_namespace="train",namespace="kueue-system",status="active"}`:  3,
+		`kueue_local_queue_pending_workloads{name="batch",exported_namespace="others",namespace="kueue-system",status="active"}`: 50,
+	} {
+		server.put(series, at, v)
+	}
+	w := compiled("train", "worker", policy.Source{Type: policy.SourceKueue, ClusterQueue: "gpu"},
+		policy.Source{Type: policy.SourceKueue, LocalQueue: "batch"}, policy.Source{Type: policy.SourceKueue, LocalQueue: "none"})
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	r := read(p, w)
+	if !r[0].Known || r[0].Value != 7 || !r[0].At.Equal(at) {
+		t.Errorf("ClusterQueue reads %+v, want 7", r[0])
+	}
+	if !r[1].Known || r[1].Value != 3 {
+		t.Errorf("LocalQueue reads %+v, want 3", r[1])
+	}
+	if r[2].Known || r[2].Cause != scaling.CauseEmpty {
+		t.Errorf("a queue that does not exist reads %+v", r[2])
+	}
+}
+
+func TestReplicaOfSeveralPodsReportsByItsLeader(t *testing.T) {
+	server := newTestPrometheus(t)
+	at := time.Now().Add(-time.Second)
+	server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="group-0"}`, at, 4)
+	w := compiled("chat", "group", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"})
+	pods := []engine.Pod{{Name: "group-0", Ready: true, Leader: true}, {Name: "group-0-1", Ready: true}, {Name: "group-0-2", Ready: true}}
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if r := read(p, w)[0]; !r.Known || r.Value != 4 || r.Coverage != 1 {
+		t.Errorf("%+v, want the leader's 4 at full coverage", r)
+	}
+}
