@@ -59,13 +59,15 @@ func (c *compiler) compile(origin string) *Compiled {
 		team = t.Name
 	}
 	activate := cmp.Or(c.spec.Activate, d.Activate)
-	return &Compiled{
+	out := &Compiled{
 		Workload: scaling.Workload{
 			Key: c.key, Target: c.ref, Policy: c.policy, Mode: stricter(modeOf(c.spec.Mode), c.platform.Mode),
 			Group: c.spec.CapacityGroup, Origin: origin, Activate: activate != nil && *activate,
 		},
 		Sources: c.sources, Team: team, mode: modeOf(c.spec.Mode),
 	}
+	c.seen.share(out)
+	return out
 }
 
 // lack is bad for what the PlatformConfig does not have, where there is one that could be read.
@@ -147,7 +149,7 @@ func (c *compiler) formula() {
 	if c.failed() {
 		return // where a signal was refused, what the formula says of it cannot be judged
 	}
-	f, err := compileFormula(c.spec.Formula, c.policy.Signals)
+	f, err := c.seen.formula(c.spec.Formula, c.policy.Signals)
 	if err != nil {
 		c.bad(p, "is not a formula: "+err.Error(), "CEL that yields a number, such as max(gateway.replicas, 2 * ready)")
 	}

@@ -249,5 +249,8 @@ func (d *document) notYAML(err error) {
 		problem.Line = d.above + line
 	}
 	problem.Message = fmt.Sprintf("is not YAML: %s", message)
+	if strings.HasPrefix(message, "mapping values are not allowed") {
+		problem.Allowed = `text that holds ": " in quotes, such as a formula with ? and :`
+	}
 	d.problems = append(d.problems, problem)
 }

@@ -146,6 +146,7 @@ func (c *compiler) schedules() {
 		return
 	}
 	names := map[string]bool{}
+	c.policy.Schedules = make([]scaling.Schedule, 0, len(c.spec.Schedules))
 	for i := range c.spec.Schedules {
 		s := &c.spec.Schedules[i]
 		at := p.at(i)
@@ -194,19 +195,24 @@ func (c *compiler) floorAndCeiling(s *ScheduleSpec, p *yamlPath, out *scaling.Sc
 // overlaps refuses a ceiling under another schedule's floor where both windows are open at once: one of the two would be broken
 // each time, and nobody could say which was meant.
 func (c *compiler) overlaps() {
+	type pair struct{ floor, ceiling int }
+	var pairs []pair
 	for i, a := range c.policy.Schedules {
 		for j, b := range c.policy.Schedules {
-			if i == j || a.Min < 0 || b.Max < 0 || a.Min <= b.Max {
-				continue
+			if i != j && a.Min >= 0 && b.Max >= 0 && a.Min > b.Max {
+				pairs = append(pairs, pair{i, j})
 			}
-			at, ok := c.seen.overlap(&a.Window, &b.Window)
-			if !ok {
-				continue
-			}
-			p := specPath.key("schedules").at(c.scheduleAt[j]).key("maxReplicas")
-			c.bad(p, fmt.Sprintf("the ceiling is under the floor of %d of schedule %s, and both are open at %s", a.Min, a.Window.Name, at.Format("Mon 2006-01-02 15:04 MST")),
-				fmt.Sprintf("at least %d, or windows that do not overlap", a.Min))
 		}
+	}
+	for _, pair := range pairs {
+		a, b := &c.policy.Schedules[pair.floor], &c.policy.Schedules[pair.ceiling]
+		at, ok := c.seen.overlap(&a.Window, &b.Window, mostSteps/len(pairs))
+		if !ok {
+			continue
+		}
+		p := specPath.key("schedules").at(c.scheduleAt[pair.ceiling]).key("maxReplicas")
+		c.bad(p, fmt.Sprintf("the ceiling is under the floor of %d of schedule %s, and both are open at %s", a.Min, a.Window.Name, at.Format("Mon 2006-01-02 15:04 MST")),
+			fmt.Sprintf("at least %d, or windows that do not overlap", a.Min))
 	}
 }
 
@@ -217,9 +223,13 @@ var (
 	overlapTo   = time.Date(2032, 1, 3, 0, 0, 0, 0, time.UTC)
 )
 
+// mostSteps bounds the search of one policy, so that nobody's calendar can stall the others. Two windows of every day take 6,000
+// steps through the four years; a pair that opens and closes every other minute is followed for weeks, and its weeks are alike.
+const mostSteps = 40_000
+
 // firstOverlap returns the first instant at which both windows are open. Two windows overlap where one opens while the other is
-// open, so only the openings are looked at.
-func firstOverlap(a, b *calendar.Window) (time.Time, bool) {
+// open, so only the instants at which one of them changes are looked at, most of them at most.
+func firstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	from, to := overlapFrom, overlapTo
 	for _, w := range []*calendar.Window{a, b} {
 		// A window that happens once, or in a season, sets the time to look at.
@@ -236,7 +246,7 @@ func firstOverlap(a, b *calendar.Window) (time.Time, bool) {
 			}
 		}
 	}
-	for from.Before(to) {
+	for steps := 0; from.Before(to) && steps < most; steps++ {
 		openA, untilA := a.At(from)
 		openB, untilB := b.At(from)
 		if openA && openB {
@@ -250,30 +260,6 @@ func firstOverlap(a, b *calendar.Window) (time.Time, bool) {
 		from = next
 	}
 	return time.Time{}, false
-}
-
-// seen remembers overlaps: thousands of policies share a few pairs of windows, and each pair costs milliseconds.
-type seen struct {
-	pairs map[[2]calendar.Window]time.Time
-}
-
-// mostSeen bounds the memory; beyond it the cache starts anew.
-const mostSeen = 4096
-
-func newSeen() *seen { return &seen{pairs: map[[2]calendar.Window]time.Time{}} }
-
-func (s *seen) overlap(a, b *calendar.Window) (time.Time, bool) {
-	key := [2]calendar.Window{*a, *b}
-	key[0].Name, key[1].Name = "", ""
-	at, known := s.pairs[key]
-	if !known {
-		at, _ = firstOverlap(a, b)
-		if len(s.pairs) >= mostSeen {
-			clear(s.pairs)
-		}
-		s.pairs[key] = at
-	}
-	return at, !at.IsZero()
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -32,6 +32,7 @@ func (c *compiler) signals() {
 		return
 	}
 	names := map[string]bool{}
+	c.policy.Signals, c.sources = make([]scaling.Signal, 0, len(c.spec.Signals)), make([]Source, 0, len(c.spec.Signals))
 	for i := range c.spec.Signals {
 		s := &c.spec.Signals[i]
 		at := p.at(i)
@@ -232,7 +233,9 @@ func (c *compiler) target(s *SignalSpec, p *yamlPath, metric Metric, signal *sca
 func (c *compiler) amount(a *Amount, p *yamlPath, metric Metric) float64 {
 	switch {
 	case metric.Unit == scaling.Percent && a.Unit == scaling.Count:
-		if a.Value > 0 && a.Value <= 1 {
+		if a.Value == 1 {
+			c.bad(p, "could be 1% or all: write 1% or 100%", "70 or 70%")
+		} else if a.Value > 0 && a.Value < 1 {
 			c.bad(p, fmt.Sprintf("is a fraction: write %g%%", a.Value*100), "70 or 70%")
 		}
 	case a.Unit == metric.Unit:

@@ -2,9 +2,9 @@ package policy
 
 // PolicySpec is the spec of a ScalingPolicy, as it is written. The struct tags are the format: see fields.go.
 type PolicySpec struct {
-	ScaleTargetRef *TargetRef     `yaml:"scaleTargetRef,omitempty" doc:"the object whose replicas are decided; annotations leave it out, their object knows"`
+	ScaleTargetRef *TargetRef     `yaml:"scaleTargetRef,omitempty" doc:"the object whose replicas are decided; annotations leave it out, their object knows" default:"none: always written in a file"`
 	MinReplicas    *int32         `yaml:"minReplicas,omitempty" doc:"fewest replicas" default:"1, because zero needs a signal that exists at zero"`
-	MaxReplicas    *int32         `yaml:"maxReplicas,omitempty" doc:"most replicas; always written, because GPUs without a limit are a bill without one"`
+	MaxReplicas    *int32         `yaml:"maxReplicas,omitempty" doc:"most replicas; GPUs without a limit are a bill without one" default:"none: always written in a file"`
 	CooldownPeriod *Duration      `yaml:"cooldownPeriod,omitempty" doc:"idle this long before the last replica goes (1 to 0)" default:"5m, as in KEDA"`
 	CapacityGroup  string         `yaml:"capacityGroup,omitempty" doc:"the PlatformConfig group of NodePools that serves this workload"`
 	Signals        []SignalSpec   `yaml:"signals,omitempty" doc:"what is measured; the greatest answer wins unless formula says otherwise"`
@@ -29,7 +29,7 @@ type SignalSpec struct {
 	Name string `yaml:"name" required:"true" doc:"a short name, by which formulas and explanations call it"`
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda" doc:"how it is read"`
 
-	Target           *Amount  `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms"`
+	Target           *Amount  `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms" default:"none: always written"`
 	ActivationTarget *Amount  `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this" default:"0"`
 	MetricType       string   `yaml:"metricType,omitempty" enum:"AverageValue,Value" doc:"AverageValue: the reading is a total over the workload. Value: it is already a mean over the replicas" default:"Value for shares and times (GPU activity, cache use, latencies, any target in % or a time), else AverageValue"`
 	Class            string   `yaml:"class,omitempty" enum:"demand,latency,utilization" doc:"what it says about the users: utilization alone never takes replicas away while demand or latency grows" default:"by type and metric"`

@@ -441,3 +441,19 @@ func TestFilesThatAreNoPoliciesAreLeftAlone(t *testing.T) {
 		t.Errorf("origin %s", store.Current()[0].Origin)
 	}
 }
+
+// Sixteen windows that open and close every other minute: looked through to the end, they would stall the load for minutes.
+func TestABusyCalendarIsLoadedLikeAnyOther(t *testing.T) {
+	f := newFolder(t)
+	text := simple("a", 30) + "  schedules:\n"
+	for i := range 8 {
+		text += fmt.Sprintf("  - {name: f%d, timezone: Etc/UTC, start: \"*/2 * * * *\", end: \"1-59/2 * * * *\", minReplicas: %d}\n", i, 20+i)
+		text += fmt.Sprintf("  - {name: c%d, timezone: Etc/UTC, start: \"1-59/2 * * * *\", end: \"*/2 * * * *\", maxReplicas: %d}\n", i, 2+i)
+	}
+	f.write("a.yaml", text)
+	store := policy.NewStore(policy.Options{})
+	if report := store.Load(f.path); len(report.Problems) > 0 {
+		t.Errorf("%s", policy.Render(report.Problems))
+	}
+	expect(t, store, "busy", "a 30")
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// seen remembers what thousands of policies share, so that the second of them costs neither time nor memory: a pair of windows takes
+// milliseconds to compare, a formula most of a millisecond to compile, and words such as Europe/Berlin come again and again.
+type seen struct {
+	pairs    map[[2]calendar.Window]time.Time
+	formulas map[string]scaling.Formula
+	words    map[string]string
+}
+
+// mostSeen bounds each of the memories; beyond it that one starts anew.
+const mostSeen = 1 << 14
+
+func newSeen() *seen {
+	return &seen{pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{}}
+}
+
+func remember[K comparable, V any](m map[K]V, key K, value V) V {
+	if len(m) >= mostSeen {
+		clear(m)
+	}
+	m[key] = value
+	return value
+}
+
+// overlap is firstOverlap.
+func (s *seen) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
+	key := [2]calendar.Window{*a, *b}
+	key[0].Name, key[1].Name = "", ""
+	at, known := s.pairs[key]
+	if !known {
+		first, _ := firstOverlap(a, b, most)
+		at = remember(s.pairs, key, first)
+	}
+	return at, !at.IsZero()
+}
+
+// formula is compileFormula. Errors are not kept: they are rare, and their text speaks of one policy.
+func (s *seen) formula(text string, signals []scaling.Signal) (scaling.Formula, error) {
+	var key strings.Builder
+	for i := range signals {
+		key.WriteString(signals[i].Name + " ")
+	}
+	key.WriteString(text)
+	if f, known := s.formulas[key.String()]; known {
+		return f, nil
+	}
+	f, err := compileFormula(text, signals)
+	if err != nil {
+		return nil, err
+	}
+	return remember(s.formulas, key.String(), f), nil
+}
+
+// word returns the one copy of a text. What is long is nobody else's.
+func (s *seen) word(text string) string {
+	if len(text) > 64 {
+		return text
+	}
+	if known, ok := s.words[text]; ok {
+		return known
+	}
+	return remember(s.words, text, strings.Clone(text))
+}
+
+// share lets a compiled policy use the one copy of its words.
+func (s *seen) share(c *Compiled) {
+	w := &c.Workload
+	for _, text := range []*string{&w.Key.Namespace, &w.Target.APIVersion, &w.Target.Kind, &w.Group, &c.Team} {
+		*text = s.word(*text)
+	}
+	if w.Target.Name == w.Key.Name {
+		w.Target.Name = w.Key.Name
+	}
+	for i := range w.Policy.Signals {
+		signal, source := &w.Policy.Signals[i], &c.Sources[i]
+		for _, text := range []*string{&signal.Name, &signal.Type, &source.DataSource, &source.QueryName, &source.Query, &source.WorkloadLabel,
+			&source.NamespaceLabel, &source.Metric, &source.Trigger} {
+			*text = s.word(*text)
+		}
+		source.Type = SourceType(s.word(string(source.Type)))
+		if source.LabelValue == w.Key.Name {
+			source.LabelValue = w.Key.Name
+		}
+	}
+	for i := range w.Policy.Schedules {
+		w.Policy.Schedules[i].Window.Name = s.word(w.Policy.Schedules[i].Window.Name)
+	}
+}
