@@ -47,7 +47,8 @@ func (c *Client) Query(ctx context.Context, expr string, each func(*Series) erro
 	form.Set("partial_response", "false")
 	form.Set("deny_partial_response", "1")
 	if deadline, ok := ctx.Deadline(); ok {
-		form.Set("timeout", strconv.FormatFloat(max(time.Until(deadline).Seconds(), 0.1), 'f', 1, 64)+"s") // I/O edge: the server's own time-out
+		left := max(time.Until(deadline), 100*time.Millisecond)              // I/O edge: the server's own time-out
+		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole: Prometheus refuses "1.5s"
 	}
 	return c.http.Do(ctx, fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes}, func(r io.Reader) error {
 		return Decode(r, c.limits, each)

@@ -1,0 +1,145 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// metricItem is one item of an external metric list.
+func metricItem(value string, at time.Time) string {
+	return fmt.Sprintf(`{"metricName":"m","metricLabels":{},"timestamp":%q,"value":%q}`, at.UTC().Format(time.RFC3339), value)
+}
+
+func metricList(items ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[%s]}`, strings.Join(items, ","))
+	}
+}
+
+func kubeStatus(code int, reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code})
+	}
+}
+
+func externalSource(metric, selector string) policy.Source {
+	return policy.Source{Type: policy.SourceExternal, Metric: metric, Selector: selector}
+}
+
+func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
+	server := newFaulty(t)
+	at := time.Now().Add(-30 * time.Second).Truncate(time.Second)
+	asked := map[string]int{}
+	server.does(func(w http.ResponseWriter, r *http.Request) {
+		asked[r.URL.Path+"?"+r.URL.Query().Get("labelSelector")]++
+		metricList(metricItem("1500m", at), metricItem("2", at.Add(time.Second)))(w, r)
+	})
+	a := compiled("embed", "a", externalSource("backlog", "queue=x"))
+	b := compiled("embed", "b", externalSource("backlog", "queue=x"))
+	p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}})
+	p.SetPolicies([]*policy.Compiled{a, b}, nil)
+	pollOnce(t, p)
+	for _, w := range []*policy.Compiled{a, b} {
+		if r := read(p, w)[0]; !r.Known || r.Value != 3.5 || !r.At.Equal(at) || r.Coverage != 1 {
+			t.Errorf("%s: %+v, want 3.5 as of the older item", w.Workload.Key, r)
+		}
+	}
+	if n := asked["/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/backlog?queue=x"]; n != 1 || len(asked) != 1 {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		serve http.HandlerFunc
+		known bool
+		cause scaling.Cause
+	}{
+		{"no items", metricList(), false, scaling.CauseEmpty},
+		{"negative", metricList(metricItem("-5", time.Now()), metricItem("50", time.Now())), false, scaling.CauseInvalid},
+		{"absurd", metricList(metricItem("9E", time.Now())), false, scaling.CauseInvalid},
+		{"unknown metric", kubeStatus(404, "NotFound"), false, scaling.CauseEmpty},
+		{"forbidden", kubeStatus(403, "Forbidden"), true, scaling.CauseForbidden},
+		{"adapter is down", kubeStatus(503, "ServiceUnavailable"), true, scaling.CauseUnreachable},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, true, scaling.CauseUnreachable},
+		{"huge", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for chunk := strings.Repeat(" ", 1<<16); ; {
+				if _, err := fmt.Fprint(w, chunk); err != nil {
+					return
+				}
+			}
+		}, false, scaling.CauseTruncated},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true, scaling.CauseUnreachable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := newFaulty(t)
+			w := compiled("embed", "a", policy.Source{Type: policy.SourceExternal, DataSource: "api", Metric: "backlog"})
+			p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}})
+			source := policy.DataSource{Name: "api", Type: policy.DataExternal, Interval: time.Minute, Timeout: 5 * time.Second}
+			if c.name == "slow" {
+				source.Timeout = 300 * time.Millisecond
+			}
+			p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+			server.does(metricList(metricItem("5", time.Now())))
+			pollOnce(t, p)
+			if r := read(p, w)[0]; !r.Known || r.Value != 5 {
+				t.Fatalf("before: %+v", r)
+			}
+			server.does(c.serve)
+			pollOnce(t, p)
+			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {
+				t.Errorf("during: %+v, want known %t, cause %d", r, c.known, c.cause)
+			}
+		})
+	}
+}
+
+// testTriggers resolves triggers as KEDA names them.
+type testTriggers map[string]string
+
+func (f testTriggers) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
+	metric, ok = f[trigger]
+	return metric, "scaledobject.keda.sh/name=" + w.Key.Name, ok
+}
+
+func TestTriggersOfAScaledObjectAreReadThroughKEDAsMetrics(t *testing.T) {
+	server := newFaulty(t)
+	asked := ""
+	server.does(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Path + "?" + r.URL.Query().Get("labelSelector")
+		metricList(metricItem("7", time.Now()))(w, r)
+	})
+	keda := func(trigger string) policy.Source { return policy.Source{Type: policy.SourceKEDA, Trigger: trigger} }
+	w := compiled("embed", "worker", keda("sqs"), keda("unpublished"), externalSource("gpuscaler-desired-replicas", ""))
+	p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}, Triggers: testTriggers{"sqs": "s0-aws-sqs-queue-embed"}})
+	p.SetPolicies([]*policy.Compiled{w}, nil)
+	pollOnce(t, p)
+	r := read(p, w)
+	if !r[0].Known || r[0].Value != 7 {
+		t.Errorf("trigger: %+v", r[0])
+	}
+	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"; asked != want {
+		t.Errorf("asked %s", asked)
+	}
+	if r[1].Known || r[1].Cause != scaling.CauseEmpty {
+		t.Errorf("a trigger that KEDA has not published: %+v", r[1])
+	}
+	if r[2].Known || r[2].Cause != scaling.CauseInvalid {
+		t.Errorf("our own target as a signal: %+v", r[2])
+	}
+}

@@ -1,0 +1,211 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
+	server := newTestPrometheus(t)
+	server.put(`queue_size{namespace="chat",pool="llama"}`, time.Now().Add(-time.Second), 5)
+	other := querySource()
+	other.Query = `sum by (namespace, pool) (other)`
+	first := compiled("chat", "llama", querySource(), other)
+	p := newPoller(t, Options{})
+	platform := platformOf(promSource(server.URL))
+	p.SetPolicies([]*policy.Compiled{first}, platform)
+	pollOnce(t, p)
+
+	second := compiled("chat", "llama", querySource()) // an edit: the other signal is gone, and a bound moved
+	second.Workload.Policy.MaxReplicas = 9
+	p.SetPolicies([]*policy.Compiled{second}, platform)
+	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
+		t.Errorf("after the edit: %+v, want the reading of before", r)
+	}
+	if r := read(p, first)[0]; r.Known || r.Cause != scaling.CauseNever {
+		t.Errorf("the version before the edit still reads %+v", r)
+	}
+
+	third := compiled("chat", "llama", querySource())
+	third.Workload.Policy.Signals[0].Unit = scaling.Percent // what was 5 requests is now 500%
+	p.SetPolicies([]*policy.Compiled{third}, platform)
+	if r := read(p, third)[0]; r.Known || r.Cause != scaling.CauseNever {
+		t.Errorf("in another unit: %+v, want unknown until it is polled", r)
+	}
+
+	elsewhere := promSource("http://127.0.0.1:1")
+	p.SetPolicies([]*policy.Compiled{second}, platform)
+	pollOnce(t, p)
+	p.SetPolicies([]*policy.Compiled{second}, platformOf(elsewhere))
+	if r := read(p, second)[0]; r.Known || r.Cause != scaling.CauseNever {
+		t.Errorf("from another server: %+v, want unknown until it is polled", r)
+	}
+}
+
+func TestWhatCannotBeReadSaysWhyAtOnce(t *testing.T) {
+	prom := promSource("http://127.0.0.1:1")
+	prom.Namespaces = []string{"others"}
+	redis := policy.DataSource{Name: "redis", Type: policy.DataRedis, Address: "127.0.0.1:1"}
+	denied := listOf("x")
+	denied.Denied = "the platform no longer lets namespace chat use it"
+	missing := listOf("x")
+	missing.DataSource = "nowhere"
+	wrongType := querySource()
+	wrongType.DataSource = "redis"
+	for _, c := range []struct {
+		name   string
+		source policy.Source
+		cause  scaling.Cause
+	}{
+		{"a namespace that may not use the source", querySource(), scaling.CauseForbidden},
+		{"a source that was taken away", denied, scaling.CauseForbidden},
+		{"a source that does not exist", missing, scaling.CauseUnreachable},
+		{"a source of another type", wrongType, scaling.CauseInvalid},
+		{"an engine that nobody knows", policy.Source{Type: "llamafile", Metric: "requestsWaiting"}, scaling.CauseInvalid},
+		{"a metric that the engine lacks", policy.Source{Type: policy.SourceVLLM, Metric: "nothing"}, scaling.CauseInvalid},
+		{"GPUs without any source", policy.Source{Type: policy.SourceDCGM, Metric: "activity"}, scaling.CauseUnreachable},
+	} {
+		w := compiled("chat", "llama", c.source)
+		p := newPoller(t, Options{})
+		p.SetPolicies([]*policy.Compiled{w}, platformOf(prom, redis))
+		if r := read(p, w)[0]; r.Known || r.Cause != c.cause {
+			t.Errorf("%s: %+v, want cause %d", c.name, r, c.cause)
+		}
+	}
+}
+
+func TestEveryMetricThatPoliciesMayNameHasAProfile(t *testing.T) {
+	for _, kind := range []policy.SourceType{policy.SourceDCGM, policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay} {
+		metrics := policy.Metrics(kind)
+		if len(metrics) == 0 {
+			t.Errorf("%s has no metrics", kind)
+		}
+		for _, m := range metrics {
+			for _, d := range []policy.DataSource{{Name: "d", Type: policy.DataPrometheus}, {Name: "d", Type: policy.DataScrape}} {
+				p := plan{platform: platformOf(d)}
+				g := group{source: d}
+				if !p.classify(&g, &slot{source: &policy.Source{Type: kind, Metric: m.Name, DataSource: "d"}}) {
+					t.Errorf("%s %s cannot be read from a data source of type %s", kind, m.Name, d.Type)
+				}
+			}
+		}
+	}
+}
+
+func TestRunFollowsThePolicies(t *testing.T) {
+	server := newTestPrometheus(t)
+	for _, pool := range []string{"a", "b"} {
+		server.put(fmt.Sprintf(`queue_size{namespace="chat",pool=%q}`, pool), time.Now(), 5)
+		server.put(fmt.Sprintf(`other{namespace="chat",pool=%q}`, pool), time.Now(), 6)
+	}
+	a, b := compiled("chat", "a", querySource()), compiled("chat", "b", querySource())
+	other := querySource()
+	other.Query = `sum by (namespace, pool) (other)`
+	c := compiled("chat", "a", other)
+	source := promSource(server.URL)
+	source.Interval = time.Hour // whatever is read soon is read because it changed
+	p := newPoller(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- p.Run(ctx) }()
+	wait := func(w *policy.Compiled, want float64) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if r := read(p, w)[0]; r.Known && r.Value == want {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%s reads %+v, want %g", w.Workload.Key, r, want)
+			}
+		}
+	}
+	p.SetPolicies([]*policy.Compiled{a}, platformOf(source))
+	wait(a, 5)
+	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // one more: the same query, asked again soon
+	wait(b, 5)
+	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // another query
+	wait(c, 6)
+	if r := read(p, b)[0]; r.Known {
+		t.Errorf("a policy that is gone reads %+v", r)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// tenThousand is a poller with the policies of a large platform.
+func tenThousand(tb testing.TB, server string) (*Poller, []*policy.Compiled) {
+	var all []*policy.Compiled
+	for i := range 10_000 {
+		source := querySource()
+		source.Query = fmt.Sprintf(`sum by (namespace, pool) (queue_size_%d)`, i%3)
+		all = append(all, compiled(fmt.Sprintf("team-%d", i%50), fmt.Sprintf("llama-%d", i), source, source))
+	}
+	p := newPoller(tb, Options{})
+	p.SetPolicies(all, platformOf(promSource(server)))
+	return p, all
+}
+
+func TestReadAllocatesNothing(t *testing.T) {
+	p, all := tenThousand(t, "http://127.0.0.1:1")
+	out := make([]scaling.Reading, 2)
+	if n := testing.AllocsPerRun(100, func() { p.Read(&all[77].Workload, out) }); n != 0 {
+		t.Errorf("%g allocations a read", n)
+	}
+}
+
+func BenchmarkRead10000Policies(b *testing.B) {
+	p, all := tenThousand(b, "http://127.0.0.1:1")
+	out := make([]scaling.Reading, 2)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, c := range all {
+			p.Read(&c.Workload, out)
+		}
+	}
+}
+
+func BenchmarkSetPolicies10000(b *testing.B) {
+	p, all := tenThousand(b, "http://127.0.0.1:1")
+	platform := platformOf(promSource("http://127.0.0.1:1"))
+	b.ReportAllocs()
+	for b.Loop() {
+		p.SetPolicies(all, platform)
+	}
+}
+
+func BenchmarkMatch10000Series(b *testing.B) {
+	server := newFaulty(b)
+	var answer []byte
+	answer = append(answer, `{"status":"success","data":{"resultType":"vector","result":[`...)
+	for i := range 10_000 {
+		for j, part := range []string{"value", "age0"} {
+			if i+j > 0 {
+				answer = append(answer, ',')
+			}
+			answer = fmt.Appendf(answer, `{"metric":{"namespace":"team-%d","pool":"llama-%d","gpuscaler_part":%q},"value":[1700000000.123,"1700000000"]}`, i%50, i, part)
+		}
+	}
+	answer = append(answer, `]}}`...)
+	server.does(text(string(answer)))
+	var all []*policy.Compiled
+	for i := range 10_000 {
+		all = append(all, compiled(fmt.Sprintf("team-%d", i%50), fmt.Sprintf("llama-%d", i), querySource()))
+	}
+	p := newPoller(b, Options{})
+	p.SetPolicies(all, platformOf(promSource(server.URL)))
+	pollOnce(b, p)
+	if r := read(p, all[9_999])[0]; !r.Known {
+		b.Fatalf("%+v", r)
+	}
+	b.SetBytes(int64(len(answer)))
+	b.ReportAllocs()
+	for b.Loop() {
+		pollOnce(b, p)
+	}
+}
