@@ -28,7 +28,7 @@ func (s *Store) choosePlatform() {
 	all := s.documents(KindPlatformConfig)
 	was := &s.config
 	switch {
-	case len(all) == 0 && was.good == nil && !s.anyLost() || len(all) == 0 && was.good != nil && !s.lost(was.good.file):
+	case len(all) == 0 && was.good == nil && !s.platformLost() || len(all) == 0 && was.good != nil && !s.lost(was.good.file):
 		*was = held{}
 		s.platform, s.good = noPlatform, noPlatform
 		return

@@ -109,9 +109,12 @@ func (s *Store) lost(name string) bool {
 	return false
 }
 
-func (s *Store) anyLost() bool {
+// platformLost tells whether a PlatformConfig may stand in what cannot be read: a whole file, or a document that speaks of one.
+func (s *Store) platformLost() bool {
 	for _, f := range s.files {
-		if f.lost {
+		if f.err != nil || slices.ContainsFunc(f.docs, func(d *document) bool {
+			return d.id() == "" && bytes.Contains(d.text, []byte(KindPlatformConfig))
+		}) {
 			return true
 		}
 	}

@@ -162,6 +162,7 @@ func (s *Store) compileObject(o *object) {
 		f.lay(spec, w)
 	}
 	o.ownBounds(f, spec)
+	o.oneActivator(f, spec)
 	c := compiler{findings: f, key: key, spec: spec, platform: s.platform, seen: s.seen,
 		object: &objectFacts{target: o.Target, triggers: o.Triggers}}
 	compiled := c.compile(from)
@@ -238,6 +239,13 @@ func (o *object) namesBase(f *findings) {
 	}
 	if n == 1 && field != "" {
 		f.refuse(field, name, "no file has a policy of this name in namespace "+o.Namespace, "the name of a ScalingPolicy in force, or further annotations that make one")
+	}
+}
+
+// oneActivator refuses a second writer of the first replica: where there is a ScaledObject, KEDA writes it.
+func (o *object) oneActivator(f *findings, spec *PolicySpec) {
+	if o.Kind == "ScaledObject" && spec.Activate != nil && *spec.Activate {
+		f.bad(specPath.key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
 	}
 }
 

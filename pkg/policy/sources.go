@@ -98,7 +98,11 @@ func (c *compiler) queryRef(s *SignalSpec, p *yamlPath, source *Source) {
 		for _, known := range c.platform.Queries {
 			names = append(names, known.Name)
 		}
-		c.lack(p.key("queryRef"), "the PlatformConfig has no such query"+didYouMean(s.QueryRef, names), "a query"+c.queryNames())
+		message := "the PlatformConfig has no such query" + didYouMean(s.QueryRef, names)
+		if d := c.platform.DataSource(s.QueryRef); d != nil {
+			message = d.Name + " is a data source of type " + string(d.Type) + ", not a query"
+		}
+		c.lack(p.key("queryRef"), message, "a query"+c.queryNames())
 		return
 	}
 	d := c.platform.DataSource(q.Source)

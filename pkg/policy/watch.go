@@ -20,15 +20,15 @@ const rereadEvery = 10
 func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Report), paths ...string) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	seen, known := look(paths), ""
-	for n := 1; ; n++ {
+	var seen map[string]glimpse // nothing yet: what changed since the caller's own Load is found by the first look
+	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 		now := look(paths)
-		if n%rereadEvery != 0 && same(seen, now) {
+		if seen != nil && n%rereadEvery != 0 && same(seen, now) {
 			continue
 		}
 		seen = now
