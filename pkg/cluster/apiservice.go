@@ -195,6 +195,7 @@ type standingOf struct {
 	stolen    bool
 	write     bool   // it should be written: absent, or ours and out of date
 	available string // what the aggregator says of ours: "True", or "False: reason"
+	detail    string // in its words, which name another source port each time
 }
 
 // judge compares the registration with what it should be; nil means that there is none.
@@ -217,19 +218,21 @@ func (g *APIService) judge(found *apiregistration.APIService) standingOf {
 	if ca := g.options.CABundle(); len(ca) > 0 { // without one, another may have been put in place (cert-manager's injector)
 		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
 	}
-	return standingOf{owner: s.Namespace + "/" + s.Name, ours: true, write: stale, available: available(found)}
+	now := standingOf{owner: s.Namespace + "/" + s.Name, ours: true, write: stale}
+	now.available, now.detail = available(found)
+	return now
 }
 
-func available(found *apiregistration.APIService) string {
+func available(found *apiregistration.APIService) (state, detail string) {
 	for _, c := range found.Status.Conditions {
 		if c.Type == apiregistration.Available {
 			if c.Status == apiregistration.ConditionTrue {
-				return "True"
+				return "True", ""
 			}
-			return fmt.Sprintf("%s: %s: %s", c.Status, c.Reason, c.Message)
+			return fmt.Sprintf("%s: %s", c.Status, c.Reason), c.Message
 		}
 	}
-	return "Unknown"
+	return "Unknown", ""
 }
 
 // tell logs what changed, raises or ends the alarm, and remembers.
@@ -245,7 +248,7 @@ func (g *APIService) tell(now standingOf) {
 	note := "external metrics are served by " + now.owner + ", not by " + g.options.Service.String()
 	switch {
 	case now.ours:
-		g.log.Info("the API server asks us for external metrics", "service", now.owner, "available", now.available)
+		g.log.Info("the API server asks us for external metrics", "service", now.owner, "available", now.available, "detail", now.detail)
 		if was.owner != now.owner && g.options.Leading() {
 			g.events.send(about, corev1.EventTypeNormal, ReasonAPIServiceTaken, "external metrics are served by "+now.owner)
 		}
