@@ -53,10 +53,22 @@ func TestADayOfTheDemoShowsWhatItIsFor(t *testing.T) {
 			t.Errorf("%s at the end: %+v", name, p)
 		}
 	}
-	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor, scaling.RuleScheduleCeiling, scaling.RuleIdle, scaling.RuleRate} {
+	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor, scaling.RuleIdle, scaling.RuleRate} {
 		if !rules[rule] {
 			t.Errorf("no decision of the day was bound by the rule %s", rule)
 		}
+	}
+}
+
+func TestNightJobsWaitForTheNight(t *testing.T) {
+	d := play(t, Options{For: 13 * time.Hour}) // to 20:40 in Berlin: the jobs come, the window opens at nine
+	k := scaling.Key{Namespace: "team-batch", Name: "night-batch"}
+	decision, _ := d.Engine().Board().Decision(k)
+	if decision.Replicas != 0 || decision.Binding != scaling.RuleScheduleCeiling || decision.Uncapped != 0 {
+		t.Errorf("before nine %d replicas are wanted, by %s", decision.Replicas, decision.Binding)
+	}
+	if jobs := d.Summary().Policies[0].Requests; jobs < 50 {
+		t.Errorf("%d jobs came", jobs)
 	}
 }
 
