@@ -30,15 +30,15 @@ type latencyFetcher struct {
 }
 
 func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latencyFetcher, error) {
-	p, ok := exposition.Engine(string(g.source.Profile))
+	p, ok := exposition.Engine(string(g.key.profile))
 	if !ok {
-		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.source.Profile)
+		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
-	m, ok := p.Lookup(g.metric)
+	m, ok := p.Lookup(g.key.metric)
 	if !ok {
-		return nil, fmt.Errorf("%w: metric %q", errInvalid, g.metric)
+		return nil, fmt.Errorf("%w: metric %q", errInvalid, g.key.metric)
 	}
-	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers, window: g.window}, nil
+	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers, window: g.key.window}, nil
 }
 
 // Parts of the combined answer; each is followed by the number of the spelling.

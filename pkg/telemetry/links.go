@@ -122,7 +122,7 @@ func (k *link) close() {
 
 // fetcher returns what polls a group.
 func (l *links) fetcher(g *group) (fetcher, error) {
-	switch g.how {
+	switch g.key.how {
 	case byQuery, byShape, byGauges, byHistogram, byDCGM, byKueue:
 		c, err := l.get(g.source).client()
 		if err != nil {
@@ -138,7 +138,7 @@ func (l *links) fetcher(g *group) (fetcher, error) {
 	case byExternal:
 		return newExternalFetcher(l.options, g.timeout())
 	}
-	return nil, fmt.Errorf("%w: nothing polls by %s", errInvalid, g.how)
+	return nil, fmt.Errorf("%w: nothing polls by %s", errInvalid, g.key.how)
 }
 
 func limitsOf(g *group) promapi.Limits {
@@ -153,7 +153,7 @@ func limitsOf(g *group) promapi.Limits {
 }
 
 func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
-	switch g.how {
+	switch g.key.how {
 	case byQuery:
 		return newQueryFetcher(g, api)
 	case byShape:
@@ -167,5 +167,5 @@ func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
 	case byKueue:
 		return &kueueFetcher{api: api, matchers: g.source.Matchers}, nil
 	}
-	return nil, fmt.Errorf("%w: Prometheus is not asked for %s", errInvalid, g.how)
+	return nil, fmt.Errorf("%w: Prometheus is not asked for %s", errInvalid, g.key.how)
 }

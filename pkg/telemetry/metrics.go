@@ -44,7 +44,7 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 
 // observe counts one poll. out is what its slots got when err is nil.
 func (m *pollMetrics) observe(g *group, took time.Duration, bytes int64, out []scaling.Reading, err error) {
-	source, how := g.source.Name, g.how.String()
+	source, how := g.source.Name, g.key.how.String()
 	result := causeOf(err)
 	m.polls.WithLabelValues(source, how, causeWords[result]).Inc()
 	m.seconds.WithLabelValues(source, how).Observe(took.Seconds())

@@ -88,8 +88,7 @@ func TestEveryMetricThatPoliciesMayNameHasAProfile(t *testing.T) {
 		for _, m := range metrics {
 			for _, d := range []policy.DataSource{{Name: "d", Type: policy.DataPrometheus}, {Name: "d", Type: policy.DataScrape}} {
 				p := plan{platform: platformOf(d)}
-				g := group{source: d}
-				if !p.classify(&g, &slot{source: &policy.Source{Type: kind, Metric: m.Name, DataSource: "d"}}) {
+				if _, ok := p.classify(&slot{source: &policy.Source{Type: kind, Metric: m.Name, DataSource: "d"}}, &d); !ok {
 					t.Errorf("%s %s cannot be read from a data source of type %s", kind, m.Name, d.Type)
 				}
 			}

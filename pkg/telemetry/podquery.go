@@ -19,9 +19,9 @@ type gaugeFetcher struct {
 }
 
 func newGaugeFetcher(g *group, api *promapi.Client, pods engine.Pods) (*gaugeFetcher, error) {
-	p, ok := exposition.Engine(string(g.source.Profile))
+	p, ok := exposition.Engine(string(g.key.profile))
 	if !ok {
-		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.source.Profile)
+		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
 	return &gaugeFetcher{api: api, pods: pods, profile: p, matchers: g.source.Matchers}, nil
 }

@@ -56,7 +56,7 @@ type Poller struct {
 	mu      sync.Mutex // guards what follows; never held during I/O
 	plan    plan
 	changed chan struct{}
-	state   map[string]*runner // by group key; owned by Run
+	state   map[groupKey]*runner // owned by Run
 	links   *links
 }
 
@@ -69,9 +69,9 @@ func New(o Options) (*Poller, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Poller{options: o, metrics: m, changed: make(chan struct{}, 1), state: map[string]*runner{}}
+	p := &Poller{options: o, metrics: m, changed: make(chan struct{}, 1), state: map[groupKey]*runner{}}
 	p.links = newLinks(&p.options)
-	p.board.entries.Store(&map[scaling.Key]*entry{})
+	p.board.entries.Store(&entries{})
 	return p, nil
 }
 
@@ -82,8 +82,9 @@ func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platf
 		platform = &policy.Platform{}
 	}
 	p.mu.Lock()
-	p.plan = newPlan(policies, platform, &p.plan)
-	p.board.entries.Store(&p.plan.entries)
+	next := newPlan(policies, platform, &p.plan)
+	p.plan = next
+	p.board.entries.Store(&next.entries)
 	p.mu.Unlock()
 	select {
 	case p.changed <- struct{}{}:

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
@@ -20,14 +19,14 @@ type queryFetcher struct {
 }
 
 func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
-	namespace := cmp.Or(g.query.NamespaceLabel, g.source.NamespaceLabel, "namespace")
-	expr, err := restrict(g.query.Query, g.source.Matchers)
+	namespace := cmp.Or(g.first.NamespaceLabel, g.source.NamespaceLabel, "namespace")
+	expr, err := restrict(g.first.Query, g.source.Matchers)
 	if err != nil {
 		return nil, err
 	}
 	f := &queryFetcher{api: api, join: join{labels: []string{namespace}}}
-	if g.query.WorkloadLabel != "" {
-		f.join.labels = append(f.join.labels, g.query.WorkloadLabel)
+	if g.first.WorkloadLabel != "" {
+		f.join.labels = append(f.join.labels, g.first.WorkloadLabel)
 	}
 	f.text, err = timed(expr, f.join.labels)
 	return f, err
@@ -162,6 +161,3 @@ func secondsToTime(v float64) time.Time {
 	}
 	return time.UnixMilli(int64(math.Round(v * 1000)))
 }
-
-// isSelector tells a tenant's own selector, which policy built, from a query of the platform.
-func isSelector(s *policy.Source) bool { return s.QueryName == "" }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -163,7 +164,7 @@ func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
-			r.poller.options.Logger.Error("poll panicked", "source", g.source.Name, "poll", g.how.String(), "stack", string(debug.Stack()))
+			r.poller.options.Logger.Error("poll panicked", "source", g.source.Name, "poll", g.key.how.String(), "stack", string(debug.Stack()))
 		}
 	}()
 	r.out = r.out[:0]
@@ -195,7 +196,7 @@ func (r *runner) note(g *group, err error) {
 	if text == r.broken {
 		return
 	}
-	log := r.poller.options.Logger.With("source", g.source.Name, "poll", g.how.String(), "query", g.name(), "signals", len(g.slots))
+	log := r.poller.options.Logger.With("source", g.source.Name, "poll", g.key.how.String(), "query", g.name(), "signals", len(g.slots))
 	if err != nil {
 		log.Warn("source does not answer", "error", text)
 	} else {
@@ -206,8 +207,8 @@ func (r *runner) note(g *group, err error) {
 
 // name tells a group's query for people.
 func (g *group) name() string {
-	if g.query != nil {
-		return g.query.QueryName
+	if g.key.how == byQuery {
+		return g.first.QueryName
 	}
-	return string(g.source.Profile) + g.metric
+	return strings.TrimSpace(string(g.key.profile) + " " + g.key.metric)
 }

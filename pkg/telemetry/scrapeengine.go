@@ -28,9 +28,9 @@ type windowKey struct {
 }
 
 func newEngineScraper(g *group, o *Options) (*engineScraper, error) {
-	p, ok := exposition.Engine(string(g.source.Profile))
+	p, ok := exposition.Engine(string(g.key.profile))
 	if !ok {
-		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.source.Profile)
+		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
 	s, err := newScraper(&g.source, p.Port, p.Path, fetch.Guard{Loopback: o.LoopbackPods})
 	if err != nil {

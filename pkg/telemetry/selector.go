@@ -32,22 +32,25 @@ type shape struct {
 // maxValues bounds the workloads of one query: its text stays under a hundred kilobytes.
 const maxValues = 1000
 
-// shapeOf takes a selector's query apart; ok is false for one that cannot be asked together with others.
-func shapeOf(query string) (shape, bool) {
+// shapeOf takes a selector's query apart; nil for one that cannot be asked together with others.
+func shapeOf(query string) *shape {
 	expr, err := promql.ParseExpr(query)
 	if err != nil || !shapeable(expr) {
-		return shape{}, false
+		return nil
 	}
-	var s shape
+	s := &shape{}
 	for i, v := range selectors(expr) {
 		names, values, ok := equalities(v)
 		if !ok || (i > 0 && (values != s.values || !slices.Equal(names, s.labels))) {
-			return shape{}, false
+			return nil
 		}
 		s.labels, s.values = names, values
 	}
 	s.text = s.with(expr, func(string) *labels.Matcher { return nil })
-	return s, len(s.labels) > 0
+	if len(s.labels) == 0 {
+		return nil
+	}
+	return s
 }
 
 // shapeable tells whether every series of the answer comes from an aggregation, which the labels can be added to.
@@ -107,7 +110,7 @@ func (s *shape) with(expr parser.Expr, matcher func(label string) *labels.Matche
 // shapeFetcher asks for all selectors of one shape.
 type shapeFetcher struct {
 	api   *promapi.Client
-	shape shape
+	shape *shape
 	joins []join // one per query of a round
 }
 
