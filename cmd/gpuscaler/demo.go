@@ -17,12 +17,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/demo"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
 // demoOptions are the flags of `gpuscaler demo`.
 type demoOptions struct {
 	requests          string
+	trace             traceFlags
 	speed             float64
 	duration          time.Duration
 	seed              uint64
@@ -49,6 +49,7 @@ why, serves a live page and the external-metrics API on loopback, and ends with 
 	}
 	f := c.Flags()
 	f.StringVar(&o.requests, "requests", "", "a recorded trace that drives the chat service: CSV, JSON lines, rates; also .gz")
+	o.trace.register(f)
 	f.Float64Var(&o.speed, "speed", demo.DefaultSpeed, "simulated seconds per second")
 	f.DurationVar(&o.duration, "for", 0, "simulated time after which it ends; 0: on Ctrl-C, or with --requests soon after the last")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random; one seed, one story")
@@ -67,7 +68,7 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 		options.OnTransition = tellTransition(out)
 	}
 	if o.requests != "" {
-		requests, err := trace.Open(o.requests, trace.Options{})
+		requests, err := o.trace.open(o.requests)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// traceFlags say how to read a trace; every command that takes one shares them.
+type traceFlags struct {
+	options trace.Options
+	format  string
+	unit    string
+	zone    string
+}
+
+func (t *traceFlags) register(f *pflag.FlagSet) {
+	c := &t.options.Columns
+	f.StringVar(&t.format, "format", "", "csv, jsonl, rates or prometheus; empty: as the file looks")
+	f.StringVar(&c.Time, "time-column", "", "column of the timestamp: a header, a dotted JSON key, or #2 for the second")
+	f.StringVar(&c.InputTokens, "input-tokens-column", "", "column of the input tokens")
+	f.StringVar(&c.OutputTokens, "output-tokens-column", "", "column of the output tokens")
+	f.StringVar(&c.Rate, "rate-column", "", "column of the rate, in a file of windowed rates")
+	f.StringVar(&t.unit, "time-unit", "", "unit of numeric timestamps: s, ms, us or ns")
+	f.StringVar(&t.zone, "timezone", "", "IANA zone of timestamps that have none; empty: UTC")
+	f.StringToStringVar(&t.options.Where, "where", nil, "keep only rows whose column has this value: model=llama")
+	f.DurationVar(&t.options.From, "from", 0, "slice of the trace to keep, from its start")
+	f.DurationVar(&t.options.To, "to", 0, "end of that slice; 0: the end of the trace")
+	f.Float64Var(&t.options.Scale, "scale", 0, "multiply rates; thins a log, and is then at most 1")
+	f.BoolVar(&t.options.DropFailed, "drop-failed", false, "leave out requests that failed")
+	f.Uint64Var(&t.options.Seed, "trace-seed", 1, "seed of arrivals that are drawn from rates")
+}
+
+func (t *traceFlags) open(path string) (*trace.Trace, error) {
+	o := t.options
+	o.Format, o.TimeUnit = trace.Format(t.format), trace.TimeUnit(t.unit)
+	if t.zone != "" {
+		zone, err := time.LoadLocation(t.zone)
+		if err != nil {
+			return nil, fmt.Errorf("--timezone %q: not an IANA zone such as Europe/Berlin", t.zone)
+		}
+		o.Location = zone
+	}
+	return trace.Open(path, o)
+}
+
+func traceCommand() *cobra.Command {
+	var flags traceFlags
+	var output string
+	var spot bool
+	c := &cobra.Command{
+		Use:   "trace FILE",
+		Short: "What a recorded trace holds, as the replay would understand it",
+		Long: `Read a trace as the replay does and say what it holds: requests, duration, rate profile, longest gap
+and a picture. Request logs (CSV, JSON lines), windowed rates (a CSV, or a .tar.gz of one per client),
+Prometheus range answers and spot traces are read, each also gzipped. What cannot be read is refused
+with file, line, what was found and what is allowed.`,
+		Example: `  gpuscaler trace requests.csv.gz
+  gpuscaler trace access.jsonl --time-column ts --where model=llama -o json
+  gpuscaler trace --spot spot.csv
+  gpuscaler trace requests.csv -o svg > rate.svg`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if spot {
+				return describeSpot(args[0], output, c.OutOrStdout())
+			}
+			t, err := flags.open(args[0])
+			if err != nil {
+				return err
+			}
+			return describeTrace(t, output, c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, json or svg")
+	c.Flags().BoolVar(&spot, "spot", false, "the file is a trace of spot capacity")
+	flags.register(c.Flags())
+	c.AddCommand(generateCommand())
+	return c
+}
+
+func describeTrace(t *trace.Trace, output string, out io.Writer) error {
+	s := trace.Summarize(t)
+	switch output {
+	case "text":
+		return s.WriteText(out)
+	case "json":
+		return writeJSON(out, s)
+	case "svg":
+		return s.WriteSVG(out)
+	}
+	return fmt.Errorf("-o %q: want text, json or svg", output)
+}
+
+func describeSpot(path, output string, out io.Writer) error {
+	s, err := trace.OpenSpot(path)
+	if err != nil {
+		return err
+	}
+	switch output {
+	case "text":
+		return s.Summarize().WriteText(out)
+	case "json":
+		return writeJSON(out, s.Summarize())
+	}
+	return fmt.Errorf("-o %q: want text or json for a spot trace", output)
+}
+
+func generateCommand() *cobra.Command {
+	var seed uint64
+	var rate float64
+	var duration time.Duration
+	var file string
+	c := &cobra.Command{
+		Use:   "generate PRESET",
+		Short: "Make a seeded workload",
+		Long: `Make a workload and write it as a request log that every command here reads. One seed, one workload,
+on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + `.`,
+		Example: `  gpuscaler trace generate office --for 24h --rate 2 --seed 7 --file office.csv
+  gpuscaler trace generate bursty | gpuscaler trace /dev/stdin`,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: trace.PresetNames(),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, ok := trace.Preset(args[0])
+			if !ok {
+				return fmt.Errorf("no preset %q: there are %s", args[0], strings.Join(trace.PresetNames(), ", "))
+			}
+			p.Seed = seed
+			if rate > 0 {
+				p.Rate = rate
+			}
+			if duration > 0 {
+				p.Duration = duration
+			}
+			t, err := trace.Generate(p)
+			if err != nil {
+				return err
+			}
+			return toFile(file, c.OutOrStdout(), t.WriteCSV)
+		},
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of everything drawn")
+	c.Flags().Float64Var(&rate, "rate", 0, "mean requests a second; 0: the preset's")
+	c.Flags().DurationVar(&duration, "for", 0, "length; 0: the preset's")
+	c.Flags().StringVar(&file, "file", "", "where to write; empty: standard output")
+	return c
+}
+
+// toFile writes to a file, or to out where no file is named.
+func toFile(path string, out io.Writer, write func(io.Writer) error) error {
+	if path == "" {
+		return write(out)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
