@@ -65,12 +65,8 @@ func (m *move) land(column int) int {
 func (m *move) shift(to, down, started []int64) {
 	fine := m.from.fine
 	rest := m.fine(to, down[:fine], started[:fine])
-	fill(to[m.to.fine:])
+	m.coarse(to, down[fine:], started[fine:])
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
-	if m.from.coarse > 0 {
-		stop(down[fine:], started[fine:])
-		m.coarse(to, down[fine:])
-	}
 }
 
 // fine moves the columns that stay fine, and returns the first that does not.
@@ -88,16 +84,20 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 		cells, late = cells[full:], late[full:]
 	}
 	both := min(len(cells), len(down))
-	down, started = down[:both], started[:both]
-	inside, price := cells[:both], late[:both]
-	pay := m.pay
-	for q, v := range started {
-		v = min(v, down[q])
-		down[q] = v
-		inside[q] = v + pay + price[q]
-	}
-	fill(cells[both:])
+	m.side(cells, down[:both], started[:both], late)
 	return rest + both
+}
+
+// side moves columns to as many cells side by side, and fills the cells that are left.
+func (m *move) side(cells, down, started, late []int64) {
+	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
+	pay := m.pay
+	for q, v := range down {
+		v = min(v, started[q])
+		down[q] = v
+		inside[q] = v + pay + late[q]
+	}
+	fill(cells[len(down):])
 }
 
 // by is how far the slot moves a backlog down.
@@ -115,8 +115,8 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves coarse columns.
-func (m *move) coarse(to, down []int64) {
+// coarse moves coarse columns: the first few to where each backlog has a column, the others side by side.
+func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {
 		served := min(m.serve*(m.from.top-int64(j)+m.n), m.to.arrived)
@@ -124,22 +124,18 @@ func (m *move) coarse(to, down []int64) {
 		if column >= m.to.fine {
 			break
 		}
+		down[j] = min(down[j], started[j])
 		to[column] = min(to[column], down[j]+m.pay+m.late[column])
 	}
-	down = down[j:]
-	if len(down) == 0 {
-		return
-	}
-	first := m.to.column(m.serve*(m.from.top-int64(j)+m.n), m.serve)
-	both := max(0, min(m.to.width()-first, len(down)))
-	if both > 0 {
-		cells, late := to[first:][:both], m.late[first:][:both]
-		for q, v := range down[:both] {
-			cells[q] = min(cells[q], v+m.pay+late[q])
-		}
-	}
-	for _, v := range down[both:] {
-		m.settle(to, m.to.width(), v)
+	cells, late := to[m.to.fine:], m.late[m.to.fine:]
+	ahead := min(max(m.to.top-m.from.top-m.n+int64(j), 0), int64(len(cells)))
+	fill(cells[:ahead])
+	cells, late = cells[ahead:], late[ahead:]
+	down, started = down[j:], started[j:]
+	both := min(len(cells), len(down))
+	m.side(cells, down[:both], started[:both], late)
+	if both < len(down) {
+		m.settle(to, m.to.width(), stop(down[both:], started[both:]))
 	}
 }
 

@@ -1,6 +1,9 @@
 package bound
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+)
 
 // detour is a stretch of slots in which two schedules differ; before and after it they stand on the same state, so that
 // either may take the other's way through it without touching the rest.
@@ -10,38 +13,51 @@ type detour struct {
 	late     int64 // more jobs late by it; may be negative
 }
 
-// patch tries to cheapen the best schedule by detours through the others. At the best lambda the schedules on its two sides cost
-// the same Lagrangian, so every detour trades money for late jobs at that price: those that fill what the SLO still allows
-// close most of the duality gap.
+// patch looks for a cheaper schedule that keeps the SLO among recombinations of those at hand. At the best lambda the schedules
+// on its two sides cost the same Lagrangian, so every detour from one through the other trades money for late jobs at
+// that price: those that fill what the SLO still allows close most of the duality gap.
 func (s *search) patch() {
-	for improved := s.best.schedule != nil; improved; {
-		improved = false
-		for _, other := range s.lines[:len(s.lines):len(s.lines)] {
-			before := s.best
-			s.mend(other)
-			improved = improved || s.best.cost < before.cost
+	const bases, ways = 6, 12
+	lines := slices.Clone(s.lines)
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.promise(s.lambda), b.promise(s.lambda)) })
+	tried := 0
+	for _, base := range lines {
+		if base.late > s.tl.allowed {
+			continue
+		}
+		for _, other := range lines[:min(ways, len(lines))] {
+			s.mend(base, other)
+		}
+		if tried++; tried == bases {
+			break
+		}
+	}
+	for before := int64(-1); s.best.schedule != nil && before != s.best.cost; {
+		before = s.best.cost
+		for _, other := range lines[:min(ways, len(lines))] {
+			s.mend(s.best, other)
 		}
 	}
 }
 
-// mend improves the best schedule by the detours through another: those of most savings per late job first, whole while the
-// SLO has room, then parts of the greatest that had none.
-func (s *search) mend(other line) {
-	detours := s.detours(s.best.schedule, other.schedule)
-	sort.SliceStable(detours, func(i, j int) bool {
-		a, b := detours[i], detours[j]
+// promise is the true Lagrangian, known for every schedule.
+func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
+
+// mend takes the detours of most savings per late job first, whole while the SLO has room, then parts of the best refused.
+func (s *search) mend(base, other line) {
+	const parts = 2
+	detours := s.detours(base.schedule, other.schedule)
+	slices.SortStableFunc(detours, func(a, b detour) int {
 		if a.late <= 0 || b.late <= 0 {
-			return a.late < b.late
+			return cmp.Compare(a.late, b.late)
 		}
-		if x, y := float64(a.saves)*float64(b.late), float64(b.saves)*float64(a.late); x != y {
-			return x > y
-		}
-		return a.late > b.late
+		return cmp.Or(
+			cmp.Compare(float64(b.saves)*float64(a.late), float64(a.saves)*float64(b.late)),
+			cmp.Compare(b.late, a.late))
 	})
-	schedule := append([]int32(nil), s.best.schedule...)
-	room := s.tl.allowed - s.best.late
+	schedule := slices.Clone(base.schedule)
+	room := s.tl.allowed - base.late
 	var refused []detour
-	taken := false
 	for _, d := range detours {
 		switch {
 		case d.saves <= 0:
@@ -50,38 +66,45 @@ func (s *search) mend(other line) {
 		default:
 			copy(schedule[d.from:d.to], other.schedule[d.from:d.to])
 			room -= d.late
-			taken = true
 		}
 	}
-	if taken {
-		s.meet(schedule)
-	}
-	for _, d := range refused[:min(len(refused), 4)] {
-		s.part(d, other)
+	s.improve(schedule)
+	for _, d := range refused[:min(parts, len(refused))] {
+		s.part(schedule, other.schedule, d)
 	}
 }
 
-// part takes the beginning or the end of a detour that as a whole makes too many jobs late.
-func (s *search) part(d detour, other line) {
-	const cuts = 32
-	step := max(1, (d.to-d.from)/cuts)
-	base := s.best
-	for cut := d.from + step; cut < d.to; cut += step {
-		for _, part := range [2][2]int{{d.from, cut}, {cut, d.to}} {
-			schedule := append([]int32(nil), base.schedule...)
-			copy(schedule[part[0]:part[1]], other.schedule[part[0]:part[1]])
-			s.improve(schedule)
+// part takes as much of the beginning, or of the end, of a detour as the SLO allows.
+func (s *search) part(base, other []int32, d detour) {
+	for _, fromEnd := range []bool{false, true} {
+		taken, refused := 0, d.to-d.from
+		for refused-taken > 1 {
+			slots := (taken + refused) / 2
+			schedule := slices.Clone(base)
+			if fromEnd {
+				copy(schedule[d.to-slots:d.to], other[d.to-slots:d.to])
+			} else {
+				copy(schedule[d.from:d.from+slots], other[d.from:d.from+slots])
+			}
+			if s.improve(schedule) {
+				taken = slots
+			} else {
+				refused = slots
+			}
 		}
 	}
 }
 
-// improve is meet for a schedule that is worth keeping only as the best.
-func (s *search) improve(schedule []int32) {
+// improve is meet for a schedule worth keeping only as the best; it reports whether the schedule keeps the SLO.
+func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)
-	cost := c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start
-	if c.Late <= s.tl.allowed && cost < s.best.cost && !s.grows(schedule) {
-		s.meet(schedule)
+	if c.Late > s.tl.allowed || s.p.ServeAll && c.Backlog > 0 || s.grows(schedule) {
+		return false
 	}
+	if cost := c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start; cost < s.best.cost {
+		s.meet(slices.Clone(schedule))
+	}
+	return true
 }
 
 // grows reports a start where none is possible, which a cut inside a detour can bring about.

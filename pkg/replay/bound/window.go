@@ -17,7 +17,7 @@ func (s *search) ceiling(t int) int {
 }
 
 // window confines the grid to the neighbourhood of some schedules: a margin of replicas around all that they use within some
-// slots, so that a start can also move in time.
+// slots, so that a start can also move in time; and in the last slots everything below, for it can pay to stop early.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
@@ -30,6 +30,11 @@ func (s *search) window(around []line) {
 			low[i], high[i] = min(low[i], l.schedule[i]), max(high[i], l.schedule[i])
 		}
 	}
+	for i := range low {
+		if s.dispensable(i + 1) {
+			low[i] = 0
+		}
+	}
 	for t := 1; t <= slots; t++ {
 		lo, hi := low[t-1], high[t-1]
 		for i := max(0, t-1-reach); i <= min(slots-1, t-1+reach); i++ {
@@ -38,6 +43,11 @@ func (s *search) window(around []line) {
 		s.grid.hi[t] = min(hi+margin, int32(s.ceiling(t)))
 		s.grid.lo[t] = min(max(lo-margin, 0), s.grid.hi[t])
 	}
+}
+
+// dispensable reports that from slot t on all work may be left unserved: the jobs that then become late are not too many.
+func (s *search) dispensable(t int) bool {
+	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
 
 // active are the schedules to look around: the latest, the best, and on either side of the apex the one that supports it.
