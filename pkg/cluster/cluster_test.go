@@ -114,6 +114,7 @@ func beginWith(t *testing.T, client *fake.Clientset, objects *dynamicfake.FakeDy
 	t.Helper()
 	o.DiscoveryPeriod, o.Log = 20*time.Millisecond, slog.New(slog.DiscardHandler)
 	c := newCluster(client, objects, o)
+	c.late.patience = 2 * time.Second
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -25,7 +25,10 @@ func (t *target) follow() (engine.Follower, string) {
 }
 
 func (t *target) judged(f engine.Follower, h *hpaFacts) engine.Follower {
-	f.Desired, f.Why = h.desired, t.inexact(h)
+	f.Desired, f.Why = h.desired, h.inactive
+	if f.Why == "" {
+		f.Why = t.inexact(h)
+	}
 	f.Exact = f.Why == ""
 	return f
 }

@@ -21,9 +21,10 @@ var (
 
 // lateKinds watches kinds that may come and go with their CRD.
 type lateKinds struct {
-	cluster *Cluster
-	kinds   []*lateKind
-	looked  chan struct{} // closed after the first look at every kind
+	cluster  *Cluster
+	kinds    []*lateKind
+	looked   chan struct{} // closed after the first look at every kind
+	patience time.Duration // lateSync; tests have less
 }
 
 type lateKind struct {
@@ -44,7 +45,7 @@ type lateInformer struct {
 }
 
 func newLateKinds(c *Cluster) *lateKinds {
-	l := &lateKinds{cluster: c, looked: make(chan struct{})}
+	l := &lateKinds{cluster: c, looked: make(chan struct{}), patience: lateSync}
 	l.kinds = append(l.kinds,
 		&lateKind{kind: leaderWorkerSetKind, trim: trimLeaderWorkerSet, on: c.onTarget()},
 		&lateKind{kind: scaledObjectKind, trim: trimScaledObject, on: c.onScaledObject()},
@@ -164,6 +165,11 @@ func (k *lateKind) halt() {
 	k.running = nil
 }
 
+// lateSync bounds how long a kind that is served but cannot be listed (no RBAC, a broken conversion webhook) delays everybody:
+// its own workloads are not seen and their HPAs hold, the others go on. ScaledObjects are waited for without end: where they are
+// not known, the activator would write beside KEDA.
+const lateSync = 20 * time.Second
+
 // waitForSync waits for the kinds that are served at start-up; one that comes later delays nobody.
 func (l *lateKinds) waitForSync(ctx context.Context) bool {
 	select {
@@ -171,13 +177,30 @@ func (l *lateKinds) waitForSync(ctx context.Context) bool {
 		return false
 	case <-l.looked:
 	}
-	var synced []cache.InformerSynced
+	bounded, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
 	for _, k := range l.kinds {
-		k.mu.Lock()
-		if k.running != nil {
-			synced = append(synced, k.running.synced)
+		synced := k.synced()
+		if synced == nil {
+			continue
 		}
-		k.mu.Unlock()
+		wait := bounded
+		if k.kind == scaledObjectKind {
+			wait = ctx
+		}
+		if !cache.WaitForCacheSync(wait.Done(), synced) && ctx.Err() == nil {
+			l.cluster.log.Error("kind cannot be listed; its workloads are not seen until it can", "kind", k.kind.String())
+		}
 	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...)
+	return ctx.Err() == nil
+}
+
+// synced is nil while the kind is not served.
+func (k *lateKind) synced() cache.InformerSynced {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running == nil {
+		return nil
+	}
+	return k.running.synced
 }

@@ -96,3 +96,18 @@ func TestAScaleThatSaysTooLittleIsRefusedSoThatNobodysPodsAreCounted(t *testing.
 		}
 	}
 }
+
+func TestAKindThatCannotBeListedHoldsBackOnlyItself(t *testing.T) {
+	client := fake.NewClientset(deployment("chat", 3, "1"))
+	serve(client, map[string][]metav1.APIResource{"argoproj.io/v1alpha1": {{Name: "rollouts", Kind: "Rollout"}}})
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"})
+	objects.PrependReactor("list", "rollouts", refuse)
+	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts}})
+	if _, ok := c.View(workload("chat")); !ok {
+		t.Error("the Deployment is not seen")
+	}
+	if _, ok := c.View(rolloutWorkload()); ok {
+		t.Error("a Rollout was seen that cannot be")
+	}
+}

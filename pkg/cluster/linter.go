@@ -40,6 +40,8 @@ func (l *linter) run(ctx context.Context) {
 		case now := <-ticker.C:
 			if l.cluster.leading() {
 				l.round(now)
+			} else {
+				l.cluster.metrics.findings.Reset() // the leader counts; two that do would count twice
 			}
 		}
 	}

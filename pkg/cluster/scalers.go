@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -35,6 +36,7 @@ type hpaFacts struct {
 	scales       scaling.Target
 	min, max     int32
 	desired      int32
+	inactive     string // why it does not act at present, by its own condition ScalingActive
 	ours         bool   // one of its metrics is ours
 	policy       string // the policy whose number it reads; empty where a ScaledObject made it
 	scaledObject string // the ScaledObject that made it
@@ -54,7 +56,8 @@ func trimHPA(obj any) (any, error) {
 		target:     refOf(h.Namespace, t.APIVersion, t.Kind, t.Name),
 		scales:     scaling.Target{APIVersion: t.APIVersion, Kind: t.Kind, Name: t.Name},
 		min:        1, max: h.Spec.MaxReplicas,
-		desired: h.Status.DesiredReplicas,
+		desired:  h.Status.DesiredReplicas,
+		inactive: inactive(h),
 	}
 	if h.Spec.MinReplicas != nil {
 		f.min = *h.Spec.MinReplicas
@@ -73,6 +76,17 @@ func trimHPA(obj any) (any, error) {
 		f.annotations = ourAnnotations(h.Annotations)
 	}
 	return f, nil
+}
+
+// inactive says why an HPA does not act: it could not read its metric, for example. At zero replicas every HPA is inactive, which
+// is no fault of its own.
+func inactive(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	for _, c := range h.Status.Conditions {
+		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" {
+			return "it holds: " + c.Reason
+		}
+	}
+	return ""
 }
 
 // readsOurs finds our metric among an HPA's metrics. KEDA puts "s<index>-" before a trigger's metric name and chooses by its own

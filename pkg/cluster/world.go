@@ -250,9 +250,12 @@ func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 		return engine.View{}, false
 	}
 	v := t.view
-	if t.policy != "" && t.policy != work.Key.Name {
+	switch {
+	case t.policy != "" && t.policy != work.Key.Name:
 		// Its HPA reads the number of another policy: nobody follows this one.
 		v.Follower = engine.Follower{}
+	case v.Follower.Exact && v.MaxReplicas < work.Policy.MaxReplicas:
+		v.Follower.Exact, v.Follower.Why = false, "its maxReplicas is below the policy's"
 	}
 	return v, true
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
@@ -200,6 +201,24 @@ func TestATransformHandsBackWhatItMadeBefore(t *testing.T) {
 			if again, err := trim(made); err != nil || again != made {
 				t.Errorf("%T became %T, %v", made, again, err)
 			}
+		}
+	}
+}
+
+func TestAFollowerThatCannotReadUsOrReachOurMaximumIsNotExact(t *testing.T) {
+	h := exactHPA("chat", "chat", "chat")
+	for reason, why := range map[string]string{"FailedGetExternalMetric": "it holds: FailedGetExternalMetric", "ScalingDisabled": ""} {
+		h.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: "False", Reason: reason}}
+		w := newWorld()
+		w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
+		w.putHPA(nil, must(trimHPA(h)).(*hpaFacts))
+		if v, _ := w.view(workload("chat")); v.Follower.Why != why || v.Follower.Exact != (why == "") {
+			t.Errorf("%s: %+v", reason, v.Follower)
+		}
+		greater := workload("chat")
+		greater.Policy = &scaling.Policy{MaxReplicas: 41}
+		if v, _ := w.view(greater); v.Follower.Exact || v.Follower.Why == "" {
+			t.Errorf("%s: a maximum that it cannot reach: %+v", reason, v.Follower)
 		}
 	}
 }
