@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -27,6 +29,7 @@ type Board interface {
 type API struct {
 	board   Board
 	cluster string
+	visible func(r *http.Request, namespace string) bool // nil: everybody sees everything
 }
 
 // NewAPI returns the JSON API over a board; cluster names the cluster in every answer.
@@ -55,7 +58,7 @@ func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.board.Record(k)
 		if !ok {
-			return Explanation{}, fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists those that there are", k)
+			return Explanation{}, unknown(k)
 		}
 		return Explain(r, a.cluster), nil
 	}
@@ -66,7 +69,21 @@ func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
 	return Explain(r, a.cluster), nil
 }
 
-func (a *API) workloads(w http.ResponseWriter, _ *http.Request) { write(w, a.All()) }
+// unknown is the answer for a policy that there is not, and for one that whoever asks may not see.
+func unknown(k scaling.Key) error {
+	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists those that there are", k)
+}
+
+func (a *API) workloads(w http.ResponseWriter, r *http.Request) {
+	all := a.All()
+	if a.visible != nil {
+		all = slices.DeleteFunc(all, func(e Explanation) bool {
+			namespace, _, _ := strings.Cut(e.Policy, "/")
+			return !a.visible(r, namespace)
+		})
+	}
+	write(w, all)
+}
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	var at time.Time
@@ -78,7 +95,11 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		}
 		at = parsed
 	}
-	e, err := a.Explain(scaling.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}, at)
+	k := keyOf(r)
+	e, err := a.Explain(k, at)
+	if err == nil && a.visible != nil && !a.visible(r, k.Namespace) {
+		err = unknown(k)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

@@ -1,0 +1,51 @@
+package dashboard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"net/http"
+	"path"
+	"time"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// asset is the address of a static file under static/, with its content in the query: a new version is a new address.
+func asset(name string) string { return "static/" + name + "?v=" + versions[name] }
+
+var versions = hashes()
+
+func hashes() map[string]string {
+	all := map[string]string{}
+	entries, err := files.ReadDir("static")
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	for _, e := range entries {
+		body, err := files.ReadFile("static/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(body)
+		all[e.Name()] = hex.EncodeToString(sum[:8])
+	}
+	return all
+}
+
+func serveStatic(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.PathValue("file"))
+	body, err := files.ReadFile("static/" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	if r.URL.Query().Get("v") != versions[name] {
+		w.Header().Set("Cache-Control", "no-cache")
+	}
+	w.Header().Set("ETag", `"`+versions[name]+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+}

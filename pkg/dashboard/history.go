@@ -1,0 +1,155 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	transitionsPer = 50
+	// maxTransitions bounds what one search holds at a time; the newest count.
+	maxTransitions = 5000
+)
+
+// transition is one change of an outcome in a line.
+type transition struct {
+	Key        scaling.Key
+	At         moment
+	URL        string // explains this moment; relative to the first page
+	From, To   int32
+	Moved      bool // the number changed, not only its reason
+	Rule, Text string
+	Notes      []string // degraded, paused, ...
+	Explained  bool     // the page is about this one
+	degraded   bool
+}
+
+func (p *Page) transition(r *engine.Record) transition {
+	t := transition{
+		Key: r.Workload.Key, At: p.moment(r.At), From: r.Before, To: r.Decision.Replicas, Moved: r.At.Equal(r.Since) && r.Before != r.Decision.Replicas,
+		degraded: r.Decision.Degraded,
+	}
+	t.URL = momentURL(t.Key, t.At)
+	t.Rule, t.Text = binding(r, r.Workload.Policy)
+	if t.degraded {
+		t.Notes = append(t.Notes, "degraded")
+	}
+	if r.Workload.Mode != scaling.Auto {
+		t.Notes = append(t.Notes, r.Workload.Mode.String())
+	}
+	if o := operator(r.View); o != nil {
+		t.Notes = append(t.Notes, o.text(p.options.Zone))
+	}
+	return t
+}
+
+func momentURL(k scaling.Key, at moment) string {
+	return workloadURL(k) + "?at=" + url.QueryEscape(at.Machine())
+}
+
+// Change is the number before and after, or the number where only its reason changed.
+func (t transition) Change() string {
+	if !t.Moved {
+		return fmt.Sprintf("stays %d", t.To)
+	}
+	return fmt.Sprintf("%d → %d", t.From, t.To)
+}
+
+func (t transition) matches(words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	text := strings.Join([]string{t.Key.String(), t.Rule, t.Text, t.Change(), strings.Join(t.Notes, " "), t.At.Full()}, "\n")
+	return matches(strings.ToLower(text), words)
+}
+
+// transitions are a workload's changes since an instant, newest first.
+func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
+	p.board.History().Walk(k, func(r *engine.Record) bool {
+		if r.At.Before(since) || len(all) == maxTransitions {
+			return false
+		}
+		if t := p.transition(r); t.matches(words) {
+			all = append(all, t)
+		}
+		return true
+	})
+	return all
+}
+
+// historyView is a list of transitions with its search.
+type historyView struct {
+	frame
+	Q, Range string
+	Ranges   []chip
+	Found    []transition
+	Pager    pager
+	Cut      bool // there are more than a search holds
+}
+
+// ranges are the times that a person looks back; the names are durations.
+var ranges = []string{"1h", "6h", "24h"}
+
+func lookBack(name, otherwise string) (string, time.Duration) {
+	if !slices.Contains(ranges, name) {
+		name = otherwise
+	}
+	d, err := time.ParseDuration(name)
+	if err != nil {
+		panic(err) // ranges are durations
+	}
+	return name, d
+}
+
+func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	q := strings.TrimSpace(v.Get("q"))
+	if len(q) > maxSearch {
+		p.fail(w, r, http.StatusBadRequest, fmt.Sprintf("A search of %d bytes: at most %d.", len(q), maxSearch))
+		return
+	}
+	name, back := lookBack(v.Get("range"), "6h")
+	out := historyView{frame: p.frame(r, fromTop, "history", "History"), Q: q, Range: name}
+	link := func(name string, page int) string { return historyQuery(q, name, page) }
+	for _, n := range ranges {
+		out.Ranges = append(out.Ranges, chip{Text: "Last " + n, URL: link(n, 1), Selected: n == name})
+	}
+	words, since := searchWords(q), p.options.Clock().Add(-back)
+	var all []transition
+	for _, x := range p.visibleRows(r) {
+		if all = append(all, p.transitions(x.Key, since, words)...); len(all) > 2*maxTransitions {
+			all, out.Cut = newest(all), true
+		}
+	}
+	out.Cut = out.Cut || len(all) > maxTransitions
+	all = newest(all)
+	page, _ := strconv.Atoi(v.Get("page"))
+	out.Pager = turn(len(all), page, transitionsPer, func(n int) string { return link(name, n) })
+	out.Found = all[max(0, out.Pager.First-1):out.Pager.Last]
+	p.render(w, http.StatusOK, "history", out)
+}
+
+// newest keeps the newest transitions, newest first; those of one instant stay in the order of their names.
+func newest(all []transition) []transition {
+	slices.SortStableFunc(all, func(a, b transition) int { return b.At.at.Compare(a.At.at) })
+	return all[:min(len(all), maxTransitions)]
+}
+
+func historyQuery(q, name string, page int) string {
+	v := url.Values{"range": {name}}
+	if q != "" {
+		v.Set("q", q)
+	}
+	if page > 1 {
+		v.Set("page", strconv.Itoa(page))
+	}
+	return "?" + v.Encode()
+}

@@ -1,0 +1,246 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// workloadView is one workload's page: the explanation as tables, its past as a picture and a list.
+type workloadView struct {
+	frame
+	Row      row
+	E        Explanation
+	Object   scaling.Target
+	AtTime   moment // when it was decided
+	Asked    moment // the moment that the reader asks for; not Known: now
+	Now      moment
+	Standing moment // until when the asked decision stood; not Known: it still stands
+	Earlier  string // links to the transitions around it
+	Later    string
+	Next     string
+	Follows  string
+	Said     string // what a person said by annotation
+	Rules    []ruleView
+	Signals  []signalView
+	Timeline timeline
+	Q, Range string
+	Changes  []transition
+	Pager    pager
+	JSON     string // this explanation for machines
+	Link     string // explains the decision in force at any later time
+}
+
+// ruleView is a line of the rules with the number that the tick would have given without it.
+type ruleView struct {
+	Rule
+	Without string
+	Differs bool
+}
+
+type signalView struct {
+	Signal
+	Value, Target, Asks, Age, Pods string
+	Warn                           bool
+}
+
+// question is what a reader asks of one workload.
+type question struct {
+	Key      scaling.Key
+	At       time.Time
+	Q, Range string
+	Page     int
+}
+
+// moments are the forms in which a reader may write one: as our links have it, or as an input gives it, in the page's zone.
+var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"}
+
+func (p *Page) parseQuestion(k scaling.Key, v url.Values) (q question, err error) {
+	q = question{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
+	q.Page, _ = strconv.Atoi(v.Get("page")) // not a number: the first page
+	if len(q.Q) > maxSearch {
+		return q, fmt.Errorf("a search of %d bytes: at most %d", len(q.Q), maxSearch)
+	}
+	text := v.Get("at")
+	if text == "" {
+		return q, nil
+	}
+	for _, layout := range moments {
+		if q.At, err = time.ParseInLocation(layout, text, p.options.Zone); err == nil {
+			return q, nil
+		}
+	}
+	return q, fmt.Errorf("at=%q: want a time like 2026-11-22T06:00:00Z", text)
+}
+
+// query is the question as a link with one thing changed by edit.
+func (q question) query(edit func(*question)) string {
+	edit(&q)
+	v := url.Values{}
+	if !q.At.IsZero() {
+		v.Set("at", q.At.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Q != "" {
+		v.Set("q", q.Q)
+	}
+	if q.Range != "" {
+		v.Set("range", q.Range)
+	}
+	if q.Page > 1 {
+		v.Set("page", strconv.Itoa(q.Page))
+	}
+	return "?" + v.Encode()
+}
+
+func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
+	k := keyOf(r)
+	q, err := p.parseQuestion(k, r.URL.Query())
+	if err != nil {
+		p.fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	all := link{"All workloads", "../../"}
+	if !p.visible(r, k.Namespace) {
+		p.fail(w, r, http.StatusNotFound, "There is no policy "+k.String()+".", all)
+		return
+	}
+	v, ok := p.workload(r, q)
+	switch {
+	case ok:
+		p.render(w, http.StatusOK, "workload", v)
+	case q.At.IsZero():
+		p.fail(w, r, http.StatusNotFound, "There is no policy "+k.String()+".", all)
+	default:
+		p.fail(w, r, http.StatusNotFound, "Nothing is remembered of "+k.String()+" at "+p.moment(q.At).Full()+
+			": this process's memory starts later or ends 24 hours back. The controller's log answers for any moment: gpuscaler explain --at ... --from FILE.",
+			link{"This workload now", "?"}, all)
+	}
+}
+
+// record is what the page explains: the newest outcome, or the one in force at the asked moment.
+func (p *Page) record(q question) (engine.Record, bool) {
+	if q.At.IsZero() {
+		return p.board.Record(q.Key)
+	}
+	return p.board.History().At(q.Key, q.At)
+}
+
+func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
+	record, ok := p.record(q)
+	if !ok {
+		return v, false
+	}
+	var unserved error
+	now := p.options.Clock()
+	if q.At.IsZero() {
+		_, unserved = p.board.Lookup(q.Key, now)
+	}
+	v = workloadView{
+		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: Explain(record, p.options.Cluster),
+		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
+	}
+	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.Follower.text()
+	if o := v.E.Operator; o != nil {
+		v.Said = o.text(p.options.Zone)
+	}
+	v.Rules, v.Signals = ruleViews(v.E), signalViews(v.E, record.Decision)
+	if q.At.IsZero() {
+		v.Events = "events" + "?workload=" + url.QueryEscape(q.Key.String()) + "&" + strings.TrimPrefix(q.query(func(*question) {}), "?")
+	}
+	v.JSON = strings.TrimPrefix(ExplainPath, "/") + strings.TrimPrefix(workloadURL(q.Key), "workloads/")
+	if !q.At.IsZero() {
+		v.JSON += "?at=" + url.QueryEscape(v.Asked.Machine())
+	}
+	p.addPast(&v, &record, q)
+	return v, true
+}
+
+// addPast draws the timeline and lists the transitions of the last day.
+func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
+	now := v.Now.at
+	changes := p.transitions(q.Key, now.Add(-24*time.Hour), nil)
+	if !q.At.IsZero() {
+		v.around(changes, q)
+	}
+	otherwise := "1h"
+	if n := len(changes); n > 0 && now.Sub(changes[n-1].At.at) > 90*time.Minute {
+		otherwise = "6h"
+	}
+	name, long := lookBack(q.Range, otherwise)
+	v.Range = q.Range
+	w := span{now.Add(-long), now}
+	if !q.At.IsZero() { // the moment in the middle, as far as there is a future
+		w.to = q.At.Add(long / 2)
+		if w.to.After(now) {
+			w.to = now
+		}
+		w.from = w.to.Add(-long)
+	}
+	if len(changes) > 0 && q.At.IsZero() {
+		v.Link = changes[0].URL
+	}
+	v.Timeline = p.timeline(record, w)
+	v.Timeline.Range = name
+	for _, n := range ranges {
+		v.Timeline.Ranges = append(v.Timeline.Ranges, chip{Text: n, URL: q.query(func(q *question) { q.Range = n }), Selected: n == name})
+	}
+	if !q.At.IsZero() {
+		v.Timeline.At = percentOf(w, q.At)
+	}
+	words := searchWords(q.Q)
+	found := changes[:0:0]
+	for _, c := range changes {
+		if c.matches(words) {
+			found = append(found, c)
+		}
+	}
+	v.Pager = turn(len(found), q.Page, transitionsPer, func(n int) string { return q.query(func(q *question) { q.Page = n }) })
+	v.Changes = found[max(0, v.Pager.First-1):v.Pager.Last]
+	for i := range v.Changes {
+		v.Changes[i].Explained = !q.At.IsZero() && v.Changes[i].At.at.Equal(v.AtTime.at)
+	}
+}
+
+func percentOf(w span, at time.Time) string { return percent(plot{span: w}.x(at)) }
+
+// around finds the transitions before and after the one that is explained.
+func (v *workloadView) around(changes []transition, q question) {
+	link := func(t transition) string { return q.query(func(q *question) { q.At, q.Page = t.At.at, 0 }) }
+	for _, c := range changes { // newest first
+		switch {
+		case c.At.at.After(v.AtTime.at):
+			v.Later, v.Standing = link(c), c.At
+		case c.At.at.Before(v.AtTime.at):
+			v.Earlier = cmp.Or(v.Earlier, link(c))
+		}
+	}
+}
+
+// ruleViews puts beside each rule what the number would be without it.
+func ruleViews(e Explanation) (all []ruleView) {
+	for i, r := range e.Rules {
+		x := ruleView{Rule: r}
+		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both follow the reasons of the decision
+			x.Without, x.Differs = strconv.Itoa(int(e.Without[i].Replicas)), e.Without[i].Replicas != e.Target
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func signalViews(e Explanation, d scaling.Decision) (all []signalView) {
+	for i, s := range e.Signals {
+		all = append(all, signalView{
+			Signal: s, Value: s.value(), Target: format(s.Target, s.Unit), Asks: s.asks(), Age: s.age(), Pods: s.pods(),
+			Warn: d.Status[i] != scaling.SignalOK && d.Status[i] != scaling.SignalUnmeasured,
+		})
+	}
+	return all
+}
