@@ -53,7 +53,7 @@ func trimDeployment(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return appTarget(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector, &d.Spec.Template.Spec), nil
+	return appTarget(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template.Spec).as("Deployment", d.Spec.Replicas), nil
 }
 
 func trimStatefulSet(obj any) (any, error) {
@@ -61,24 +61,26 @@ func trimStatefulSet(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return appTarget(&s.ObjectMeta, "StatefulSet", s.Spec.Replicas, s.Spec.Selector, &s.Spec.Template.Spec), nil
+	return appTarget(&s.ObjectMeta, s.Spec.Selector, &s.Spec.Template.Spec).as("StatefulSet", s.Spec.Replicas), nil
 }
 
-// appTarget is unusual in its five parameters because the two kinds share fields but no type.
-func appTarget(m *metav1.ObjectMeta, kind string, replicas *int32, s *metav1.LabelSelector, pod *corev1.PodSpec) *targetFacts {
+func appTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *targetFacts {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		selector = nil // the API server refuses such an object; a view of it would count nobody's pods
 	}
-	f := &targetFacts{
+	return &targetFacts{
 		ObjectMeta: identity(m),
-		ref:        ref{m.Namespace, "apps", kind, m.Name},
 		apiVersion: "apps/v1",
-		replicas:   1, size: 1,
-		gpus:     gpusOf(pod),
-		selector: selector,
-		operator: readOperator(m.Annotations, m.ManagedFields),
+		size:       1,
+		gpus:       gpusOf(pod),
+		selector:   selector,
+		operator:   readOperator(m.Annotations, m.ManagedFields),
 	}
+}
+
+func (f *targetFacts) as(kind string, replicas *int32) *targetFacts {
+	f.ref, f.replicas = ref{f.Namespace, "apps", kind, f.Name}, 1
 	if replicas != nil {
 		f.replicas = *replicas
 	}
@@ -108,7 +110,7 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 	return f, nil
 }
 
-// trimScalable reads any other kind with /scale. Its selector is only known to /scale, which package scales asks for.
+// trimScalable reads any other kind with /scale. Its selector is only known to /scale, which scales asks for.
 func trimScalable(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
