@@ -67,8 +67,8 @@ func (c *compiler) direction(d *scaling.Direction, s *DirectionSpec, p *yamlPath
 	if s.Policies == nil {
 		return
 	}
-	if len(s.Policies) > maxRates {
-		c.bad(p.key("policies"), fmt.Sprintf("has %d entries", len(s.Policies)), "at most 4")
+	if len(s.Policies) == 0 || len(s.Policies) > maxRates {
+		c.bad(p.key("policies"), fmt.Sprintf("has %d entries", len(s.Policies)), "1 to 4; selectPolicy: Disabled forbids a direction")
 		return
 	}
 	d.Rates = nil

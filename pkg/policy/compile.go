@@ -34,7 +34,8 @@ type objectFacts struct {
 }
 
 // compile checks a policy against the platform and builds what the loop is handed; nil where something is wrong.
-func (c *compiler) compile(origin string) *Compiled {
+func (c *compiler) compile(origin string) (out *Compiled) {
+	defer c.survive(new(bool))
 	c.policy = &scaling.Policy{}
 	c.scaleTarget()
 	c.bounds()
@@ -59,15 +60,15 @@ func (c *compiler) compile(origin string) *Compiled {
 		team = t.Name
 	}
 	activate := cmp.Or(c.spec.Activate, d.Activate)
-	out := &Compiled{
+	compiled := &Compiled{
 		Workload: scaling.Workload{
 			Key: c.key, Target: c.ref, Policy: c.policy, Mode: stricter(modeOf(c.spec.Mode), c.platform.Mode),
 			Group: c.spec.CapacityGroup, Origin: origin, Activate: activate != nil && *activate,
 		},
 		Sources: c.sources, Team: team, mode: modeOf(c.spec.Mode),
 	}
-	c.seen.share(out)
-	return out
+	c.seen.share(compiled)
+	return compiled
 }
 
 // lack is bad for what the PlatformConfig does not have, where there is one that could be read.

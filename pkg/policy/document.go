@@ -113,7 +113,7 @@ func (d *document) release() { d.root, d.policy, d.platform = nil, nil, nil }
 // ensure reads the text again where it was released. Problems found before are found again.
 func (d *document) ensure() {
 	if d.root == nil {
-		d.problems = nil
+		d.problems, d.decoded = nil, 0
 		d.read()
 	}
 }
@@ -134,7 +134,8 @@ func (d *document) moveTo(above int) {
 }
 
 // read decodes the text; false says that there is nothing in it.
-func (d *document) read() bool {
+func (d *document) read() (found bool) {
+	defer d.survive(&found)
 	var node yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
 	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -137,6 +138,18 @@ func (p *yamlPath) under(top *yamlPath) *yamlPath {
 	}
 	return &yamlPath{up: p.up.under(top), name: p.name, index: p.index}
 }
+
+// survive turns a panic, which is a fault of ours or of a library, into a problem with the one text that caused it: the documents
+// beside it must not go down with it. It sets done, so that what was found counts.
+func (f *findings) survive(done *bool) {
+	if fault := recover(); fault != nil {
+		f.problems = append(f.problems, Problem{File: f.file, Line: f.above + 1, Document: f.document,
+			Message: fmt.Sprintf("%s: %v", ourFault, fault), Allowed: "please report this text"})
+		*done = true
+	}
+}
+
+const ourFault = "gpuscaler failed over this text"
 
 func (f *findings) failed() bool { return Errors(f.problems) > 0 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,9 +43,10 @@ func FuzzFile(f *testing.F) {
 				t.Error(fault)
 			}
 		}
-		lines := strings.Count(string(text), "\n") + 1
+		// YAML knows more line breaks than editors do.
+		lines := 1 + len(regexp.MustCompile("[\n\r\u0085\u2028\u2029]").FindAllIndex(text, -1))
 		for _, p := range report.Problems {
-			if p.Message == "" || p.File == "fuzz.yaml" && (p.Line < 1 || p.Line > lines+1) {
+			if p.Message == "" || strings.HasPrefix(p.Message, ourFault) || p.File == "fuzz.yaml" && (p.Line < 1 || p.Line > lines+1) {
 				t.Errorf("%+v in a file of %d lines", p, lines)
 			}
 		}
@@ -73,7 +75,7 @@ func FuzzAnnotations(f *testing.F) {
 			}
 		}
 		for _, p := range problems {
-			if p.Field == "" || p.Message == "" || p.File != "ScaledObject team-chat/llama" {
+			if p.Field == "" || p.Message == "" || strings.HasPrefix(p.Message, ourFault) || p.File != "ScaledObject team-chat/llama" {
 				t.Errorf("%+v", p)
 			}
 		}

@@ -125,3 +125,20 @@ func BenchmarkCurrent(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkSet10000Objects(b *testing.B) {
+	for b.Loop() {
+		store := policy.NewStore(policy.Options{})
+		for i := range many {
+			o := scaledObject(map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"})
+			o.Name = fmt.Sprintf("object-%d", i)
+			o.Target.Name = o.Name
+			if problems := store.SetObject(o); len(problems) > 0 {
+				b.Fatal(policy.Render(problems))
+			}
+		}
+		if len(store.Current()) != many {
+			b.Fatal("lost")
+		}
+	}
+}

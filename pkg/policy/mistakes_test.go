@@ -104,6 +104,7 @@ var policyMistakes = []mistake{
 	{"a window of two hours of proposals", "stabilizationWindowSeconds: 600", "stabilizationWindowSeconds: 7200"},
 	{"a tolerance in percent without a sign", "tolerance: 0.1", "tolerance: 10"},
 	{"a rate of nothing", "value: 4", "value: 0"},
+	{"no rates", "policies: [{type: Pods, value: 4, periodSeconds: 15}]", "policies: []"},
 	{"a rate of a day", "periodSeconds: 15", "periodSeconds: 86400"},
 	{"a rate in percent by another word", "type: Pods", "type: Percentage"},
 	{"a rate without a period", ", periodSeconds: 15", ""},

@@ -196,3 +196,17 @@ func TestAnUnreadableDocumentIsThePlatformsOnlyIfItMayBe(t *testing.T) {
 		t.Errorf("it came: in force %+v", w)
 	}
 }
+
+func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
+	f := newFolder(t)
+	f.write("README.md", "nothing")
+	f.write("empty.yaml", "# nothing\n---\n")
+	for _, p := range []string{f.path, filepath.Join(f.path, "empty.yaml")} {
+		if problems := policy.Validate(p); policy.Errors(problems) != 1 || problems[0].Message != "holds no documents" {
+			t.Errorf("%s:\n%s", p, policy.Render(problems))
+		}
+	}
+	if problems := policy.Validate(filepath.Join(f.path, "missing")); policy.Errors(problems) != 1 || !strings.Contains(problems[0].Message, "no such file") {
+		t.Errorf("missing:\n%s", policy.Render(problems))
+	}
+}

@@ -33,17 +33,8 @@ func parsePromQL(query string) (parser.Expr, error) {
 	return expr, nil
 }
 
-// WithMatchers puts label matchers into every selector of a query, by the parser and never as text: a value cannot end the
-// selector and begin something else.
-func WithMatchers(query string, matchers map[string]string) (string, error) {
-	expr, err := parsePromQL(query)
-	if err != nil {
-		return "", err
-	}
-	inject(expr, matchers)
-	return expr.String(), nil
-}
-
+// inject puts label matchers into every selector of a query, by the parser and never as text: a value cannot end the selector and
+// begin something else.
 func inject(expr parser.Expr, matchers map[string]string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {

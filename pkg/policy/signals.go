@@ -78,20 +78,17 @@ func (c *compiler) signal(s *SignalSpec, p *yamlPath) (scaling.Signal, Source) {
 		c.mustHave(s.Trigger, p.key("trigger"), "the name of a trigger of the same ScaledObject")
 		c.knownTrigger(s.Trigger, p.key("trigger"))
 	}
+	if class, said := classes[s.Class]; said {
+		metric.Class = class
+	}
 	signal := scaling.Signal{Name: s.Name, Type: s.Type, Optional: s.Optional, Class: metric.Class, Unit: metric.Unit}
 	c.target(s, p, metric, &signal)
-	switch s.Class {
-	case "demand":
-		signal.Class = scaling.Demand
-	case "latency":
-		signal.Class = scaling.Latency
-	case "utilization":
-		signal.Class = scaling.Utilization
-	}
 	signal.MaxAge = c.maxAge(s, source.DataSource)
 	signal.MinCoverage = c.minCoverage(s, p)
 	return signal, source
 }
+
+var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}
 
 // onlyFieldsOf refuses what is written for another type: a queryRef beside type redis would otherwise be silently ignored.
 func (c *compiler) onlyFieldsOf(s *SignalSpec, p *yamlPath) {
@@ -220,7 +217,7 @@ func (c *compiler) target(s *SignalSpec, p *yamlPath, metric Metric, signal *sca
 	if s.ActivationTarget != nil {
 		signal.Activation = c.amount(s.ActivationTarget, p.key("activationTarget"), metric)
 	}
-	mean := metric.Mean || metric.Unit != scaling.Count
+	mean := metric.Mean || metric.Unit != scaling.Count || metric.Class == scaling.Latency
 	switch {
 	case s.MetricType == "Value" || s.MetricType == "" && mean:
 		signal.Kind = scaling.Mean
