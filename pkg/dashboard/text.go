@@ -121,6 +121,14 @@ func (f *Follower) text() string {
 	return fmt.Sprintf("%s wants %d: may differ, %s", f.Name, f.Desired, f.Why)
 }
 
+// kind is the follower's kind as people say it.
+func (f *Follower) kind() string {
+	if f.Kind == "HorizontalPodAutoscaler" {
+		return "HPA"
+	}
+	return f.Kind
+}
+
 func (s Signal) value() string {
 	if s.Value == nil {
 		return "?"
