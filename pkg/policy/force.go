@@ -41,7 +41,7 @@ func (s *Store) choosePlatform() {
 			d.ensure()
 			d.bad(rootPath.key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is taken", other.file, other.above+1), "one PlatformConfig in a cluster")
 		}
-	case was.good != nil && was.good == all[0]:
+	case was.good == all[0] && !was.good.failed(): // failed: there were two of them until now
 		was.doc, s.platform = all[0], s.good
 		return
 	default:

@@ -150,9 +150,6 @@ func (s *Store) record() (problems []Problem) {
 			add(Status{Document: h.good.document, File: h.good.file, State: Held, InForce: h.good.origin()})
 		}
 	}
-	for _, o := range s.objects {
-		add(o.status())
-	}
 	sortProblems(problems)
 	return problems
 }

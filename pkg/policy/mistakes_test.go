@@ -47,6 +47,8 @@ var policyMistakes = []mistake{
 	{"a target ref with a version and no kind", "{name: llama}\n", "{name: llama, apiVersion: leaderworkerset.x-k8s.io/v1}\n"},
 	{"a fraction for a percentage", "target: 80%", "target: 0.8"},
 	{"more than everything", "target: 80%", "target: 180%"},
+	{"a share of a list", "listName: jobs, target: 5", "listName: jobs, target: 5%"},
+	{"a share of requests", "metric: timeToFirstToken, quantile: 0.95, window: 2m, target: 500ms", "metric: requestsWaiting, target: 80%"},
 	{"a target of zero", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, target: 0"},
 	{"no target", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue"},
 	{"a target that is no number", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, target: ten"},

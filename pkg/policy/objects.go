@@ -41,6 +41,8 @@ type object struct {
 	base     *document
 	blocked  bool // another holds its policy or its target
 	conflict string
+	state    State
+	since    time.Time // of state
 }
 
 // SetObject hands in an object as it stands now, and returns what is wrong with the policy in its annotations, to be told in an
@@ -144,12 +146,40 @@ func (s *Store) baseOf(o *object) *document {
 	return nil
 }
 
-// compileObject puts the parts together: trigger metadata over annotations over file over defaults.
+// compileObject brings the policy of an object up to date. One that is wrong keeps its last good version.
 func (s *Store) compileObject(o *object) {
 	key := o.policyKey()
-	f := &findings{file: o.Kind + " " + o.Namespace + "/" + o.Name, document: KindScalingPolicy + " " + key.String(), origins: map[string]origin{}}
-	spec, from := &PolicySpec{}, o.Kind+" "+o.Name
+	f := &findings{file: o.String(), document: KindScalingPolicy + " " + key.String(), origins: map[string]origin{}}
 	o.under, o.base = s.platform, s.baseOf(o)
+	compiled := s.assemble(o, f)
+	if o.blocked = false; !s.carry(o, key, f) {
+		compiled = nil
+	}
+	if o.problems = f.problems; compiled != nil {
+		o.compiled = compiled
+	} else if o.compiled != nil {
+		o.compiled = s.platform.confine(o.compiled)
+	}
+	if o.state != o.judge() {
+		o.state, o.since = o.judge(), s.clock()
+	}
+	if o.compiled == nil {
+		return
+	}
+	// Also a last good version under another name goes on.
+	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
+	if _, carried := s.carriers[key]; !carried {
+		s.carriers[key] = o.key()
+	}
+	if _, owned := s.owners[target]; !owned {
+		s.owners[target] = key
+	}
+}
+
+// assemble puts the parts together: trigger metadata over annotations over file over defaults.
+func (s *Store) assemble(o *object, f *findings) *Compiled {
+	defer f.survive(new(bool))
+	spec, from := &PolicySpec{}, o.Kind+" "+o.Name
 	if o.base != nil {
 		base := o.base.copy()
 		base.ensure()
@@ -163,30 +193,9 @@ func (s *Store) compileObject(o *object) {
 	}
 	o.ownBounds(f, spec)
 	o.oneActivator(f, spec)
-	c := compiler{findings: f, key: key, spec: spec, platform: s.platform, seen: s.seen,
+	c := compiler{findings: f, key: o.policyKey(), spec: spec, platform: s.platform, seen: s.seen,
 		object: &objectFacts{target: o.Target, triggers: o.Triggers}}
-	compiled := c.compile(from)
-	if o.blocked = false; !s.carry(o, key, f) {
-		compiled = nil
-	}
-	o.problems = f.problems
-	switch {
-	case compiled != nil:
-		o.compiled = compiled
-	case o.compiled != nil:
-		o.compiled = s.platform.confine(o.compiled)
-	}
-	if o.compiled == nil {
-		return
-	}
-	// Also a last good version under another name goes on.
-	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
-	if _, carried := s.carriers[key]; !carried {
-		s.carriers[key] = o.key()
-	}
-	if _, owned := s.owners[target]; !owned {
-		s.owners[target] = key
-	}
+	return c.compile(from)
 }
 
 // carry lets an object carry a policy and own its target, unless another does.
@@ -210,66 +219,32 @@ func (s *Store) carry(o *object, key scaling.Key, f *findings) bool {
 	return true
 }
 
+// String names the object for people: ScaledObject team-chat/llama-chat.
+func (o *Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+
+// judge says whether what the annotations say is what decides.
+func (o *object) judge() State {
+	switch {
+	case o.compiled == nil:
+		return Refused
+	case Errors(o.problems) > 0:
+		return Held
+	}
+	return InForce
+}
+
 // status is the record of the policy that an object carries.
 func (o *object) status() Status {
-	st := Status{Document: o.Kind + " " + o.Namespace + "/" + o.Name, File: o.Kind + " " + o.Namespace + "/" + o.Name, State: Refused, Problems: slices.Clone(o.problems)}
-	if o.compiled != nil && o.conflict == "" {
-		st.State, st.InForce = Held, o.compiled.Workload.Origin
-		if Errors(o.problems) == 0 {
-			st.State = InForce
-		}
+	st := Status{Document: o.String(), File: o.String(), State: o.state, Since: o.since, Problems: slices.Clone(o.problems)}
+	if o.compiled != nil {
+		st.InForce = o.compiled.Workload.Origin
+	}
+	if o.conflict != "" {
+		st.State, st.InForce = Refused, ""
+		st.Problems = append(st.Problems, Problem{File: o.String(), Field: "spec.scaleTargetRef.name", Found: quote(o.Target.Name),
+			Message: "the replicas of this object are decided by policy " + o.conflict + " already", Allowed: "one policy for a target"})
 	}
 	return st
-}
-
-// namesBase refuses an object that says nothing but the name of a policy that no file has.
-func (o *object) namesBase(f *findings) {
-	if o.base != nil {
-		return
-	}
-	n, name, field := 0, "", ""
-	for _, w := range o.written() {
-		for _, k := range policyKeys {
-			if v, ok := w.values[k.annotation]; ok {
-				if n++; k.annotation == AnnotationPolicy {
-					name, field = v, w.field(k.annotation)
-				}
-			}
-		}
-	}
-	if n == 1 && field != "" {
-		f.refuse(field, name, "no file has a policy of this name in namespace "+o.Namespace, "the name of a ScalingPolicy in force, or further annotations that make one")
-	}
-}
-
-// oneActivator refuses a second writer of the first replica: where there is a ScaledObject, KEDA writes it.
-func (o *object) oneActivator(f *findings, spec *PolicySpec) {
-	if o.Kind == "ScaledObject" && spec.Activate != nil && *spec.Activate {
-		f.bad(specPath.key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
-	}
-}
-
-// ownBounds takes min, max and the cooldown from the object: they count once, so writing them in the annotations as well is refused.
-func (o *object) ownBounds(f *findings, spec *PolicySpec) {
-	own := "in spec of the " + o.Kind + " itself"
-	if spec.MinReplicas != nil {
-		f.bad(specPath.key("minReplicas"), "comes from the object", own)
-	}
-	if spec.MaxReplicas != nil {
-		f.bad(specPath.key("maxReplicas"), "comes from the object", own)
-	}
-	if spec.ScaleTargetRef != nil {
-		f.bad(specPath.key("scaleTargetRef"), "comes from the object", own)
-	}
-	low, high := o.MinReplicas, o.MaxReplicas
-	spec.MinReplicas, spec.MaxReplicas, spec.ScaleTargetRef = &low, &high, nil
-	if o.CooldownPeriod != nil && *o.CooldownPeriod > 0 {
-		if _, said := f.origins[specPath.key("cooldownPeriod").String()]; said {
-			f.bad(specPath.key("cooldownPeriod"), "would count twice: KEDA waits for the ScaledObject's own", "one of the two, and cooldownPeriod: 0 in the other")
-		}
-		none := Duration(0)
-		spec.CooldownPeriod = &none
-	}
 }
 
 // ObjectProblems returns what is wrong with the policy that an object carries, as of the last load or SetObject.

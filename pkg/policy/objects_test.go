@@ -345,3 +345,24 @@ func TestThePlatformsBoundsWinOverAnnotations(t *testing.T) {
 	}
 	expect(t, store, "KEDA's default of 100", "llama 24")
 }
+
+func TestTheRecordOfAnObjectFollowsIt(t *testing.T) {
+	clock := time.Unix(1000, 0)
+	store := policy.NewStore(policy.Options{Clock: func() time.Time { return clock }})
+	good := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
+	bad := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "ten"}
+	for _, step := range []struct {
+		annotations map[string]string
+		state       policy.State
+		since       time.Duration
+	}{{bad, policy.Refused, 0}, {good, policy.InForce, time.Minute}, {good, policy.InForce, time.Minute}, {bad, policy.Held, 3 * time.Minute}} {
+		store.SetObject(scaledObject(step.annotations))
+		if st := state(store, "ScaledObject team-chat/llama"); st.State != step.state || st.Since.Sub(time.Unix(1000, 0)) != step.since {
+			t.Errorf("%+v, want %s since %s", st, step.state, step.since)
+		}
+		clock = clock.Add(time.Minute)
+	}
+	if store.DeleteObject("ScaledObject", "team-chat", "llama"); len(store.Statuses()) > 0 {
+		t.Errorf("%+v", store.Statuses())
+	}
+}

@@ -118,6 +118,9 @@ func (c *compiler) metric(s *SignalSpec, p *yamlPath) Metric {
 		}
 	}
 	c.bad(p.key("metric"), "is not a metric of type "+s.Type+didYouMean(s.Metric, names), list(names))
+	if s.Target != nil {
+		return Metric{Name: s.Metric, Unit: s.Target.Unit} // the target is not judged by another metric's unit
+	}
 	return known[0]
 }
 
@@ -205,8 +208,8 @@ func (c *compiler) target(s *SignalSpec, p *yamlPath, metric Metric, signal *sca
 		signal.Target = 1
 		return
 	}
-	if metric.Unit == scaling.Count {
-		metric.Unit = s.Target.Unit // of a query nothing is known but what its target says
+	if t := SourceType(s.Type); t == SourcePrometheus || t == SourceExternal || t == SourceKEDA {
+		metric.Unit = max(metric.Unit, s.Target.Unit) // of a query nothing is known but what its target says
 	}
 	signal.Unit = metric.Unit
 	signal.Target = c.amount(s.Target, p.key("target"), metric)

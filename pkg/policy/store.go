@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,8 @@ type targetKey struct {
 func NewStore(o Options) *Store {
 	s := &Store{
 		clock: o.Clock, files: map[string]*loadedFile{}, policies: map[string]*held{},
-		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]scaling.Key{}, status: map[string]Status{}, seen: newSeen(), platform: noPlatform, good: noPlatform,
+		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]scaling.Key{},
+		status: map[string]Status{}, seen: newSeen(), platform: noPlatform, good: noPlatform,
 	}
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Time{} }
@@ -129,14 +131,18 @@ func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
 	return v.generation, v.next
 }
 
-// Statuses returns the record of every document that is known, by name.
+// Statuses returns the record of every document and of every object that carries a policy, by name.
 func (s *Store) Statuses() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Status, 0, len(s.status))
-	for _, key := range sortedKeys(s.status) {
-		out = append(out, s.status[key])
+	out := make([]Status, 0, len(s.status)+len(s.objects))
+	for _, st := range s.status {
+		out = append(out, st)
 	}
+	for _, o := range s.objects {
+		out = append(out, o.status())
+	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Document, b.Document) })
 	return out
 }
 

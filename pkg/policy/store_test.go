@@ -271,6 +271,12 @@ func TestTwoPlatformConfigsAreRefused(t *testing.T) {
 	if n := policy.Errors(report.Problems); n != 2 {
 		t.Errorf("%d problems:\n%s", n, policy.Render(report.Problems))
 	}
+	f.remove("q.yaml")
+	if report := store.Load(f.path); policy.Errors(report.Problems) > 0 || report.Changed {
+		t.Errorf("the second is gone, and still\n%s", policy.Render(report.Problems))
+	}
+	f.write("q.yaml", strings.Replace(platform("bounds: {maxReplicas: 25}"), "name: prod", "name: other", 1))
+	store.Load(f.path)
 	f.remove("p.yaml")
 	store.Load(f.path)
 	expect(t, store, "the other alone", "a 25")
