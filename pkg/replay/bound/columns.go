@@ -19,9 +19,6 @@ type columns struct {
 
 func (c *columns) width() int { return c.fine + c.coarse }
 
-// units is one more than the greatest backlog that has a column.
-func (c *columns) units(g int64) int { return c.fine + max(0, (c.coarse-1)*int(g)+1) }
-
 // served is the work served in a column.
 func (c *columns) served(column int, g int64) int64 {
 	if column < c.fine {

@@ -32,11 +32,14 @@
 // Everything is computed in integers (int64): units of work, jobs, and money in 2^-24 of a replica slot, in which the start
 // cost is rounded down. Equality in the tables is equality, which is how the schedule is traced back from values alone:
 // no decision is stored, only the values at about sqrt(T) checkpoints, and one stretch between two of them is recomputed at a
-// time. That takes 16 sqrt(T) (N+1) B bytes for a backlog of at most B units.
+// time. That takes 16 sqrt(T) (N+1) B bytes for B columns of backlog; Interval.Bytes says how many it was.
 //
-// Two clamps keep the tables small, and both are on the safe side. Work older than some slots is dropped for free in the
-// lower bound (the clamp is widened while the optimum leans on it); the upper bound never sees it. While lambda is sought, n
-// is confined to a window around the schedules already met; the lower bound that is reported comes from a solve over all n.
+// A backlog that makes more jobs overdue at once than may be late at all loses the SLO: it has no place in the tables, which
+// makes them finite and the bound better than the plain Lagrangian. Two things make them small, both on the safe side.
+// Great backlogs share a column per g units and are rounded down to it, once per busy period (columns.go); where even
+// that outgrows the memory allowed, still greater ones are dropped for free in the lower bound (Interval.Clamped). The upper bound sees
+// neither. And while lambda is sought, n is confined to a window around the schedules already met; the lower bound that is
+// reported comes from a program over all n.
 //
 // # Two bounds
 //

@@ -15,7 +15,6 @@ type lattice struct {
 	columns []columns // by slot
 	lo, hi  []int32   // window of n in slot t; at index 0 both are n_0
 	late    []int64   // late price by column in the slot at hand
-	units   []int64   // late jobs by backlog in the slot at hand
 	up      []int64   // best value after starts, by (n, column before the slot)
 	down    []int64   // best value after stops, for one n
 	kept    []layer   // see run
@@ -52,13 +51,12 @@ func (g *lattice) first(l *layer) {
 func (g *lattice) priceLate(t int) {
 	c := &g.columns[t]
 	g.late = g.late[:c.width()]
-	g.units = g.units[:c.units(g.serve)]
-	g.tl.lateRow(t, g.units)
-	for q := range g.late[:c.fine] {
-		g.late[q] = g.units[q] * g.lambda
+	g.tl.lateRow(t, g.late[:c.fine])
+	for j := c.fine; j < len(g.late); j++ {
+		g.late[j] = g.tl.late(t, c.served(j, g.serve))
 	}
-	for j := range g.late[c.fine:] {
-		g.late[c.fine+j] = g.units[c.fine+j*int(g.serve)] * g.lambda
+	for j := range g.late {
+		g.late[j] *= g.lambda
 	}
 }
 

@@ -25,8 +25,12 @@ type Setup struct {
 	InitialReplicas int           // ready at time 0, and nothing else booting
 	HourlyPrice     float64       // of a replica, from its launch to the end of its drain
 	StartFee        float64       // paid for each launch besides its boot
+	ServeAll        bool          // the runs serve every request, late or not, before Horizon
 	Units           int64         // units of work per replica slot; 0: chosen so that a slot at MaxReplicas is about 512
 }
+
+// longest keeps sums of times within 64 bits.
+const longest = time.Duration(1 << 60)
 
 // Fluid is the slot model of a request log: each slot's work is served oldest first by whatever is ready, and a request is on
 // time if its last unit is served within floor(W/slot) slots of the one in which it arrives.
@@ -67,12 +71,12 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 // A smaller cut counts less work but against an earlier deadline. Every cut gives a valid bound, so the best of several is one.
 // It needs service that progresses evenly at worst: after a share of Service, at least that share of Work is done.
 func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, error) {
-	longest := time.Duration(0)
+	slowest := time.Duration(0)
 	for _, r := range requests {
-		longest = max(longest, r.Service)
+		slowest = max(slowest, r.Service)
 	}
-	if cut <= 0 || cut > longest {
-		cut = longest
+	if cut <= 0 || cut > slowest {
+		cut = slowest
 	}
 	if s.ColdStart < 2*s.Slot {
 		return Problem{}, fmt.Errorf("bound: a slot of %s is more than half the cold start of %s; the request-level bound takes two slots off it", s.Slot, s.ColdStart)
@@ -121,8 +125,8 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)
 	}
-	if s.ColdStart < 0 || s.Wait < 0 || !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
-		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, price %v, fee %v, max replicas %d, units %d: the price and the replicas must be above 0, nothing below",
+	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest || !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
+		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, price %v, fee %v, max replicas %d, units %d: the price and the replicas must be above 0, nothing below, no time beyond 36 years",
 			s.ColdStart, s.Wait, s.HourlyPrice, s.StartFee, s.MaxReplicas, s.Units)
 	}
 	units := s.Units
@@ -132,12 +136,12 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 	p := Problem{
 		Slot: s.Slot, Arrivals: make([]int64, slotsUp(s.Horizon, s.Slot)), UnitsPerReplicaSlot: units,
 		MaxReplicas: s.MaxReplicas, InitialReplicas: s.InitialReplicas,
-		ReplicaSlotCost: s.price(s.Slot), LateShare: s.LateShare, Jobs: make([]Job, 0, len(requests)),
+		ReplicaSlotCost: s.price(s.Slot), LateShare: s.LateShare, ServeAll: s.ServeAll, Jobs: make([]Job, 0, len(requests)),
 	}
 	var work wide
 	last, due, before := Request{}, int32(1), int64(0)
 	for i, r := range requests {
-		if r.At < last.At || r.At >= s.Horizon || r.Work < 0 || r.Service < r.Work {
+		if r.At < last.At || r.At >= s.Horizon || r.Work < 0 || r.Service < r.Work || r.Service > longest {
 			return Problem{}, fmt.Errorf("bound: request %d (at %s, work %s, service %s): out of order, beyond the horizon of %s or impossible", i, r.At, r.Work, r.Service, s.Horizon)
 		}
 		last = r

@@ -100,18 +100,14 @@ func (s *search) clamp() (narrow bool) {
 
 // size fits the scratch rows of the lattice to its columns and windows.
 func (g *lattice) size() {
-	width, rows, units := 0, 0, 0
+	width, rows := 0, 0
 	for t := range g.columns {
 		width = max(width, g.columns[t].width())
-		units = max(units, g.columns[t].units(g.serve))
 		from := max(0, t-1)
 		rows = max(rows, int(max(g.hi[from], g.hi[t])-g.lo[from])+1)
 	}
 	if cap(g.late) < width {
 		g.late, g.down = make([]int64, width), make([]int64, width)
-	}
-	if cap(g.units) < units {
-		g.units = make([]int64, units)
 	}
 	if cap(g.up) < width*rows {
 		g.up = make([]int64, width*rows)
@@ -122,7 +118,7 @@ func (g *lattice) size() {
 
 // bytes is the memory that the tables hold.
 func (g *lattice) bytes() int64 {
-	cells := cap(g.late) + cap(g.down) + cap(g.up) + cap(g.units)
+	cells := cap(g.late) + cap(g.down) + cap(g.up)
 	for _, layers := range [][]layer{g.kept, g.stretch, g.pair[:]} {
 		for i := range layers {
 			cells += cap(layers[i].v)
