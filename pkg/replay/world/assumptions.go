@@ -114,6 +114,10 @@ func (a *Assumptions) List() []Assumption {
 		{"spot notice", a.SpotNotice.String(), "AWS: two minutes"},
 		{"packing", packing, "kube-scheduler NodeResourcesFit: LeastAllocated by default"},
 		{"dispatch", "one FIFO queue per workload, to the replica with the fewest requests", "a gateway with least-request balancing"},
+		{"scale-in order", "pods without a node, then not ready, then many on a node, then the youngest", "Kubernetes' ReplicaSet controller"},
+		{"spot losses", "of the market's nodes that a trace takes, ours go in proportion to our share", "assumed: the provider does not choose"},
+		{"billing", "per second from the request for a node until it is gone", "AWS bills running instances by the second"},
+		{"consolidation", "empty nodes, then one node at a time onto others or onto a cheaper one", "Karpenter without its multi-node step"},
 		{"service", "tokens at the speed of a full batch, whatever the batch", "conservative at low load"},
 	}
 }

@@ -77,8 +77,7 @@ type meter struct {
 	since                            time.Duration // of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
-	started                          int64
-	waited                           time.Duration
+	latencies                        *waitWindow // nil where no signal is a wait
 }
 
 func (l *load) openMeter() error {
@@ -100,6 +99,12 @@ func (l *load) openMeter() error {
 		if measure == Unmeasured || measure >= numMeasures {
 			return fmt.Errorf("signal %s: the world does not measure %s %s; say what stands for it in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
 		}
+		if measure == QueueTime {
+			if m.latencies == nil {
+				m.latencies = &waitWindow{}
+			}
+			m.latencies.keep = max(m.latencies.keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
+		}
 		m.measures = append(m.measures, measure)
 		m.readings = append(m.readings, scaling.Reading{Reported: -1, Cause: scaling.CauseNever})
 	}
@@ -115,10 +120,11 @@ func (l *load) beginMeter() {
 	}
 }
 
-// waits counts a start for QueueTime.
+// waits is told of each wait that ends.
 func (m *meter) waits(d time.Duration) {
-	m.started++
-	m.waited += d
+	if m.latencies != nil {
+		m.latencies.add(d)
+	}
 }
 
 // scrape samples everything.
@@ -141,11 +147,12 @@ func (l *load) scrape() {
 	if ready := l.readyTime - m.readyTime; ready > 0 && l.ready > 0 {
 		set(Activity, l.activity(ready), true)
 	}
-	if m.started > 0 {
-		set(QueueTime, m.waited.Seconds()/float64(m.started), l.ready > 0)
+	if m.latencies != nil {
+		m.latencies.scrape(l.w.now)
+		s.known[QueueTime] = l.ready > 0
 	}
 	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.now, l.readyTime, l.runningTime, l.busyTime
-	m.arrived, m.started, m.waited = l.arrived, 0, 0
+	m.arrived = l.arrived
 	m.past[2], m.past[1], m.past[0] = m.past[1], m.past[0], s
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
 }
@@ -201,7 +208,16 @@ func (l *load) poll() {
 		case s == nil || !s.known[m]:
 			l.meter.fail(r, scaling.CauseEmpty)
 		default:
-			*r = scaling.Reading{Value: s.values[m], At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
+			value, ok := s.values[m], true
+			if m == QueueTime {
+				source := &l.config.Policy.Sources[i]
+				value, ok = l.meter.latencies.read(s.at, source.Window, source.Quantile)
+			}
+			if !ok {
+				l.meter.fail(r, scaling.CauseEmpty)
+				continue
+			}
+			*r = scaling.Reading{Value: value, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
 			if m.ofPods() {
 				r.Reported = min(s.ready, l.ready)
 				r.Coverage = coverage(r.Reported, l.ready)

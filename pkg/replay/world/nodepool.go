@@ -155,5 +155,5 @@ func (w *World) standing(l *load) *node {
 // cost is what a pool's nodes cost so far, in $.
 func (p *pool) cost() float64 {
 	p.touch()
-	return float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs))
+	return float64(float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))
 }

@@ -31,6 +31,7 @@ type LoadResult struct {
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration
+	Waits               *Waits `json:"-"` // the distribution behind these
 
 	Utilization   float64 // share of the ready replicas' slot time that requests were in
 	ReplicaStarts int64
@@ -95,7 +96,7 @@ func (l *load) result() LoadResult {
 	r := LoadResult{
 		Key: l.key, Arrived: l.arrived, Served: l.served, Running: int64(l.running + l.drainRunning), Queued: int64(l.queue.n),
 		Requeued: l.requeued, OnTime: waits.OnTime(), Limit: waits.Limit, Mean: waits.Mean(),
-		P50: waits.Quantile(0.5), P95: waits.Quantile(0.95), P99: waits.Quantile(0.99), Max: waits.Max,
+		P50: waits.Quantile(0.5), P95: waits.Quantile(0.95), P99: waits.Quantile(0.99), Max: waits.Max, Waits: &waits,
 		ReplicaStarts: l.starts, ScaleUps: l.moves[0], ScaleDowns: l.moves[1], Lost: l.lost, AtZero: l.zeroTime, Ledger: l.ledger(),
 	}
 	if l.target == 0 {

@@ -19,8 +19,8 @@ type Waits struct {
 	cells [(64 - grain) << grain]int64
 }
 
-// cell is the index of a number of microseconds, rising with it.
-func cell(us int64) int {
+// cellOf is the index of a number of microseconds, rising with it: exact below 2^grain, and within 2^-grain above.
+func cellOf(us int64, grain int) int {
 	if us < 1<<grain {
 		return int(us)
 	}
@@ -28,8 +28,8 @@ func cell(us int64) int {
 	return (shift+1)<<grain + int(us>>shift) - 1<<grain
 }
 
-// floor is the least number of microseconds in a cell.
-func floor(i int) int64 {
+// floorOf is the least number of microseconds in a cell.
+func floorOf(i, grain int) int64 {
 	if i < 1<<grain {
 		return int64(i)
 	}
@@ -49,7 +49,7 @@ func (w *Waits) count(wait time.Duration, n int64) {
 	us := wait.Microseconds()
 	w.Count += n
 	w.sum += n * us
-	w.cells[cell(us)] += n
+	w.cells[cellOf(us, grain)] += n
 	if wait > w.Limit {
 		w.Late += n
 	}
@@ -69,11 +69,11 @@ func (w *Waits) Quantile(q float64) time.Duration {
 	if w.Count == 0 {
 		return 0
 	}
-	rank := max(1, min(w.Count, int64(float64(w.Count)*q+0.999999)))
+	rank := max(1, min(w.Count, int64(float64(float64(w.Count)*q)+0.999999)))
 	var seen int64
 	for i, n := range w.cells {
 		if seen += n; seen >= rank {
-			return min(time.Duration(floor(i))*time.Microsecond, w.Max)
+			return min(time.Duration(floorOf(i, grain))*time.Microsecond, w.Max)
 		}
 	}
 	return w.Max

@@ -157,3 +157,15 @@ func BenchmarkAzureHour(b *testing.B) {
 	}
 	b.ReportMetric(tr.Duration.Seconds()*float64(b.N)/b.Elapsed().Seconds(), "x-real-time")
 }
+
+func BenchmarkDayOnNodes(b *testing.B) {
+	c := Config{Seed: 1, NodePools: []NodePool{nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}}
+	for i, preset := range []string{"diurnal", "bursty", "nights"} {
+		c.Workloads = append(c.Workloads, Workload{Policy: chat(string(rune('a'+i)), nil), Traffic: generate(b, preset, 24*time.Hour, nil), Service: Chat8B})
+		c.NodePools[i%2].ConsolidateAfter = 5 * time.Minute
+	}
+	for b.Loop() {
+		run(b, c, 24*time.Hour)
+	}
+	b.ReportMetric(24*3600*float64(b.N)/b.Elapsed().Seconds(), "x-real-time")
+}
