@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,7 +114,9 @@ func (c *controller) run(ctx context.Context) error {
 		}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
 	})
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
-	all.Go(func() error { return serveHTTP(ctx, c.options.pageAddress, c.page()) })
+	page := dashboard.NewPage(c.engine.Board(), dashboard.Options{Cluster: c.policies.Platform().Cluster, Done: ctx.Done()})
+	all.Go(func() error { return serveHTTP(ctx, c.options.pageAddress, page) })
+	all.Go(func() error { sample(ctx, page, time.Now); return nil })
 	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))
 	err = all.Wait()
 	c.log.Info("stopped")
@@ -194,8 +195,19 @@ func (c *controller) logTransition(r engine.Record) {
 	c.log.Info("transition", "explanation", dashboard.Explain(r, c.policies.Platform().Cluster))
 }
 
-func (c *controller) page() http.Handler {
-	mux := http.NewServeMux()
-	dashboard.NewAPI(c.engine.Board(), c.policies.Platform().Cluster).Register(mux)
-	return mux
+// sampleEvery is how often the page's timelines take a point: a minute of the demo, at its own speed.
+const sampleEvery = time.Second
+
+// sample feeds the page's timelines until ctx ends.
+func sample(ctx context.Context, page *dashboard.Page, clock func() time.Time) {
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for {
+		page.Sample(clock())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }

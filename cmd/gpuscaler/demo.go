@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -115,18 +114,14 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		}
 		return nil
 	})
-	all.Go(func() error { return serveOn(serving, page, demoPage(d)) })
+	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: serving.Done()})
+	all.Go(func() error { return serveOn(serving, page, view) })
+	all.Go(func() error { sample(serving, view, d.Now); return nil })
 	all.Go(func() error {
 		return externalmetrics.Serve(serving, externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true},
 			externalmetrics.NewProvider(d.Engine().Board(), d.Now))
 	})
 	return all.Wait()
-}
-
-func demoPage(d *demo.Demo) http.Handler {
-	mux := http.NewServeMux()
-	dashboard.NewAPI(d.Engine().Board(), "demo").Register(mux)
-	return mux
 }
 
 // listenLoopback refuses addresses that others could reach: the demo lets anybody read.
