@@ -25,6 +25,11 @@ func httpConfig(s *policy.HTTPSpec) (config.HTTPClientConfig, error) {
 	return *loaded, nil
 }
 
+// carriesSecrets tells whether requests carry something that their receiver could use elsewhere.
+func carriesSecrets(s *policy.HTTPSpec) bool {
+	return s != nil && (s.BasicAuth != nil || s.Authorization != nil || s.OAuth2 != nil)
+}
+
 func sigv4Config(s *policy.SigV4Spec) *sigv4.SigV4Config {
 	if s == nil {
 		return nil

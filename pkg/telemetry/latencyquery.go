@@ -27,6 +27,8 @@ type latencyFetcher struct {
 	metric   *exposition.Metric
 	matchers map[string]string
 	window   time.Duration
+
+	namespace string // label
 }
 
 func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latencyFetcher, error) {
@@ -38,7 +40,8 @@ func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latenc
 	if !ok {
 		return nil, fmt.Errorf("%w: metric %q", errInvalid, g.key.metric)
 	}
-	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers, window: g.key.window}, nil
+	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers,
+		window: g.key.window, namespace: g.source.NamespaceLabel}, nil
 }
 
 // Parts of the combined answer; each is followed by the number of the spelling.
@@ -55,7 +58,7 @@ func (f *latencyFetcher) query(slots []slot) string {
 		quantile = quantile || slots[i].source.Quantile > 0
 		mean = mean || slots[i].source.Quantile == 0
 	}
-	by := exposition.OwnerLabels()
+	by := exposition.OwnerLabels(f.namespace)
 	var parts []string
 	add := func(part string, i int, expr parser.Expr) {
 		parts = append(parts, mark(expr.String(), part+strconv.Itoa(i)))
@@ -120,7 +123,7 @@ func (f *latencyFetcher) fetch(ctx context.Context, slots []slot, out []scaling.
 		rates[i].spelling = -1
 	}
 	n, err := f.api.Query(ctx, f.query(slots), func(s *promapi.Series) error {
-		if owner, ok := exposition.EngineOwner(s.Labels); ok && s.Valid {
+		if owner, ok := exposition.EngineOwner(s.Labels, f.namespace); ok && s.Valid {
 			for at := r.find(owner); at >= 0; at = r.rows[at].next {
 				rates[at].add(s)
 			}

@@ -16,6 +16,8 @@ type gaugeFetcher struct {
 	pods     engine.Pods
 	profile  *exposition.Profile
 	matchers map[string]string
+
+	namespace string // label
 }
 
 func newGaugeFetcher(g *group, api *promapi.Client, pods engine.Pods) (*gaugeFetcher, error) {
@@ -23,7 +25,7 @@ func newGaugeFetcher(g *group, api *promapi.Client, pods engine.Pods) (*gaugeFet
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
-	return &gaugeFetcher{api: api, pods: pods, profile: p, matchers: g.source.Matchers}, nil
+	return &gaugeFetcher{api: api, pods: pods, profile: p, matchers: g.source.Matchers, namespace: g.source.NamespaceLabel}, nil
 }
 
 func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
@@ -32,7 +34,7 @@ func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 		return 0, errNoPods
 	}
 	n, err := f.api.Query(ctx, newest(b.names(), f.matchers, lookback(slots)), func(s *promapi.Series) error {
-		if owner, ok := exposition.EngineOwner(s.Labels); ok && s.Valid {
+		if owner, ok := exposition.EngineOwner(s.Labels, f.namespace); ok && s.Valid {
 			b.add(b.roster.find(owner), &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At})
 		}
 		return nil

@@ -56,7 +56,7 @@ type Poller struct {
 	mu      sync.Mutex // guards what follows; never held during I/O
 	plan    plan
 	changed chan struct{}
-	state   map[groupKey]*runner // owned by Run
+	state   map[groupKey]*runner
 	links   *links
 }
 
@@ -110,9 +110,9 @@ func (p *Poller) Run(ctx context.Context) error {
 // reconcile starts, updates and stops runners so that they match the plan.
 func (p *Poller) reconcile(ctx context.Context, all *sync.WaitGroup) {
 	p.mu.Lock()
-	groups, platform := p.plan.groups, p.plan.platform
-	p.mu.Unlock()
-	p.links.update(platform)
+	defer p.mu.Unlock()
+	groups := p.plan.groups
+	p.links.update(p.plan.platform)
 	for key, r := range p.state {
 		if _, ok := groups[key]; !ok || !r.group.Load().sameSource(groups[key]) {
 			r.stop()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,9 @@ type runner struct {
 	fetcher fetcher
 	out     []scaling.Reading
 	noPods  time.Time // when a poll was last spared because there are no pods; zero: the last poll was not
-	broken  string    // the last poll's error, so that a log line is written per change and not per poll
+
+	mu     sync.Mutex
+	status PollStatus
 }
 
 func newRunner(g *group, p *Poller) *runner {
@@ -155,7 +158,7 @@ func (r *runner) poll(ctx context.Context) {
 		}
 		s.entry.record(s.index, *out, received)
 	}
-	r.note(g, err)
+	r.note(g, err, received, received.Sub(started))
 	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
 }
 
@@ -187,22 +190,32 @@ func (r *runner) closeFetcher() {
 	}
 }
 
-// note logs the changes between working and broken, and of what is broken.
-func (r *runner) note(g *group, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
+// note keeps how the poll went for people, and logs the changes between working and broken: per change of the cause, because the
+// texts of one cause differ from poll to poll.
+func (r *runner) note(g *group, err error, received time.Time, took time.Duration) {
+	now := PollStatus{
+		Source: g.source.Name, Poll: g.key.how.String(), Name: g.name(), Signals: len(g.slots), At: received, Took: took, Cause: causeOf(err),
 	}
-	if text == r.broken {
-		return
+	for i := range g.slots {
+		if r.out[i].Known {
+			now.Known++
+		}
 	}
-	log := r.poller.options.Logger.With("source", g.source.Name, "poll", g.key.how.String(), "query", g.name(), "signals", len(g.slots))
 	if err != nil {
-		log.Warn("source does not answer", "error", text)
-	} else {
+		now.Error = err.Error()
+	}
+	r.mu.Lock()
+	last := r.status
+	r.status = now
+	r.mu.Unlock()
+	log := r.poller.options.Logger.With("source", now.Source, "poll", now.Poll, "name", now.Name, "signals", now.Signals)
+	switch {
+	case now.Cause == last.Cause:
+	case err != nil:
+		log.Warn("source does not answer", "cause", causeWords[now.Cause], "error", now.Error)
+	default:
 		log.Info("source answers again")
 	}
-	r.broken = text
 }
 
 // name tells a group's query for people.

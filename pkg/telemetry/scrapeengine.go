@@ -32,6 +32,10 @@ func newEngineScraper(g *group, o *Options) (*engineScraper, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
+	// A tenant's pod would keep what it is sent; pods that the platform selects by label are its own.
+	if carriesSecrets(g.source.HTTP) && len(g.source.PodLabels) == 0 {
+		return nil, fmt.Errorf("%w: credentials are not sent to the workloads' own pods", errForbidden)
+	}
 	s, err := newScraper(&g.source, p.Port, p.Path, fetch.Guard{Loopback: o.LoopbackPods})
 	if err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func (r *engineRound) targets() []target {
 		var out []target
 		for _, p := range r.others() {
 			out = append(out, target{pod: p, done: func(time.Time, error) {}, take: func(s *exposition.Sample) {
-				if owner, ok := exposition.EngineOwner(s.Labels); ok {
+				if owner, ok := exposition.EngineOwner(s.Labels, ""); ok {
 					r.take(ro.find(owner), s)
 				}
 			}})

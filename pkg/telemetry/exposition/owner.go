@@ -25,8 +25,14 @@ var dcgmLabels = []struct{ namespace, pod string }{
 	{"k8s_namespace_name", "k8s_pod_name"},
 }
 
-// EngineOwner returns the pod that served an engine's series; ok is false where no pair of labels names one.
-func EngineOwner(l Labels) (Owner, bool) { return owner(l, ownerLabels) }
+// EngineOwner returns the pod that served an engine's series; ok is false where no pair of labels names one. namespaceLabel is the
+// label that the server's owner says names the namespace; it comes before the usual ones.
+func EngineOwner(l Labels, namespaceLabel string) (Owner, bool) {
+	if o := (Owner{l.Get(namespaceLabel), l.Get("pod")}); o.Namespace != "" && o.Pod != "" {
+		return o, true
+	}
+	return owner(l, ownerLabels)
+}
 
 // GPUOwner returns the pod that holds a GPU; ok is false for a free GPU, whose labels are absent or empty.
 func GPUOwner(l Labels) (Owner, bool) { return owner(l, dcgmLabels) }
@@ -42,9 +48,11 @@ func owner(l Labels, pairs []struct{ namespace, pod string }) (Owner, bool) {
 }
 
 // OwnerLabels lists the labels that EngineOwner looks at, for queries that keep nothing else.
-func OwnerLabels() []string {
-	var out []string
-	seen := map[string]bool{}
+func OwnerLabels(namespaceLabel string) []string {
+	out, seen := []string{}, map[string]bool{"": true}
+	if namespaceLabel != "" {
+		out, seen[namespaceLabel] = append(out, namespaceLabel), true
+	}
 	for _, p := range ownerLabels {
 		for _, name := range [...]string{p.namespace, p.pod} {
 			// A name that needs quotes in PromQL is no label of a server older than 3.0.

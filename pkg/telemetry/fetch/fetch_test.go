@@ -1,0 +1,156 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/config"
+)
+
+func localClient(t *testing.T) *Client {
+	t.Helper()
+	c, err := NewClient(Config{HTTP: config.DefaultHTTPClientConfig, Guard: Guard{Loopback: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestBodyOfExactlyTheCapPassesAndOneByteMoreIsCut(t *testing.T) {
+	for size, cut := range map[int]bool{0: false, 99: false, 100: false, 101: true, 10_000: true} {
+		address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", size)) })
+		var got []byte
+		n, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 100}, func(r io.Reader) (err error) {
+			got, err = io.ReadAll(r)
+			return err
+		})
+		if errors.Is(err, ErrTruncated) != cut || (!cut && (err != nil || len(got) != size)) || n > 100 {
+			t.Errorf("%d bytes: %d read, %v", size, n, err)
+		}
+	}
+}
+
+func TestCutIsSeenEvenWhereTheReaderStopsEarly(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, "half")
+	})
+	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 1 << 20}, func(r io.Reader) error {
+		_, _ = io.ReadAll(r)
+		return nil // a reader that swallows the error
+	})
+	if !errors.Is(err, ErrTruncated) {
+		t.Errorf("%v, want truncated", err)
+	}
+}
+
+func TestRedirectCarriesNothingOn(t *testing.T) {
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, code) })
+		for _, c := range []*Client{localClient(t), NewPodClient(Guard{Loopback: true})} {
+			_, err := c.Do(t.Context(), Request{URL: address, Bytes: 100, Form: url.Values{"query": {"up"}}}, nil)
+			var status *StatusError
+			if !errors.As(err, &status) || status.Code != code {
+				t.Errorf("%d: %v", code, err)
+			}
+		}
+	}
+}
+
+func TestFollowRedirectsOfTheConfigurationIsNotObeyed(t *testing.T) {
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 302) })
+	h := config.DefaultHTTPClientConfig
+	h.FollowRedirects = true
+	c, err := NewClient(Config{HTTP: h, Guard: Guard{Loopback: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(t.Context(), Request{URL: address, Bytes: 100}, nil); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, proxy)
+	}
+	for _, c := range []*Client{localClient(t), NewPodClient(Guard{Loopback: true})} {
+		// An address that no proxy rule exempts, as loopback is; nothing answers there, but a proxy would.
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(io.Reader) error { return nil }); err == nil {
+			t.Error("an answer")
+		}
+	}
+}
+
+func TestErrorKeepsTheFirstWordsOfItsBody(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(502)
+		_, _ = io.WriteString(w, "<html>\n  bad\x00\xff gateway"+strings.Repeat("x", 10_000))
+	})
+	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
+	if err == nil || len(err.Error()) > 600 || !strings.HasPrefix(err.Error(), "status 502: <html> bad") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q", err)
+	}
+}
+
+func TestGuardRefusesWhatNoSourceIs(t *testing.T) {
+	for address, loopback := range map[string][2]bool{ // allowed without and with loopback
+		"10.0.0.1": {true, true}, "192.168.1.1": {true, true}, "8.8.8.8": {true, true}, "fd00::1": {true, true}, "2001:db8::1": {true, true},
+		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
+		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},
+		"0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {},
+	} {
+		a := netip.MustParseAddr(address)
+		for i, want := range loopback {
+			if got := (Guard{Loopback: i == 1}).Check(a) == nil; got != want {
+				t.Errorf("%s with loopback %t: allowed %t", address, i == 1, got)
+			}
+		}
+	}
+	if (Guard{Loopback: true}).Check(netip.Addr{}) == nil {
+		t.Error("no address at all is allowed")
+	}
+}
+
+func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
+	address := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the request arrived") })
+	c, err := NewClient(Config{HTTP: config.DefaultHTTPClientConfig, Guard: GuardFor("prometheus.monitoring.svc")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The resolver would have answered 127.0.0.1 for the configured name; the guard sees the address alone.
+	_, err = c.Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
+	var refused *AddressError
+	if !errors.As(err, &refused) {
+		t.Errorf("%v, want the address refused", err)
+	}
+}
+
+func TestHostThatIsConfiguredAsLoopbackMayBe(t *testing.T) {
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, "prometheus": false, "localhost.evil.example": false, "10.0.0.1": false, "": false} {
+		if got := GuardFor(host).Loopback; got != want {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+}
