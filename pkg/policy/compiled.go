@@ -1,5 +1,18 @@
 // Package policy is what people write: YAML files and annotations, strictly decoded, defaulted, validated and compiled into the
 // plain values that the brain is handed. CEL and cron text end here.
+//
+//	files.go      the bytes of files and directories, ConfigMap volumes among them
+//	document.go   a file cut into documents, each with a name
+//	decode.go     YAML nodes -> the structs of spec.go and platformspec.go, whose tags are the format
+//	compile.go    structs + Platform -> Compiled, one file for each part (signals, sources, schedule, behavior, formula)
+//	annotations.go, objects.go   the same policies out of a ScaledObject's or an HPA's annotations
+//	load.go, force.go, store.go  which version of what is in force, published as one value
+//
+// Three rules hold everywhere. Whatever is wrong is a Problem with its place, what was found and what is allowed, and all of them are
+// told at once. What is wrong holds back itself alone, and its last good version stays in force. What the platform allows always
+// wins, also over a last good version.
+//
+// Nothing here depends on today: a policy that was accepted yesterday is accepted after tonight's restart.
 package policy
 
 import (
