@@ -195,8 +195,8 @@ func (c *controller) logTransition(r engine.Record) {
 	c.log.Info("transition", "explanation", dashboard.Explain(r, c.policies.Platform().Cluster))
 }
 
-// sampleEvery is how often the page's timelines take a point: a minute of the demo, at its own speed.
-const sampleEvery = time.Second
+// sampleEvery is how often the page's timelines take a point.
+const sampleEvery = 5 * time.Second
 
 // sample feeds the page's timelines until ctx ends.
 func sample(ctx context.Context, page *dashboard.Page, clock func() time.Time) {

@@ -106,6 +106,8 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nCtrl-C ends it with a summary\n\n", page.Addr(), api.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
+	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done()})
+	d.OnTick(everyFew(view.Sample))
 	all, serving := errgroup.WithContext(over)
 	all.Go(func() error {
 		defer end()
@@ -114,14 +116,23 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		}
 		return nil
 	})
-	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: serving.Done()})
 	all.Go(func() error { return serveOn(serving, page, view) })
-	all.Go(func() error { sample(serving, view, d.Now); return nil })
 	all.Go(func() error {
 		return externalmetrics.Serve(serving, externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true},
 			externalmetrics.NewProvider(d.Engine().Board(), d.Now))
 	})
 	return all.Wait()
+}
+
+// everyFew thins ticks out to one in ten simulated seconds.
+func everyFew(f func(time.Time)) func(time.Time) {
+	var last time.Time
+	return func(now time.Time) {
+		if now.Sub(last) >= 10*time.Second {
+			last = now
+			f(now)
+		}
+	}
 }
 
 // listenLoopback refuses addresses that others could reach: the demo lets anybody read.

@@ -36,6 +36,7 @@ type Demo struct {
 	options Options
 	world   *world.World
 	now     atomic.Int64 // virtual, Unix nanoseconds
+	onTick  func(now time.Time)
 }
 
 // New makes the demo's world; nothing happens before Run.
@@ -72,6 +73,9 @@ func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 // Assumptions is what the world takes for granted.
 func (d *Demo) Assumptions() world.Assumptions { return d.world.Assumptions() }
 
+// OnTick has f told the virtual time after each tick. It is called before Run.
+func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }
+
 // Run lets virtual time pass until For is over, and then returns nil; or until ctx ends, and then returns its error.
 func (d *Demo) Run(ctx context.Context) error {
 	pace := newPace(d.options)
@@ -81,6 +85,9 @@ func (d *Demo) Run(ctx context.Context) error {
 		}
 		d.world.Step(ctx)
 		d.now.Store(d.world.Time().UnixNano())
+		if d.onTick != nil {
+			d.onTick(d.world.Time())
+		}
 	}
 	return nil
 }
