@@ -33,7 +33,7 @@ const nameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in K
 type document struct {
 	findings
 	text     []byte
-	hash     string // of the text, 64 hex digits
+	hash     string // of the text, 32 hex digits
 	kind     string
 	key      scaling.Key
 	policy   *PolicySpec   // of a ScalingPolicy
@@ -51,7 +51,7 @@ func (d *document) id() string {
 	if d.kind == "" || d.key.Name == "" {
 		return ""
 	}
-	return d.kind + " " + d.key.String()
+	return d.document
 }
 
 type metadata struct {
@@ -102,7 +102,7 @@ func split(file []byte) (parts []part) {
 func newDocument(file string, p part) *document {
 	// The same document is the same wherever it stands: the line before it does not count.
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.text, []byte("---"))))
-	d := &document{text: bytes.Clone(p.text), hash: hex.EncodeToString(sum[:])}
+	d := &document{text: bytes.Clone(p.text), hash: hex.EncodeToString(sum[:16])}
 	d.file, d.above = file, p.above
 	return d
 }

@@ -219,7 +219,7 @@ func (s *Store) claims() []claim {
 			all = append(all, claim{o.compiled, &o.conflict})
 		}
 	}
-	slices.SortFunc(all[files:], func(a, b claim) int { return compareKeys(a.compiled, b.compiled) })
+	slices.SortFunc(all[files:], func(a, b claim) int { return byKey(a.compiled, b.compiled) })
 	return all
 }
 
@@ -245,14 +245,15 @@ func (s *Store) resolve() []*Compiled {
 		out = append(out, c.compiled)
 	}
 	s.owners = owners
-	slices.SortFunc(out, compareKeys)
+	slices.SortFunc(out, byKey)
 	return out
 }
 
-func compareKeys(a, b *Compiled) int {
-	x, y := a.Workload.Key, b.Workload.Key
-	return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+func compareKeys(a, b scaling.Key) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
+
+func byKey(a, b *Compiled) int { return compareKeys(a.Workload.Key, b.Workload.Key) }
 
 func targetOf(c *Compiled) targetKey { return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target) }
 

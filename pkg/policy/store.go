@@ -69,9 +69,8 @@ type Store struct {
 // snapshot is what is in force, published as one value.
 type snapshot struct {
 	workloads  []scaling.Workload
-	compiled   []*Compiled // parallel
+	compiled   []*Compiled // parallel, by key
 	platform   *Platform
-	index      map[scaling.Key]int
 	generation uint64
 	next       chan struct{} // closed when a newer one is published
 }
@@ -119,10 +118,11 @@ func (s *Store) Platform() *Platform { return s.view().platform }
 // Find returns the policy in force under a name, or nil.
 func (s *Store) Find(key scaling.Key) *Compiled {
 	v := s.view()
-	if i, ok := v.index[key]; ok {
-		return v.compiled[i]
+	i, ok := slices.BinarySearchFunc(v.compiled, key, func(c *Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return v.compiled[i]
 }
 
 // Changed returns the generation of what is in force, and a channel that is closed when there is a newer one.
@@ -156,11 +156,10 @@ func (s *Store) publish() bool {
 	}
 	next := &snapshot{
 		compiled: all, workloads: make([]scaling.Workload, len(all)), platform: s.platform,
-		index: make(map[scaling.Key]int, len(all)), generation: old.generation + 1, next: make(chan struct{}),
+		generation: old.generation + 1, next: make(chan struct{}),
 	}
 	for i, c := range all {
 		next.workloads[i] = c.Workload
-		next.index[c.Workload.Key] = i
 	}
 	s.current.Store(next)
 	close(old.next)
