@@ -19,6 +19,7 @@ type lively struct {
 	now       time.Time
 	workloads []scaling.Workload
 	services  map[scaling.Key]*service
+	unseen    map[string]bool // names of workloads whose target the cluster does not show
 	engine    *engine.Engine
 	page      *Page
 }
@@ -118,7 +119,9 @@ func (l *lively) trouble() {
 
 func (l *lively) Current() []scaling.Workload                  { return l.workloads }
 func (l *lively) Apply(context.Context, []engine.Change) error { return nil }
-func (l *lively) View(w *scaling.Workload) (engine.View, bool) { return l.services[w.Key].view, true }
+func (l *lively) View(w *scaling.Workload) (engine.View, bool) {
+	return l.services[w.Key].view, !l.unseen[w.Key.Name]
+}
 func (l *lively) Read(w *scaling.Workload, out []scaling.Reading) {
 	s := l.services[w.Key]
 	ready := max(1, float64(s.view.Ready))

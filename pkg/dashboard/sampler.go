@@ -109,7 +109,7 @@ func usable(r *engine.Record, i int) float32 {
 
 // points is how many a level keeps while there are so many workloads.
 func points(r resolution, workloads int) int {
-	full := int(r.span / r.step)
+	full := int(r.span/r.step) + 2 // one is begun at either end
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
@@ -210,14 +210,14 @@ func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (s
 	for i, end := finest, w.to.Unix(); i < len(resolutions); i++ {
 		until[i] = end
 		if b := x.levels[i].buckets; len(b) > 0 {
-			end = min(end, int64(b[0])*seconds(resolutions[i].step))
+			end = min(end, int64(b[0])*seconds(resolutions[i].step)-1)
 		}
 	}
 	stride := firstSignal + len(x.signals)
 	for i := len(resolutions) - 1; i >= finest; i-- {
 		step := seconds(resolutions[i].step)
 		for n, b := range x.levels[i].buckets {
-			if at := min((int64(b)+1)*step, x.newest); at > w.from.Unix() && at <= until[i] {
+			if at := min((int64(b)+1)*step-1, x.newest); at > w.from.Unix() && at <= until[i] {
 				visit(sample{time.Unix(at, 0), resolutions[i].step, x.levels[i].values[n*stride : (n+1)*stride]})
 			}
 		}

@@ -23,8 +23,9 @@ func (p *Page) spark(k scaling.Key) spark {
 	p.sampler.read(k, w, 1, func(s sample) {
 		t, r := float64(s.values[columnTarget]), float64(s.values[columnReady])
 		top = max(top, t, r)
-		target = append(target, point{s.at, s.at.Add(s.step), t})
-		ready = append(ready, point{s.at, s.at.Add(s.step), r})
+		at := s.at.Truncate(s.step)
+		target = append(target, point{at, at.Add(s.step), t})
+		ready = append(ready, point{at, at.Add(s.step), r})
 	})
 	plot := plot{w, sparkHeight, top * headroom}
 	return spark{plot.steps(ready, true), plot.steps(target, false)}

@@ -59,13 +59,18 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many live pages: reload this one now and then", http.StatusServiceUnavailable)
 		return
 	}
+	first, ok := look()
+	if !ok {
+		http.Error(w, "there is no such workload", http.StatusNotFound)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
 		return
 	}
 	s := stream{w: w, control: http.NewResponseController(w), sent: map[string]uint64{}, facts: map[string]int32{}}
-	if s.write("retry: 3000\n\n") == nil {
+	if s.write("retry: 3000\n\n") == nil && s.send(p, first) == nil {
 		s.run(r.Context(), p, look)
 	}
 }
@@ -105,7 +110,7 @@ func (p *Page) overviewScene(r *http.Request, l listing) (s scene) {
 
 func (p *Page) workloadScene(r *http.Request, q question) (s scene, ok bool) {
 	v, ok := p.workload(r, q)
-	if !ok {
+	if !ok || !p.visible(r, q.Key.Namespace) {
 		return s, false
 	}
 	s.add("workload", v, "status", "head", "signals", "rules", "timeline", "changes")
@@ -130,8 +135,6 @@ type stream struct {
 	control *http.ResponseController
 	sent    map[string]uint64
 	facts   map[string]int32
-	looked  time.Time // the tick that was last looked at
-	begun   bool
 }
 
 var seed = maphash.MakeSeed()
@@ -142,14 +145,14 @@ func (s *stream) run(ctx context.Context, p *Page, look func() (scene, bool)) {
 	defer refresh.Stop()
 	beats := time.NewTicker(p.beat)
 	defer beats.Stop()
-	quiet := false
-	for {
-		if tick := p.board.LastTick(); quiet || !s.begun || !tick.Equal(s.looked) {
+	looked := time.Time{}
+	for quiet := false; ; {
+		if tick := p.board.LastTick(); quiet || !tick.Equal(looked) {
 			scene, ok := look()
 			if !ok || s.send(p, scene) != nil {
 				return
 			}
-			s.looked, s.begun, quiet = tick, true, false
+			looked, quiet = tick, false
 			beats.Reset(p.beat)
 		}
 		select {

@@ -175,7 +175,8 @@ func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
 	}
 	name, long := lookBack(q.Range, otherwise)
 	v.Range = q.Range
-	w := span{now.Add(-long), now}
+	end := now.Truncate(long / 360).Add(long / 360) // a live picture that moves on in steps too small to see
+	w := span{end.Add(-long), end}
 	if !q.At.IsZero() { // the moment in the middle, as far as there is a future
 		w.to = q.At.Add(long / 2)
 		if w.to.After(now) {

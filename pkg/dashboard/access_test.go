@@ -1,0 +1,198 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// elements are all elements of a page in the order of the document.
+func elements(t *testing.T, page string) (all []*html.Node) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// content is what a screen reader says of an element.
+func content(n *html.Node) string {
+	if label := attribute(n, "aria-label"); label != "" {
+		return label
+	}
+	var b strings.Builder
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// What axe-core finds in a browser is found here without one: names, landmarks, heads of tables, ids.
+func TestEveryPageCanBeReadWithoutSeeingIt(t *testing.T) {
+	l := morning(60, Options{Cluster: "prod", Panels: somePanels{}})
+	for _, path := range everyPage {
+		all := elements(t, ask(l.page, path).Body.String())
+		count, ids, labelled := map[string]int{}, map[string]int{}, map[string]bool{}
+		for _, n := range all {
+			if n.Data != "title" || n.Parent.Data == "head" { // a mark in a picture has a title of its own
+				count[n.Data]++
+			}
+			if id := attribute(n, "id"); id != "" {
+				ids[id]++
+			}
+			if n.Data == "label" {
+				labelled[attribute(n, "for")] = true
+			}
+		}
+		for _, problem := range problems(all, ids, labelled) {
+			t.Errorf("%s: %s", path, problem)
+		}
+		for _, once := range []string{"h1", "main", "header", "title"} {
+			if count[once] != 1 {
+				t.Errorf("%s: %d times <%s>, want one", path, count[once], once)
+			}
+		}
+		for id, n := range ids {
+			if n > 1 {
+				t.Errorf("%s: the id %s is there %d times", path, id, n)
+			}
+		}
+		if i := slices.IndexFunc(all, func(n *html.Node) bool { return n.Data == "a" }); attribute(all[i], "href") != "#main" {
+			t.Errorf("%s: the first link does not skip to the content", path)
+		}
+		if i := slices.IndexFunc(all, func(n *html.Node) bool { return attribute(n, "aria-live") == "polite" }); i < 0 {
+			t.Errorf("%s: nothing announces updates", path)
+		}
+	}
+}
+
+func problems(all []*html.Node, ids map[string]int, labelled map[string]bool) (found []string) {
+	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	for _, n := range all {
+		switch n.Data {
+		case "html":
+			if attribute(n, "lang") == "" {
+				say("no language")
+			}
+		case "th":
+			if s := attribute(n, "scope"); s != "col" && s != "row" {
+				say("a head without scope: %s", content(n))
+			}
+		case "a":
+			if content(n) == "" && attribute(n, "tabindex") != "-1" {
+				say("a link without a name to %s", attribute(n, "href"))
+			}
+		case "nav", "section":
+			by := attribute(n, "aria-labelledby")
+			if attribute(n, "aria-label") == "" && ids[by] == 0 {
+				say("a <%s> without a name", n.Data)
+			}
+		case "input", "select":
+			if attribute(n, "type") != "hidden" && !labelled[attribute(n, "id")] {
+				say("an input without a label: %s", attribute(n, "name"))
+			}
+		case "button":
+			if content(n) == "" {
+				say("a button without a name")
+			}
+		case "svg":
+			if attribute(n, "aria-hidden") != "true" && n.Parent.Data != "svg" {
+				say("a picture that is neither hidden nor named")
+			}
+		}
+		if role := attribute(n, "role"); role == "region" && (attribute(n, "tabindex") != "0" || attribute(n, "aria-label") == "") {
+			say("a region that scrolls cannot be reached or has no name")
+		}
+	}
+	return found
+}
+
+func TestTheAccessCheckFindsWhatIsWrong(t *testing.T) {
+	all := elements(t, `<html><body><table><tr><th>x</th></tr></table><a href="y"></a><nav></nav><input name="q"><button></button><svg></svg><div role="region"></div>`)
+	if n := len(problems(all, map[string]int{}, map[string]bool{})); n != 8 {
+		t.Errorf("%d problems found, want 8", n)
+	}
+}
+
+var colour = regexp.MustCompile(`--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)`)
+
+// luminance and contrast are WCAG 2.2's relative luminance and contrast ratio.
+func luminance(t *testing.T, hex string) float64 {
+	t.Helper()
+	n, err := strconv.ParseUint(hex[1:], 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel := func(c uint64) float64 {
+		v := float64(c&255) / 255
+		if v <= 0.04045 {
+			return v / 12.92
+		}
+		return math.Pow((v+0.055)/1.055, 2.4)
+	}
+	return 0.2126*channel(n>>16) + 0.7152*channel(n>>8) + 0.0722*channel(n)
+}
+
+func contrast(t *testing.T, a, b string) float64 {
+	la, lb := luminance(t, a), luminance(t, b)
+	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
+}
+
+func TestEveryColourCanBeReadInBothThemes(t *testing.T) {
+	css, err := files.ReadFile("static/page.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	palette := map[string][2]string{}
+	for _, m := range colour.FindAllStringSubmatch(string(css), -1) {
+		palette[m[1]] = [2]string{m[2], m[3]}
+	}
+	for _, c := range []struct {
+		on   string
+		text []string
+		want float64
+	}{
+		{"bg", []string{"text", "dim", "faint", "accent"}, 4.5},
+		{"surface", []string{"text", "dim", "faint", "accent", "warn"}, 4.5},
+		{"raised", []string{"text", "dim"}, 4.5},
+		{"tint", []string{"text", "dim", "faint", "accent"}, 4.5},
+		{"warn-bg", []string{"warn"}, 4.5},
+		{"bad-bg", []string{"bad"}, 4.5},
+		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges
+		{"ready", []string{"accent"}, 2.9},                  // the target's line over the area; its shape and the table say the same
+	} {
+		for _, name := range c.text {
+			for theme, which := range []string{"light", "dark"} {
+				if got := contrast(t, palette[name][theme], palette[c.on][theme]); got < c.want {
+					t.Errorf("%s: %s on %s has %.2f:1, want %.1f:1", which, name, c.on, got, c.want)
+				}
+			}
+		}
+	}
+	if got := contrast(t, "#000000", "#ffffff"); math.Abs(got-21) > 1e-9 {
+		t.Errorf("black on white is %v", got)
+	}
+}

@@ -1,0 +1,214 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// morning is a lively cluster at nine, with its troubles.
+func morning(n int, o Options) *lively {
+	l := newLively(n, o)
+	l.now = nine.Add(-40 * time.Minute)
+	l.pass(30*time.Minute, 10*time.Second)
+	l.trouble()
+	l.pass(10*time.Minute, 10*time.Second)
+	return l
+}
+
+// get is a question as a browser on this machine asks it.
+func get(path string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "127.0.0.1:8081"
+	return r
+}
+
+func ask(h http.Handler, path string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := get(path)
+	for _, e := range edit {
+		e(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+var everyPage = []string{
+	"/", "/?q=team&show=attention&sort=-target&page=2&per=5", "/?q=nothing+matches", "/history", "/history?q=gateway&range=24h",
+	"/workloads/team-chat/llama-chat", "/workloads/team-speech/whisper-large?range=24h", "/workloads/team-chat/llama-chat?at=2026-11-20T08:40:00Z",
+	"/workloads/team-chat/llama-chat?at=2026-11-20T08:40&q=combine", "/workloads/team-chat/nobody", "/nothing/here",
+}
+
+func TestEveryAnswerIsGuarded(t *testing.T) {
+	l := morning(12, Options{Cluster: "prod"})
+	for _, path := range append([]string{asset("page.css"), WorkloadsPath}, everyPage...) {
+		w := ask(l.page, "/"+strings.TrimPrefix(path, "/"))
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
+			}
+		}
+		csp := w.Header().Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+	}
+}
+
+// Whatever the policy forbids, the pages do not try: it would be missing in a browser and in no other test.
+func TestNoPageNeedsWhatItsPolicyForbids(t *testing.T) {
+	l := morning(12, Options{Cluster: "prod", Panels: somePanels{}})
+	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|(src|href)="(https?:)?//`)
+	for _, path := range everyPage {
+		if found := forbidden.FindString(ask(l.page, path).Body.String()); found != "" {
+			t.Errorf("%s holds %q", path, found)
+		}
+	}
+}
+
+func TestOnlySmallQuestionsToThisServerAreAnswered(t *testing.T) {
+	l := morning(2, Options{Hosts: []string{"gpuscaler.example.org"}})
+	method := func(m string) func(*http.Request) { return func(r *http.Request) { r.Method = m } }
+	host := func(h string) func(*http.Request) { return func(r *http.Request) { r.Host = h } }
+	for _, c := range []struct {
+		name, path string
+		edit       func(*http.Request)
+		want       int
+	}{
+		{"a GET", "/", method("GET"), 200},
+		{"a HEAD", "/", method("HEAD"), 200},
+		{"a POST", "/", method("POST"), 405},
+		{"a DELETE of a workload", "/workloads/team-chat/llama-chat", method("DELETE"), 405},
+		{"a POST to the JSON", WorkloadsPath, method("POST"), 405},
+		{"localhost", "/", host("localhost:8081"), 200},
+		{"an IPv6 address", "/", host("[::1]:8081"), 200},
+		{"an address without a port", "/", host("10.2.3.4"), 200},
+		{"a Service", "/", host("gpuscaler.gpuscaler-system.svc:8081"), 200},
+		{"a name that was allowed", "/", host("GPUscaler.example.org"), 200},
+		{"a foreign name that points here (DNS rebinding)", "/", host("evil.example.com:8081"), 421},
+		{"a foreign name that begins like ours", WorkloadsPath, host("localhost.evil.example"), 421},
+		{"no name", "/", host(""), 421},
+		{"a long search", "/?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
+		{"a long search of a workload", "/workloads/team-chat/llama-chat?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
+		{"a long search of the history", "/history?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
+		{"a long search of a stream", "/events?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
+		{"a long query", "/?q=" + strings.Repeat("x", maxQuery), method("GET"), 414},
+		{"a long path", "/workloads/" + strings.Repeat("x", maxPath), method("GET"), 414},
+		{"a moment that is none", "/workloads/team-chat/llama-chat?at=then", method("GET"), 400},
+		{"a moment before memory", "/workloads/team-chat/llama-chat?at=2020-01-01T00:00:00Z", method("GET"), 404},
+		{"a page number that is none", "/?page=-3&per=x", method("GET"), 200},
+		{"a page beyond the last", "/?page=99999999999999999999", method("GET"), 200},
+		{"a way out of the files", "/static/..%2fpage.go", method("GET"), 404},
+		{"a file that there is not", "/static/nothing.js", method("GET"), 404},
+	} {
+		if got := ask(l.page, c.path, c.edit).Code; got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+const hostile = `"><script>alert(1)</script>&amp;'{{.}}`
+
+func TestAWorkloadNamedLikeAScriptIsOnlyAName(t *testing.T) {
+	l := newLively(3, Options{Cluster: hostile})
+	key := scaling.Key{Namespace: "<b>team", Name: hostile}
+	s := l.services[l.workloads[0].Key]
+	l.workloads[0].Key, l.services[key] = key, s
+	l.workloads[0].Origin, l.workloads[0].Target.Name = hostile, hostile
+	l.workloads[0].Policy.Signals[0].Name, l.workloads[0].Policy.Signals[1].Type = hostile, hostile
+	s.view.OperatorBy, s.view.Operator.Paused = hostile, true
+	s.view.Follower = engine.Follower{Kind: "HPA", Name: hostile, Why: hostile}
+	l.now = nine
+	l.pass(time.Minute, 10*time.Second)
+
+	own := "/" + workloadURL(key)
+	for _, path := range []string{"/", own, own + "?at=2026-11-20T09:00:30Z", own + "?q=" + url.QueryEscape(hostile), "/history", "/?q=" + url.QueryEscape(hostile), "/workloads/x/" + url.PathEscape(hostile)} {
+		w := ask(l.page, path)
+		body := w.Body.String()
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<b>team") || strings.Contains(body, `href="">`) {
+			t.Errorf("%s: the name became markup", path)
+		}
+		if !strings.Contains(body, "&lt;script&gt;alert(1)") {
+			t.Errorf("%s: %d, the name is not shown", path, w.Code)
+		}
+	}
+	if code := ask(l.page, own).Code; code != 200 {
+		t.Errorf("its own page: %d", code)
+	}
+	if link := `href="` + workloadURL(key); !strings.Contains(ask(l.page, "/").Body.String(), strings.ReplaceAll(link, "&", "&amp;")) {
+		t.Errorf("the overview has no link %s", link)
+	}
+}
+
+func TestWhoMaySeeOneNamespaceSeesNothingOfTheOthers(t *testing.T) {
+	l := morning(12, Options{Visible: func(r *http.Request, namespace string) bool {
+		return r.Header.Get("X-Remote-User") == "anna" && namespace == "team-chat"
+	}})
+	anna := func(r *http.Request) { r.Header.Set("X-Remote-User", "anna") }
+	for _, path := range []string{"/", "/history?range=24h", WorkloadsPath} {
+		if body := ask(l.page, path, anna).Body.String(); !strings.Contains(body, "llama-chat") || strings.Contains(body, "whisper") {
+			t.Errorf("%s shows too little or too much", path)
+		}
+		if body := ask(l.page, path).Body.String(); strings.Contains(body, "llama-chat") {
+			t.Errorf("%s shows nobody something", path)
+		}
+	}
+	for path, want := range map[string]int{
+		"/workloads/team-chat/llama-chat": 200, "/workloads/team-speech/whisper-large": 404, "/workloads/team-speech/whisper-large?at=2026-11-20T08:40:00Z": 404,
+		ExplainPath + "team-chat/llama-chat": 200, ExplainPath + "team-speech/whisper-large": 404, "/events?workload=team-speech/whisper-large": 404,
+	} {
+		if got := ask(l.page, path, anna).Code; got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestTheThemeAPersonChoseIsThereFromTheFirstByte(t *testing.T) {
+	l := morning(1, Options{})
+	for cookie, want := range map[string]string{"dark": ` data-theme="dark"`, "light": ` data-theme="light"`, "blue": "", "": ""} {
+		body := ask(l.page, "/", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "gpuscaler-theme", Value: cookie}) }).Body.String()
+		if !strings.Contains(body, `<html lang="en"`+want+">") {
+			t.Errorf("cookie %q: %s", cookie, body[:60])
+		}
+	}
+}
+
+func TestALoopThatStandsStillIsSaid(t *testing.T) {
+	l := newLively(2, Options{})
+	if body := ask(l.page, "/").Body.String(); !strings.Contains(body, "decides nothing at present") {
+		t.Error("before the first tick the page says nothing of it")
+	}
+	l.pass(10*time.Second, 10*time.Second)
+	if body := ask(l.page, "/").Body.String(); strings.Contains(body, "banner") {
+		t.Error("a healthy loop has a banner")
+	}
+	l.now = l.now.Add(2 * time.Minute)
+	body := ask(l.page, "/").Body.String()
+	if !strings.Contains(body, "The loop last ticked at 00:00:10 UTC") || !strings.Contains(body, ">stale</span>") {
+		t.Error("two minutes of silence: neither the loop's nor the workloads' state is said")
+	}
+}
+
+func TestFilesAreKeptByBrowsersUntilTheyChange(t *testing.T) {
+	l := newLively(1, Options{})
+	w := ask(l.page, "/"+asset("page.js"))
+	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || !strings.Contains(w.Header().Get("Content-Type"), "javascript") {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if w := ask(l.page, "/static/page.js?v=old"); strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
+		t.Error("another version's address is kept for ever")
+	}
+	again := ask(l.page, "/"+asset("page.js"), func(r *http.Request) { r.Header.Set("If-None-Match", w.Header().Get("ETag")) })
+	if again.Code != http.StatusNotModified {
+		t.Errorf("asked again: %d", again.Code)
+	}
+}

@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// hour is a panel of 100 pixels that shows the hour from nine on, up to the value 10.
+var hour = plot{span{nine, nine.Add(time.Hour)}, 100, 10}
+
+func minute(m int, v float64) point {
+	at := nine.Add(time.Duration(m) * time.Minute)
+	return point{at, at.Add(time.Minute), v}
+}
+
+func TestLinesAsTheyAreDrawn(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct{ name, got, want string }{
+		{"a number that stands is one stroke", hour.steps([]point{minute(0, 5), minute(1, 5), minute(2, 5)}, false), "M0.0 50.0H50.0"},
+		{"a change is a step", hour.steps([]point{minute(0, 5), minute(30, 10), minute(31, 10)}[1:], false), "M500.0 1.0H533.3"},
+		{"a hole in the memory ends the line", hour.steps([]point{minute(0, 5), minute(30, 10)}, false), "M0.0 50.0H16.7M500.0 1.0H516.7"},
+		{"an area comes back to zero", hour.steps([]point{minute(0, 0), minute(1, 10)}, true), "M0.0 99.0H16.7V1.0H33.3V100.0H0.0Z"},
+		{"nothing is nothing", hour.steps(nil, true) + hour.line(nil), ""},
+		{"measurements are joined", hour.line([]point{minute(0, 0), minute(1, 10)}), "M0.0 99.0h0.1L16.7 1.0"},
+		{"what was not measured is a gap", hour.line([]point{minute(0, 5), minute(1, nan), minute(2, 5)}), "M0.0 50.0h0.1M33.3 50.0h0.1"},
+		{"a value beyond the top stays inside", hour.line([]point{minute(0, 1e12)}), "M0.0 1.0h0.1"},
+		{"an infinite value stays inside", hour.line([]point{minute(0, math.Inf(1))}), "M0.0 1.0h0.1"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestGridLinesAreRoundNumbers(t *testing.T) {
+	for top, want := range map[float64]string{1.1: "1", 4.4: "1 2 3 4", 10: "5", 9: "2 4 6 8", 45: "10 20 30 40", 1120: "500 1000"} {
+		var got []string
+		for _, g := range (plot{height: 100, top: top}).grid() {
+			got = append(got, g.Text)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("up to %v: %v, want %s", top, got, want)
+		}
+	}
+}
+
+func TestEveryPictureHasAFewLinesAndStaysOnItsCanvas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := plot{span{nine, nine.Add(24 * time.Hour)}, 60, rapid.Float64Range(1, 1e9).Draw(t, "top")}
+		if n := len(p.grid()); n > 4 {
+			t.Fatalf("%d grid lines up to %v", n, p.top)
+		}
+		var points []point
+		at := nine.Add(-time.Hour)
+		for range rapid.IntRange(0, 60).Draw(t, "points") {
+			at = at.Add(time.Duration(rapid.IntRange(1, 10_000).Draw(t, "s")) * time.Second)
+			points = append(points, point{at, at.Add(10 * time.Second), rapid.Float64Range(0, 1e12).Draw(t, "v")})
+		}
+		for _, d := range []string{p.steps(points, false), p.steps(points, true), p.line(points)} {
+			for _, n := range strings.FieldsFunc(d, func(r rune) bool { return strings.ContainsRune("MHVLZh ", r) }) {
+				if v, err := strconv.ParseFloat(n, 64); err != nil || v < 0 || v > canvas {
+					t.Fatalf("%q in %s", n, d)
+				}
+			}
+		}
+	})
+}
+
+func TestMarksOfAFlappingWorkloadBecomeOne(t *testing.T) {
+	l := newLively(1, Options{})
+	l.now = nine.Add(time.Hour)
+	var changes []transition // newest first
+	for i := range 300 {
+		changes = append(changes, transition{Key: chatKey, At: l.page.moment(nine.Add(time.Hour - time.Duration(i)*10*time.Second)), From: 1, To: 2, Moved: i%2 == 0, Rule: "combine"})
+	}
+	marks := hour.marks(changes)
+	if len(marks) < 50 || len(marks) > 150 {
+		t.Errorf("%d marks for 300 changes in an hour", len(marks))
+	}
+	for _, m := range marks {
+		if n := strings.Count(m.Title, "\n"); n > 6 || !strings.Contains(m.Title, "combine") {
+			t.Errorf("a mark says %q", m.Title)
+		}
+	}
+}
+
+func TestATimelineShowsWhatWasAndWhatWasMissing(t *testing.T) {
+	l := morning(12, Options{})
+	whisper := l.workloads[5].Key
+	r, _ := l.engine.Board().Record(whisper)
+	v := l.page.timeline(&r, span{nine.Add(-time.Hour), nine})
+	if v.Empty || v.Replicas.Line == "" || v.Replicas.Area == "" || len(v.Signals) != 3 || len(v.Marks) == 0 {
+		t.Fatalf("%+v", v)
+	}
+	gateway, kv := v.Signals[0], v.Signals[1]
+	last := func(d string) float64 {
+		i := strings.LastIndexAny(d, "ML")
+		x, _, _ := strings.Cut(d[i+1:], " ")
+		n, err := strconv.ParseFloat(x, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if last(gateway.Line) > 850 || last(kv.Line) < 980 || gateway.Now != "?" {
+		t.Errorf("the source fell silent ten minutes ago: gateway ends at %v (now %s), kv at %v", last(gateway.Line), gateway.Now, last(kv.Line))
+	}
+	if n := len(v.Blind); n == 0 || v.Blind[0].X < "80%" {
+		t.Errorf("decided blind: %+v, want the last ten minutes", v.Blind)
+	}
+	if gateway.Of != "target 10 each" || kv.Of != "target 80%" {
+		t.Errorf("targets %q, %q", gateway.Of, kv.Of)
+	}
+	if !strings.Contains(v.Words, "changed") {
+		t.Errorf("in words: %s", v.Words)
+	}
+	// Before there was anything to remember, the picture is empty and says so.
+	if v := l.page.timeline(&r, span{nine.Add(-9 * time.Hour), nine.Add(-8 * time.Hour)}); !v.Empty {
+		t.Errorf("a picture of nothing: %+v", v)
+	}
+}
+
+func TestTimesOfTheAxisAreRoundWhereTheyAreRead(t *testing.T) {
+	kolkata, err := time.LoadLocation("Asia/Kolkata") // half an hour off
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLively(1, Options{Zone: kolkata})
+	for long, want := range map[time.Duration]string{time.Hour: ":00 :10 :20 :30 :40 :50", 6 * time.Hour: ":00", 24 * time.Hour: ":00"} {
+		ticks := l.page.ticks(span{nine.Add(-long), nine})
+		if len(ticks) < 4 || len(ticks) > 8 {
+			t.Errorf("%s: %d times", long, len(ticks))
+		}
+		for _, x := range ticks {
+			if !strings.Contains(want, x.Text[2:]) {
+				t.Errorf("%s: %s is not round", long, x.Text)
+			}
+		}
+	}
+	if got := l.page.moment(nine).Clock(); got != "14:30:00 IST" {
+		t.Errorf("nine in UTC reads %s", got)
+	}
+}

@@ -1,0 +1,142 @@
+package dashboard
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// theStory is the page of explanation_test's morning: three replicas more at 09:04:06, on half of the GPU exporters.
+func theStory() (*story, *Page) {
+	s := newStory()
+	p := NewPage(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
+	s.tick(0)
+	p.Sample(s.now)
+	s.view.Replicas, s.view.Loading, s.view.Pending = 9, 2, 1
+	s.now = s.now.Add(4 * time.Minute)
+	s.read(87, 0.91, 0.72)
+	s.readings[2].At, s.readings[2].Coverage, s.readings[2].Reported = nine, 0.5, 3
+	s.tick(6 * time.Second)
+	p.Sample(s.now)
+	return s, p
+}
+
+func TestTheTablesOfAnExplanation(t *testing.T) {
+	asks := int32(9)
+	value := 0.91
+	e := Explanation{
+		Target: 9, Signals: []Signal{
+			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Asks: &asks, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
+			{Name: "gpu", Type: "dcgm", Unit: "percent", Target: 0.7, Reported: -1, Note: "missing: no data"},
+		},
+		Rules: []Rule{{"combine kv", 6, 9, "kv 91% asks for 9", true}, {"bounds", 9, 9, "0..12", false}}, Without: []Without{{"combine kv", 6}, {"bounds", 9}},
+	}
+	d := scaling.Decision{}
+	d.Status[1] = scaling.SignalMissing
+	v := workloadView{Signals: signalViews(e, d), Rules: ruleViews(e)}
+	golden(t, "signals.html", fragment("workload", "signals", v))
+	golden(t, "rules.html", fragment("workload", "rules", v))
+}
+
+func TestAPageExplainsNowAndAnyMoment(t *testing.T) {
+	s, p := theStory()
+	own := "/workloads/team-chat/llama-chat"
+	for _, c := range []struct{ name, path, says string }{
+		{"now", own, `<span class="from">6 →</span> <strong>9</strong>`},
+		{"now, the rule that made it", own, `<tr class="binding"><th scope="row">combine gateway <span class="badge accent">binding</span>`},
+		{"now, what was missing", own, "Decided on missing inputs"},
+		{"now, who follows", own, "keda-hpa-llama-chat wants 6: follows exactly"},
+		{"before the change", own + "?at=2026-11-20T09:02:00Z", "As decided at Fri 20 Nov 2026 09:00:00 UTC.</strong> It stood until 09:04:06 UTC."},
+		{"before the change, the way on", own + "?at=2026-11-20T09:02:00Z", `<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
+		{"before the change, its number", own + "?at=2026-11-20T09:02:00Z", "<strong>6</strong>"},
+		{"a second before", own + "?at=2026-11-20T09:04:05Z", "<strong>6</strong>"},
+		{"the very instant", own + "?at=2026-11-20T09:04:06Z", "<strong>9</strong>"},
+		{"the very instant, the way back", own + "?at=2026-11-20T09:04:06Z", `<a href="?at=2026-11-20T09%3A00%3A00Z" rel="prev">Earlier change</a>`},
+		{"as an input writes it", own + "?at=2026-11-20T09:04", "<strong>6</strong>"},
+		{"for machines", own + "?at=2026-11-20T09:02:00Z", `href="../../api/v1/explain/team-chat/llama-chat?at=2026-11-20T09%3A02%3A00Z"`},
+		{"searched changes", own + "?q=6+→+9", "1–1 of 1"},
+		{"searched changes, none", own + "?q=zebra", "No change matches."},
+	} {
+		path, q, _ := strings.Cut(c.path, "?")
+		if v, err := url.ParseQuery(q); err == nil {
+			q = v.Encode()
+		}
+		if body := ask(p, path+"?"+q).Body.String(); !strings.Contains(body, c.says) {
+			t.Errorf("%s: %s does not say %s", c.name, c.path, c.says)
+		}
+	}
+	body := ask(p, own).Body.String()
+	link := `<a href="../../workloads/team-chat/llama-chat?at=2026-11-20T09%3A04%3A06Z">Link to this</a>`
+	if !strings.Contains(body, link) {
+		t.Error("the page has no link to its moment")
+	}
+	// The link answers the same an hour later, when something else is in force.
+	s.now = s.now.Add(time.Hour)
+	s.view.Replicas, s.view.Loading, s.view.Pending, s.view.Ready = 9, 0, 0, 9
+	s.read(117, 0.5, 0.5)
+	s.engine.Tick(context.Background(), s.now)
+	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") || !strings.Contains(body, "It stood until 10:04:06 UTC.") {
+		t.Error("an hour later the link explains something else")
+	}
+}
+
+func TestAMomentIsReadInThePagesZone(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := theStory()
+	p := NewPage(s.engine.Board(), Options{Zone: berlin, Clock: func() time.Time { return s.now }})
+	body := ask(p, "/workloads/team-chat/llama-chat?at=2026-11-20T10:02:00").Body.String()
+	if !strings.Contains(body, "As decided at Fri 20 Nov 2026 10:00:00 CET.") || !strings.Contains(body, `value="2026-11-20T10:02:00"`) {
+		t.Error("two past ten in Berlin was not understood")
+	}
+}
+
+func TestTheHistoryIsSearchedOverAllWorkloads(t *testing.T) {
+	l := morning(12, Options{})
+	body := ask(l.page, "/history").Body.String()
+	if !strings.Contains(body, "team-chat/</span>llama-chat") || !strings.Contains(body, "team-speech/</span>whisper-large") {
+		t.Error("the history misses workloads")
+	}
+	for q, want := range map[string]string{"degraded+whisper": "whisper-large", "sdxl+paused": "sdxl", "kubectl-annotate+codestral": "codestral"} {
+		body := ask(l.page, "/history?range=24h&q="+q).Body.String()
+		if !strings.Contains(body, "</span>"+want) || strings.Contains(body, "</span>llama-chat") {
+			t.Errorf("a search for %s", q)
+		}
+		if !strings.Contains(body, `href="workloads/`) || !strings.Contains(body, "?at=2026-11-20T08") {
+			t.Errorf("a search for %s leads nowhere", q)
+		}
+	}
+	if body := ask(l.page, "/history?q=zebra").Body.String(); !strings.Contains(body, "No transition matches.") {
+		t.Error("a search that finds nothing says nothing")
+	}
+	l.now = l.now.Add(7 * time.Hour)
+	if body := ask(l.page, "/history?range=6h").Body.String(); !strings.Contains(body, "No transition in this time.") {
+		t.Error("what is seven hours old was found in the last six")
+	}
+	all := l.page.transitions(l.workloads[0].Key, time.Time{}, nil)
+	for i := 1; i < len(all); i++ {
+		if all[i].At.at.After(all[i-1].At.at) {
+			t.Fatal("the history is not newest first")
+		}
+	}
+}
+
+func TestATransitionSaysWhetherTheNumberMoved(t *testing.T) {
+	s, p := theStory()
+	s.view.Operator, s.view.OperatorBy = scaling.Operator{Paused: true, Min: -1, Max: -1}, "kubectl-annotate at 09:05"
+	s.tick(time.Second)
+	var got []string
+	for _, c := range p.transitions(chatKey, time.Time{}, nil) {
+		got = append(got, c.Change()+" "+strings.Join(c.Notes, ","))
+	}
+	want := "stays 9 degraded,paused by kubectl-annotate at 09:05|6 → 9 degraded|stays 6 "
+	if strings.Join(got, "|") != want {
+		t.Errorf("%s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
