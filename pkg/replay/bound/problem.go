@@ -55,8 +55,8 @@ func (p *Problem) validate() error {
 		return fmt.Errorf("bound: late share must be 0..1, not %v", p.LateShare)
 	case !(p.Rebate >= 0) || math.IsInf(p.Rebate, 0):
 		return fmt.Errorf("bound: rebate must be at least 0, not %v", p.Rebate)
-	case p.WaitSlots < 0 || p.BootSlots < 0:
-		return fmt.Errorf("bound: wait (%d) and boot (%d) slots must be at least 0", p.WaitSlots, p.BootSlots)
+	case p.WaitSlots < 0 || p.BootSlots < 0 || max(p.WaitSlots, p.BootSlots) > 1<<30:
+		return fmt.Errorf("bound: wait (%d) and boot (%d) slots must be 0..2^30", p.WaitSlots, p.BootSlots)
 	case len(p.Arrivals) == 0 || len(p.Arrivals) > 1<<24:
 		return fmt.Errorf("bound: a problem has 1..2^24 slots, not %d", len(p.Arrivals))
 	}

@@ -35,9 +35,11 @@ const longest = time.Duration(1 << 60)
 // Fluid is the slot model of a request log: each slot's work is served oldest first by whatever is ready, and a request is on
 // time if its last unit is served within floor(W/slot) slots of the one in which it arrives.
 //
-// Units are whole: the work up to each request is rounded down, together with what has arrived. That shifts no request by more than one unit,
-// and never makes one later than it is (the backlog in whole units is the true backlog rounded), so LB stays a lower bound of
-// the model with real-valued work.
+// Units are whole: the work up to each request is rounded down. What is served by the end of each slot is then what the model of
+// real-valued work serves, rounded down too, so that no request becomes late that is not; LB stays a lower bound of that model.
+//
+// Played by request-level servers, the schedule behind UB keeps the SLO at a wait of about W and half a slot to a slot more: a slot is
+// served as if its arrivals came at its beginning. For a schedule that keeps W itself, ask for W less a slot.
 func Fluid(requests []Request, s Setup) (Problem, error) {
 	wait := int(s.Wait / max(1, s.Slot))
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.Slot) + 1 + wait })
@@ -48,7 +50,8 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 	p.WaitSlots, p.BootSlots = wait, boot
 	p.StartCost = s.price(s.ColdStart) + s.StartFee
 	p.Relaxations = []string{
-		"demand and service are fluid within slots of " + s.Slot.String() + ": a replica serves any mix of waiting work at its full-batch throughput from the first moment",
+		"demand and service are fluid within slots of " + s.Slot.String() + ": any waiting work is served at full-batch throughput at once",
+		fmt.Sprintf("waits are counted in whole slots: a request served within W may really wait up to %s longer", s.Slot),
 		fmt.Sprintf("work is counted in units of 1/%d replica slot, rounded down over the whole log by less than one unit", p.UnitsPerReplicaSlot),
 		"the future is known: a cold start of " + s.ColdStart.String() + " costs its boot and nothing else, except before " + s.ColdStart.String(),
 		"a replica stops at once and free of charge, at the end of any slot",
@@ -64,9 +67,10 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 // service. Count only that work: then what the run has processed by any time is at most what a fluid queue has that is served
 // by as many replicas, and request i is on time in the fluid queue with deadline r_i + W + x. A fluid queue in slots, with
 // arrivals moved to the start of their slot, deadlines to the end of theirs and all replicas that are ready at any moment
-// of a slot counted for the whole of it, is later for no request. What a replica gains by that counting is less than one slot at either end of its
-// life: two slots are taken off the start cost, one slot per warm replica is taken off the total. (A ready replica was alive, booting, for the
-// cold start before; so those counted in a slot were alive together at its beginning and are at most MaxReplicas.)
+// of a slot counted for the whole of it, is later for no request. What a replica gains by that counting is less than one slot
+// at either end of its life: two slots are taken off the start cost, one slot per warm replica is taken off the total. (A ready
+// replica was alive, booting, for the cold start before; so those counted in a slot were alive together at its beginning and
+// are at most MaxReplicas.)
 //
 // A smaller cut counts less work but against an earlier deadline. Every cut gives a valid bound, so the best of several is one.
 // It needs service that progresses evenly at worst: after a share of Service, at least that share of Work is done.
@@ -79,7 +83,8 @@ func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, erro
 		cut = slowest
 	}
 	if s.ColdStart < 2*s.Slot {
-		return Problem{}, fmt.Errorf("bound: a slot of %s is more than half the cold start of %s; the request-level bound takes two slots off it", s.Slot, s.ColdStart)
+		return Problem{}, fmt.Errorf("bound: a slot of %s is more than half the cold start of %s; the request-level bound takes two slots off it",
+			s.Slot, s.ColdStart)
 	}
 	allowance := s.Wait + cut
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) {
@@ -125,9 +130,12 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)
 	}
-	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest || !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
-		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, price %v, fee %v, max replicas %d, units %d: the price and the replicas must be above 0, nothing below, no time beyond 36 years",
-			s.ColdStart, s.Wait, s.HourlyPrice, s.StartFee, s.MaxReplicas, s.Units)
+	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest {
+		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, horizon %s: none may be below 0 or beyond 36 years", s.ColdStart, s.Wait, s.Horizon)
+	}
+	if !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
+		return Problem{}, fmt.Errorf("bound: price %v, fee %v, max replicas %d, units %d: price and replicas must be above 0, nothing below",
+			s.HourlyPrice, s.StartFee, s.MaxReplicas, s.Units)
 	}
 	units := s.Units
 	if units == 0 {
@@ -142,7 +150,8 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 	last, due, before := Request{}, int32(1), int64(0)
 	for i, r := range requests {
 		if r.At < last.At || r.At >= s.Horizon || r.Work < 0 || r.Service < r.Work || r.Service > longest {
-			return Problem{}, fmt.Errorf("bound: request %d (at %s, work %s, service %s): out of order, beyond the horizon of %s or impossible", i, r.At, r.Work, r.Service, s.Horizon)
+			return Problem{}, fmt.Errorf("bound: request %d (at %s, work %s, service %s): out of order, beyond the horizon of %s or impossible",
+				i, r.At, r.Work, r.Service, s.Horizon)
 		}
 		last = r
 		counted, slot := count(r)

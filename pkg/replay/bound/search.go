@@ -1,5 +1,7 @@
 package bound
 
+import "fmt"
+
 // line is a schedule as lambda sees it: cost + lambda late.
 type line struct {
 	schedule []int32
@@ -49,7 +51,11 @@ func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
 	}
 	s := &search{p: p, tl: tl, o: o}
 	step := stride(tl.slots)
-	s.most = max(16, o.MemoryBytes/(8*int64(p.MaxReplicas+1)*int64(2*step+3)))
+	s.most = o.MemoryBytes / (8 * int64(p.MaxReplicas+1) * int64(2*step+3))
+	if s.most < max(8, 2*p.UnitsPerReplicaSlot) {
+		return nil, fmt.Errorf("bound: %d MiB of tables hold %d backlogs for each of %d replicas over %d slots, fewer than two replica slots of %d units",
+			o.MemoryBytes>>20, s.most, p.MaxReplicas, tl.slots, p.UnitsPerReplicaSlot)
+	}
 	s.grid = lattice{
 		tl: tl, serve: p.UnitsPerReplicaSlot, boot: p.BootSlots,
 		columns: make([]columns, tl.slots+1), lo: make([]int32, tl.slots+1), hi: make([]int32, tl.slots+1),
@@ -82,11 +88,12 @@ func (s *search) meet(schedule []int32) line {
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)
+	l.modelled = l.late // where lateness is free its price does not tell
 	if s.grid.lambda > 0 {
 		l.modelled = (value - l.cost) / s.grid.lambda
-		s.lines = append(s.lines, l)
-		s.fell(s.grid.lambda, l)
 	}
+	s.lines = append(s.lines, l)
+	s.fell(s.grid.lambda, l)
 	return l, dropped
 }
 
