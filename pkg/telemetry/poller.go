@@ -137,4 +137,4 @@ func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.board.read
 var errNoSource = errors.New("no such data source")
 
 // now is the clock of the I/O edge: polls happen in real time, whatever clock decides on their readings.
-func now() time.Time { return time.Now() }
+func now() time.Time { return time.Now() } // I/O edge: polls happen in real time
