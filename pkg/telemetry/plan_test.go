@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -207,4 +208,27 @@ func BenchmarkMatch10000Series(b *testing.B) {
 	for b.Loop() {
 		pollOnce(b, p)
 	}
+}
+
+func TestPolicyCostsAtMostTwoKibibytes(t *testing.T) {
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	all := make([]*policy.Compiled, 10_000)
+	for i := range all {
+		all[i] = compiled(fmt.Sprintf("team-%d", i%50), fmt.Sprintf("llama-%d", i), querySource(), querySource(), querySource())
+	}
+	p := newPoller(t, Options{})
+	before := heap()
+	p.SetPolicies(all, platformOf(promSource("http://127.0.0.1:1")))
+	each := (heap() - before) / uint64(len(all))
+	t.Logf("%d bytes a policy of three signals", each)
+	if each > 2048 {
+		t.Errorf("%d bytes a policy: with the brain's own state, 4 KiB are the aim", each)
+	}
+	runtime.KeepAlive(p)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/common/config"
 	"github.com/redis/go-redis/v9"
@@ -25,11 +26,19 @@ type redisFetcher struct {
 	client *redis.Client
 }
 
+// The client writes each refused connection to standard error by itself; polls are logged where they change, as every source's.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
 func newRedisFetcher(d *policy.DataSource) (*redisFetcher, error) {
 	host, _, err := net.SplitHostPort(d.Address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: address %q is not host:port", errInvalid, d.Address)
 	}
+	silence()
 	guard := fetch.GuardFor(host)
 	o := &redis.Options{
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,

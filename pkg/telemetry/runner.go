@@ -88,7 +88,8 @@ func (r *runner) run(ctx context.Context) {
 		}
 	}()
 	// The first polls are spread over a quarter of a second: a start must not be a burst, and must not take an interval either.
-	timer := time.NewTimer(rand.N(250 * time.Millisecond))
+	next := now().Add(rand.N(250 * time.Millisecond))
+	timer := time.NewTimer(time.Until(next)) // I/O edge: how long a poll may wait
 	defer timer.Stop()
 	for {
 		select {
@@ -96,7 +97,11 @@ func (r *runner) run(ctx context.Context) {
 			r.closeFetcher()
 			return
 		case <-r.kick:
-			timer.Reset(kickDelay)
+			// Never later than planned: a stream of edits would put the poll off for ever.
+			if soon := now().Add(kickDelay); soon.Before(next) {
+				next = soon
+				timer.Reset(kickDelay)
+			}
 			continue
 		case <-timer.C:
 		}
@@ -106,7 +111,8 @@ func (r *runner) run(ctx context.Context) {
 		if !r.noPods.IsZero() {
 			pause = min(pause, noPodsDelay)
 		}
-		timer.Reset(max(pause-now().Sub(started), 10*time.Millisecond))
+		next = now().Add(max(pause-now().Sub(started), 10*time.Millisecond))
+		timer.Reset(time.Until(next)) // I/O edge: how long a poll may wait
 	}
 }
 

@@ -1,0 +1,127 @@
+package telemetry
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// realRedis starts a real server on a free port, or skips where the machine has none.
+func realRedis(t *testing.T, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server on this machine: consumer groups are shown on canned replies only")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	l.Close()
+	server := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+			return address
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRealRedisFromItsFirstEntryToAHoleInItsStream(t *testing.T) {
+	address := realRedis(t)
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream := policy.Source{Type: policy.SourceRedis, DataSource: "redis", Stream: "events"}
+	group := stream
+	group.ConsumerGroup = "workers"
+	w := compiled("embed", "worker", listOf("jobs"), stream, group)
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(redisSource(address)))
+	look := func(step string, list, length, backlog float64, cause scaling.Cause) {
+		t.Helper()
+		pollOnce(t, p)
+		r := read(p, w)
+		if !r[0].Known || r[0].Value != list || !r[1].Known || r[1].Value != length {
+			t.Errorf("%s: list %+v, stream %+v, want %g and %g", step, r[0], r[1], list, length)
+		}
+		if r[2].Known != (cause == 0) || r[2].Cause != cause || (cause == 0 && r[2].Value != backlog) {
+			t.Errorf("%s: group %+v, want %g (cause %d)", step, r[2], backlog, cause)
+		}
+	}
+	look("an empty server", 0, 0, 0, scaling.CauseEmpty)
+
+	must(client.RPush(ctx, "jobs", "a", "b", "c").Err())
+	var ids []string
+	for range 10 {
+		id, err := client.XAdd(ctx, &redis.XAddArgs{Stream: "events", Values: []any{"k", "v"}}).Result()
+		must(err)
+		ids = append(ids, id)
+	}
+	look("no group yet", 3, 10, 0, scaling.CauseEmpty)
+
+	must(client.XGroupCreate(ctx, "events", "workers", "0").Err())
+	look("a group that has read nothing", 3, 10, 10, 0)
+
+	read, err := client.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "workers", Consumer: "c", Streams: []string{"events", ">"}, Count: 4}).Result()
+	must(err)
+	look("four delivered, none acknowledged", 3, 10, 10, 0)
+
+	for _, m := range read[0].Messages[:3] {
+		must(client.XAck(ctx, "events", "workers", m.ID).Err())
+	}
+	look("three acknowledged", 3, 10, 7, 0)
+
+	must(client.XDel(ctx, "events", ids[7]).Err())
+	look("a hole: the server cannot tell the lag, and says so", 3, 9, 0, scaling.CauseInvalid)
+
+	must(client.Del(ctx, "jobs").Err())
+	look("the list is worked off", 0, 9, 0, scaling.CauseInvalid)
+}
+
+func TestRealRedisWithUsersAndPasswords(t *testing.T) {
+	address := realRedis(t, strings.Fields("--user gpuscaler on >secret ~* -@all +llen +xlen +xinfo +hello +client --user default off")...)
+	source := redisSource(address)
+	source.Username, source.PasswordFile = "gpuscaler", file(t, "password", "secret\n")
+	w := compiled("embed", "worker", listOf("jobs"))
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+	pollOnce(t, p)
+	if r := read(p, w)[0]; !r.Known {
+		t.Errorf("with the least rights that it needs: %+v; %+v", r, p.Status())
+	}
+	source.PasswordFile = file(t, "other", "wrong")
+	fresh := newPoller(t, Options{})
+	fresh.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+	pollOnce(t, fresh)
+	if r := read(fresh, w)[0]; r.Known || r.Cause != scaling.CauseForbidden {
+		t.Errorf("with a wrong password: %+v; %+v", r, fresh.Status())
+	}
+}
