@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,30 +17,35 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// serve makes the API server serve these resources of kinds that come with a CRD, or none of them.
-func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) {
-	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
-	var all []*metav1.APIResourceList
+// serve makes the API server serve these resources of kinds that come with a CRD, while on is true.
+func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) (on *atomic.Bool) {
+	discovery, on := client.Discovery().(*fakediscovery.FakeDiscovery), &atomic.Bool{}
+	on.Store(true)
 	for version, list := range resources {
-		all = append(all, &metav1.APIResourceList{GroupVersion: version, APIResources: list})
+		discovery.Resources = append(discovery.Resources, &metav1.APIResourceList{GroupVersion: version, APIResources: list})
 	}
-	discovery.Lock()
-	defer discovery.Unlock()
-	discovery.Resources = all
+	client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if on.Load() {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "")
+	})
+	return on
 }
 
 func TestLeaderWorkerSetsAreSeenOnceTheirCRDComesAndForgottenWhenItGoes(t *testing.T) {
 	client := fake.NewClientset(groupPod("big", 0, 0, "ready"))
-	serve(client, nil)
+	on := serve(client, map[string][]metav1.APIResource{"leaderworkerset.x-k8s.io/v1": {
+		{Name: "leaderworkersets", Kind: "LeaderWorkerSet"}, {Name: "leaderworkersets/scale", Kind: "Scale"},
+	}})
+	on.Store(false)
 	c := begin(t, client, leaderWorkerSet("big", 2))
 	if _, ok := c.View(groupWorkload("big")); ok {
 		t.Fatal("seen before its kind was served")
 	}
-	serve(client, map[string][]metav1.APIResource{"leaderworkerset.x-k8s.io/v1": {
-		{Name: "leaderworkersets", Kind: "LeaderWorkerSet"}, {Name: "leaderworkersets/scale", Kind: "Scale"},
-	}})
+	on.Store(true)
 	eventually(t, "it is seen, its pod loading", func() bool { v, ok := c.View(groupWorkload("big")); return ok && v.Replicas == 2 && v.Loading == 1 })
-	serve(client, nil)
+	on.Store(false)
 	eventually(t, "it is forgotten", func() bool { _, ok := c.View(groupWorkload("big")); return !ok })
 }
 

@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func replicaPod(name string, labels map[string]string) *corev1.Pod {
@@ -122,10 +125,17 @@ func TestAContainerThatCrashedAsLeaderComesBackUnmarkedWhileAnotherLeads(t *test
 
 func TestALeaderThatCannotReachTheServerEndsItsWorkByItself(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
+	var cut atomic.Bool
+	client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if cut.Load() {
+			return refuse(a)
+		}
+		return false, nil, nil
+	})
 	var d diary
 	l, _ := campaign(t, client, "a", &d)
-	eventually(t, "a leads", l.Leading)
-	client.PrependReactor("*", "*", refuse)
+	eventually(t, "a works", func() bool { return slices.Equal(d.all(), []string{"a works"}) })
+	cut.Store(true)
 	eventually(t, "a stops", func() bool { return slices.Equal(d.all(), []string{"a works", "a ends", "a stopped"}) })
 	if l.Leading() {
 		t.Error("it still thinks that it leads")
