@@ -126,7 +126,8 @@ func (f *externalFetcher) askOf(s *slot) (ask, bool) {
 
 // one asks for one metric. The client knows no context: a round that is over starts no further request, and the one under way ends by
 // the client's own time-out.
-func (f *externalFetcher) one(ctx context.Context, a ask) (scaling.Reading, error) {
+func (f *externalFetcher) one(ctx context.Context, a ask) (r scaling.Reading, err error) {
+	defer recovered(&err)
 	if err := ctx.Err(); err != nil {
 		return scaling.Reading{}, err
 	}

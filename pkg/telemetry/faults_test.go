@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -303,5 +304,22 @@ func TestUnitsBoundWhatAReadingCanBe(t *testing.T) {
 		if r.Known != c.known {
 			t.Errorf("%g in unit %d: %+v", c.value, c.unit, r)
 		}
+	}
+}
+
+// panickingPods stands for any bug that somebody's bytes find.
+type panickingPods struct{}
+
+func (panickingPods) Pods(*scaling.Workload) []engine.Pod { panic("found a bug") }
+
+func TestPanicOverOneSourceIsThatSourcesFailure(t *testing.T) {
+	server := newFaulty(t)
+	server.does(text(answerOf("5")))
+	w := compiled("chat", "llama", querySource(), policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"})
+	p := newPoller(t, Options{Pods: panickingPods{}})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if r := read(p, w); !r[0].Known || r[0].Value != 5 || r[1].Known || r[1].Cause != scaling.CauseInvalid {
+		t.Errorf("%+v, want the other signal read", r)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
@@ -39,7 +39,7 @@ func (f *kueueFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 	text := newest([]string{kueueClusterQueue, kueueLocalQueue}, active, lookback(slots))
 	n, err := f.api.Query(ctx, text, func(s *promapi.Series) error {
 		q := queue{name: s.Labels.Get("cluster_queue")}
-		if s.Labels.Get(labels.MetricName) == kueueLocalQueue {
+		if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
 			q = queue{cmp.Or(s.Labels.Get("exported_namespace"), s.Labels.Get("namespace")), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
 		}
 		if have, ok := pending[q]; ok && s.Valid {

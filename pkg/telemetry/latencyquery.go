@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -87,7 +88,7 @@ func (f *latencyFetcher) query(slots []slot) string {
 }
 
 func (f *latencyFetcher) selector(s exposition.Series) *parser.VectorSelector {
-	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, s.Name)}
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Name)}
 	if s.Label != "" {
 		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, s.Label, s.Value))
 	}

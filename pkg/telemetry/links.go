@@ -35,9 +35,8 @@ type link struct {
 	source policy.DataSource
 	turns  chan struct{}
 
-	once sync.Once
+	mu   sync.Mutex
 	http *fetch.Client
-	err  error
 }
 
 func newLinks(o *Options) *links { return &links{options: o, byName: map[string]*link{}} }
@@ -97,24 +96,29 @@ func (l *links) close() {
 	}
 }
 
-// client returns the HTTP client of a Prometheus server.
+// client returns the HTTP client of a Prometheus server. One that cannot be made (a certificate that is not mounted yet) is tried
+// again at the next poll.
 func (k *link) client() (*fetch.Client, error) {
-	k.once.Do(func() {
-		var u *url.URL
-		if u, k.err = url.Parse(k.source.Address); k.err != nil {
-			return
-		}
-		c := fetch.Config{Guard: fetch.GuardFor(u.Hostname())}
-		if c.HTTP, k.err = httpConfig(k.source.HTTP); k.err != nil {
-			return
-		}
-		c.SigV4 = sigv4Config(k.source.SigV4)
-		k.http, k.err = fetch.NewClient(c)
-	})
-	return k.http, k.err
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.http != nil {
+		return k.http, nil
+	}
+	u, err := url.Parse(k.source.Address)
+	if err != nil {
+		return nil, err
+	}
+	c := fetch.Config{Guard: fetch.GuardFor(u.Hostname()), SigV4: sigv4Config(k.source.SigV4)}
+	if c.HTTP, err = httpConfig(k.source.HTTP); err != nil {
+		return nil, err
+	}
+	k.http, err = fetch.NewClient(c)
+	return k.http, err
 }
 
 func (k *link) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.http != nil {
 		k.http.Close()
 	}

@@ -8,7 +8,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -133,8 +132,4 @@ func (p *Poller) reconcile(ctx context.Context, all *sync.WaitGroup) {
 // Read fills out with the newest readings of w's signals. It reads memory only and allocates nothing.
 func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.board.read(w, out) }
 
-// errNoSource is what a signal reads that names a data source which the platform does not have.
-var errNoSource = errors.New("no such data source")
-
-// now is the clock of the I/O edge: polls happen in real time, whatever clock decides on their readings.
-func now() time.Time { return time.Now() } // I/O edge: polls happen in real time
+func now() time.Time { return time.Now() } // I/O edge: polls happen in real time, whatever clock decides on their readings

@@ -168,14 +168,17 @@ func (r *runner) poll(ctx context.Context) {
 	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
 }
 
-// fetch runs one poll under its time-out. A panic is the source's failure, not the process's.
+// recovered turns a panic over a source's answer into that source's error: bytes of others must not end the process. It is deferred
+// in every goroutine that reads them.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: panic: %v\n%s", errInvalid, p, debug.Stack())
+	}
+}
+
+// fetch runs one poll under its time-out.
 func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-			r.poller.options.Logger.Error("poll panicked", "source", g.source.Name, "poll", g.key.how.String(), "stack", string(debug.Stack()))
-		}
-	}()
+	defer recovered(&err)
 	r.out = r.out[:0]
 	for range g.slots {
 		r.out = append(r.out, scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty})

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// scrapeConcurrency bounds the pods that are read at once by one group: enough that 500 pods at 20 ms take a quarter of a second.
-	scrapeConcurrency = 48
+	// scrapeConcurrency bounds the pods that are read at once by one group: enough that 500 pods at 20 ms take a third of a second, and
+	// few enough that as many hostile pages at once, each at its limits, stay within some 300 MiB.
+	scrapeConcurrency = 32
 	// podTimeout is short because a page of a healthy pod takes milliseconds, and long ones hold a place that others wait for.
 	podTimeout = 2 * time.Second
 	// podBytes caps a pod's page; vLLM's largest have about 1 MiB.
@@ -107,8 +108,9 @@ func (s *scraper) round(ctx context.Context, targets []target, wanted map[string
 }
 
 // read reads one pod's page.
-func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool) ([]exposition.Sample, int64, time.Time, error) {
-	at := now()
+func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool) (samples []exposition.Sample, n int64, at time.Time, err error) {
+	defer recovered(&err)
+	at = now()
 	ip, err := netip.ParseAddr(p.IP)
 	if err != nil {
 		return nil, 0, at, errors.New("pod has no address")
@@ -116,8 +118,7 @@ func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool
 	ctx, cancel := context.WithTimeout(ctx, podTimeout)
 	defer cancel()
 	url := s.scheme + "://" + net.JoinHostPort(ip.String(), strconv.Itoa(s.port)) + s.path
-	var samples []exposition.Sample
-	n, err := s.client.Do(ctx, fetch.Request{URL: url, Accept: exposition.Accept, Bytes: s.bytes}, func(r io.Reader) error {
+	n, err = s.client.Do(ctx, fetch.Request{URL: url, Accept: exposition.Accept, Bytes: s.bytes}, func(r io.Reader) error {
 		return exposition.Parse(r, wanted, exposition.DefaultLimits, at, func(x *exposition.Sample) {
 			kept := *x
 			kept.Labels = append(exposition.Labels(nil), x.Labels...)

@@ -76,7 +76,7 @@ func TestRedirectCarriesNothingOn(t *testing.T) {
 
 func TestFollowRedirectsOfTheConfigurationIsNotObeyed(t *testing.T) {
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 302) })
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) })
 	h := config.DefaultHTTPClientConfig
 	h.FollowRedirects = true
 	c, err := NewClient(Config{HTTP: h, Guard: Guard{Loopback: true}})
