@@ -1,0 +1,108 @@
+package capacity
+
+import "time"
+
+// cappedState is the memory of the capacity cap.
+type cappedState struct {
+	on           bool
+	level        uint8
+	since, until int64 // of the cap, or of its end
+}
+
+const (
+	firstCap = 2 * time.Minute
+	maxCap   = 30 * time.Minute
+)
+
+// constrain stops targets from asking for what cannot come, once every pool of the group is closed. One replica beyond what runs
+// stays pending: it is Karpenter's probe and the fallback's evidence. The whole ask is tried again with backoff.
+func (t *tick) constrain() {
+	c := &t.s.capped
+	cause, closed := t.closed()
+	switch {
+	case !closed || t.s.shortSince == 0:
+		if c.on || t.s.shortSince == 0 && c.level > 0 && t.at-c.since > maxCap.Milliseconds() {
+			*c = cappedState{level: c.level, since: t.at}
+			if t.s.shortSince == 0 {
+				c.level = 0
+			}
+		}
+	case c.on && t.at >= c.until:
+		c.on, c.since = false, t.at
+	case !c.on && t.short >= shortEnough:
+		c.on, c.since, c.level = true, t.at, min(c.level+1, maxLevel)
+		c.until = t.at + jittered(min(firstCap<<(c.level-1), maxCap), t.g.Name, c.level).Milliseconds()
+	}
+	var missing float64
+	for i := range t.o.Workloads {
+		w := &t.o.Workloads[i]
+		if !c.on && !w.Quota {
+			continue
+		}
+		limit := t.served(w) + 1
+		if w.Quota {
+			cause = CauseQuota
+		}
+		t.d.Advice[i].Cap = limit
+		missing += float64(max(w.Uncapped-limit+1, 0))
+	}
+	if missing > 0 || c.on {
+		t.because(Reason{Rule: RuleConstrained, Pool: -1, Cause: cause, A: missing, Until: instant(c.until)})
+	}
+}
+
+// served is how many replicas of a workload exist: with a node, or, where a quota is in the way, at all.
+func (t *tick) served(w *Workload) (n int32) {
+	for i := range w.Pods {
+		if w.Quota || !w.Pods[i].Pending {
+			n++
+		}
+	}
+	return n
+}
+
+// closed tells whether no pool of the group brings a node, and why the first does not. A limit of ours is not one of the reasons:
+// patience ends by itself.
+func (t *tick) closed() (cause Cause, all bool) {
+	for i := range t.views() {
+		why := t.shut(i)
+		if why == CauseNone {
+			return CauseNone, false
+		}
+		if cause == CauseNone {
+			cause = why
+		}
+	}
+	return cause, cause != CauseNone
+}
+
+func (t *tick) shut(pool int) Cause {
+	v, f := &t.o.Pools[pool], &t.facts[pool]
+	size := f.node
+	if size == 0 {
+		size = t.nodeSize()
+	}
+	switch {
+	case !v.Exists || !v.Ready:
+		return CauseNotReady
+	case f.limit >= 0 && f.runs+size > f.limit:
+		return CauseLimit
+	case t.refused(pool):
+		return CauseRefused
+	}
+	return CauseNone
+}
+
+// refused tells whether the pool's last launches were refused: since the cap was lifted for a try, and since its newest node.
+func (t *tick) refused(pool int) bool {
+	from := max(stamp(t.facts[pool].newest), t.at-refusedWithin.Milliseconds())
+	if !t.s.capped.on {
+		from = max(from, t.s.capped.since)
+	}
+	for i := range t.o.Pools[pool].Failures {
+		if f := &t.o.Pools[pool].Failures[i]; f.Capacity && t.within(f.At, from) {
+			return true
+		}
+	}
+	return false
+}

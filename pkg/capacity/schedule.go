@@ -1,0 +1,49 @@
+package capacity
+
+// schedule wants what the group's open windows say. These numbers are the platform's own and are written as they stand, also a
+// limit below what runs: Karpenter evicts nothing for it.
+func (t *tick) schedule() {
+	for i := range t.views() {
+		t.facts[i].limit = -1
+	}
+	for i := range t.g.Schedules {
+		w := &t.g.Schedules[i]
+		open, until := w.Window.At(t.now)
+		if !open {
+			continue
+		}
+		t.because(Reason{Rule: RuleSchedule, Pool: -1, Name: w.Window.Name, Until: until})
+		if len(w.Pools) == 0 {
+			for pool := range t.views() {
+				t.applySchedule(w, pool)
+			}
+		}
+		for _, pool := range w.Pools {
+			if pool < t.views() {
+				t.applySchedule(w, pool)
+			}
+		}
+	}
+	for i := range t.views() {
+		if n, ok := t.effective(i, FieldLimit).number(); ok {
+			t.facts[i].limit = units(n)
+		}
+	}
+}
+
+func (t *tick) applySchedule(w *Schedule, pool int) {
+	for _, l := range w.Limits {
+		if f, ok := t.s.limit(l.Resource); ok {
+			t.wish(pool, f, limitValue(l.Value), RuleSchedule)
+		}
+	}
+	if w.Weight > 0 {
+		t.wish(pool, FieldWeight, weightValue(int64(w.Weight)), RuleSchedule)
+	}
+	if w.ConsolidateAfter != "" {
+		t.wish(pool, FieldConsolidateAfter, textValue(w.ConsolidateAfter), RuleSchedule)
+	}
+	if w.ConsolidationPolicy != "" {
+		t.wish(pool, FieldConsolidationPolicy, textValue(w.ConsolidationPolicy), RuleSchedule)
+	}
+}

@@ -1,0 +1,286 @@
+package capacity
+
+import "time"
+
+const (
+	// firstHold is how long spot is left alone after the first failure. AWS forgets a refusal after 3 minutes and so would
+	// Karpenter: a hold near that would flap.
+	firstHold = 15 * time.Minute
+	maxHold   = 2 * time.Hour
+	maxLevel  = 5 // firstHold doubled four times is beyond maxHold
+	// settles is how long a spot node must live to prove the market: longer than a provider's memory and an interruption's notice.
+	settles = 5 * time.Minute
+	// probes is how long a probe waits for anybody to try spot at all.
+	probes = 30 * time.Minute
+	// forgives is how long spot must have held before the hold starts from firstHold again.
+	forgives = 2 * time.Hour
+	// baseWaits stands for a patience of 0 where an on-demand base keeps a limit: one batch of Karpenter's and its launch.
+	baseWaits = 30 * time.Second
+)
+
+// turn is the state machine between spot and on-demand:
+//
+//	PreferSpot -- refusals, losses, patience over --> Fallback -- hold over --> Probing -- a node lives --> Returning -- none left --> PreferSpot
+//	     |                                               ^ hold doubled             |  fails                 |  fails
+//	     +-- replicas on demand anyway --> Returning     +-------------------------+------------------------+
+func (t *tick) turn() {
+	s := &t.s.spot
+	if !t.paired() {
+		if s.phase != PreferSpot {
+			t.s.enter(PreferSpot, CauseNone)
+		}
+		t.reportMixed()
+		return
+	}
+	switch s.phase {
+	case PreferSpot:
+		t.prefer()
+	case Fallback:
+		if t.at >= s.until && t.known && !t.peaks() {
+			t.leaveFallback()
+		}
+	case Probing:
+		t.judgeProbe()
+	case Returning:
+		if cause := t.failing(); cause != CauseNone {
+			t.fallBack(cause)
+		} else if t.left == 0 && t.s.move.step == noMove {
+			t.arrive()
+		}
+	}
+}
+
+// arrive ends a return. Only one that moved something proves that spot holds.
+func (t *tick) arrive() {
+	s := &t.s.spot
+	if s.moved >= s.since {
+		s.level = 0
+	}
+	t.s.enter(PreferSpot, CauseNone)
+}
+
+// prefer looks for reasons to leave spot, and for replicas that Karpenter put on demand by itself.
+func (t *tick) prefer() {
+	s := &t.s.spot
+	if cause := t.failing(); cause != CauseNone {
+		t.fallBack(cause)
+		return
+	}
+	if s.level > 0 && t.at-s.since > forgives.Milliseconds() {
+		s.level = 0
+		t.s.touch()
+	}
+	if t.left > 0 && t.known && t.g.ReturnNodesPerHour > 0 {
+		t.s.enter(Returning, CauseNone)
+	}
+}
+
+// failing says whether spot fails at present. Where pods have to be patient nothing else counts: on-demand may not grow before.
+func (t *tick) failing() Cause {
+	switch {
+	case t.impatient():
+		return CausePatience
+	case t.lidded():
+		return CauseNone
+	}
+	e := t.evidence(t.spot, t.s.spot.since)
+	return e.fails(t.short)
+}
+
+// impatient tells whether pods have waited below a limit of ours for as long as the group lets them.
+func (t *tick) impatient() bool { return t.lidded() && t.short >= t.waits() }
+
+// waits is the group's patience, 0 where it has none.
+func (t *tick) waits() time.Duration {
+	if t.g.SpotPatience == 0 && t.g.OnDemandBase > 0 {
+		return baseWaits
+	}
+	return t.g.SpotPatience
+}
+
+// fallBack leaves spot: for twice as long as the last time.
+func (t *tick) fallBack(cause Cause) {
+	s := &t.s.spot
+	s.level = min(s.level+1, maxLevel)
+	t.s.enter(Fallback, cause)
+	length := min(firstHold<<(s.level-1), maxHold)
+	s.until = t.at + jittered(length, t.g.Name, s.level).Milliseconds()
+}
+
+// leaveFallback probes where there is anybody to probe with, and forgets otherwise.
+func (t *tick) leaveFallback() {
+	if t.left == 0 && t.d.Demand.Pending == 0 {
+		t.s.enter(PreferSpot, CauseNone)
+		return
+	}
+	t.s.enter(Probing, CauseNone)
+	f := &t.facts[t.spot]
+	t.s.spot.limit = f.runs + t.nodeSize()
+	t.s.spot.until = t.at + probes.Milliseconds()
+}
+
+// judgeProbe waits for one node to come and live, or not to.
+func (t *tick) judgeProbe() {
+	s := &t.s.spot
+	e := t.evidence(t.spot, s.since)
+	switch {
+	case e.lost > 0, e.refused > 0 && !t.landed(s.since), t.impatient():
+		t.fallBack(CauseProbe)
+	case t.lived(s.since):
+		t.s.enter(Returning, CauseProbe)
+	case t.left == 0 && t.d.Demand.Pending == 0, t.at >= s.until && e.attempts == 0:
+		// Nobody is left to probe with: new pods will.
+		t.s.enter(PreferSpot, CauseNone)
+	case t.at >= s.until:
+		t.fallBack(CauseProbe)
+	}
+}
+
+// landed tells whether the spot pool has launched a node since an instant, lived whether one has come up and settled.
+func (t *tick) landed(since int64) bool {
+	return stamp(t.facts[t.spot].newest) > since
+}
+
+func (t *tick) lived(since int64) bool {
+	for i := range t.o.Pools[t.spot].Nodes {
+		n := &t.o.Pools[t.spot].Nodes[i]
+		if at := stamp(n.Created); n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && at > since && t.at-at >= settles.Milliseconds() {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeSize is what one node more may be: the greatest that is known. Karpenter drops an instance type whose whole capacity does not
+// fit below the limit.
+func (t *tick) nodeSize() (size int64) {
+	for i := range t.views() {
+		size = max(size, t.facts[i].node)
+	}
+	for i := range t.o.Workloads {
+		size = max(size, units(t.o.Workloads[i].GPUs))
+	}
+	return max(size, 1)
+}
+
+// base keeps the first units on demand: on-demand comes first by weight, and its limit ends at the base.
+func (t *tick) base() {
+	if !t.paired() || t.g.OnDemandBase <= 0 || !t.lidded() {
+		return
+	}
+	v := &t.o.Pools[t.onDemand]
+	if v.Consent&ConsentLimits != 0 && !t.view(t.onDemand, FieldLimit).Unsupported {
+		t.onDemandFirst(RuleBase)
+	}
+	t.because(Reason{Rule: RuleBase, Pool: int8(t.onDemand), A: float64(t.g.OnDemandBase), B: float64(t.facts[t.onDemand].runs)})
+}
+
+// fallback turns the weights, and closes spot where the group says so.
+func (t *tick) fallback() {
+	s := &t.s.spot
+	if !t.paired() || s.phase != Fallback {
+		return
+	}
+	t.onDemandFirst(RuleFallback)
+	if t.g.Fallback == Hard && !t.leaving {
+		t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
+	}
+	e := t.evidence(t.spot, 0)
+	a, b := e.refused, e.attempts
+	if s.cause == CauseLost {
+		a, b = e.lost, e.nodes
+	}
+	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(a), B: float64(b), Until: instant(s.until)})
+}
+
+// probe lets one spot node more come.
+func (t *tick) probe() {
+	s := &t.s.spot
+	if !t.paired() || s.phase != Probing {
+		return
+	}
+	limit := max(s.limit, t.facts[t.spot].runs)
+	if !t.leaving {
+		t.lid(t.spot, limit, RuleProbe)
+	}
+	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})
+}
+
+// lidded tells whether on-demand stands under a limit of ours: by patience or base, outside a fallback, and only while demand is
+// known and has been for a while.
+func (t *tick) lidded() bool {
+	return t.waits() > 0 && t.paired() && t.s.spot.phase != Fallback && t.known && !t.leaving && t.at-t.s.knownSince >= trusts.Milliseconds()
+}
+
+// trusts is how long demand must have been known before a limit stands on it again: readings that come and go would write it each time.
+const trusts = 2 * time.Minute
+
+// patience keeps on-demand at what runs there, and at the base. It ends by patience, by a fallback, and at once when demand cannot
+// be known.
+func (t *tick) patience() {
+	if !t.lidded() {
+		return
+	}
+	limit := max(t.facts[t.onDemand].runs, units(t.g.OnDemandBase))
+	t.lid(t.onDemand, limit, RulePatience)
+	r := Reason{Rule: RulePatience, Pool: int8(t.onDemand), A: float64(limit)}
+	if t.s.shortSince != 0 {
+		r.Until = instant(t.s.shortSince + t.waits().Milliseconds())
+	}
+	t.because(r)
+	if n := &t.s.pools[t.onDemand].nudges[FieldLimit]; n.on && n.rule == RulePatience {
+		t.find(Finding{Kind: FindOutlives, Pool: int8(t.onDemand), Field: FieldLimit, Resource: t.g.Resource, Rule: RulePatience})
+	}
+}
+
+// lid wants a limit that is no greater than n; one that stands below stays.
+func (t *tick) lid(pool int, n int64, rule Rule) {
+	stands := t.effective(pool, FieldLimit)
+	limit, ok := stands.number()
+	switch {
+	case stands != "" && !ok:
+		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldLimit, Resource: t.g.Resource, Rule: rule})
+	case stands == "" || n < limit:
+		t.wish(pool, FieldLimit, limitValue(n), rule)
+	}
+}
+
+// maxWeight is the CRD's.
+const maxWeight = 100
+
+// onDemandFirst wants a weight for on-demand above spot's: by raising on-demand where it may be raised, by lowering spot otherwise.
+func (t *tick) onDemandFirst(rule Rule) {
+	spot, _ := t.effective(t.spot, FieldWeight).number()
+	demand, _ := t.effective(t.onDemand, FieldWeight).number()
+	if demand > spot {
+		return
+	}
+	hands := func(pool int) bool { return t.o.Pools[pool].Consent&ConsentWeight != 0 }
+	switch {
+	case !hands(t.onDemand) && hands(t.spot) && demand > 1:
+		t.wish(t.spot, FieldWeight, weightValue(demand-1), rule)
+	case spot < maxWeight:
+		t.wish(t.onDemand, FieldWeight, weightValue(spot+1), rule)
+	default:
+		t.wish(t.onDemand, FieldWeight, weightValue(maxWeight), rule)
+		t.wish(t.spot, FieldWeight, weightValue(maxWeight-1), rule)
+	}
+}
+
+// reportMixed says that one pool for several capacity types is only observed.
+func (t *tick) reportMixed() {
+	for i := range t.views() {
+		v := &t.o.Pools[i]
+		if !v.Exists || !v.Mixed && t.g.Pools[i].Type != Mixed {
+			continue
+		}
+		f := Finding{Kind: FindMixed, Pool: int8(i)}
+		for j := range v.Nodes {
+			if n := &v.Nodes[j]; n.Type == OnDemand && !n.Deleting {
+				f.Count++
+				f.Hourly += n.Hourly
+			}
+		}
+		t.find(f)
+	}
+}

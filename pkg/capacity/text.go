@@ -1,0 +1,263 @@
+package capacity
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var ruleNames = [numRules]string{
+	RuleNone: "none", RuleDemand: "demand", RuleYield: "foreign edit", RuleSchedule: "schedule", RuleBase: "on-demand base", RuleFallback: "spot fallback",
+	RuleProbe: "spot probe", RuleReturn: "return to spot", RuleMove: "move", RulePatience: "spot patience", RuleFence: "fence", RuleFenceLifted: "fence lifted",
+	RuleHold: "consolidation hold", RuleShield: "startup shield", RulePacking: "scale-in packing", RuleAtRisk: "nodes at risk",
+	RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "release",
+}
+
+// String names the rule for people.
+func (r Rule) String() string {
+	if r < numRules {
+		return ruleNames[r]
+	}
+	return "rule " + strconv.Itoa(int(r))
+}
+
+// String names the phase for people and metrics.
+func (p Phase) String() string {
+	return [...]string{"prefer spot", "fallback", "probing", "returning"}[min(p, Returning)]
+}
+
+// String is the value of karpenter.sh/capacity-type.
+func (c CapacityType) String() string {
+	return [...]string{"mixed", "spot", "on-demand", "reserved"}[min(c, Reserved)]
+}
+
+// String says what happened, as it stands in a sentence.
+func (c Cause) String() string {
+	return [...]string{"", "spot refused", "spot nodes lost", "patience over", "at its limit", "not ready", "refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
+}
+
+// String says what keeps a fence away.
+func (l Lift) String() string {
+	return [...]string{"somebody wants some", "a pod is pending", "demand cannot be known", "demand is known to come", "pods still run", "nobody wants any"}[min(l, LiftQuiet)]
+}
+
+// pool names a pool of the group.
+func (g *Group) pool(i int8) string {
+	if i < 0 || int(i) >= len(g.Pools) {
+		return g.Name
+	}
+	return g.Pools[i].Name
+}
+
+// Text says why, in a few words; the rule's name is not repeated.
+func (r Reason) Text(g *Group) string {
+	switch r.Rule {
+	case RuleDemand:
+		return fmt.Sprintf("%.0f of %s: %.0f for policies, %.0f for other pods", r.A+r.B, g.Resource, r.A, r.B)
+	case RuleYield:
+		return fmt.Sprintf("%s: somebody else's edit of %s stays, left alone until %s%s", g.pool(r.Pool), r.Name, clock(r.Until), times(r.A))
+	case RuleSchedule:
+		return fmt.Sprintf("%s until %s", r.Name, clock(r.Until))
+	case RuleBase:
+		return fmt.Sprintf("%.0f of the first %.0f on demand in %s", min(r.A, r.B), r.A, g.pool(r.Pool))
+	case RuleFence:
+		return "limit 0: nobody wants any"
+	case RuleFenceLifted:
+		if lift := Lift(r.A); lift != LiftQuiet {
+			return lift.String()
+		}
+		return fmt.Sprintf("%s, the fence comes at %s", LiftQuiet, clock(r.Until))
+	case RuleHold:
+		what := "no replica is moved"
+		if r.A > 0 {
+			what = "no node goes"
+		}
+		return fmt.Sprintf("%s: %s until %s, also if we die", g.pool(r.Pool), what, clock(r.Until))
+	default:
+		if text := r.spotText(g); text != "" {
+			return text
+		}
+		return r.podText()
+	}
+}
+
+func (r Reason) spotText(g *Group) string {
+	switch r.Rule {
+	case RuleFallback:
+		evidence := ""
+		switch r.Cause {
+		case CauseRefused:
+			evidence = fmt.Sprintf(" (%.0f of %.0f launches)", r.A, r.B)
+		case CauseLost:
+			evidence = fmt.Sprintf(" (%.0f of %.0f)", r.A, r.B)
+		}
+		return fmt.Sprintf("%s%s: %s first, next probe %s", r.Cause, evidence, g.pool(r.Pool), clock(r.Until))
+	case RuleProbe:
+		return fmt.Sprintf("%s up to %.0f, one node more, given up at %s", g.pool(r.Pool), r.A, clock(r.Until))
+	case RuleReturn:
+		next := "next at once"
+		if !r.Until.IsZero() {
+			next = "next not before " + clock(r.Until)
+		}
+		return fmt.Sprintf("%.0f left on %s, %.0f %s an hour, %s", r.A, g.pool(r.Pool), r.B, plural(r.B, "node"), next)
+	case RuleMove:
+		return fmt.Sprintf("one replica of %s to %s: %.0f ready, %.0f needed", r.Name, g.pool(r.Pool), r.A, r.B)
+	case RulePatience:
+		if r.Until.IsZero() {
+			return fmt.Sprintf("%s stays at %.0f while spot serves", g.pool(r.Pool), r.A)
+		}
+		return fmt.Sprintf("%s stays at %.0f, may grow at %s", g.pool(r.Pool), r.A, clock(r.Until))
+	}
+	return ""
+}
+
+func (r Reason) podText() string {
+	switch r.Rule {
+	case RuleShield:
+		return fmt.Sprintf("%.0f loading %s must not be disrupted", r.A, plural(r.A, "pod"))
+	case RulePacking:
+		return fmt.Sprintf("%.0f %s first in a scale-in", r.A, plural(r.A, "pod goes", "pods go"))
+	case RuleAtRisk:
+		return fmt.Sprintf("%.0f ready %s on nodes about to be lost, %.0f more expected", r.A, plural(r.A, "replica"), r.B)
+	case RuleConstrained:
+		return fmt.Sprintf("%.0f %s cannot come: %s, next try %s", r.A, plural(r.A, "replica"), r.Cause, clock(r.Until))
+	case RuleBuffer:
+		return fmt.Sprintf("nodes for %.0f %s held ready, wanted at %s", r.A, plural(r.A, "replica"), clock(r.Until))
+	case RuleRelease:
+		return "everything goes back"
+	}
+	return ""
+}
+
+// Text says what is wrong and what it costs.
+func (f Finding) Text(g *Group) string {
+	pool, field := g.pool(f.Pool), fieldName(f.Field, f.Resource)
+	nodes := fmt.Sprintf("%d empty %s", f.Count, plural(float64(f.Count), "node"))
+	switch f.Kind {
+	case FindMissing:
+		return "NodePool " + pool + " does not exist"
+	case FindNotConsented:
+		return fmt.Sprintf("%s: %s wants %s, which gpuscaler.io/nudge does not list (%s)", pool, f.Rule, field, f.Field.needs())
+	case FindUnsupported:
+		if f.Pool < 0 {
+			return fmt.Sprintf("%s: this Karpenter does not do it", f.Rule)
+		}
+		return fmt.Sprintf("%s: %s wants %s, which this Karpenter does not have", pool, f.Rule, field)
+	case FindUnreadable:
+		return fmt.Sprintf("%s: %s holds what cannot be read; left alone", pool, field)
+	case FindContested:
+		return fmt.Sprintf("%s: %s was overwritten %d times; left alone until %s", pool, field, f.Count, clock(f.Until))
+	case FindMixed:
+		return fmt.Sprintf("%s launches several capacity types: observed only, %d %s on demand%s", pool, f.Count, plural(float64(f.Count), "node"), f.price())
+	case FindWeights:
+		return fmt.Sprintf("%s comes before spot by weight: nothing returns by itself", pool)
+	case FindUnmovable:
+		return fmt.Sprintf("%s: %d %s of %s on demand move only when they restart", pool, f.Count, plural(float64(f.Count), "pod"), f.Name)
+	case FindForeignMark:
+		return fmt.Sprintf("%s has a deletion cost of its own; left alone", f.Name)
+	case FindOutlives:
+		return fmt.Sprintf("%s: %s stands while spot is waited for; it would outlive this controller", pool, field)
+	case FindRecord:
+		return pool + ": the annotation cannot be read; what is ours goes back to absent"
+	}
+	return fmt.Sprintf("%s: %s kept by %s%s", pool, nodes, f.keeper(), f.price())
+}
+
+// keeper says what keeps empty nodes.
+func (f Finding) keeper() string {
+	switch f.Kind {
+	case FindNever:
+		return "consolidateAfter: Never"
+	case FindZeroBudget:
+		return "a budget of 0"
+	case FindUndisrupted:
+		return "pods with do-not-disrupt"
+	case FindSquatters:
+		return "pods that ask for no GPU"
+	}
+	return "a CapacityBuffer"
+}
+
+func (f Finding) price() string {
+	if !(f.Hourly > 0) {
+		return ""
+	}
+	return fmt.Sprintf(", $%.2f/h", f.Hourly)
+}
+
+// String lists what is handed over, as the annotation does.
+func (c Fields) String() string {
+	var words []string
+	for i, word := range []string{"limits", "weight", "disruption"} {
+		if c&(1<<i) != 0 {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// Text is a patch as a diff: one line for each field.
+func (p NodePoolPatch) Text() string {
+	var b strings.Builder
+	for _, c := range p.Changes {
+		what := c.Rule.String()
+		if c.Restore {
+			what = "as it was"
+		}
+		fmt.Fprintf(&b, "%s spec.%s: %s -> %s  (%s)\n", p.Pool, fieldName(c.Field, c.Resource), c.From, c.To, what)
+	}
+	if len(p.Changes) == 0 {
+		fmt.Fprintf(&b, "%s: record only\n", p.Pool)
+	}
+	return b.String()
+}
+
+// String is the value as it stands in a diff.
+func (v Value) String() string {
+	if v == "" {
+		return "(absent)"
+	}
+	return string(v)
+}
+
+// Text is a mark as a diff.
+func (m PodMark) Text() string {
+	name := [...]string{"karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"}[min(m.Kind, DeletionCost)]
+	return fmt.Sprintf("%s/%s %s: %s  (%s)\n", m.Namespace, m.Name, name, Value(m.Value), m.Rule)
+}
+
+// Text is a buffer as a diff.
+func (b Buffer) Text() string {
+	return fmt.Sprintf("%s CapacityBuffer: %d %s\n", b.Workload, b.Replicas, plural(float64(b.Replicas), "replica"))
+}
+
+func times(n float64) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f times)", n)
+}
+
+// plural is the word for n, with an s unless another form is given.
+func plural(n float64, forms ...string) string {
+	switch {
+	case n == 1:
+		return forms[0]
+	case len(forms) > 1:
+		return forms[1]
+	}
+	return forms[0] + "s"
+}
+
+// clock prints an instant in its own zone: those of windows in the window's, all others in UTC.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "further notice"
+	}
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout += ":05"
+	}
+	return t.Format(layout) + " " + t.Location().String()
+}

@@ -1,0 +1,130 @@
+package capacity
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Value is a field's JSON, compact and with sorted keys as encoding/json prints a map; "" is a field that is absent. It is kept as
+// text so that what goes back is what was there, byte for byte: 8 and "8" are the same limit and not the same spec.
+type Value string
+
+// Field is a field of a NodePool's spec that may be nudged. All of them lie outside Karpenter's drift hash.
+type Field uint8
+
+const (
+	FieldWeight Field = iota
+	FieldConsolidateAfter
+	FieldConsolidationPolicy
+	FieldBudgets
+	FieldLimit // the first of the group's limits; the others follow
+	numFields  = FieldLimit + MaxLimits
+)
+
+// needs is the consent that a field takes.
+func (f Field) needs() Fields {
+	switch {
+	case f >= FieldLimit:
+		return ConsentLimits
+	case f == FieldWeight:
+		return ConsentWeight
+	}
+	return ConsentDisruption
+}
+
+// view returns what the observation shows of a field.
+func (t *tick) view(pool int, f Field) FieldView {
+	p := &t.o.Pools[pool]
+	switch f {
+	case FieldWeight:
+		return p.Weight
+	case FieldConsolidateAfter:
+		return p.ConsolidateAfter
+	case FieldConsolidationPolicy:
+		return p.ConsolidationPolicy
+	case FieldBudgets:
+		return p.Budgets
+	}
+	resource := t.s.resource(f)
+	for i := range p.Limits {
+		if p.Limits[i].Resource == resource {
+			return p.Limits[i].FieldView
+		}
+	}
+	return FieldView{}
+}
+
+// resource is the resource of a limit, "" of any other field.
+func (s *State) resource(f Field) string {
+	if f < FieldLimit || f >= numFields {
+		return ""
+	}
+	return s.limits[f-FieldLimit]
+}
+
+// limit is the field that holds the limit of a resource, taking a free slot for one that is new; ok is false where none is left.
+func (s *State) limit(resource string) (f Field, ok bool) {
+	for i := range s.limits {
+		switch s.limits[i] {
+		case "":
+			s.limits[i] = resource
+			return FieldLimit + Field(i), true
+		case resource:
+			return FieldLimit + Field(i), true
+		}
+	}
+	return 0, false
+}
+
+var fieldNames = [FieldLimit]string{"weight", "disruption.consolidateAfter", "disruption.consolidationPolicy", "disruption.budgets"}
+
+// fieldName is a field as a path below spec.
+func fieldName(f Field, resource string) string {
+	if f < FieldLimit {
+		return fieldNames[f]
+	}
+	return "limits[" + resource + "]"
+}
+
+// limitValue is how a limit is written.
+func limitValue(n int64) Value { return Value(`"` + strconv.FormatInt(n, 10) + `"`) }
+
+func weightValue(n int64) Value { return Value(strconv.FormatInt(n, 10)) }
+
+func textValue(s string) Value { return Value(strconv.Quote(s)) }
+
+// number reads a whole number, quoted or not, with the suffixes that people put on counts. ok is false for anything else; an
+// absent value is not a number.
+func (v Value) number() (n int64, ok bool) {
+	s := strings.Trim(string(v), `"`)
+	scale := int64(1)
+	switch {
+	case strings.HasSuffix(s, "k"):
+		s, scale = s[:len(s)-1], 1000
+	case strings.HasSuffix(s, "M"):
+		s, scale = s[:len(s)-1], 1_000_000
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n > maxUnits || n < -maxUnits {
+		return 0, false
+	}
+	return n * scale, true
+}
+
+// same tells whether two values mean the same: 8 and "8" do.
+func (v Value) same(w Value) bool {
+	if v == w {
+		return true
+	}
+	if v == "" || w == "" {
+		return false
+	}
+	a, ok1 := v.number()
+	b, ok2 := w.number()
+	return ok1 && ok2 && a == b
+}
+
+// maxUnits keeps every sum and product of a few counts inside an int64.
+const maxUnits = int64(1) << 32
+
+func units(n int64) int64 { return max(0, min(n, maxUnits)) }
