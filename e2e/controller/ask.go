@@ -7,8 +7,12 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	externalmetrics "k8s.io/metrics/pkg/client/external_metrics"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -30,8 +34,30 @@ func (c *Controller) Explain(ctx context.Context, policy string) (dashboard.Expl
 	return e, err
 }
 
+// Serves reads a policy's number as its HPA does, through the API server.
+func (c *Controller) Serves(namespace, policy string) (int32, error) {
+	client, err := externalmetrics.NewForConfig(c.Stack.Config)
+	if err != nil {
+		return 0, err
+	}
+	selector := labels.SelectorFromSet(labels.Set{"gpuscaler.io/policy": policy})
+	list, err := client.NamespacedMetrics(namespace).List("gpuscaler-desired-replicas", selector)
+	if err != nil {
+		return 0, err
+	}
+	if len(list.Items) != 1 {
+		return 0, fmt.Errorf("%d items; an HPA would add them up", len(list.Items))
+	}
+	return int32(list.Items[0].Value.Value()), nil
+}
+
 // PageURL is where the leader's page is forwarded to, as by kubectl port-forward.
 func (c *Controller) PageURL() string { return "http://" + c.page.Address }
+
+// Logs matches the log files of gpuscaler's pods, also of those that are gone.
+func (c *Controller) Logs() string {
+	return filepath.Join(c.Stack.Dir, "logs", Namespace+"-"+Name+"-*.log")
+}
 
 // CLI runs a command of the binary, such as explain, and returns what it prints.
 func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
@@ -44,11 +70,11 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 
 // Metric returns the value of the leader's one metric with that name and those
 // labels (name, value, ...) among its labels.
-func (c *Controller) Metric(ctx context.Context, name string, labels ...string) (float64, error) {
-	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, labels)
+func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
+	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
 }
 
-func metricAt(ctx context.Context, url, name string, labels []string) (float64, error) {
+func metricAt(ctx context.Context, url, name string, pairs []string) (float64, error) {
 	body, err := get(ctx, url)
 	if err != nil {
 		return 0, err
@@ -60,12 +86,12 @@ func metricAt(ctx context.Context, url, name string, labels []string) (float64, 
 	}
 	var found []*dto.Metric
 	for _, m := range families[name].GetMetric() {
-		if carries(m, labels) {
+		if carries(m, pairs) {
 			found = append(found, m)
 		}
 	}
 	if len(found) != 1 {
-		return 0, fmt.Errorf("%d metrics %s%v", len(found), name, labels)
+		return 0, fmt.Errorf("%d metrics %s%v", len(found), name, pairs)
 	}
 	if counter := found[0].GetCounter(); counter != nil {
 		return counter.GetValue(), nil
@@ -73,13 +99,13 @@ func metricAt(ctx context.Context, url, name string, labels []string) (float64, 
 	return found[0].GetGauge().GetValue(), nil
 }
 
-func carries(m *dto.Metric, labels []string) bool {
+func carries(m *dto.Metric, pairs []string) bool {
 	has := map[string]string{}
 	for _, l := range m.GetLabel() {
 		has[l.GetName()] = l.GetValue()
 	}
-	for i := 0; i+1 < len(labels); i += 2 {
-		if has[labels[i]] != labels[i+1] {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if has[pairs[i]] != pairs[i+1] {
 			return false
 		}
 	}

@@ -95,7 +95,7 @@ func (c *Controller) installServices(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		service := leaderproxy.Service{Namespace: Namespace, Selector: labels, Port: port}
+		service := leaderproxy.Service{Namespace: Namespace, Selector: podLabels, Port: port}
 		if *proxy, err = leaderproxy.Run(ctx, c.Stack.Client, service, fmt.Sprintf("127.0.0.1:%d", number)); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (c *Controller) Ready(replicas int32) func(context.Context) error {
 // Pods are gpuscaler's.
 func (c *Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := c.Stack.Client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels(labels))
+	err := c.Stack.Client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels(podLabels))
 	return pods.Items, err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-var labels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
+var podLabels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
 
 func port(p *leaderproxy.Proxy) string {
 	_, port, _ := net.SplitHostPort(p.Address) // a listener's own address
@@ -32,7 +32,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--allow-loopback-pods",
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}
-	for k, v := range labels {
+	for k, v := range podLabels {
 		pod[k] = v
 	}
 	field := func(name, path string) corev1.EnvVar {
@@ -42,7 +42,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &o.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: podLabels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: pod},
 				Spec: corev1.PodSpec{
@@ -73,7 +73,7 @@ func apart() *corev1.Affinity {
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
 			Weight: 100,
 			PodAffinityTerm: corev1.PodAffinityTerm{
-				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: podLabels},
 			},
 		}},
 	}}

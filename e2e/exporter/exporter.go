@@ -45,6 +45,7 @@ type Exporter struct {
 	histories map[string]*histogram // of times to first token, by namespace/pod
 
 	address string                        // of Handler, once Run serves it
+	set     string                        // of targets in Prometheus
 	direct  map[string]context.CancelFunc // the pods' own ports, by address; Run's goroutine only
 }
 

@@ -16,8 +16,8 @@ import (
 const followEvery = 200 * time.Millisecond
 
 // Run serves the workloads' metrics until ctx ends, has the stack's Prometheus
-// scrape them under the target set "exporter", and follows the pods as they
-// come and go.
+// scrape them meanwhile, and follows the pods as they come and go. Several run
+// side by side in one stack.
 func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter, error) {
 	port, err := s.Port()
 	if err != nil {
@@ -25,6 +25,7 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 	}
 	e := New(time.Now, workloads...)
 	e.address = "127.0.0.1:" + strconv.Itoa(port)
+	e.set = "exporter-" + strconv.Itoa(port)
 	if err := serve(ctx, e.address, e.Handler()); err != nil {
 		return nil, err
 	}
@@ -35,6 +36,7 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 		for {
 			select {
 			case <-ctx.Done():
+				_ = s.Prometheus.Targets(e.set) // the stack may be gone before us
 				return
 			case <-time.After(followEvery):
 			}
@@ -67,7 +69,7 @@ func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 	if err := e.listen(ctx); err != nil {
 		return err
 	}
-	return s.Prometheus.Targets("exporter", e.targets()...)
+	return s.Prometheus.Targets(e.set, e.targets()...)
 }
 
 // listen opens, on each ready pod's own loopback address, the port where a

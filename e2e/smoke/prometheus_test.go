@@ -2,12 +2,8 @@ package smoke
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,13 +36,13 @@ func TestPrometheusScrapesWhatTheReplicasSayAndForgetsTheOnesThatGo(t *testing.T
 	e.VLLM.Set(faults.HalfPods)
 	e.DCGM.Set(faults.NaN)
 	stack.Eventually(t, 10*time.Second, "fewer engines answer", func(ctx context.Context) error {
-		if n, err := query(ctx, engines); err == nil && n == 3 {
+		if n, err := shared.Prometheus.Value(ctx, engines); err == nil && n == 3 {
 			return errors.New("all three still do")
 		}
 		return nil
 	})
 	stack.Eventually(t, 10*time.Second, "NaN", func(ctx context.Context) error {
-		if v, err := query(ctx, busy); err != nil || v == v {
+		if v, err := shared.Prometheus.Value(ctx, busy); err != nil || v == v {
 			return fmt.Errorf("%v, %v", v, err)
 		}
 		return nil
@@ -67,7 +63,7 @@ func TestAStoppedPrometheusRefusesAFrozenOneHangsAndBothComeBack(t *testing.T) {
 	if err := shared.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := query(t.Context(), `vector(1)`); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := shared.Prometheus.Value(t.Context(), `vector(1)`); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("stopped: %v, want connection refused", err)
 	}
 	if err := shared.Prometheus.Start(t.Context()); err != nil {
@@ -80,7 +76,7 @@ func TestAStoppedPrometheusRefusesAFrozenOneHangsAndBothComeBack(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := query(short, `vector(1)`); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := shared.Prometheus.Value(short, `vector(1)`); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("frozen: %v, want no answer", err)
 	}
 	if err := shared.Prometheus.Thaw(); err != nil {
@@ -92,38 +88,10 @@ func TestAStoppedPrometheusRefusesAFrozenOneHangsAndBothComeBack(t *testing.T) {
 func eventually(t *testing.T, promql string, want float64) {
 	t.Helper()
 	stack.Eventually(t, 20*time.Second, fmt.Sprintf("%s is %g", promql, want), func(ctx context.Context) error {
-		got, err := query(ctx, promql)
+		got, err := shared.Prometheus.Value(ctx, promql)
 		if err == nil && got != want {
 			err = fmt.Errorf("it is %g", got)
 		}
 		return err
 	})
-}
-
-// query returns the value of a query with one series in its answer.
-func query(ctx context.Context, promql string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, shared.Prometheus.URL+"/api/v1/query",
-		strings.NewReader(url.Values{"query": {promql}}.Encode()))
-	if err != nil {
-		return 0, err
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Error string
-		Data  struct{ Result []struct{ Value [2]any } }
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, err
-	}
-	if len(answer.Data.Result) != 1 {
-		return 0, fmt.Errorf("%d series %s", len(answer.Data.Result), answer.Error)
-	}
-	var v float64
-	_, err = fmt.Sscan(answer.Data.Result[0].Value[1].(string), &v)
-	return v, err
 }

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -135,4 +139,34 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// Value asks for the value of a query whose answer has one series.
+func (p *Prometheus) Value(ctx context.Context, promql string) (float64, error) {
+	form := strings.NewReader(url.Values{"query": {promql}}.Encode())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/api/v1/query", form)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Error string
+		Data  struct{ Result []struct{ Value [2]any } }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return 0, err
+	}
+	if len(answer.Data.Result) != 1 {
+		return 0, fmt.Errorf("%d series %s", len(answer.Data.Result), answer.Error)
+	}
+	text, ok := answer.Data.Result[0].Value[1].(string)
+	if !ok {
+		return 0, fmt.Errorf("a value of type %T", answer.Data.Result[0].Value[1])
+	}
+	return strconv.ParseFloat(text, 64)
 }

@@ -38,9 +38,9 @@ func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 }
 
 // Metrics is what a Deployment of this package says about itself under a load.
-func Metrics(d *appsv1.Deployment, load exporter.Load) *exporter.Workload {
+func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	return &exporter.Workload{
-		Namespace: d.Namespace, Name: d.Name, Selector: d.Spec.Selector.MatchLabels,
+		Namespace: namespace, Name: name, Selector: map[string]string{"app": name},
 		Container: "vllm", Model: "llama", GPUs: 1, Load: load,
 	}
 }

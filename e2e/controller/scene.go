@@ -1,0 +1,110 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// Scene is what the tests of one package share: a stack with gpuscaler in it.
+// Each test has its own namespace.
+type Scene struct {
+	*Controller
+}
+
+// Setup says what a scene is made of.
+type Setup struct {
+	Stack      stack.Options
+	Nodes      int // of eight GPUs each
+	Controller Options
+	// Prepare runs between the start of the stack and that of gpuscaler.
+	Prepare func(context.Context, *stack.Stack) error
+	// Platform returns the spec of the PlatformConfig.
+	Platform func(*stack.Stack) string
+	// Finish judges the whole run once the tests are over.
+	Finish func(context.Context, *Controller) error
+}
+
+// Run sets the scene and runs a package's tests in it. It returns the code to
+// exit with.
+func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	k8s, err := stack.Up(ctx, setup.Stack)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer k8s.Stop()
+	defer cancel() // whoever reads the API server stops before it does
+	if err := s.set(ctx, k8s, setup); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		k8s.Keep()
+		return 1
+	}
+	runSideBySide()
+	code = m.Run()
+	if setup.Finish != nil {
+		if err := setup.Finish(ctx, s.Controller); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = 1
+		}
+	}
+	if code != 0 {
+		k8s.Keep()
+	}
+	return code
+}
+
+// runSideBySide runs more parallel tests than there are cores, because these
+// wait most of the time; -parallel on the command line wins.
+func runSideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "10") // never fails: the flag is testing's own
+	}
+}
+
+func (s *Scene) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err error) {
+	if err := k8s.Nodes(ctx, "gpu", setup.Nodes, 8); err != nil {
+		return err
+	}
+	if setup.Prepare != nil {
+		if err := setup.Prepare(ctx, k8s); err != nil {
+			return err
+		}
+	}
+	if s.Controller, err = Up(ctx, k8s, setup.Controller); err != nil {
+		return err
+	}
+	if setup.Platform == nil {
+		return errors.New("a scene without a PlatformConfig")
+	}
+	return s.Policies.Put("platform", Platform(setup.Platform(k8s)))
+}
+
+// Space creates a namespace for a test.
+func (s *Scene) Space(t testing.TB, name string) string {
+	t.Helper()
+	if err := s.Stack.Namespace(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Why is Explain for a test that expects an answer.
+func (s *Scene) Why(t testing.TB, policy string) dashboard.Explanation {
+	t.Helper()
+	e, err := s.Explain(t.Context(), policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,123 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// mostReplicas is an HPA's bound that no policy of a test reaches.
+const mostReplicas = 32
+
+// Subject is a Deployment under test, with its HPA and its policy of the same
+// name, and what is written down of them.
+type Subject struct {
+	Namespace, Name string
+	HPA             *record.Watched // status.desiredReplicas
+	Replicas        *record.Watched // spec.replicas of the Deployment
+
+	scene *Scene
+}
+
+// Subject creates a Deployment with its HPA, waits for its replicas, has both
+// recorded and then writes its policy, for the time of the test.
+func (s *Scene) Subject(t testing.TB, d *appsv1.Deployment, spec string) Subject {
+	t.Helper()
+	u := Subject{Namespace: d.Namespace, Name: d.Name, scene: s}
+	workload.Create(t, s.Stack.Client, d, workload.HPA(d.Namespace, d.Name, mostReplicas))
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.Has(*d.Spec.Replicas))
+	var err, failed error
+	u.HPA, err = record.HPA(t.Context(), s.Stack.Client, d.Namespace, d.Name)
+	u.Replicas, failed = record.Deployment(t.Context(), s.Stack.Client, d.Namespace, d.Name)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	s.Policies.Write(t, u.File(), Policy(d.Namespace, d.Name, spec))
+	return u
+}
+
+// Policy is the policy's name as explain wants it.
+func (u Subject) Policy() string { return u.Namespace + "/" + u.Name }
+
+// File is the name of the policy's file, for Policies.Put.
+func (u Subject) File() string { return u.Namespace + "-" + u.Name }
+
+// Has returns a check that the Deployment wants and has so many ready replicas.
+func (u Subject) Has(replicas int32) func(context.Context) error {
+	return workload.Has(u.scene.Stack.Client, u.Namespace, u.Name, replicas)
+}
+
+// Transitions is what gpuscaler logged of the policy, whoever led.
+func (u Subject) Transitions(t testing.TB) []dashboard.Explanation {
+	t.Helper()
+	all, err := record.Transitions(u.scene.Logs(), u.Policy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Targets is the course of the number that gpuscaler wanted.
+func (u Subject) Targets(t testing.TB) record.Steps {
+	t.Helper()
+	return record.Targets(u.Transitions(t))
+}
+
+// Explained returns a check of the leader's explanation.
+func (u Subject) Explained(check func(dashboard.Explanation) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		e, err := u.scene.Explain(ctx, u.Policy())
+		if err != nil {
+			return err
+		}
+		return check(e)
+	}
+}
+
+// Wants returns a check of the number, decided with every signal known.
+func (u Subject) Wants(replicas int32) func(context.Context) error {
+	return u.Explained(func(e dashboard.Explanation) error {
+		if e.Target != replicas || e.Degraded {
+			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, replicas, e.Signals)
+		}
+		return nil
+	})
+}
+
+// Event returns a check that an Event with that reason speaks of an object.
+func (s *Scene) Event(namespace, kind, name, reason string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var events corev1.EventList
+		if err := s.Stack.Client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name && e.Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("no Event %s about %s %s", reason, kind, name)
+	}
+}
+
+// Export serves the metrics of workloads for the time of the test.
+func (s *Scene) Export(t testing.TB, workloads ...*exporter.Workload) *exporter.Exporter {
+	t.Helper()
+	e, err := exporter.Run(t.Context(), s.Stack, workloads...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,38 @@
+package line
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+func TestAnHPAWithTheDefaultToleranceIsToldThatItWillNotFollow(t *testing.T) {
+	t.Parallel()
+	ns, load := scene.Space(t, "lint"), &exporter.Knobs{}
+	load.Set(exporter.Values{Upstream: 17})
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 2), onGateway)
+	hpa := workload.HPA(ns, "chat", 32)
+	patch := `{"spec":{"behavior":{"scaleUp":{"tolerance":null},"scaleDown":{"tolerance":null}}}}`
+	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 25*time.Second, "an Event on the HPA", scene.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
+	stack.Eventually(t, 10*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e dashboard.Explanation) error {
+		if e.Follower == nil || e.Follower.Exact || !strings.Contains(e.Follower.Why, "tolerance") {
+			return fmt.Errorf("it says %+v", e.Follower)
+		}
+		return nil
+	}))
+	if n, err := scene.Metric(t.Context(), "gpuscaler_follower_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
+		t.Errorf("gpuscaler_follower_exact is %g, %v", n, err)
+	}
+}

@@ -1,0 +1,66 @@
+// Package line shows the straight line on real components: what replicas say
+// about themselves, Prometheus, gpuscaler, the aggregated API, the real HPA
+// controller, a Deployment.
+package line
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+const hpaSync = 2 * time.Second
+
+var (
+	scene controller.Scene
+	redis string // address of the server that the platform knows as "jobs"
+	audit = newAudit()
+)
+
+func TestMain(m *testing.M) {
+	code := scene.Run(m, controller.Setup{
+		Stack: stack.Options{HPASync: hpaSync, APIServer: audit.flags()},
+		Nodes: 16,
+		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
+			redis, err = s.Redis(ctx)
+			return err
+		},
+		Platform: platform,
+		Finish:   func(context.Context, *controller.Controller) error { return audit.judge() },
+	})
+	audit.close()
+	os.Exit(code)
+}
+
+// platform knows a Prometheus whose series carry the exporters' own namespaces,
+// so that the workloads' stand in exported_namespace, as in most clusters.
+func platform(s *stack.Stack) string {
+	return fmt.Sprintf(`
+dataSources:
+- {name: prom, type: prometheus, default: true, address: "%s", interval: 1s}
+- {name: jobs, type: redis, address: "%s", interval: 1s}
+- {name: engines, type: scrape, profile: vllm, port: %d, interval: 1s}
+queries:
+- name: gateway-queue
+  source: prom
+  query: sum by (exported_namespace, inference_pool) (inference_extension_flow_control_queue_size)
+  workloadLabel: inference_pool
+  namespaceLabel: exported_namespace
+`, s.Prometheus.URL, redis, enginePort)
+}
+
+// enginePort is where replicas serve their own /metrics.
+const enginePort = 8000
+
+// promptly is a behavior under which a target stands three seconds after the
+// last reason for it.
+const promptly = `
+behavior:
+  scaleUp: {tolerance: 0}
+  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
+`

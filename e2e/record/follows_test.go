@@ -1,0 +1,55 @@
+package record
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// course makes steps from seconds and numbers.
+func course(pairs ...float64) (s Steps) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		s = s.add(second(pairs[i]), int32(pairs[i+1]))
+	}
+	return s
+}
+
+func second(n float64) time.Time { return time.Unix(0, int64(n*float64(time.Second))) }
+
+func TestAFollowerIsJudgedByTheTargetsThatStood(t *testing.T) {
+	lag := Lag{Sync: 2 * time.Second, Slack: time.Second}
+	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // 11 stood too briefly at first
+	for _, c := range []struct {
+		name     string
+		follower Steps
+		fine     bool
+	}{
+		{"one that is right within a sync", course(1, 10, 13, 12, 22, 11), true},
+		{"one that meets the brief target too", course(1, 10, 11, 11, 13, 12, 22, 11), true},
+		{"one that swallows a step", course(1, 10, 22, 11), false},
+		{"one that is late", course(1, 10, 16, 12, 22, 11), false},
+		{"one that leaves it again", course(1, 10, 6, 11, 7, 10, 13, 12, 22, 11), false},
+		{"one that never came", nil, false},
+	} {
+		stood, err := Follows(targets, c.follower, second(30), lag)
+		if (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.fine && !slices.Equal(stood, []int32{10, 12, 11}) {
+			t.Errorf("%s: stood %v", c.name, stood)
+		}
+	}
+}
+
+func TestAFallIsFoundAndWhatWasBeforeIsLeftOut(t *testing.T) {
+	s := course(0, 5, 10, 7, 20, 6)
+	if f := s.Fall(); f == nil || f.N != 6 {
+		t.Errorf("the fall is %v", f)
+	}
+	if f := s.Since(second(25)).Fall(); f != nil {
+		t.Errorf("a fall to %v after the last step", f)
+	}
+	if got := s.Since(second(12)).Numbers(); !slices.Equal(got, []int32{7, 6}) {
+		t.Errorf("since then %v", got)
+	}
+}

@@ -1,0 +1,201 @@
+// Package record writes down how numbers move during a test, so that it is
+// judged afterwards as a whole: what gpuscaler wanted (from its log), what the
+// HPA and the Deployment did (by watch).
+package record
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// Step is a number and when it came into force.
+type Step struct {
+	At time.Time
+	N  int32
+}
+
+// Steps is a number's course, oldest first, without repetitions.
+type Steps []Step
+
+func (s Steps) String() string {
+	var b strings.Builder
+	for i, step := range s {
+		if i > 0 {
+			b.WriteString(" -> ")
+		}
+		fmt.Fprintf(&b, "%d@%s", step.N, step.At.Format("05.000"))
+	}
+	return b.String()
+}
+
+// add appends a step unless the number stands already.
+func (s Steps) add(at time.Time, n int32) Steps {
+	if len(s) > 0 && s[len(s)-1].N == n {
+		return s
+	}
+	return append(s, Step{at, n})
+}
+
+// At is the number in force at a time; ok is false before the first step.
+func (s Steps) At(at time.Time) (n int32, ok bool) {
+	for _, step := range s {
+		if step.At.After(at) {
+			break
+		}
+		n, ok = step.N, true
+	}
+	return n, ok
+}
+
+// Numbers is the course without its times.
+func (s Steps) Numbers() []int32 {
+	var numbers []int32
+	for _, step := range s {
+		numbers = append(numbers, step.N)
+	}
+	return numbers
+}
+
+// Since leaves out what was over before a time.
+func (s Steps) Since(at time.Time) (rest Steps) {
+	if n, ok := s.At(at); ok {
+		rest = Steps{{at, n}}
+	}
+	for _, step := range s {
+		if step.At.After(at) {
+			rest = rest.add(step.At, step.N)
+		}
+	}
+	return rest
+}
+
+// Fall returns the first step down, or nil.
+func (s Steps) Fall() *Step {
+	for i := range s {
+		if i > 0 && s[i].N < s[i-1].N {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// Watched is a number of an object that is being watched.
+type Watched struct {
+	mu    sync.Mutex
+	steps Steps
+	err   error
+}
+
+// Steps is the course so far; an error means that it has a hole.
+func (w *Watched) Steps() (Steps, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.steps), w.err
+}
+
+// HPA records status.desiredReplicas until ctx ends.
+func HPA(ctx context.Context, c client.WithWatch, namespace, name string) (*Watched, error) {
+	return follow(ctx, c, &autoscalingv2.HorizontalPodAutoscalerList{}, namespace, func(o runtime.Object) (int32, bool) {
+		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok || h.Name != name {
+			return 0, false
+		}
+		return h.Status.DesiredReplicas, true
+	})
+}
+
+// Deployment records spec.replicas until ctx ends.
+func Deployment(ctx context.Context, c client.WithWatch, namespace, name string) (*Watched, error) {
+	return follow(ctx, c, &appsv1.DeploymentList{}, namespace, func(o runtime.Object) (int32, bool) {
+		d, ok := o.(*appsv1.Deployment)
+		if !ok || d.Name != name || d.Spec.Replicas == nil {
+			return 0, false
+		}
+		return *d.Spec.Replicas, true
+	})
+}
+
+func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, namespace string, number func(runtime.Object) (int32, bool)) (*Watched, error) {
+	events, err := c.Watch(ctx, list, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	w := &Watched{}
+	go func() {
+		defer events.Stop()
+		for e := range events.ResultChan() {
+			if n, ok := number(e.Object); ok {
+				w.mu.Lock()
+				w.steps = w.steps.add(time.Now(), n)
+				w.mu.Unlock()
+			}
+		}
+		if ctx.Err() == nil {
+			w.mu.Lock()
+			w.err = fmt.Errorf("the watch of %s ended", namespace)
+			w.mu.Unlock()
+		}
+	}()
+	return w, nil
+}
+
+// Transitions are the explanations of a policy in the logs that a pattern
+// matches, oldest first: those of every replica that led.
+func Transitions(pattern, policy string) (all []dashboard.Explanation, err error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		found, err := transitions(file, policy)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b dashboard.Explanation) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+func transitions(file, policy string) (found []dashboard.Explanation, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var entry struct {
+			Explanation dashboard.Explanation `json:"explanation"`
+		}
+		// A line that another process is writing, or that a library wrote, is none.
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Explanation.Policy == policy {
+			found = append(found, entry.Explanation)
+		}
+	}
+	return found, lines.Err()
+}
+
+// Targets is the course of the number that transitions tell of.
+func Targets(all []dashboard.Explanation) (s Steps) {
+	for _, e := range all {
+		s = s.add(e.At, e.Target)
+	}
+	return s
+}
