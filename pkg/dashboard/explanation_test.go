@@ -227,7 +227,7 @@ func TestNumbersAsPeopleReadThem(t *testing.T) {
 		v    float64
 		unit string
 		want string
-	}{{87, "count", "87"}, {0.333333, "count", "0.333"}, {12345.6, "count", "12346"}, {0.915, "percent", "91.5%"}, {0, "percent", "0%"},
+	}{{87, "count", "87"}, {0.333333, "count", "0.333"}, {12345.6, "count", "12346"}, {0.915, "percent", "91.5%"}, {12.345, "percent", "1234%"}, {0, "percent", "0%"},
 		{0.25, "seconds", "250ms"}, {90, "seconds", "1m30s"}} {
 		if got := format(c.v, c.unit); got != c.want {
 			t.Errorf("format(%v, %s) = %s, want %s", c.v, c.unit, got, c.want)

@@ -94,7 +94,7 @@ var orders = map[string]func(a, b *row) int{
 type column struct {
 	Name, Label, Class string
 	URL                string // sorts by it; empty: cannot
-	Sort               string // the value of sort that the head leads to
+	Sort               string // the value of sort in a choice of columns
 	Aria               string // aria-sort
 }
 
@@ -247,13 +247,13 @@ func heads(l listing) []column {
 			first = "-" + c.Name
 		}
 		next := first
+		c.Sort = first
 		switch sort := cmp.Or(l.Sort, "name"); {
 		case sort == c.Name:
-			c.Aria, next = "ascending", "-"+c.Name
+			c.Aria, c.Sort, next = "ascending", sort, "-"+c.Name
 		case sort == "-"+c.Name:
-			c.Aria, next = "descending", c.Name
+			c.Aria, c.Sort, next = "descending", sort, c.Name
 		}
-		c.Sort = first
 		c.URL = l.query(func(l *listing) { l.Sort, l.Page = next, 1 })
 	}
 	return out

@@ -31,7 +31,7 @@ type Options struct {
 	Panels Panels
 	// Visible tells whether whoever asks may see a namespace; nil: everybody sees everything.
 	Visible func(r *http.Request, namespace string) bool
-	// Hosts are names that this server answers to besides addresses, localhost and cluster names.
+	// Hosts are names, in lower case, that it answers to on loopback besides addresses and localhost.
 	Hosts []string
 }
 

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -92,10 +94,11 @@ func TestOnlySmallQuestionsToThisServerAreAnswered(t *testing.T) {
 		{"localhost", "/", host("localhost:8081"), 200},
 		{"an IPv6 address", "/", host("[::1]:8081"), 200},
 		{"an address without a port", "/", host("10.2.3.4"), 200},
-		{"a Service", "/", host("gpuscaler.gpuscaler-system.svc:8081"), 200},
+		{"the API server's name, off loopback", "/", func(r *http.Request) { *r = *offLoopback(r, "api.prod.example.com") }, 200},
 		{"a name that was allowed", "/", host("GPUscaler.example.org"), 200},
 		{"a foreign name that points here (DNS rebinding)", "/", host("evil.example.com:8081"), 421},
 		{"a foreign name that begins like ours", WorkloadsPath, host("localhost.evil.example"), 421},
+		{"the API server's name, on loopback", "/", host("api.prod.example.com"), 421},
 		{"no name", "/", host(""), 421},
 		{"a long search", "/?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
 		{"a long search of a workload", "/workloads/team-chat/llama-chat?q=" + strings.Repeat("x", maxSearch+1), method("GET"), 400},
@@ -114,6 +117,13 @@ func TestOnlySmallQuestionsToThisServerAreAnswered(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
+}
+
+// offLoopback is a question that came in at the pod's address.
+func offLoopback(r *http.Request, host string) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 2, 3, 4), Port: 8081}))
+	r.Host = host
+	return r
 }
 
 const hostile = `"><script>alert(1)</script>&amp;'{{.}}`

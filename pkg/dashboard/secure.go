@@ -40,8 +40,8 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
-		case !ourHost(r.Host, hosts):
-			http.Error(w, "this name is not ours: ask by address, as localhost, or through the cluster", http.StatusMisdirectedRequest)
+		case !ourHost(r, hosts):
+			http.Error(w, "this name is not ours: ask by address or as localhost", http.StatusMisdirectedRequest)
 		case len(r.URL.RawQuery) > maxQuery || len(r.URL.EscapedPath()) > maxPath:
 			http.Error(w, "the address is too long", http.StatusRequestURITooLong)
 		default:
@@ -50,19 +50,16 @@ func secure(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// ourHost keeps out names that a foreign page pointed at our address (DNS rebinding): behind a port-forward there is no other guard.
-// The API server's proxy asks by address, a Service is asked by its cluster name.
-func ourHost(host string, more []string) bool {
-	name, _, err := net.SplitHostPort(host)
+// ourHost keeps out names that a foreign page pointed at our loopback address (DNS rebinding): behind a port-forward there is no other
+// guard. Off loopback any name will do, as the API server's proxy passes its own; there, who asks must show a token.
+func ourHost(r *http.Request, more []string) bool {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		return true
+	}
+	name, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
-		name = host
+		name = r.Host
 	}
 	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	switch {
-	case net.ParseIP(name) != nil, name == "localhost", strings.HasSuffix(name, ".localhost"):
-		return true
-	case !strings.Contains(name, "."), strings.HasSuffix(name, ".svc"), strings.HasSuffix(name, ".svc.cluster.local"):
-		return name != "" // no public name has a single label or ends in svc
-	}
-	return slices.Contains(more, name)
+	return net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(more, name)
 }

@@ -161,7 +161,7 @@ func (s Signal) pods() string {
 func format(v float64, unit string) string {
 	switch unit {
 	case "percent":
-		return strconv.FormatFloat(100*v, 'g', 3, 64) + "%"
+		return format(100*v, "count") + "%"
 	case "seconds":
 		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
 	}
