@@ -220,12 +220,11 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 	if err != nil {
 		return nil, err
 	}
-	ordered := name != operators.Equals && name != operators.NotEquals
 	return func(in inputs) (bool, bool) {
 		left, ok1 := a(in)
 		right, ok2 := b(in)
-		// As in CEL, what is not a number has no place in an order.
-		return compare(left, right), ok1 && ok2 && !(ordered && (math.IsNaN(left) || math.IsNaN(right)))
+		// In CEL as in Go, what is not a number stands in no order: 0/0 < 1 is false, and so is 0/0 >= 1.
+		return compare(left, right), ok1 && ok2
 	}, nil
 }
 
