@@ -96,6 +96,7 @@ type Fault struct {
 	Signal   string        // a signal's name; empty: all
 	From, To time.Duration // virtual time
 	Cause    scaling.Cause // what the readers are told; 0 means CauseUnreachable
+	Share    float64       // of the pods that do not report, 0..1; 0: nothing is answered at all. Only what pods report can be silenced in part
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

@@ -190,11 +190,16 @@ func (l *load) fault(signal string) *Fault {
 }
 
 func (l *load) newest(m Measure, signal string) (Sample, bool) {
-	s := l.visible()
-	if s == nil || !s.known[m] || l.fault(signal) != nil {
+	s, f := l.visible(), l.fault(signal)
+	partly := f != nil && f.Share > 0 && m.ofPods()
+	if s == nil || !s.known[m] || f != nil && !partly {
 		return Sample{}, false
 	}
-	return Sample{Value: s.values[m], At: l.w.config.Start.Add(s.at), Pods: s.ready}, true
+	out := Sample{Value: s.values[m], At: l.w.config.Start.Add(s.at), Pods: s.ready}
+	if partly {
+		out.Value, out.Pods = f.thin(m, out.Value, out.Pods)
+	}
+	return out, true
 }
 
 // poll is one round of our telemetry over the load's signals; it keeps what was learnt as package telemetry does.
@@ -202,8 +207,10 @@ func (l *load) poll() {
 	s := l.visible()
 	for i, m := range l.meter.measures {
 		r := &l.meter.readings[i]
-		switch f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name); {
-		case f != nil:
+		f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name)
+		partly := f != nil && f.Share > 0 && m.ofPods()
+		switch {
+		case f != nil && !partly:
 			l.meter.fail(r, f.Cause)
 		case s == nil || !s.known[m]:
 			l.meter.fail(r, scaling.CauseEmpty)
@@ -220,11 +227,23 @@ func (l *load) poll() {
 			*r = scaling.Reading{Value: value, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
 			if m.ofPods() {
 				r.Reported = min(s.ready, l.ready)
+				if partly {
+					r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
+				}
 				r.Coverage = coverage(r.Reported, l.ready)
 			}
 		}
 	}
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
+}
+
+// thin leaves a part of the pods out: sums miss their share, means do not show it.
+func (f *Fault) thin(m Measure, value float64, pods int32) (float64, int32) {
+	left := int32(float64(pods) * max(0, 1-f.Share))
+	if (m == Waiting || m == Running) && pods > 0 {
+		value = value * float64(left) / float64(pods)
+	}
+	return value, left
 }
 
 func coverage(reported, ready int32) float64 {

@@ -30,6 +30,24 @@ func Planned(steps []Step) Maker {
 	return func() Actuator { return &planned{steps: steps} }
 }
 
+// PlanOf is the plan that has so many replicas ready in each slot of a schedule, where a cold start takes lead: replicas are
+// started that much ahead, and kept where the schedule needs them again before new ones could come.
+func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
+	var steps []Step
+	ahead := int((lead + slot - 1) / slot)
+	for t := -ahead; t < len(schedule); t++ {
+		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
+		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead // the last rise in sight is exactly lead away
+		n := slices.Max(schedule[from : to+1])
+		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {
+			steps[len(steps)-1].Replicas = n
+		} else if len(steps) == 0 || steps[len(steps)-1].Replicas != n {
+			steps = append(steps, Step{At: at, Replicas: n})
+		}
+	}
+	return steps
+}
+
 type planned struct{ steps []Step }
 
 func (p *planned) Act(s *Scene) Move {

@@ -104,6 +104,28 @@ func TestOneSilentSignalDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+func TestHalfThePodsVanishAndNothingFalls(t *testing.T) {
+	p := chat("chat", func(p *scaling.Policy) {
+		p.MinReplicas, p.Signals[1].Optional, p.Signals[1].MinCoverage = 1, false, 0.8
+		p.ScaleDown.StabilizationWindow = 0
+	})
+	w := Workload{Policy: p, Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 4 }), Service: Chat8B, Initial: 6}
+	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, Faults: []Fault{{Signal: "running", From: 20 * time.Minute, To: 40 * time.Minute, Share: 0.5}}}
+	var before int32
+	watch(t, c, 45*time.Minute, func(w *World, s int) {
+		l := w.loads[0]
+		switch {
+		case s == 20*60+10:
+			before = l.target
+			if r := l.meter.readings[1]; r.Coverage > 0.6 || !r.Known {
+				t.Errorf("half the pods are silent, and the reading is %+v", r)
+			}
+		case s > 20*60+10 && s < 40*60 && l.target < before:
+			t.Fatalf("at %d s %d became %d on half the pods", s, before, l.target)
+		}
+	})
+}
+
 func TestAScheduleFloorIsThereOnTimeAndIsInTheLedger(t *testing.T) {
 	office, err := NewCron("Europe/Berlin", "0 8 * * *", "0 9 * * *", 0)
 	if err != nil {

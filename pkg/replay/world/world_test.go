@@ -110,6 +110,12 @@ func TestOneSeedMakesOneWorldInAnyOrderOfWorkloads(t *testing.T) {
 	if !bytes.Equal(first, other) {
 		t.Error("the order of the workloads made another world")
 	}
+	pools := []NodePool{nodePool("spot", Spot, 2, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}
+	pools[0].Market = losses(5, 3*time.Hour)
+	swapped := []NodePool{pools[1], pools[0]}
+	if x, y := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour), run(t, Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour); !bytes.Equal(encode(x), encode(y)) {
+		t.Error("the order of NodePools made another world")
+	}
 	alone := run(t, Config{Seed: 3, Workloads: []Workload{b}}, 6*time.Hour)
 	both := run(t, Config{Seed: 3, Workloads: []Workload{a, b}}, 6*time.Hour)
 	if x, y := encode(alone.Loads[0]), encode(both.Loads[1]); !bytes.Equal(x, y) {
