@@ -1,0 +1,206 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// AutoInitial lets the first minutes of the traffic choose how many replicas stand at the start.
+const AutoInitial = -1
+
+// SLO is the share of requests, 0..1, that must wait at most Wait for their service.
+type SLO struct {
+	Share float64       `json:"share"`
+	Wait  time.Duration `json:"-"`
+}
+
+// Case is one policy on one stream of traffic.
+type Case struct {
+	Policy   *policy.Compiled
+	Traffic  *trace.Trace
+	Spot     *trace.Spot // how many spot nodes there are; nil: GPUs on demand, by the second
+	Service  world.Service
+	Measures map[string]world.Measure // what a signal measures where its source does not tell
+	SLO      SLO
+	GPUs     int32 // per replica
+	Initial  int32 // ready at the start; AutoInitial
+	// ColdStart is the whole time from the request for a replica until it is ready, divided among its phases as assumed, without
+	// spread; 0: each phase as assumed, with its spread.
+	ColdStart    time.Duration
+	Hourly       float64 // $ for a GPU on demand
+	SpotHourly   float64 // $ for a spot GPU
+	Seed         uint64
+	Rivals       []world.Rival
+	TuneRivals   bool
+	Bound        bool
+	SeriesPoints int // of each run's series; 0: none
+}
+
+// Defaults of the prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
+const (
+	DefaultHourly     = 1.861
+	DefaultSpotHourly = 0.78
+)
+
+const slotLength = 10 * time.Second
+
+func (c *Case) check() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(c.Policy == nil, "no policy")
+	refuse(c.Traffic == nil, "no traffic")
+	refuse(!(c.SLO.Share > 0 && c.SLO.Share <= 1) || c.SLO.Wait <= 0, "an SLO is a share above 0 and at most 1, and a wait above 0")
+	refuse(c.ColdStart < 0, "a cold start of %s", c.ColdStart)
+	refuse(!(c.Hourly >= 0) || !(c.SpotHourly >= 0), "prices are at least 0")
+	refuse(c.Initial < AutoInitial, "%d initial replicas", c.Initial)
+	refuse(c.Traffic != nil && c.Traffic.Duration <= 0, "the traffic has no duration")
+	if len(errs) > 0 {
+		return fmt.Errorf("replay: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (c *Case) limits() *scaling.Policy { return c.Policy.Workload.Policy }
+
+func (c *Case) bounds() world.Bounds {
+	p := c.limits()
+	return world.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
+}
+
+// start is the instant of the traffic's first moment; a Monday at midnight where it names none.
+func (c *Case) start() time.Time {
+	if c.Traffic.Start.IsZero() {
+		return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+	}
+	return c.Traffic.Start
+}
+
+// horizon is the virtual time that each run lasts and is paid for: the traffic, to the end of its last slot.
+func (c *Case) horizon() time.Duration {
+	return (c.Traffic.Duration/slotLength + 1) * slotLength
+}
+
+// perReplica is how many requests a second a replica serves at its best, measured on a prefix of the traffic, and the arrivals a
+// second in that prefix.
+func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
+	var busy time.Duration
+	n := 0
+	for r := range c.Traffic.All() {
+		if r.At > prefix {
+			break
+		}
+		busy += c.Service.Takes(r)
+		n++
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	slots := float64(max(1, c.Service.Slots))
+	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
+}
+
+// initial is the replicas that stand at the start: those that the first ten minutes need, within the policy's bounds.
+func (c *Case) initial() int32 {
+	if c.Initial >= 0 {
+		return c.Initial
+	}
+	served, arrive := c.perReplica(10 * time.Minute)
+	p := c.limits()
+	if served == 0 {
+		return p.MinReplicas
+	}
+	return min(max(int32(math.Ceil(arrive/served)), p.MinReplicas), p.MaxReplicas)
+}
+
+// assumptions are the world's, with the cold start that was asked for.
+func (c *Case) assumptions() *world.Assumptions {
+	a := world.DefaultAssumptions()
+	if c.ColdStart > 0 {
+		phases := []*world.Spread{&a.NodeLaunch, &a.GPUReady, &a.ImagePull, &a.ModelLoad}
+		var whole, given time.Duration
+		for _, p := range phases {
+			whole += p.Median
+		}
+		for i, p := range phases {
+			part := time.Duration(float64(c.ColdStart) * (float64(p.Median) / float64(whole))).Truncate(time.Second)
+			if i == len(phases)-1 {
+				part = c.ColdStart - given
+			}
+			given += part
+			*p = world.Fixed(part)
+		}
+	}
+	return &a
+}
+
+// leastColdStart is the shortest time from launch to ready: all phases for GPUs by the second, the model's load alone where a node
+// with the image may stand already.
+func (c *Case) leastColdStart() time.Duration {
+	a := c.assumptions()
+	least := func(s world.Spread) time.Duration {
+		if s.Sigma == 0 {
+			return s.Median
+		}
+		return s.Min
+	}
+	if c.Spot != nil {
+		return least(a.ModelLoad)
+	}
+	return least(a.NodeLaunch) + least(a.GPUReady) + least(a.ImagePull) + least(a.ModelLoad)
+}
+
+// config is the world of one run; maker is nil for the policy itself.
+func (c *Case) config(maker world.Maker, observe func(engine.Record)) world.Config {
+	w := world.Workload{
+		Key: c.Policy.Workload.Key, Actuator: maker, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
+		Initial: c.initial(), Measures: c.Measures,
+	}
+	if maker == nil {
+		w.Policy = c.Policy
+	}
+	out := world.Config{
+		Start: c.start(), Seed: c.Seed, Workloads: []world.Workload{w}, Fleet: world.Fleet{HourlyPerGPU: c.Hourly},
+		Assumptions: c.assumptions(), Resolution: -1, Engine: engine.Options{OnTransition: observe},
+	}
+	if c.Spot != nil {
+		out.NodePools = c.pools()
+	}
+	if c.SeriesPoints > 0 {
+		out.Resolution = max(slotLength, (c.horizon() / time.Duration(c.SeriesPoints)).Truncate(time.Second))
+	}
+	return out
+}
+
+// pools are spot first and on demand where spot is gone: one node per replica, removed when empty.
+func (c *Case) pools() []world.NodePool {
+	pool := func(name, capacity string, weight int32, hourly float64) world.NodePool {
+		return world.NodePool{
+			Name: name, CapacityType: capacity, InstanceType: "one-replica", GPUs: max(1, c.GPUs), Hourly: hourly * float64(max(1, c.GPUs)),
+			Weight: weight, ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}},
+		}
+	}
+	spot := pool("spot", world.Spot, 80, c.SpotHourly)
+	spot.Market = c.Spot
+	return []world.NodePool{spot, pool("on-demand", world.OnDemand, 20, c.Hourly)}
+}
+
+// leastHourly is the lowest price of a replica.
+func (c *Case) leastHourly() float64 {
+	hourly := c.Hourly
+	if c.Spot != nil {
+		hourly = min(hourly, c.SpotHourly)
+	}
+	return hourly * float64(max(1, c.GPUs))
+}

@@ -1,0 +1,160 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/bound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+// requests is the traffic as the bounds see it.
+func (c *Case) requests() ([]bound.Request, error) {
+	list, err := c.Traffic.Collect(0)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]bound.Request, len(list))
+	slots := time.Duration(max(1, c.Service.Slots))
+	for i, r := range list {
+		takes := c.Service.Takes(r)
+		out[i] = bound.Request{At: r.At, Work: takes / slots, Service: takes}
+	}
+	return out, nil
+}
+
+func (c *Case) setup() bound.Setup {
+	cold := c.leastColdStart()
+	slot := slotLength
+	for _, finer := range []time.Duration{5 * time.Second, 2 * time.Second, time.Second} {
+		if cold >= 2*slot {
+			break
+		}
+		slot = finer // the request-level bound takes two slots off the cold start
+	}
+	return bound.Setup{
+		Slot: slot, Horizon: c.horizon(), ColdStart: cold, Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(c.initial()), HourlyPrice: c.leastHourly(),
+	}
+}
+
+// certificate is what somebody who knows the trace could do.
+type certificate struct {
+	bounds []Bound
+	exact  []world.Step // the schedule behind the fluid bound
+	safe   []world.Step // the same with half the slot and W less that slot, so that real waits, which slots do not see, stay within W
+}
+
+type teller func(kind string, p bound.Progress)
+
+func (t teller) options(kind string) bound.Options {
+	return bound.Options{Progress: func(p bound.Progress) { t(kind, p) }}
+}
+
+// certify finds both bounds, and the schedules.
+func (c *Case) certify(told teller) (out certificate, err error) {
+	requests, err := c.requests()
+	if err != nil {
+		return out, err
+	}
+	s := c.setup()
+	fluid, loose := Bound{}, Bound{}
+	if fluid, out.exact, err = fluidBound(requests, s, told); err != nil {
+		return out, err
+	}
+	careful := s
+	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
+		careful.Wait -= careful.Slot
+		if _, out.safe, err = fluidBound(requests, careful, told); err != nil {
+			return out, err
+		}
+	}
+	if loose, err = requestBound(requests, s, told); err != nil {
+		return out, err
+	}
+	out.bounds = []Bound{fluid, loose}
+	return out, nil
+}
+
+func fluidBound(requests []bound.Request, s bound.Setup, told teller) (Bound, []world.Step, error) {
+	out := Bound{Kind: FluidBound, Slot: s.Slot.Seconds()}
+	p, err := bound.Fluid(requests, s)
+	if err != nil {
+		out.Problem = err.Error()
+		return out, nil, nil
+	}
+	steps, err := out.solve(p, told.options("fluid bound"))
+	return out, planOf(steps, s.ColdStart), err
+}
+
+// requestBound is the best of the bounds that the cuts give: each of them is one.
+func requestBound(requests []bound.Request, s bound.Setup, told teller) (Bound, error) {
+	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
+	for _, cut := range bound.Cuts(requests) {
+		p, err := bound.RequestLevel(requests, s, cut)
+		if err != nil {
+			loose.Problem = err.Error()
+			break
+		}
+		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+		if _, err := next.solve(p, told.options("request-level bound")); err != nil {
+			return loose, err
+		}
+		if next.Problem == "" && next.Lower >= loose.Lower {
+			loose = next
+		} else if loose.Relaxations == nil {
+			loose.Problem = next.Problem
+		}
+	}
+	return loose, nil
+}
+
+// solve fills the bound in. That nobody can meet the SLO is an answer, not a failure.
+func (b *Bound) solve(p bound.Problem, o bound.Options) ([]world.Step, error) {
+	i, err := bound.Solve(p, o)
+	if errors.Is(err, bound.ErrInfeasible) {
+		b.Problem = fmt.Sprintf("no schedule of at most %d replicas meets the SLO, whoever knows the future", p.MaxReplicas)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
+	var steps []world.Step
+	for t, n := range i.Schedule {
+		steps = append(steps, world.Step{At: time.Duration(t) * p.Slot, Replicas: n})
+	}
+	return steps, nil
+}
+
+// planOf turns ready replicas by slot into wishes: each is launched a cold start before it is to be ready.
+func planOf(ready []world.Step, cold time.Duration) []world.Step {
+	if len(ready) == 0 {
+		return nil
+	}
+	instants := []time.Duration{0}
+	for _, s := range ready {
+		instants = append(instants, s.At, max(0, s.At-cold))
+	}
+	slices.Sort(instants)
+	var plan []world.Step
+	for _, at := range slices.Compact(instants) {
+		wish := int32(0)
+		for i, s := range ready {
+			ends := i+1 < len(ready) && ready[i+1].At <= at
+			if !ends && s.At <= at+cold {
+				wish = max(wish, s.Replicas)
+			}
+			if s.At > at+cold {
+				break
+			}
+		}
+		if len(plan) == 0 || plan[len(plan)-1].Replicas != wish {
+			plan = append(plan, world.Step{At: at, Replicas: wish})
+		}
+	}
+	return plan
+}

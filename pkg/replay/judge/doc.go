@@ -1,0 +1,19 @@
+// Package judge tries a policy on recorded traffic and says how it did, beside its rivals and the least that anybody could have paid.
+//
+// All runs of a Case share the traffic, the replicas that stand at the start, the service times, the cold starts and the seed; they
+// differ only in who moves the replicas. Judgement is at equal service: a run that misses the SLO is "misses SLO" and has no place
+// among the cheap ones, whatever it cost.
+//
+// # Who runs
+//
+//	gpuscaler     the policy, decided by the engine that runs in a cluster
+//	rivals        with their documented defaults, and tuned: a coordinate search over their documented knobs on the very traffic
+//	              that they are then judged on. That flatters them; no such liberty is taken for gpuscaler.
+//	clairvoyant   the schedule behind the fluid bound, carried out by replicas that start and serve like everybody else's
+//
+// # Two bounds
+//
+// The fluid bound is the tight one of a slotted model, and a run may in odd cases cost less. The request-level bound holds against
+// every first-in-first-out run of real servers; runs are judged against it. Package bound has the proofs; the relaxations stand in
+// the report.
+package judge

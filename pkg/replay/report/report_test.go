@@ -1,0 +1,119 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// example is a quarter of an hour with a market that fails, two rivals and the bounds.
+func example(t testing.TB) *judge.Report {
+	t.Helper()
+	p, _ := trace.Preset("bursty")
+	p.Duration, p.Seed, p.Rate = 15*time.Minute, 3, 2
+	tr, err := trace.Generate(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := judge.Case{
+		Policy: &policy.Compiled{
+			Workload: scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Policy: &scaling.Policy{
+				Signals:     []scaling.Signal{{Name: "load", Type: "prometheus", Target: 7, MaxAge: 2 * time.Minute}},
+				MaxReplicas: 8, CooldownPeriod: 5 * time.Minute, ScaleDown: scaling.Direction{StabilizationWindow: 5 * time.Minute},
+			}},
+			Sources: []policy.Source{{Type: policy.SourcePrometheus}},
+		},
+		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
+		Service: world.Chat8B, Measures: map[string]world.Measure{"load": world.InSystem}, SLO: judge.SLO{Share: 0.95, Wait: 10 * time.Second},
+		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
+		Rivals: world.Rivals()[:2], TuneRivals: true, Bound: true,
+	}
+	r, err := judge.Judge(context.Background(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := judge.ParseGate("slo<0.9999")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Check([]judge.Gate{gate})
+	return r
+}
+
+func golden(t *testing.T, name string, write func(io.Writer, *judge.Report) error, r *judge.Report) []byte {
+	t.Helper()
+	var got bytes.Buffer
+	if err := write(&got, r); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s has changed; look at it, and run with -update", path)
+	}
+	return got.Bytes()
+}
+
+func TestWhatPeopleAndMachinesRead(t *testing.T) {
+	r := example(t)
+	text := string(golden(t, "report.txt", WriteText, r))
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasSuffix(line, " ") {
+			t.Errorf("blanks at the end of %q", line)
+		}
+	}
+	if !strings.Contains(text, "FAILS") {
+		t.Error("the gate that fails is not told")
+	}
+	var back judge.Report
+	if err := json.Unmarshal(golden(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != judge.Schema {
+		t.Errorf("schema %q", back.Schema)
+	}
+}
+
+// TestTheShapeOfTheJSON is the promise to those who parse it: a field may be added; one that goes breaks them.
+func TestTheShapeOfTheJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteJSON(&b, example(t)); err != nil {
+		t.Fatal(err)
+	}
+	var top map[string]any
+	if err := json.Unmarshal(b.Bytes(), &top); err != nil {
+		t.Fatal(err)
+	}
+	run := top["runs"].([]any)[0].(map[string]any)
+	for in, keys := range map[string]map[string]any{
+		"schema policy traffic slo initialReplicas coldStartSeconds seed cheapest runs bounds admission gates assumptions": top,
+		"name variant words meetsSLO cost costByCapacityType gpuHours onTime waitSeconds gpuUtilization productive replicaStarts nodeStarts " +
+			"scaleUps scaleDowns atZeroSeconds spotLosses replicasLost arrived served requeued ledgerGPUSeconds reasons": run,
+	} {
+		for _, key := range strings.Fields(in) {
+			if _, there := keys[key]; !there {
+				t.Errorf("%s is gone", key)
+			}
+		}
+	}
+}
