@@ -141,9 +141,9 @@ func following(f engine.Follower) follow {
 	case f.Kind == "":
 		return follow{"nobody", (*Follower)(nil).text(), false}
 	case f.Exact:
-		return follow{f.Kind + " exact", fmt.Sprintf("%s %s wants %d", f.Kind, f.Name, f.Desired), true}
+		return follow{shortKind(f.Kind) + " exact", fmt.Sprintf("%s %s wants %d", shortKind(f.Kind), f.Name, f.Desired), true}
 	}
-	return follow{f.Kind + " may differ", f.Why, false}
+	return follow{shortKind(f.Kind) + " may differ", f.Why, false}
 }
 
 // has tells whether a row bears a badge.

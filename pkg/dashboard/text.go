@@ -94,7 +94,7 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 	fmt.Fprintf(out, "NEXT     %s\n", e.next(zone))
 	kind := "FOLLOWER"
 	if e.Follower != nil {
-		kind = e.Follower.Kind
+		kind = e.Follower.Short()
 	}
 	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follower.text())
 }
@@ -121,12 +121,14 @@ func (f *Follower) text() string {
 	return fmt.Sprintf("%s wants %d: may differ, %s", f.Name, f.Desired, f.Why)
 }
 
-// kind is the follower's kind as people say it.
-func (f *Follower) kind() string {
-	if f.Kind == "HorizontalPodAutoscaler" {
+// Short is the follower's kind as people say it.
+func (f *Follower) Short() string { return shortKind(f.Kind) }
+
+func shortKind(kind string) string {
+	if kind == "HorizontalPodAutoscaler" {
 		return "HPA"
 	}
-	return f.Kind
+	return kind
 }
 
 func (s Signal) value() string {
