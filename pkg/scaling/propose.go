@@ -98,19 +98,20 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 
 // want is the signal's wish before rounding. A Total is absolute: replicas that are still loading cannot buy more.
 //
-// A Mean speaks for the ready replicas that reported. The others are assumed idle where it asks for more and exactly on target
-// where it asks for less, as an HPA does with missing pods, so that neither a rise nor a fall rests on pods nobody has seen. It
-// also stops the overshoot of a mean taken over the 2 old pods and multiplied by the 4 that are ready by now. A coverage of 0 that
-// the policy lets through comes from a source that does not count pods.
+// Both speak for the ready replicas that reported. The others are assumed idle where more is asked for and exactly on target
+// where less is, as an HPA does with missing pods, so that neither a rise nor a fall rests on pods nobody has seen: the queues of
+// 5 pods out of 6 are not a queue that got shorter by a sixth. It also stops the overshoot of a mean taken over the 2 old pods and
+// multiplied by the 4 that are ready by now. A coverage of 0 that the policy lets through comes from a source that does not count
+// pods.
 func (t *tick) want(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
-	if sig.Kind == Total {
-		return min(ratio, maxReplicas)
-	}
 	ready := float64(t.ready)
 	seen := ready
 	if r.Coverage > 0 && r.Coverage < 1 {
 		seen = float64(ready * r.Coverage)
+	}
+	if sig.Kind == Total {
+		return min(max(ratio, min(ratio+float64(ready-seen), ready)), maxReplicas)
 	}
 	want := float64(seen * ratio)
 	if ratio > 1 {

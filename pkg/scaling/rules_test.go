@@ -92,6 +92,14 @@ func TestCombine(t *testing.T) {
 			see: func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 6, from: 10, to: 6, a: 5.5, b: 0.35},
 		{name: "and as idle in a rise, which never becomes a fall", replicas: 10, values: []float64{0.707}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
 			see: func(o *Observation) { o.Readings[0].Coverage = 0.8 }, want: 10, from: 10, to: 10, a: 10, b: 0.707},
+		{name: "the queue of a pod that did not report counts as on target in a fall", replicas: 6, values: []float64{47.5},
+			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 6, from: 6, to: 6, a: 5.75, b: 47.5},
+		{name: "which still may be one", replicas: 10, values: []float64{30},
+			see: func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 4, from: 10, to: 4, a: 4, b: 30},
+		{name: "and as empty in a rise", replicas: 6, values: []float64{87},
+			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 9, from: 6, to: 9, a: 8.7, b: 87},
+		{name: "so that it neither raises nor lowers alone", replicas: 6, values: []float64{57},
+			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 6, from: 6, to: 6, a: 6, b: 57},
 		{name: "a formula", replicas: 6, values: []float64{87, 0.5}, policy: func(p *Policy) {
 			twoSignals(p)
 			p.Formula = func(a []Ask, _, _ int32) (float64, bool) { return a[0].Replicas/2 + a[1].Replicas/2, true }
