@@ -57,7 +57,8 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
-		Pods: c.cluster, Kubernetes: kube, LoopbackPods: o.loopbackPods, Registerer: c.registry, Logger: log,
+		Pods: c.cluster, Exporters: c.cluster, Triggers: c.cluster, Kubernetes: kube, LoopbackPods: o.loopbackPods,
+		Registerer: c.registry, Logger: log,
 	})
 	if err != nil {
 		return nil, err

@@ -139,6 +139,7 @@ type scaledObjectFacts struct {
 	annotations map[string]string
 	metadata    map[string]string // of the trigger that points at us
 	triggers    []string          // names
+	metrics     map[string]string // by trigger: the external metric that KEDA serves for it; empty where that is not certain
 }
 
 func trimScaledObject(obj any) (any, error) {
@@ -161,6 +162,7 @@ func trimScaledObject(obj any) (any, error) {
 		paused:      kedaPaused(annotations),
 		operator:    readOperator(annotations, u.GetManagedFields()),
 		annotations: ourAnnotations(annotations),
+		metrics:     metricsOfTriggers(u),
 	}
 	f.readTriggers(u)
 	return f, nil
