@@ -108,6 +108,9 @@ func (c *platformCompiler) endpoint(s *DataSourceSpec, p *yamlPath) {
 		if s.PodLabels != nil && s.PodsIn == "" {
 			c.bad(p.key("podsIn"), "is missing", "the namespace of the pods with podLabels")
 		}
+		if s.Profile == string(SourceDCGM) && len(s.PodLabels) == 0 {
+			c.bad(p.key("podLabels"), "is missing: the exporter runs beside the workloads, not in them", "podLabels and podsIn of the DCGM exporter's pods")
+		}
 	}
 	if s.Address == "" && err != nil {
 		c.bad(p.key("address"), "is missing", allowed)
@@ -148,6 +151,14 @@ func (c *platformCompiler) transport(s *DataSourceSpec, p *yamlPath) {
 	if s.SigV4 != nil {
 		ways = append(ways, "sigv4")
 	}
+	if s.Type == string(DataScrape) && len(s.PodLabels) == 0 && len(ways) > 0 {
+		c.bad(p.key(ways[0]), "the workloads' own pods are scraped, and whoever runs them would read the secret",
+			"nothing here; or podLabels and podsIn, for pods that are the platform's own")
+	}
+	if h.FollowRedirects != nil && *h.FollowRedirects {
+		c.bad(p.key("follow_redirects"), "redirects are never followed: a server could send us, and our credentials, elsewhere",
+			"false or nothing; address is then the last address of the chain")
+	}
 	if len(ways) > 1 {
 		c.bad(p.key(ways[0]), fmt.Sprintf("there are %d ways to authenticate", len(ways)), "one of "+list(ways))
 	}
@@ -170,15 +181,15 @@ func (c *platformCompiler) tls(t *TLSSpec, p *yamlPath) {
 	}
 }
 
-// YAML returns the configuration as prometheus/common/config reads it (LoadHTTPConfig), with the defaults written out that differ
-// from Prometheus' own. It is safe to call on nil.
+// YAML returns the configuration as prometheus/common/config reads it (LoadHTTPConfig), with what differs from Prometheus' own
+// written out: redirects are never followed. It is safe to call on nil.
 func (h *HTTPSpec) YAML() (string, error) {
 	var out HTTPSpec
 	if h != nil {
 		out = *h
 	}
 	yes, no := true, false
-	out.FollowRedirects = cmp.Or(out.FollowRedirects, &no)
+	out.FollowRedirects = &no
 	out.EnableHTTP2 = cmp.Or(out.EnableHTTP2, &yes)
 	text, err := yaml.Marshal(out)
 	return string(text), err

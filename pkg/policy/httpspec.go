@@ -8,7 +8,7 @@ type HTTPSpec struct {
 	Authorization   *AuthorizationSpec `yaml:"authorization,omitempty" doc:"the Authorization header, such as a bearer token"`
 	OAuth2          *OAuth2Spec        `yaml:"oauth2,omitempty" doc:"client credentials"`
 	TLSConfig       *TLSSpec           `yaml:"tls_config,omitempty" doc:"certificates"`
-	FollowRedirects *bool              `yaml:"follow_redirects,omitempty" doc:"whether a redirect is followed" default:"false, so that a server cannot send us elsewhere"`
+	FollowRedirects *bool              `yaml:"follow_redirects,omitempty" doc:"only false: a redirect is never followed, so that a server cannot send us elsewhere" default:"false"`
 	EnableHTTP2     *bool              `yaml:"enable_http2,omitempty" doc:"speak HTTP/2" default:"true"`
 	ProxyURL        string             `yaml:"proxy_url,omitempty" doc:"proxy"`
 	NoProxy         string             `yaml:"no_proxy,omitempty" doc:"hosts that are reached without it"`

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func TestTheHTTPBlockIsReadByPrometheusOwnConfiguration(t *testing.T) {
 		`{basic_auth: {username: u, password_file: /p}}`,
 		`{basic_auth: {username_file: /u, password_file: /p}, proxy_url: "http://proxy:3128", no_proxy: "10.0.0.0/8"}`,
 		`{authorization: {credentials_file: /t}}`,
-		`{authorization: {type: Token, credentials_file: /t}, follow_redirects: true, enable_http2: false}`,
+		`{authorization: {type: Token, credentials_file: /t}, follow_redirects: false, enable_http2: false}`,
 		`{oauth2: {client_id: id, client_secret_file: /s, token_url: "https://idp/token", scopes: [a], endpoint_params: {resource: x}, tls_config: {ca_file: /ca}}}`,
 		`{tls_config: {ca_file: /ca, cert_file: /c, key_file: /k, server_name: n, min_version: TLS13, insecure_skip_verify: true}}`,
 	} {
@@ -81,7 +82,7 @@ func TestTheHTTPBlockIsReadByPrometheusOwnConfiguration(t *testing.T) {
 			t.Errorf("%s becomes\n%s%v", block, text, err)
 			continue
 		}
-		if got.FollowRedirects != strings.Contains(block, "follow_redirects: true") || got.EnableHTTP2 == strings.Contains(block, "enable_http2: false") {
+		if got.FollowRedirects || got.EnableHTTP2 == strings.Contains(block, "enable_http2: false") {
 			t.Errorf("%s: follow %v, HTTP/2 %v", block, got.FollowRedirects, got.EnableHTTP2)
 		}
 	}
@@ -208,5 +209,25 @@ func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
 	}
 	if problems := policy.Validate(filepath.Join(f.path, "missing")); policy.Errors(problems) != 1 || !strings.Contains(problems[0].Message, "no such file") {
 		t.Errorf("missing:\n%s", policy.Render(problems))
+	}
+}
+
+// A type that a policy may name, and each of its metrics, is one that can be written.
+func TestEveryEnginesMetricsCanBeWritten(t *testing.T) {
+	for _, engine := range []policy.SourceType{
+		policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI,
+	} {
+		metrics := policy.Metrics(engine)
+		if len(metrics) == 0 {
+			t.Errorf("%s has no metric", engine)
+		}
+		for _, m := range metrics {
+			target := map[scaling.Unit]string{scaling.Count: "10", scaling.Percent: "80%", scaling.Seconds: "500ms"}[m.Unit]
+			text := fmt.Sprintf("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: a, namespace: b}\nspec:\n"+
+				"  scaleTargetRef: {name: a}\n  maxReplicas: 4\n  signals:\n  - {name: s, type: %s, metric: %s, target: %s}\n", engine, m.Name, target)
+			if problems := validateTexts(t, map[string]string{"policy.yaml": text}); len(problems) > 0 {
+				t.Errorf("%s %s:\n%s", engine, m.Name, policy.Render(problems))
+			}
+		}
 	}
 }
