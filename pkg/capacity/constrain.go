@@ -40,7 +40,7 @@ func (t *tick) constrain() {
 			continue
 		}
 		limit := t.served(w) + 1
-		if w.Quota {
+		if !c.on {
 			cause = CauseQuota
 		}
 		t.d.Advice[i].Cap = limit

@@ -108,6 +108,12 @@ func (t *tick) run() {
 		t.liftLimits()
 	}
 	t.write()
+	if t.g.Advisory || t.releasing {
+		// The reasons say what would be advised.
+		for i := range t.d.Advice {
+			t.d.Advice[i] = NoAdvice
+		}
+	}
 	t.d.Phase = t.s.spot.phase
 }
 

@@ -4,8 +4,9 @@ import "time"
 
 // evidence is what a spot pool's NodeClaims say of the market.
 type evidence struct {
-	refused, attempts int // launches that failed for lack of capacity, of all that were tried, in refusedWithin
-	lost, nodes       int // nodes that were taken, of all that stood, in lostWithin
+	refused, attempts int  // launches that failed for lack of capacity, of all that were tried, in refusedWithin
+	lost, nodes       int  // nodes that were taken, of all that stood, in lostWithin
+	replaced          bool // on-demand grew meanwhile: what spot refused had to go there
 }
 
 const (
@@ -36,6 +37,7 @@ func (t *tick) evidence(pool int, since int64) (e evidence) {
 			e.attempts++
 		}
 	}
+	e.replaced = t.onDemand >= 0 && stamp(t.facts[t.onDemand].newest) > from
 	from = max(since, t.at-lostWithin.Milliseconds())
 	for i := range v.Losses {
 		if l := &v.Losses[i]; t.within(l.At, from) && once(&seen, e.lost, l.UID) {
@@ -69,7 +71,7 @@ func once(seen *[maxEvidence]string, n int, uid string) bool {
 // fails tells whether the evidence is enough to leave spot, and why.
 func (e evidence) fails(short time.Duration) Cause {
 	switch {
-	case short >= shortEnough && e.refused >= refusedLeast && 2*e.refused >= e.attempts:
+	case (short >= shortEnough || e.replaced) && e.refused >= refusedLeast && 2*e.refused >= e.attempts:
 		return CauseRefused
 	case e.lost >= lostLeast, e.lost >= 2 && 2*e.lost >= e.nodes:
 		return CauseLost

@@ -16,6 +16,9 @@ const (
 	MaxSchedules = 16
 )
 
+// DefaultReturn is the pace of the way back to spot, in nodes an hour, where none is given: one at a time, with room to see what it did.
+const DefaultReturn = 4
+
 // CapacityType is what a provider sells a node as: the values of karpenter.sh/capacity-type.
 type CapacityType uint8
 
@@ -68,7 +71,7 @@ type Group struct {
 	OnDemandBase       int64         // units of the resource that are on demand before any spot
 	SpotPatience       time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
 	Fallback           FallbackMode
-	ReturnNodesPerHour int64 // > 0: the pace of the way back to spot
+	ReturnNodesPerHour int64 // the pace of the way back to spot; 0: DefaultReturn
 
 	Fence           bool // a limit of 0 while nobody wants anything
 	HoldAtPeaks     bool // no consolidation while known demand arrives
@@ -91,6 +94,9 @@ func NewGroup(g Group) (*Group, error) {
 		return nil, fmt.Errorf("a capacity group has 1 to %d NodePools", MaxPools)
 	case len(g.Schedules) > MaxSchedules:
 		return nil, fmt.Errorf("a capacity group has at most %d schedules", MaxSchedules)
+	}
+	if g.ReturnNodesPerHour <= 0 {
+		g.ReturnNodesPerHour = DefaultReturn
 	}
 	g.limits = []string{g.Resource}
 	for _, s := range g.Schedules {

@@ -236,7 +236,7 @@ func (c *cluster) replicaSets() {
 		if !l.paused {
 			n := l.want
 			if n > 0 {
-				n += max(l.lastAdvice.AtRisk-max(l.ready()-l.want, 0), 0) + l.lastAdvice.Surge
+				n += l.lastAdvice.AtRisk + l.lastAdvice.Surge
 			}
 			l.extra = n - l.want
 			if c := l.lastAdvice.Cap; c >= 0 {

@@ -12,6 +12,9 @@ const marksAtOnce = 16
 // counts from the pod's start, so a shield ends by itself.
 const shieldLeast = 30 * time.Minute
 
+// doomedCost is below every cost of packing.
+const doomedCost = "-100"
+
 // marks keeps the annotations of the workloads' pods: the startup shield, and which pod goes first in a scale-in.
 func (t *tick) marks() {
 	loading, first, written := 0, 0, 0
@@ -74,11 +77,14 @@ func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
 	if m := &t.s.move; (m.step == marking || m.step == shrinking) && p.UID == m.victim {
 		return lowestCost, RuleMove
 	}
-	if !t.g.EmptyWholeNodes || t.g.Advisory || t.releasing || p.Owner != OwnerReplicaSet || w.Paused {
+	n := t.node(p)
+	if n == nil || t.g.Advisory || t.releasing || p.Owner != OwnerReplicaSet || w.Paused {
 		return "", RulePacking
 	}
-	n := t.node(p)
-	if n == nil {
+	if n.Notice && !n.Voluntary {
+		return doomedCost, RuleAtRisk // its successor is asked for: no scale-in should take that one instead
+	}
+	if !t.g.EmptyWholeNodes {
 		return "", RulePacking
 	}
 	class := 0

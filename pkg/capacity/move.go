@@ -200,8 +200,12 @@ func (t *tick) advance() {
 		t.end()
 	case m.step == surging && t.s.spot.phase == Returning && spare && t.successor(w):
 		m.step = marking
+	case m.step == surging && t.landedOnDemand(w):
+		// Karpenter put the successor on demand: spot was asked, and refused.
+		t.fallBack(CauseProbe, t.evidence(t.spot, m.since))
+		t.giveUp()
 	case m.step == surging && age > arrives+t.g.LeadTime:
-		t.end()
+		t.giveUp()
 	case m.step == marking && spare && mark.Value == lowestCost:
 		m.step, m.since = shrinking, t.at
 	case m.step == shrinking && age > shrinks:
@@ -212,10 +216,26 @@ func (t *tick) advance() {
 // end ends a move; the node stays chosen.
 func (t *tick) end() { t.s.move = move{node: t.s.move.node} }
 
+// giveUp ends a move that led nowhere; the next one waits as if it were another node's.
+func (t *tick) giveUp() {
+	t.s.move = move{}
+	t.s.spot.moved = t.at
+	t.s.touch()
+}
+
 // successor tells whether a pod of the workload that was born in the move is Ready on spot.
 func (t *tick) successor(w *Workload) bool {
 	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
 		return p.Ready && p.Pool == t.spot && stamp(p.Since) >= t.s.move.since && !t.endangered(&p)
+	})
+}
+
+// landedOnDemand tells whether a pod that was born in the move runs on an on-demand node that was, too: one that found room on a node
+// of before says nothing of spot.
+func (t *tick) landedOnDemand(w *Workload) bool {
+	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
+		n := t.node(&p)
+		return n != nil && p.Pool == t.onDemand && stamp(p.Since) >= t.s.move.since && stamp(n.Created) >= t.s.move.since
 	})
 }
 

@@ -235,6 +235,11 @@ func (t *tick) orphan(pool int, f Field, view FieldView) {
 		owner: view.Owner, rule: RuleRelease, at: t.at, since: t.at}
 }
 
+// may tells whether a nudge of the field would be written now.
+func (t *tick) may(pool int, f Field) bool {
+	return !t.g.Advisory && t.o.Pools[pool].Consent&f.needs() != 0 && !t.view(pool, f).Unsupported && t.at >= t.s.pools[pool].nudges[f].retry
+}
+
 // allowed tells whether the field was handed over and exists, and reports it otherwise.
 func (t *tick) allowed(pool int, f Field, view FieldView, w want) bool {
 	finding := Finding{Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: w.rule}

@@ -36,6 +36,8 @@ type recordSpot struct {
 	Until int64 `json:"until,omitempty"`
 	Limit int64 `json:"limit,omitempty"`
 	Moved int64 `json:"moved,omitempty"`
+	Count int32 `json:"count,omitempty"`
+	Of    int32 `json:"of,omitempty"`
 }
 
 type recordField struct {
@@ -67,7 +69,7 @@ func (s *State) encode(pool int) string {
 		return ""
 	}
 	if s.spot != (spotState{}) {
-		r.Spot = &recordSpot{s.spot.phase, s.spot.level, s.spot.cause, s.spot.since, s.spot.until, s.spot.limit, s.spot.moved}
+		r.Spot = &recordSpot{s.spot.phase, s.spot.level, s.spot.cause, s.spot.since, s.spot.until, s.spot.limit, s.spot.moved, s.spot.count, s.spot.of}
 	}
 	if p.hold != (hold{}) {
 		r.Hold = []int64{p.hold.start, p.hold.empty, p.hold.under}
@@ -124,7 +126,7 @@ func (s *State) load(pool int, text string) bool {
 	}
 	s.revision = r.Revision
 	if r.Spot != nil {
-		s.spot = spotState{r.Spot.Phase, r.Spot.Level, r.Spot.Cause, s.clip(r.Spot.Since), s.clip(r.Spot.Until), r.Spot.Limit, s.clip(r.Spot.Moved)}
+		s.spot = spotState{r.Spot.Phase, r.Spot.Level, r.Spot.Cause, s.clip(r.Spot.Since), s.clip(r.Spot.Until), r.Spot.Limit, s.clip(r.Spot.Moved), r.Spot.Count, r.Spot.Of}
 	}
 	return ok
 }

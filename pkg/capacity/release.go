@@ -9,7 +9,13 @@ func (t *tick) letGo() {
 		s.touch()
 	}
 	for i := range s.pools {
-		s.pools[i].hold = hold{}
+		p := &s.pools[i]
+		p.hold = hold{}
+		for f := range p.nudges {
+			if n := &p.nudges[f]; !n.on && n.overwrites > 0 {
+				*n, p.stale = nudge{}, true
+			}
+		}
 	}
 	for i := range t.o.Workloads {
 		t.setBuffer(&t.o.Workloads[i], 0)

@@ -42,8 +42,8 @@ func (t *tick) turn() {
 	case Probing:
 		t.judgeProbe()
 	case Returning:
-		if cause := t.failing(); cause != CauseNone {
-			t.fallBack(cause)
+		if cause, e := t.failing(); cause != CauseNone {
+			t.fallBack(cause, e)
 		} else if t.left == 0 && t.s.move.step == noMove {
 			t.arrive()
 		}
@@ -62,29 +62,29 @@ func (t *tick) arrive() {
 // prefer looks for reasons to leave spot, and for replicas that Karpenter put on demand by itself.
 func (t *tick) prefer() {
 	s := &t.s.spot
-	if cause := t.failing(); cause != CauseNone {
-		t.fallBack(cause)
+	if cause, e := t.failing(); cause != CauseNone {
+		t.fallBack(cause, e)
 		return
 	}
 	if s.level > 0 && t.at-s.since > forgives.Milliseconds() {
 		s.level = 0
 		t.s.touch()
 	}
-	if t.left > 0 && t.known && t.g.ReturnNodesPerHour > 0 {
+	if t.left > 0 && t.known {
 		t.s.enter(Returning, CauseNone)
 	}
 }
 
 // failing says whether spot fails at present. Where pods have to be patient nothing else counts: on-demand may not grow before.
-func (t *tick) failing() Cause {
+func (t *tick) failing() (Cause, evidence) {
+	e := t.evidence(t.spot, t.s.spot.since)
 	switch {
 	case t.impatient():
-		return CausePatience
+		return CausePatience, e
 	case t.lidded():
-		return CauseNone
+		return CauseNone, e
 	}
-	e := t.evidence(t.spot, t.s.spot.since)
-	return e.fails(t.short)
+	return e.fails(t.short), e
 }
 
 // impatient tells whether pods have waited below a limit of ours for as long as the group lets them.
@@ -99,12 +99,16 @@ func (t *tick) waits() time.Duration {
 }
 
 // fallBack leaves spot: for twice as long as the last time.
-func (t *tick) fallBack(cause Cause) {
+func (t *tick) fallBack(cause Cause, e evidence) {
 	s := &t.s.spot
 	s.level = min(s.level+1, maxLevel)
 	t.s.enter(Fallback, cause)
 	length := min(firstHold<<(s.level-1), maxHold)
 	s.until = t.at + jittered(length, t.g.Name, s.level).Milliseconds()
+	s.count, s.of = int32(e.refused), int32(e.attempts)
+	if cause == CauseLost {
+		s.count, s.of = int32(e.lost), int32(e.nodes)
+	}
 }
 
 // leaveFallback probes where there is anybody to probe with, and forgets otherwise.
@@ -125,14 +129,14 @@ func (t *tick) judgeProbe() {
 	e := t.evidence(t.spot, s.since)
 	switch {
 	case e.lost > 0, e.refused > 0 && !t.landed(s.since), t.impatient():
-		t.fallBack(CauseProbe)
+		t.fallBack(CauseProbe, e)
 	case t.lived(s.since):
 		t.s.enter(Returning, CauseProbe)
 	case t.left == 0 && t.d.Demand.Pending == 0, t.at >= s.until && e.attempts == 0:
 		// Nobody is left to probe with: new pods will.
 		t.s.enter(PreferSpot, CauseNone)
 	case t.at >= s.until:
-		t.fallBack(CauseProbe)
+		t.fallBack(CauseProbe, e)
 	}
 }
 
@@ -165,13 +169,10 @@ func (t *tick) nodeSize() (size int64) {
 
 // base keeps the first units on demand: on-demand comes first by weight, and its limit ends at the base.
 func (t *tick) base() {
-	if !t.paired() || t.g.OnDemandBase <= 0 || !t.lidded() {
+	if t.g.OnDemandBase <= 0 || !t.lidded() {
 		return
 	}
-	v := &t.o.Pools[t.onDemand]
-	if v.Consent&ConsentLimits != 0 && !t.view(t.onDemand, FieldLimit).Unsupported {
-		t.onDemandFirst(RuleBase)
-	}
+	t.onDemandFirst(RuleBase)
 	t.because(Reason{Rule: RuleBase, Pool: int8(t.onDemand), A: float64(t.g.OnDemandBase), B: float64(t.facts[t.onDemand].runs)})
 }
 
@@ -185,12 +186,7 @@ func (t *tick) fallback() {
 	if t.g.Fallback == Hard && !t.leaving {
 		t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
 	}
-	e := t.evidence(t.spot, 0)
-	a, b := e.refused, e.attempts
-	if s.cause == CauseLost {
-		a, b = e.lost, e.nodes
-	}
-	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(a), B: float64(b), Until: instant(s.until)})
+	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(s.count), B: float64(s.of), Until: instant(s.until)})
 }
 
 // probe lets one spot node more come.
@@ -206,11 +202,13 @@ func (t *tick) probe() {
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})
 }
 
-// lidded tells whether on-demand stands under a limit of ours: by patience or base, outside a fallback, and only while demand is
-// known and has been for a while.
-func (t *tick) lidded() bool {
+// wantsLid tells whether on-demand should stand under a limit of ours: by patience or base, outside a fallback, and only while
+// demand is known and has been for a while. lidded tells whether it can.
+func (t *tick) wantsLid() bool {
 	return t.waits() > 0 && t.paired() && t.s.spot.phase != Fallback && t.known && !t.leaving && t.at-t.s.knownSince >= trusts.Milliseconds()
 }
+
+func (t *tick) lidded() bool { return t.wantsLid() && t.may(t.onDemand, FieldLimit) }
 
 // trusts is how long demand must have been known before a limit stands on it again: readings that come and go would write it each time.
 const trusts = 2 * time.Minute
@@ -218,18 +216,25 @@ const trusts = 2 * time.Minute
 // patience keeps on-demand at what runs there, and at the base. It ends by patience, by a fallback, and at once when demand cannot
 // be known.
 func (t *tick) patience() {
-	if !t.lidded() {
+	if !t.wantsLid() {
 		return
 	}
 	limit := max(t.facts[t.onDemand].runs, units(t.g.OnDemandBase))
-	t.lid(t.onDemand, limit, RulePatience)
+	rule := RulePatience
+	if t.g.SpotPatience == 0 {
+		rule = RuleBase
+	}
+	t.lid(t.onDemand, limit, rule)
+	if !t.lidded() {
+		return // write says why
+	}
 	r := Reason{Rule: RulePatience, Pool: int8(t.onDemand), A: float64(limit)}
 	if t.s.shortSince != 0 {
 		r.Until = instant(t.s.shortSince + t.waits().Milliseconds())
 	}
 	t.because(r)
-	if n := &t.s.pools[t.onDemand].nudges[FieldLimit]; n.on && n.rule == RulePatience {
-		t.find(Finding{Kind: FindOutlives, Pool: int8(t.onDemand), Field: FieldLimit, Resource: t.g.Resource, Rule: RulePatience})
+	if n := &t.s.pools[t.onDemand].nudges[FieldLimit]; n.on && n.rule == rule {
+		t.find(Finding{Kind: FindOutlives, Pool: int8(t.onDemand), Field: FieldLimit, Resource: t.g.Resource, Rule: rule})
 	}
 }
 
@@ -255,9 +260,8 @@ func (t *tick) onDemandFirst(rule Rule) {
 	if demand > spot {
 		return
 	}
-	hands := func(pool int) bool { return t.o.Pools[pool].Consent&ConsentWeight != 0 }
 	switch {
-	case !hands(t.onDemand) && hands(t.spot) && demand > 1:
+	case !t.may(t.onDemand, FieldWeight) && t.may(t.spot, FieldWeight) && demand > 1:
 		t.wish(t.spot, FieldWeight, weightValue(demand-1), rule)
 	case spot < maxWeight:
 		t.wish(t.onDemand, FieldWeight, weightValue(spot+1), rule)

@@ -55,6 +55,8 @@ type spotState struct {
 	until int64 // when a fallback probes, or a probe is given up
 	limit int64 // of a probe
 	moved int64 // when the last node's move began
+	// What the evidence for a fallback was: so many refusals or losses, of so many launches or nodes.
+	count, of int32
 }
 
 // stamps lists every stamp of the state, so that a clock that stepped back can take them all with it.
@@ -99,6 +101,7 @@ func (s *State) begin(g *Group, now time.Time) {
 func (s *State) fit(g *Group) {
 	old := *s
 	s.group, s.pools, s.limits = g, [MaxPools]poolState{}, [MaxLimits]string{}
+	s.limits[0] = g.Resource
 	copy(s.limits[:], g.limits)
 	for i := range min(len(g.Pools), MaxPools) {
 		if old.group == nil {
@@ -128,6 +131,7 @@ func (s *State) fit(g *Group) {
 // enter changes the phase.
 func (s *State) enter(p Phase, cause Cause) {
 	s.spot.phase, s.spot.cause, s.spot.since, s.spot.until, s.spot.limit = p, cause, s.at, 0, 0
+	s.spot.count, s.spot.of = 0, 0
 	s.touch()
 }
 

@@ -1,46 +1,349 @@
 package capacity
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
 func (c *cluster) nodes(pool int) int { return len(c.pools[pool].nodes) }
 
-func (c *cluster) allReady(l *simLoad) func() bool {
+func (c *cluster) whole(l *simLoad) func() bool {
 	return func() bool { return l.ready() == l.want && len(l.pods) == int(l.want) }
+}
+
+func (c *cluster) in(p Phase) func() bool { return func() bool { return c.d.Phase == p } }
+
+// limit is the limit that stands on a pool, -1 for none.
+func (c *cluster) limit(pool int) int64 {
+	n, ok := c.pools[pool].fields["limits[nvidia.com/gpu]"].Value.number()
+	if !ok {
+		return -1
+	}
+	return n
+}
+
+func (c *cluster) reason(r Rule) *Reason {
+	for i := range c.d.Reasons {
+		if c.d.Reasons[i].Rule == r {
+			return &c.d.Reasons[i]
+		}
+	}
+	return nil
+}
+
+func (c *cluster) finding(k FindingKind) *Finding {
+	for i := range c.d.Findings {
+		if c.d.Findings[i].Kind == k {
+			return &c.d.Findings[i]
+		}
+	}
+	return nil
+}
+
+// untouched fails where a NodePool is not what people wrote, or carries anything of ours.
+func (c *cluster) untouched(want []string) {
+	c.t.Helper()
+	for i, p := range c.pools {
+		if got := c.spec(i); got != want[i] || p.record != "" {
+			c.t.Errorf("%s: %s is not as it was:\n%s\nrecord %s\nwant\n%s\n%s", c.clock(), p.Name, got, p.record, want[i], c.why())
+		}
+		for name, f := range p.fields {
+			if f.Ours {
+				c.t.Errorf("%s: %s of %s is still ours", c.clock(), name, p.Name)
+			}
+		}
+	}
+}
+
+func (c *cluster) specs() (all []string) {
+	for i := range c.pools {
+		all = append(all, c.spec(i))
+	}
+	return all
 }
 
 func TestSpotIsDeniedOnDemandTakesOverAndReplicasReturnOneByOne(t *testing.T) {
 	c := newCluster(t, nil)
-	before := [2]string{c.spec(0), c.spec(1)}
+	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
-	c.until(10*time.Minute, "three replicas are ready on spot", c.allReady(chat))
+	c.until(10*time.Minute, "three replicas are ready on spot", c.whole(chat))
+	c.untouched(before)
 	c.pools[0].denied = true
 	chat.want = 6
-	c.until(3*time.Minute, "the group falls back", func() bool { return c.d.Phase == Fallback })
-	c.until(10*time.Minute, "six replicas are ready", c.allReady(chat))
+	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
 	if c.nodes(0) != 3 || c.nodes(1) != 3 {
 		t.Errorf("%d on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
 	}
 	chat.minimum = chat.ready()
-	c.until(30*time.Minute, "a probe is refused", func() bool { return c.d.Phase == Probing })
-	c.until(5*time.Minute, "the group falls back again", func() bool { return c.d.Phase == Fallback })
+	c.until(18*time.Minute, "spot is probed", c.in(Probing)) // 15 minutes, give or take a fifth
+	if c.limit(0) != 4 {
+		t.Errorf("a probe with a limit of %d where 3 nodes run", c.limit(0))
+	}
+	c.until(time.Minute, "the probe is refused", c.in(Fallback))
+	began := c.now
+	c.until(36*time.Minute, "spot is probed again", c.in(Probing))
+	if wait := c.now.Sub(began); wait < 24*time.Minute {
+		t.Errorf("the second hold lasted %v, the first 15 minutes", wait)
+	}
 	c.pools[0].denied = false
-	c.until(50*time.Minute, "spot is probed again", func() bool { return c.d.Phase == Probing })
-	c.until(20*time.Minute, "the probe holds", func() bool { return c.d.Phase == Returning })
-	c.until(2*time.Hour, "all replicas are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(10*time.Minute, "the probe holds", c.in(Returning))
+	moves := []int64{c.s.spot.moved}
+	for on := c.nodes(1); on > 0; on = c.nodes(1) {
+		c.until(25*time.Minute, "a node goes", func() bool { return c.nodes(1) < on })
+		if moved := c.s.spot.moved; moved != moves[len(moves)-1] {
+			moves = append(moves, moved)
+		}
+	}
+	for i := 1; i < len(moves); i++ {
+		if pace := instant(moves[i]).Sub(instant(moves[i-1])); pace < 15*time.Minute {
+			t.Errorf("two nodes within %v at 4 an hour", pace)
+		}
+	}
+	c.until(5*time.Minute, "the group is as it was", c.in(PreferSpot))
 	if chat.minimum < 6 {
 		t.Errorf("%d ready of 6 at the least", chat.minimum)
 	}
 	c.run(5 * time.Minute)
-	for i, want := range before {
-		if got := c.spec(i); got != want || c.pools[i].record != "" {
-			t.Errorf("%s is not as it was:\n%s\nrecord %s\nwant\n%s", c.pools[i].Name, got, c.pools[i].record, want)
+	c.untouched(before)
+	if c.writes > 12 {
+		t.Errorf("%d writes of a spec:\n%s", c.writes, strings.Join(c.log, "\n"))
+	}
+}
+
+func TestAHardFallbackClosesSpotAtWhatRunsThere(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	for range 3 {
+		c.lose(c.pools[0].nodes[0])
+	}
+	c.step()
+	if c.d.Phase != Fallback || c.limit(0) != 1 {
+		t.Errorf("three of four lost at once: %v, limit %d\n%s", c.d.Phase, c.limit(0), c.why())
+	}
+	c.until(10*time.Minute, "four replicas are ready again", c.whole(chat))
+	if c.nodes(0) != 1 || c.nodes(1) < 3 {
+		t.Errorf("%d on spot, %d on demand", c.nodes(0), c.nodes(1))
+	}
+	c.run(20 * time.Minute) // the burst's successors go again
+	c.lossless = true
+	chat.minimum = 4
+	c.until(4*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.run(5 * time.Minute)
+	c.untouched(before)
+	if chat.minimum < 4 {
+		t.Errorf("%d ready of 4 on the way back", chat.minimum)
+	}
+}
+
+func TestKarpentersOwnDeletionsAreNoLosses(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 6
+	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
+	chat.want = 1
+	c.run(10 * time.Minute) // five nodes go for being empty
+	if c.nodes(0) != 1 || c.d.Phase != PreferSpot || c.writes > 0 {
+		t.Errorf("%d nodes, %v, %d writes\n%s", c.nodes(0), c.d.Phase, c.writes, c.why())
+	}
+}
+
+func TestOneRefusalIsNoScarcity(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].failures = []Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
+	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...) // Events repeat themselves
+	for i := range 9 {
+		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity
+	}
+	c.run(20 * time.Minute)
+	if len(c.phases) != 1 || c.phases[0] != PreferSpot {
+		t.Errorf("phases %v", c.phases)
+	}
+}
+
+func TestAProbeThatIsInterruptedIsAFailedProbe(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.pools[0].denied = false
+	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.until(5*time.Minute, "a spot node comes", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
+	c.lose(c.pools[0].nodes[0])
+	c.step()
+	if c.d.Phase != Fallback || c.s.spot.level != 2 {
+		t.Errorf("%v, level %d", c.d.Phase, c.s.spot.level)
+	}
+}
+
+func TestAReturnLeavesJobsStatefulSetsAndPausedWorkloadsWhereTheyAre(t *testing.T) {
+	c := newCluster(t, nil)
+	stateful, paused := c.add("team/db", 1), c.add("team/paused", 1)
+	stateful.owner, stateful.want = OwnerStatefulSet, 1
+	paused.want = 1
+	job := &simPod{uid: "job", name: "job", gpus: 1, since: c.now, pinned: true}
+	c.other = append(c.other, job)
+	c.pools[0].denied = true
+	c.until(20*time.Minute, "all run on demand", func() bool { return stateful.ready()+paused.ready() == 2 && job.node != nil })
+	c.pools[0].denied, paused.paused = false, true
+	nodes := slices.Clone(c.pools[1].nodes)
+	c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`}
+	c.run(3 * time.Hour)
+	if !slices.Equal(nodes, c.pools[1].nodes) || c.nodes(0) != 0 {
+		t.Errorf("nodes %d and %d\n%s", c.nodes(0), c.nodes(1), c.why())
+	}
+	if f := c.finding(FindUnmovable); f == nil || f.Name != "team/db" || f.Count != 1 {
+		t.Errorf("findings %+v", c.d.Findings)
+	}
+	if c.d.Phase != PreferSpot || c.pools[1].record != "" {
+		t.Errorf("%v: with nothing to move nothing is held\n%s", c.d.Phase, c.why())
+	}
+}
+
+func TestDemandThatGrowsIntoASurgeKeepsItsReplica(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(time.Hour, "a pod is marked", func() bool { return c.s.move.step == marking })
+	chat.want = 4
+	chat.minimum = chat.ready()
+	c.run(40 * time.Minute)
+	if chat.minimum < 2 || chat.ready() < 4 {
+		t.Errorf("%d ready at the least, %d now\n%s", chat.minimum, chat.ready(), c.why())
+	}
+	c.until(2*time.Hour, "all are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	for _, p := range chat.pods {
+		if p.cost.Value != "" {
+			t.Errorf("%s keeps its mark", p.name)
 		}
 	}
-	for _, line := range c.log {
-		t.Log(line)
+}
+
+func TestATargetWithBigNodesIsEmptiedNodeByNode(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 1 })
+	chat := c.add("team-chat/llama", 1)
+	for _, p := range c.pools {
+		p.gpus = 4
+	}
+	chat.want = 8
+	c.pools[0].denied = true
+	c.until(20*time.Minute, "eight replicas are ready on two nodes", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(time.Hour, "a node is chosen", func() bool { return c.s.move.step == surging })
+	began, first := c.now, c.s.move.node
+	chat.minimum = chat.ready()
+	c.until(time.Hour, "the first node is gone", func() bool { return c.nodes(1) == 1 })
+	if c.pools[1].nodes[0].name == first {
+		t.Error("another node went than the one that was chosen")
+	}
+	if took := c.now.Sub(began); took > 40*time.Minute {
+		t.Errorf("four replicas of one node took %v: the pace counts nodes", took)
+	}
+	c.until(3*time.Hour, "the second is gone", func() bool { return c.nodes(1) == 0 })
+	if c.now.Sub(began) < time.Hour || chat.minimum < 8 {
+		t.Errorf("after %v, %d ready at the least", c.now.Sub(began), chat.minimum)
+	}
+}
+
+func TestTheBaseStaysOnDemandAndTheRestGoesToSpot(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.OnDemandBase = 2 })
+	before := c.specs()
+	c.run(3 * time.Minute) // until demand is trusted
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 5
+	c.until(10*time.Minute, "five replicas are ready", c.whole(chat))
+	if c.nodes(0) != 3 || c.nodes(1) != 2 || c.limit(1) != 2 {
+		t.Errorf("%d on spot, %d on demand, limit %d\n%s", c.nodes(0), c.nodes(1), c.limit(1), c.why())
+	}
+	c.run(2 * time.Hour)
+	if c.nodes(0) != 3 || c.nodes(1) != 2 || chat.minimum < 0 {
+		t.Errorf("later %d on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
+	}
+	c.pools[0].denied = true
+	chat.want = 7
+	c.until(2*time.Minute, "on-demand may grow", c.in(Fallback))
+	c.until(10*time.Minute, "seven replicas are ready", c.whole(chat))
+	c.pools[0].denied = false
+	chat.minimum = chat.ready()
+	c.until(5*time.Hour, "all but the base is back on spot", func() bool { return c.nodes(1) == 2 && c.d.Phase == PreferSpot })
+	c.run(time.Hour)
+	if c.nodes(0) != 5 || c.nodes(1) != 2 || chat.minimum < 7 {
+		t.Errorf("%d on spot, %d on demand, %d ready at the least\n%s", c.nodes(0), c.nodes(1), chat.minimum, c.why())
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	c.untouched(before)
+}
+
+func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = 4 * time.Minute })
+	before := c.specs()
+	c.run(3 * time.Minute)
+	if c.limit(1) != 0 || c.finding(FindOutlives) == nil {
+		t.Errorf("limit %d on an on-demand pool without nodes\n%s", c.limit(1), c.why())
+	}
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.boot = 6 * time.Minute
+	c.run(15 * time.Minute) // a cold start takes longer than the patience, and is none of its business
+	if chat.ready() != 2 || c.nodes(0) != 2 || len(c.phases) != 1 {
+		t.Errorf("%d ready, %d on spot, %v", chat.ready(), c.nodes(0), c.phases)
+	}
+	c.boot = 90 * time.Second
+	c.pools[0].denied = true
+	chat.want = 3
+	began := c.now
+	c.until(10*time.Minute, "on-demand may grow", c.in(Fallback))
+	if waited := c.now.Sub(began); waited < 4*time.Minute || waited > 4*time.Minute+5*time.Second {
+		t.Errorf("waited %v", waited)
+	}
+	if c.limit(1) != 16 || c.d.Actions == nil {
+		t.Errorf("limit %d after patience", c.limit(1))
+	}
+	c.until(10*time.Minute, "three are ready", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(4*time.Hour, "the third is back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.known = false
+	c.run(2 * time.Second)
+	if c.limit(1) != 16 {
+		t.Errorf("demand cannot be known, and a limit of %d stands", c.limit(1))
+	}
+	c.known = true
+	c.run(5 * time.Minute)
+	if c.limit(1) != 0 {
+		t.Errorf("limit %d once demand is known again", c.limit(1))
+	}
+	o := c.observe()
+	c.s.Shutdown(c.g, &o, c.now, &c.d)
+	c.apply()
+	c.silent = true
+	c.run(time.Minute)
+	if c.limit(1) != 16 || c.spec(1) != before[1] {
+		t.Errorf("after a shutdown:\n%s", c.spec(1))
+	}
+}
+
+func TestWithoutConsentPatienceIsReportedAndNotPlayed(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience, g.OnDemandBase = 4*time.Minute, 1 })
+	c.pools[1].consent = ConsentWeight
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.pools[0].denied = true
+	c.until(5*time.Minute, "the group falls back on evidence", c.in(Fallback))
+	c.run(2 * time.Hour)
+	if f := c.finding(FindNotConsented); c.limit(1) != 16 || c.d.Phase != Fallback && f == nil {
+		t.Errorf("limit %d, findings %+v", c.limit(1), c.d.Findings)
 	}
 }

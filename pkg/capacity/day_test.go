@@ -1,0 +1,123 @@
+package capacity
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file of testdata, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -update writes it anew)\n got:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+// diary writes down what changes, as people would read it.
+type diary struct {
+	strings.Builder
+	c    *cluster
+	last string
+}
+
+func (d *diary) run(length time.Duration) {
+	for range int(length / time.Second) {
+		d.c.step()
+		d.note()
+	}
+}
+
+// note adds the reasons of a tick that acted, and the phase and findings where they changed.
+func (d *diary) note() {
+	c := d.c
+	var b strings.Builder
+	for _, a := range c.d.Actions {
+		for _, line := range strings.Split(strings.TrimSpace(a.Text()), "\n") {
+			if !strings.HasSuffix(line, "record only") {
+				b.WriteString("  " + line + "\n")
+			}
+		}
+	}
+	if phase := c.d.Phase.String(); phase != d.last {
+		d.last = phase
+		b.WriteString("  phase: " + phase + "\n")
+	}
+	if b.Len() == 0 {
+		return
+	}
+	d.WriteString(c.clock() + "\n" + b.String())
+	for _, r := range c.d.Reasons {
+		d.WriteString("    " + r.Rule.String() + ": " + r.Text(c.g) + "\n")
+	}
+}
+
+// The mission's own sentence: night, no GPU node; the window nears and capacity is there before it opens; a burst scales out on spot;
+// spot is denied and on-demand takes over; spot returns, and nodes move back at the set pace with no ready replica missing; in the
+// evening consolidation is released, and there is no GPU node again.
+func TestADayFromNoNodeToNoNode(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	eight := office(c, chat)
+	c.ahead[0].GPUs, c.ahead[0].Replicas = 2, 2
+	d := &diary{c: c}
+
+	d.run(6 * time.Minute) // night: nobody wants anything, the fence comes
+	c.now = eight.Add(-15 * time.Minute)
+	d.run(5 * time.Minute)
+	if c.limit(0) != 16 {
+		t.Errorf("%s: the fence stands 10 minutes before the window\n%s", c.clock(), c.why())
+	}
+	chat.want = 2 // the floor rises by the lead time
+	d.run(10 * time.Minute)
+	if chat.ready() != 2 || c.nodes(0) != 2 {
+		t.Errorf("%s: the window opens with %d ready\n%s", c.clock(), chat.ready(), c.why())
+	}
+	d.run(90 * time.Minute)
+	chat.want = 6 // a burst
+	d.run(10 * time.Minute)
+	if chat.ready() != 6 || c.nodes(0) != 6 || c.nodes(1) != 0 {
+		t.Errorf("%s: %d ready, %d on spot\n%s", c.clock(), chat.ready(), c.nodes(0), c.why())
+	}
+	c.pools[0].denied = true // spot is scarce now, and the burst grows
+	chat.want = 9
+	d.run(12 * time.Minute)
+	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != Fallback {
+		t.Errorf("%s: %d ready, %d on demand, %v\n%s", c.clock(), chat.ready(), c.nodes(1), c.d.Phase, c.why())
+	}
+	c.pools[0].denied = false
+	chat.minimum = 9
+	d.run(80 * time.Minute)
+	if c.nodes(1) != 0 || c.d.Phase != PreferSpot || chat.minimum < 9 {
+		t.Errorf("%s: %d on demand, %v, %d ready at the least\n%s", c.clock(), c.nodes(1), c.d.Phase, chat.minimum, c.why())
+	}
+	c.now = eight.Add(12*time.Hour + time.Minute)
+	chat.want, c.ahead = 0, nil
+	d.run(4 * time.Minute)
+	if c.nodes(0)+c.nodes(1) != 0 {
+		t.Errorf("%s: %d nodes in the evening\n%s", c.clock(), c.nodes(0)+c.nodes(1), c.why())
+	}
+	d.run(10 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("%s: no fence at night", c.clock())
+	}
+	c.releasing = true
+	d.run(10 * time.Second)
+	c.untouched(before)
+	golden(t, "day.golden", d.String())
+}

@@ -1,0 +1,242 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
+	c, _, _ := fencedCluster(t)
+	c.edit(0, "limits[nvidia.com/gpu]", `"8"`)
+	want := c.specs()
+	c.run(9 * time.Minute)
+	if c.spec(0) != want[0] || c.reason(RuleYield) == nil {
+		t.Errorf("%s\n%s", c.spec(0), c.why())
+	}
+	c.run(2 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("limit %d, ten minutes later", c.limit(0))
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	if c.spec(0) != want[0] || c.pools[0].record != "" {
+		t.Errorf("released to\n%s\nrecord %s\nwant\n%s", c.spec(0), c.pools[0].record, want[0])
+	}
+}
+
+// Flux puts its own value back every ten minutes or so.
+func TestAfterTheThirdOverwriteWeBackOffAlsoAcrossARestart(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	for range 3 {
+		c.until(11*time.Minute, "the fence stands", func() bool { return c.limit(0) == 0 })
+		c.run(3 * time.Second)
+		c.edit(0, "limits[nvidia.com/gpu]", `16`)
+		c.run(2 * time.Second)
+	}
+	if f := c.finding(FindContested); f == nil || f.Count != 3 {
+		t.Errorf("findings %+v", c.d.Findings)
+	}
+	writes := c.writes
+	c.run(time.Hour)
+	c.s = State{}
+	c.run(4*time.Hour + 50*time.Minute)
+	if c.writes != writes || c.limit(0) != 16 {
+		t.Errorf("%d writes while backed off", c.writes-writes)
+	}
+	if c.limit(1) != 0 {
+		t.Error("the other NodePool has nothing to do with it")
+	}
+	c.run(12 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("six hours later: %d\n%s", c.limit(0), c.why())
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	if before[0] = strings.ReplaceAll(before[0], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit"); c.spec(0) != before[0] {
+		t.Errorf("%s", c.spec(0))
+	}
+}
+
+func TestWhoEditsTheBudgetsAroundOurEntriesKeepsBoth(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	eight := office(c, chat)
+	c.now = eight.Add(-time.Minute)
+	c.run(5 * time.Second)
+	list := c.pools[0].fields["disruption.budgets"].Value
+	c.edit(0, "disruption.budgets", Value(strings.Replace(string(list), `{"nodes":"100%"}`, `{"nodes":"2"}`, 1)))
+	c.run(20 * time.Minute)
+	if c.allowed(c.pools[0], reasonUnderutilized) || c.s.pools[0].nudges[FieldBudgets].overwrites != 0 {
+		t.Errorf("%s\n%s", c.pools[0].fields["disruption.budgets"].Value, c.why())
+	}
+	c.run(time.Hour)
+	if got := c.pools[0].fields["disruption.budgets"].Value; got != `[{"nodes":"2"}]` {
+		t.Errorf("restored to %s", got)
+	}
+}
+
+func TestAnEditWhileWeReleaseStays(t *testing.T) {
+	c, _, _ := fencedCluster(t)
+	c.deaf, c.releasing = true, true // our writes do not arrive
+	c.run(3 * time.Second)
+	c.edit(0, "limits[nvidia.com/gpu]", `"4"`)
+	c.deaf = false
+	c.run(30 * time.Second)
+	if c.limit(0) != 4 || c.limit(1) != 16 || c.pools[0].record+c.pools[1].record != "" {
+		t.Errorf("limits %d and %d, records %q %q", c.limit(0), c.limit(1), c.pools[0].record, c.pools[1].record)
+	}
+}
+
+func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c.add("team-chat/llama", 1)
+	c.run(fenceAfter)
+	c.deaf = true
+	sent := 0
+	for range 60 {
+		c.step()
+		sent += len(c.d.Actions)
+	}
+	if sent < 8 || sent > 14 {
+		t.Errorf("%d patches to two NodePools in a minute of refusals", sent)
+	}
+	c.deaf = false
+	c.run(11 * time.Second)
+	if c.limit(0) != 0 {
+		t.Errorf("limit %d", c.limit(0))
+	}
+}
+
+func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence, g.SpotPatience, g.Fallback = true, time.Minute, Hard })
+	for _, p := range c.pools {
+		p.consent = 0
+	}
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	c.run(10 * time.Minute)
+	if f := c.finding(FindNotConsented); f == nil || f.Rule != RuleFence || f.Resource != "nvidia.com/gpu" {
+		t.Errorf("findings %+v", c.d.Findings)
+	}
+	c.pools[0].denied = true
+	chat.want = 4
+	c.run(5 * time.Hour)
+	c.untouched(before)
+	if c.writes > 0 {
+		t.Errorf("%d writes", c.writes)
+	}
+}
+
+func TestConsentTakenBackPutsTheFieldBack(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	c.pools[0].consent = ConsentWeight
+	c.run(5 * time.Second)
+	if c.spec(0) != before[0] || c.pools[0].record != "" || c.limit(1) != 0 {
+		t.Errorf("%s\nrecord %q, the other at %d", c.spec(0), c.pools[0].record, c.limit(1))
+	}
+}
+
+func TestWhatTheCRDDoesNotHaveIsReported(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.pools[0].denied, c.pools[0].unsupported, c.pools[1].unsupported = true, true, true
+	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	if f := c.finding(FindUnsupported); f == nil || f.Field != FieldWeight {
+		t.Errorf("findings %+v", c.d.Findings)
+	}
+	for _, line := range c.log {
+		if strings.Contains(line, "weight") {
+			t.Error(line)
+		}
+	}
+}
+
+func TestAdvisoryPlansAndTouchesNothingAndPutsBackWhatAutoLeft(t *testing.T) {
+	c, chat, before := fencedCluster(t)
+	advisory := *c.g
+	advisory.Advisory = true
+	c.g = &advisory
+	c.run(5 * time.Second)
+	c.untouched(before)
+	c.run(time.Hour)
+	if len(c.d.Plan) != 2 || len(c.d.Actions) != 0 {
+		t.Errorf("plan %v, actions %v", c.d.Plan, c.d.Actions)
+	}
+	chat.want = 4
+	c.pools[0].denied = true
+	c.run(4 * time.Hour)
+	c.untouched(before)
+	for _, p := range chat.pods {
+		if p.cost.Value != "" || chat.lastAdvice != NoAdvice {
+			t.Errorf("%+v, %+v", p.cost, chat.lastAdvice)
+		}
+	}
+}
+
+func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotPatience, g.Fence = Hard, 3*time.Minute, true })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	kills := 0
+	step := func(d time.Duration) {
+		for range int(d / (77 * time.Second)) {
+			c.run(77 * time.Second)
+			kept := c.s.spot
+			c.s = State{} // kill -9; the next leader has the records only
+			kills++
+			c.step()
+			if c.s.spot.phase != kept.phase && kept.phase != PreferSpot {
+				c.t.Errorf("%s: %v before, %v after\n%s", c.clock(), kept.phase, c.s.spot.phase, c.why())
+			}
+		}
+	}
+	step(12 * time.Minute)
+	chat.want = 3
+	step(10 * time.Minute)
+	c.pools[0].denied = true
+	chat.want = 5
+	step(2 * time.Hour)
+	c.pools[0].denied = false
+	step(4 * time.Hour)
+	chat.want = 0
+	step(time.Hour)
+	c.releasing = true
+	c.run(time.Minute)
+	c.untouched(before)
+	if kills < 100 || len(c.phases) < 4 {
+		t.Errorf("%d kills, phases %v", kills, c.phases)
+	}
+}
+
+func TestAPoolThatLeftEveryGroupIsPutBackFromItsRecordAlone(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	g, ok := Orphan(c.g.Pools[1].Name, c.pools[1].record)
+	if !ok || g.Resource != "nvidia.com/gpu" {
+		t.Fatalf("%+v, %v", g, ok)
+	}
+	all, pools := c.g, c.pools
+	c.g, c.pools, c.loads, c.s, c.releasing = g, pools[1:], nil, State{}, true
+	c.run(15 * time.Second)
+	c.untouched(before[1:])
+	c.g, c.pools = all, pools
+	if _, ok := Orphan("x", `{"v":7}`); ok {
+		t.Error("a record of another version was read")
+	}
+}
+
+func TestAnotherVersionOfTheGroupKeepsItsNudges(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	next := *c.g
+	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // another order, another resource first
+	c.g, c.pools[0], c.pools[1] = &next, c.pools[1], c.pools[0]
+	writes := c.writes
+	c.run(time.Minute)
+	if c.writes != writes || c.limit(0) != 0 {
+		t.Errorf("%d writes", c.writes-writes)
+	}
+	c.releasing = true
+	c.run(30 * time.Second)
+	c.untouched([]string{before[1], before[0]})
+}

@@ -1,0 +1,134 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// office opens at 08:00 for 12 hours, with a floor of 4.
+func office(c *cluster, l *simLoad) time.Time {
+	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	c.ahead = []Span{{From: eight, Until: eight.Add(12 * time.Hour), GPUs: 4, Workload: l.key, Replicas: 4}}
+	return eight
+}
+
+func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.LeadTime = 10 * time.Minute })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	eight := office(c, chat)
+	c.now = eight.Add(-20 * time.Minute)
+	c.run(8*time.Minute - time.Second)
+	c.untouched(before)
+	c.run(2 * time.Second)
+	for i := range c.pools {
+		if c.allowed(c.pools[i], reasonEmpty) || c.allowed(c.pools[i], reasonUnderutilized) || !c.allowed(c.pools[i], "Drifted") {
+			t.Errorf("%s: %s", c.pools[i].Name, c.pools[i].fields["disruption.budgets"].Value)
+		}
+	}
+	c.now = eight
+	c.run(5 * time.Minute)
+	if r := c.reason(RuleHold); r == nil || r.A != 1 {
+		t.Errorf("before the demand has come: %+v", r)
+	}
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	c.now = eight.Add(holdEmpty)
+	c.run(2 * time.Second)
+	if c.allowed(c.pools[0], reasonUnderutilized) || !c.allowed(c.pools[0], reasonEmpty) {
+		t.Errorf("the first step releases empty nodes only: %s", c.pools[0].fields["disruption.budgets"].Value)
+	}
+	c.now = eight.Add(holdUnder)
+	c.run(2 * time.Second)
+	c.untouched(before)
+	if c.writes != 4 {
+		t.Errorf("%d writes for two pools: one to hold and one to put back\n%s", c.writes, strings.Join(c.log, "\n"))
+	}
+}
+
+func TestAHoldEndsByItselfWhenWeDie(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	eight := office(c, chat)
+	c.now = eight.Add(-90 * time.Second)
+	c.run(2 * time.Second)
+	if c.allowed(c.pools[0], reasonEmpty) {
+		t.Error("no hold 90 seconds before")
+	}
+	c.silent = true
+	c.now = eight.Add(holdUnder + time.Minute)
+	if !c.allowed(c.pools[0], reasonEmpty) || !c.allowed(c.pools[0], reasonUnderutilized) {
+		t.Errorf("at %s: %s", c.clock(), c.pools[0].fields["disruption.budgets"].Value)
+	}
+}
+
+// A dated cron fires again next year: whoever starts clears it, with a record or without.
+func TestLeftoversOfADeadControllerAreClearedAtStart(t *testing.T) {
+	for _, record := range []bool{true, false} {
+		c := newCluster(t, nil)
+		before := c.specs()
+		chat := c.add("team-chat/llama", 1)
+		eight := office(c, chat)
+		c.now = eight.Add(-90 * time.Second)
+		c.run(10 * time.Second)
+		c.silent = true
+		c.now, c.ahead, c.s = eight.AddDate(0, 6, 0), nil, State{}
+		if !record {
+			for i, p := range c.pools {
+				p.record = ""
+				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `) // nobody remembers whose it was
+			}
+		}
+		c.silent = false
+		c.run(30 * time.Second)
+		c.untouched(before)
+	}
+}
+
+func TestNothingIsProbedWhileKnownDemandArrives(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.ahead = []Span{{From: c.now.Add(13 * time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
+	c.run(13*time.Minute + holdUnder - 10*time.Second)
+	if c.d.Phase != Fallback {
+		t.Errorf("%v while demand arrives", c.d.Phase)
+	}
+	c.until(time.Minute, "spot is probed", c.in(Probing))
+}
+
+func TestEntriesOfAHoldAreKnownByTheirWholeShape(t *testing.T) {
+	h := hold{start: stamp(midnight), empty: stamp(midnight.Add(15 * time.Minute)), under: stamp(midnight.Add(time.Hour))}
+	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
+		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)
+	for list, with := range map[Value]Value{
+		``:                `[{"nodes":"10%"},E,U]`, // the CRD's default: ours alone would allow everything between two holds
+		`[]`:              `[E,U]`,
+		`[{"nodes":"1"}]`: `[{"nodes":"1"},E,U]`,
+		`[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"}]`:                                `[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Drifted"],"schedule":"0 0 23 11 *"}]`:         `[{"duration":"60m","nodes":"0","reasons":["Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"}]`: `[{"duration":"60m","nodes":"0","reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"}]`:             `[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"},E,U]`,
+	} {
+		got, ok := h.with(list)
+		expect := entries.Replace(string(with))
+		if !ok || string(got) != expect {
+			t.Errorf("%s with a hold: %s, want %s", list, got, expect)
+		}
+		back, ours := stripped(got)
+		if !ours || back != list && list != "" {
+			t.Errorf("%s without it: %s", got, back)
+		}
+		if again, ours := stripped(list); ours || again != list {
+			t.Errorf("%s: %s was taken for ours", list, again)
+		}
+	}
+	for _, list := range []Value{`{`, `{"nodes":"0"}`, `"x"`, Value("[" + strings.Repeat(`{"nodes":"1"},`, 48) + `{"nodes":"1"}]`)} {
+		if got, ok := h.with(list); ok {
+			t.Errorf("%.30s...: %.60s", list, got)
+		}
+	}
+}

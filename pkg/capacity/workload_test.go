@@ -1,0 +1,307 @@
+package capacity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+)
+
+func TestTargetsStopAskingForWhatNoPoolBringsAndOnePodStaysPending(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.until(10*time.Minute, "two are ready", c.whole(chat))
+	c.pools[0].denied, c.pools[1].denied = true, true
+	chat.want = 3
+	c.until(5*time.Minute, "the group is constrained", func() bool { return c.d.Advice[0].Cap == 3 })
+	chat.want = 12
+	for range 20 * 60 {
+		if c.step(); len(chat.pods) < 3 {
+			t.Fatalf("%s: nothing pends, so nothing would bring a node", c.clock())
+		}
+	}
+	if r := c.reason(RuleConstrained); r == nil || r.Cause != CauseRefused {
+		t.Errorf("%+v", r)
+	}
+	c.pools[0].denied = false
+	c.until(15*time.Minute, "all twelve are ready", c.whole(chat))
+	if c.d.Advice[0].Cap != -1 {
+		t.Errorf("advice %+v", c.d.Advice[0])
+	}
+}
+
+func TestALimitAndAQuotaCapToo(t *testing.T) {
+	c := newCluster(t, nil)
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "2"}
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1"`}
+	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
+	chat.want = 5
+	c.run(5 * time.Minute)
+	r := c.reason(RuleConstrained)
+	if a := c.d.Advice[0]; a.Cap != 4 || r == nil || r.Cause != CauseLimit || r.A != 2 {
+		t.Errorf("advice %+v, %+v", a, r)
+	}
+	chat.want = 0
+	c.run(5 * time.Minute)
+	other.want, other.quota = 3, true
+	c.run(2 * time.Second)
+	if a := c.d.Advice; a[1].Cap != 1 || a[0].Cap != -1 || c.reason(RuleConstrained).Cause != CauseQuota {
+		t.Errorf("advice %+v", a)
+	}
+}
+
+func TestPatienceIsNoConstraint(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = 10 * time.Minute })
+	chat := c.add("team-chat/llama", 1)
+	c.run(3 * time.Minute)
+	c.pools[0].denied = true
+	chat.want = 4
+	c.run(9 * time.Minute)
+	if c.d.Advice[0].Cap != -1 || c.d.Demand.Pending != 4 {
+		t.Errorf("advice %+v, demand %+v", c.d.Advice[0], c.d.Demand)
+	}
+}
+
+func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 8
+	c.until(10*time.Minute, "eight are ready", c.whole(chat))
+	c.pools[0].nodes[0].notice = true
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 1 {
+		t.Errorf("one notice: %+v", a)
+	}
+	doomed := chat.pods[0]
+	c.run(5 * time.Minute)
+	if chat.ready() < 9 || doomed.cost.Value != "-100" {
+		t.Errorf("%d ready before the node goes, its pod at cost %q", chat.ready(), doomed.cost.Value)
+	}
+	c.lose(c.pools[0].nodes[0])
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 0 {
+		t.Errorf("one loss is no burst: %+v", a)
+	}
+	c.lose(c.pools[0].nodes[0])
+	c.lose(c.pools[0].nodes[0])
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 3 {
+		t.Errorf("three losses in five minutes: %+v", a)
+	}
+	c.run(burstWithin)
+	if a := c.d.Advice[0]; a.AtRisk != 0 {
+		t.Errorf("five minutes later: %+v", a)
+	}
+}
+
+func TestLoadingPodsAreShieldedUntilTheyAreReady(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.StartupShield, g.LeadTime = true, 20*time.Minute })
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.until(5*time.Minute, "a pod loads", func() bool { return len(chat.pods) > 0 && chat.pods[0].shield.Value != "" })
+	if v := chat.pods[0].shield.Value; v != "40m" {
+		t.Errorf("shield %q", v)
+	}
+	c.until(5*time.Minute, "both are ready", c.whole(chat))
+	c.run(2 * time.Second)
+	for _, p := range chat.pods {
+		if p.shield.Value != "" {
+			t.Errorf("%s is ready and shielded", p.name)
+		}
+	}
+	own := chat.pods[0]
+	own.shield, own.ready, own.bound = Mark{"true", false}, false, c.now
+	c.run(30 * time.Second)
+	if own.shield != (Mark{"true", false}) {
+		t.Errorf("somebody's own annotation became %+v", own.shield)
+	}
+}
+
+func TestScaleInTakesIdlePodsAndThoseOnDemandAndThoseThatFreeANode(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.EmptyWholeNodes = true })
+	c.pools[0].gpus = 2
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 5 // three nodes of two: the last one carries one
+	c.until(10*time.Minute, "five are ready", c.whole(chat))
+	last := chat.pods[4]
+	for _, p := range chat.pods {
+		if c.used(p.node) == 1 {
+			last = p
+		}
+	}
+	chat.pods[0].idle = true
+	c.run(2 * time.Second)
+	if last.cost.Value != "-10" || chat.pods[0].cost.Value != "-40" {
+		t.Errorf("the lonely one %q, the idle one %q", last.cost.Value, chat.pods[0].cost.Value)
+	}
+	chat.pods[0].idle = false
+	c.run(2 * time.Second)
+	chat.want = 4
+	c.run(3 * time.Minute)
+	if c.nodes(0) != 2 {
+		t.Errorf("%d nodes for four replicas", c.nodes(0))
+	}
+	c.releasing = true
+	c.run(15 * time.Second)
+	for _, p := range chat.pods {
+		if p.cost.Value != "" {
+			t.Errorf("%s keeps %q", p.name, p.cost.Value)
+		}
+	}
+}
+
+func TestABufferHoldsNodesForTheReplicasThatAreNotAskedForYet(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Buffer, g.LeadTime = true, 10*time.Minute })
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 1
+	eight := office(c, chat)
+	c.now = eight.Add(-30 * time.Minute)
+	c.run(time.Minute)
+	if chat.buffer != 0 {
+		t.Errorf("%d half an hour before", chat.buffer)
+	}
+	c.now = eight.Add(-10 * time.Minute)
+	c.step()
+	if f := c.finding(FindUnsupported); chat.buffer != 0 || f == nil || f.Rule != RuleBuffer {
+		t.Errorf("no cluster serves it: %d, %+v", chat.buffer, c.d.Findings)
+	}
+	decide := func() {
+		o := c.observe()
+		o.Buffers = true
+		c.now = c.now.Add(time.Second)
+		c.s.Decide(c.g, &o, c.now, &c.d)
+		c.apply()
+	}
+	decide()
+	if chat.buffer != 3 {
+		t.Errorf("%d for a floor of 4 with 1 there", chat.buffer)
+	}
+	chat.current = 4
+	decide()
+	if chat.buffer != 0 {
+		t.Errorf("%d with all 4 asked for", chat.buffer)
+	}
+}
+
+// cronAt is "minute hour * * *".
+func cronAt(minute, hour int) calendar.Cron {
+	const star = 1 << 63
+	return calendar.Cron{Minute: 1 << minute, Hour: 1 << hour, DayOfMonth: star | 1<<32 - 2, Month: star | 1<<13 - 2, DayOfWeek: star | 1<<7 - 1}
+}
+
+func TestAWindowChangesLimitsWeightAndDisruptionAndEverythingReturnsWithIt(t *testing.T) {
+	night := calendar.Window{Name: "night", Start: cronAt(0, 22), End: cronAt(0, 6)}
+	late := calendar.Window{Name: "late", Start: cronAt(0, 23), End: cronAt(0, 1)}
+	c := newCluster(t, func(g *Group) {
+		g.Schedules = []Schedule{
+			{Window: night, Pools: []int{1}, Limits: []Limit{{"nvidia.com/gpu", 2}, {"cpu", 64}}, Weight: 5, ConsolidateAfter: "Never", ConsolidationPolicy: "WhenEmpty"},
+			{Window: late, Limits: []Limit{{"nvidia.com/gpu", 4}}},
+		}
+	})
+	before := c.specs()
+	c.now = midnight.Add(21*time.Hour + 59*time.Minute)
+	c.run(58 * time.Second)
+	c.untouched(before)
+	c.run(3 * time.Second)
+	p := c.pools[1].fields
+	if p["limits[nvidia.com/gpu]"].Value != `"2"` || p["limits[cpu]"].Value != `"64"` || p["weight"].Value != "5" ||
+		p["disruption.consolidateAfter"].Value != `"Never"` || p["disruption.consolidationPolicy"].Value != `"WhenEmpty"` || c.limit(0) != 16 {
+		t.Errorf("at night:\n%s\n%s", c.spec(0), c.spec(1))
+	}
+	c.now = midnight.Add(23 * time.Hour)
+	c.run(3 * time.Second)
+	if c.limit(0) != 4 || c.limit(1) != 4 {
+		t.Errorf("the later in the list wins: %d, %d", c.limit(0), c.limit(1))
+	}
+	if c.finding(FindNever) != nil {
+		t.Error("what the schedule itself says is no finding")
+	}
+	c.now = midnight.Add(30 * time.Hour)
+	c.run(5 * time.Second)
+	c.untouched(before)
+}
+
+func TestAScheduledLimitBelowALidWinsAndOneAboveDoesNot(t *testing.T) {
+	always := calendar.Window{Name: "always", From: midnight}
+	c := newCluster(t, func(g *Group) {
+		g.SpotPatience = 10 * time.Minute
+		g.Schedules = []Schedule{{Window: always, Pools: []int{1}, Limits: []Limit{{"nvidia.com/gpu", 3}}}}
+	})
+	job := &simPod{uid: "job", gpus: 1, since: c.now, pinned: true}
+	c.other = []*simPod{job}
+	c.run(5 * time.Minute)
+	if c.limit(1) != 1 {
+		t.Errorf("limit %d where one node runs and 3 are allowed", c.limit(1))
+	}
+	c.known = false
+	c.run(3 * time.Second)
+	if c.limit(1) != 3 {
+		t.Errorf("limit %d without the lid", c.limit(1))
+	}
+}
+
+func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.until(10*time.Minute, "three are ready", c.whole(chat))
+	c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
+	chat.want = 0
+	c.run(30 * time.Minute)
+	if f := c.finding(FindNever); f == nil || f.Count != 3 || f.Hourly < 1.19 || f.Hourly > 1.21 {
+		t.Errorf("%+v", c.d.Findings)
+	}
+	c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"60s"`}
+	c.pools[0].fields["disruption.budgets"] = FieldView{Value: `[{"nodes":"10%"},{"nodes":"0","reasons":["Empty"]}]`}
+	c.pools[0].nodes[0].squatters = 2
+	c.run(time.Minute)
+	if a, b := c.finding(FindZeroBudget), c.finding(FindSquatters); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
+		t.Errorf("%+v", c.d.Findings)
+	}
+	c.pools[1].gone = true
+	c.run(time.Second)
+	if c.finding(FindMissing) == nil {
+		t.Errorf("%+v", c.d.Findings)
+	}
+}
+
+func TestAMixedPoolIsObservedOnly(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Pools = []Pool{{"mixed", Mixed}}; g.SpotPatience, g.OnDemandBase = time.Minute, 2 })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.run(10 * time.Minute)
+	c.pools[0].denied = true
+	chat.want = 5
+	c.run(time.Hour)
+	c.untouched(before)
+	if c.finding(FindMixed) == nil || c.writes > 0 {
+		t.Errorf("%d writes, %+v", c.writes, c.d.Findings)
+	}
+}
+
+func TestAClockThatStepsBackEndsNoHoldAndForgetsNothing(t *testing.T) {
+	c := newCluster(t, nil)
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.pools[0].denied = false
+	c.now = c.now.Add(-3 * time.Hour)
+	for _, p := range c.pools {
+		p.failures, p.until = nil, time.Time{}
+		for _, n := range p.nodes {
+			n.created, n.changed = n.created.Add(-3*time.Hour), n.changed.Add(-3*time.Hour)
+		}
+	}
+	c.run(10 * time.Minute)
+	if c.d.Phase != Fallback {
+		t.Errorf("%v ten minutes into a hold of fifteen", c.d.Phase)
+	}
+	c.until(10*time.Minute, "spot is probed", c.in(Probing))
+	c.until(3*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.run(5 * time.Minute)
+	c.untouched(before)
+}
