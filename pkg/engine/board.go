@@ -122,6 +122,7 @@ func (b *Board) tick(now time.Time) {
 	b.mu.Lock()
 	b.lastTick = now
 	b.mu.Unlock()
+	b.history.forget(now, func(k scaling.Key) bool { return b.slot(k) != nil })
 }
 
 // LastTick is when the engine last finished a tick; zero before the first. The health of the process follows from it.

@@ -135,10 +135,15 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 
 // observe is all that the brain sees of a workload in one tick.
 func observe(v View, readings []scaling.Reading) scaling.Observation {
-	return scaling.Observation{
+	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
 		Readings: readings, Advice: scaling.NoAdvice, Operator: v.Operator,
 	}
+	// The bounds of an HPA that reads something else are not the follower's: it is about to be replaced by one that reads us.
+	if v.Follower.Kind != "" {
+		o.Ceiling = max(v.MaxReplicas, 0)
+	}
+	return o
 }
 
 // announce tells the cluster, the history and whoever listens.

@@ -271,6 +271,67 @@ func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
 	}
 }
 
+func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
+	w := newWorld("stays", "went")
+	e := New(w, w, w, Options{})
+	stays, went, all := w.workloads[0].Key, w.workloads[1].Key, w.workloads
+	w.after(e, time.Second)
+	w.workloads = all[:1:1]
+	w.now = w.now.Add(23 * time.Hour)
+	w.after(e, time.Second)
+	if _, ok := e.Board().History().At(went, w.now); !ok {
+		t.Error("forgotten within a day: who asks what happened at night gets no answer")
+	}
+	w.now = w.now.Add(3 * time.Hour)
+	w.after(e, time.Second)
+	h := e.Board().History()
+	if _, ok := h.At(went, w.now); ok || len(h.byKey) != 1 || h.total != 1 {
+		t.Errorf("%d keys with %d records are left, want those of the policy that stays", len(h.byKey), h.total)
+	}
+	if _, ok := h.At(stays, w.now); !ok {
+		t.Error("the record in force of a policy that stands was forgotten")
+	}
+	// Ten thousand names that are made for a job and never come back.
+	for i := range 10_000 {
+		w.workloads = nil
+		key := w.add(fmt.Sprint("job-", i), scaling.Auto)
+		w.now = w.now.Add(time.Minute)
+		e.Tick(context.Background(), w.now)
+		delete(w.views, key)
+	}
+	if n := len(h.byKey); n > 25*60+1 {
+		t.Errorf("%d keys, want at most those of 25 hours", n)
+	}
+}
+
+func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	w.backlog[chat] = 120
+	e := New(w, w, w, Options{})
+	bounds := func(follower Follower, most int32) (replicas int32, text string) {
+		w.views[chat] = View{Replicas: 2, Ready: 2, MinReplicas: 1, MaxReplicas: most, Operator: scaling.NoOperator, Follower: follower}
+		w.after(e, time.Second)
+		r, _ := e.Board().Record(chat)
+		for _, reason := range r.Decision.Reasons.All() {
+			if reason.Rule == scaling.RuleBounds {
+				text = reason.Text(r.Workload.Policy)
+			}
+		}
+		return r.Decision.Replicas, text
+	}
+	if n, text := bounds(Follower{}, 10); n != 12 || text != "1..40" {
+		t.Errorf("an HPA that reads something else: %d, %q, want its bounds left out", n, text)
+	}
+	follower := Follower{Kind: "HorizontalPodAutoscaler", Name: "chat"}
+	if n, text := bounds(follower, 10); n != 10 || text != "1..40, HPA max 10" {
+		t.Errorf("a follower that goes to 10: %d, %q", n, text)
+	}
+	if n, text := bounds(follower, -1); n != 12 || text != "1..40" {
+		t.Errorf("a follower whose bounds are not known: %d, %q", n, text)
+	}
+}
+
 func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
 	w := newWorld("chat")
 	chat := w.workloads[0].Key

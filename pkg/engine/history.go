@@ -15,6 +15,8 @@ const (
 	historyPerWorkload = 480
 	// historyTotal bounds the memory of all records together to about 40 MB, whatever the number of workloads.
 	historyTotal = 24_000
+	// forgetEvery is how often policies that went are looked for; their last records stay in memory for so much longer than a day.
+	forgetEvery = time.Hour
 )
 
 // History is the bounded record of transitions, oldest first for each workload.
@@ -22,6 +24,7 @@ type History struct {
 	mu    sync.RWMutex
 	byKey map[scaling.Key][]Record
 	total int
+	swept time.Time // when forget last looked at every key
 }
 
 func newHistory() *History { return &History{byKey: map[scaling.Key][]Record{}} }
@@ -54,6 +57,25 @@ func (h *History) halve() {
 			h.byKey[k] = list
 		}
 		h.total += len(list)
+	}
+}
+
+// forget drops the records of policies that no longer stand, once the newest of them is out of reach of any question: names that
+// are made for a job and never come back would otherwise stay for as long as the process. It looks once in forgetEvery.
+func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// A clock that stepped back looks at once, or it would not look until it caught up.
+	if age := now.Sub(h.swept); age >= 0 && age < forgetEvery {
+		return
+	}
+	h.swept = now
+	oldest := now.Add(-historyAge)
+	for k, list := range h.byKey {
+		if list[len(list)-1].At.Before(oldest) && !stands(k) {
+			h.total -= len(list)
+			delete(h.byKey, k)
+		}
 	}
 }
 

@@ -38,6 +38,8 @@
 //   - Paused and an override: paused wins. Paused above MaxReplicas: MaxReplicas wins. Paused below MinReplicas: it stays; who
 //     scales a broken model to 0 by hand and pauses it wants it at 0.
 //   - MinReplicas above MaxReplicas: MaxReplicas wins.
+//   - A follower's maxReplicas below the policy's: the follower's wins, as MaxReplicas would, below MinReplicas too. It is what comes to
+//     be whatever we say, so saying it costs nobody a replica and tells the person who looks where to turn.
 //   - The cooldown is over and the down window is not: the cooldown wins, it is the stronger evidence, and the rates step down.
 //   - A floor keeps a workload active; when it ends the cooldown starts, as with KEDA's cron trigger.
 //   - A panic and a ceiling, a panic and an override: the later one wins, as everywhere.

@@ -60,6 +60,9 @@ func (t *tape) policy() *Policy {
 func (t *tape) observation(now time.Time) Observation {
 	o := Observation{Replicas: t.int32(), Ready: t.int32(), Loading: t.int32(), Pending: t.int32(), Forecast: t.int32(), Advice: Advice{t.int32(), t.int32(), t.int32()},
 		Operator: Operator{Paused: t.byte()%8 == 1, Min: t.int32(), Max: t.int32(), Until: now.Add(t.duration())}}
+	if t.byte()%4 == 1 {
+		o.Ceiling = t.int32()
+	}
 	for range t.byte() % (MaxSignals + 2) {
 		o.Readings = append(o.Readings, Reading{Value: t.float(), At: now.Add(t.duration()), Coverage: t.float(), Failures: t.int32(), Known: t.byte()%8 > 0})
 	}
@@ -92,7 +95,7 @@ func FuzzDecide(f *testing.F) {
 				t.Errorf("%d, without %v %d %d, tied %v", d.Replicas, d.Binding, d.BindingIndex, n, d.Tied)
 			}
 			written := o.Operator.Paused || now.Before(o.Operator.Until) && o.Operator.Max >= 0 || len(p.Schedules) > 0
-			if stands := min(o.Replicas, p.MaxReplicas, maxReplicas); d.Degraded && !written && d.Replicas < stands {
+			if stands := min(o.Replicas, highest(p, o), maxReplicas); d.Degraded && !written && d.Replicas < stands {
 				t.Errorf("fell from %d to %d on missing inputs\n%s", o.Replicas, d.Replicas, table(p, &d))
 			}
 			s = next

@@ -81,7 +81,16 @@ func (t *tick) paused() {
 	}
 }
 
-// bounded keeps the policy's bounds, narrowed by the platform's. They always win, with one exception: a paused workload is not
+// ceiling is the most replicas that can come: a number beyond the follower's maxReplicas would be served and never followed, and
+// nodes would be bought for replicas that nobody makes.
+func (t *tick) ceiling() int32 {
+	if c := t.o.Ceiling; c > 0 {
+		return min(c, t.p.MaxReplicas)
+	}
+	return t.p.MaxReplicas
+}
+
+// bounded keeps the policy's bounds, narrowed by the platform's and by the follower's maximum. They always win, with one exception: a paused workload is not
 // lifted to MinReplicas, because who scales a broken model to 0 by hand and pauses it wants it at 0. Where MinReplicas lies above
 // MaxReplicas, MaxReplicas wins: it protects the others.
 func (t *tick) bounded(n int32) int32 {
@@ -91,11 +100,11 @@ func (t *tick) bounded(n int32) int32 {
 	if !t.freezes() {
 		n = max(n, t.p.MinReplicas)
 	}
-	return max(min(n, t.p.MaxReplicas), 0)
+	return max(min(n, t.ceiling()), 0)
 }
 
 func (t *tick) bounds() {
-	t.set(RuleBounds, -1, t.bounded(t.n), float64(t.p.MinReplicas), float64(t.p.MaxReplicas))
+	t.set(RuleBounds, -1, t.bounded(t.n), float64(t.p.MinReplicas), float64(t.ceiling()))
 }
 
 // limited is what the rules after the capacity cap make of another number.

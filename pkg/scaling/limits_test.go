@@ -227,11 +227,17 @@ func TestOperator(t *testing.T) {
 		{name: "above the bounds", replicas: 30, values: []float64{90}, see: says(Operator{Paused: true, Min: -1, Max: -1}), want: 20, from: 9, to: 30, a: 30},
 		{name: "at zero under MinReplicas", replicas: 0, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas = 2 }, see: says(Operator{Paused: true, Min: -1, Max: -1}), want: 0, from: 9, to: 0},
 	})
+	allows := func(most int32) func(*Observation) { return func(o *Observation) { o.Ceiling = most } }
 	check(t, RuleBounds, []row{
 		{name: "within", replicas: 6, values: []float64{90}, want: 9, from: 9, to: 9, a: 0, b: 20},
 		{name: "above", replicas: 6, values: []float64{900}, want: 20, from: 90, to: 20, a: 0, b: 20},
 		{name: "below", replicas: 6, values: []float64{10}, policy: func(p *Policy) { p.MinReplicas = 3 }, want: 3, from: 1, to: 3, a: 3, b: 20},
 		{name: "a lower maximum acts at once", replicas: 30, values: []float64{300}, policy: func(p *Policy) { p.ScaleDown.Select = Disabled }, want: 20, from: 30, to: 20, a: 0, b: 20},
+		{name: "the follower's maximum", replicas: 6, values: []float64{90}, see: allows(7), want: 7, from: 9, to: 7, a: 0, b: 7},
+		{name: "the follower's maximum acts at once, with readings missing", replicas: 9, values: []float64{math.NaN()}, see: allows(7), want: 7, from: 9, to: 7, a: 0, b: 7},
+		{name: "a follower that allows more", replicas: 6, values: []float64{900}, see: allows(40), want: 20, from: 90, to: 20, a: 0, b: 20},
+		{name: "the follower's maximum under MinReplicas", replicas: 6, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas = 8 }, see: allows(7), want: 7, from: 9, to: 7, a: 8, b: 7},
+		{name: "a follower without a maximum", replicas: 6, values: []float64{90}, see: allows(-1), want: 9, from: 9, to: 9, a: 0, b: 20},
 		{name: "min above max", replicas: 6, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas = 30 }, want: 20, from: 9, to: 20, a: 30, b: 20},
 		{name: "both negative", replicas: 6, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas, p.MaxReplicas = -5, -2 }, want: 0, from: 9, to: 0, a: -5, b: -2},
 	})

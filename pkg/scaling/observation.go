@@ -47,4 +47,5 @@ type Observation struct {
 	Advice   Advice
 	Operator Operator
 	Forecast int32 // replicas that a forecast asks for ahead of need, a floor; 0: none
+	Ceiling  int32 // maxReplicas of the HPA or ScaledObject that follows the number; 0: none
 }

@@ -62,6 +62,7 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	}
 	some := rapid.Int32Range(-1, 12)
 	o.Advice = Advice{Cap: some.Draw(t, "cap"), AtRisk: rapid.Int32Range(-1, 4).Draw(t, "risk"), Surge: rapid.Int32Range(-1, 2).Draw(t, "surge")}
+	o.Ceiling = rapid.SampledFrom([]int32{0, 0, 0, 0, -1, 1, 4, 9, 1 << 30}).Draw(t, "ceiling")
 	if calm {
 		return o
 	}
@@ -95,15 +96,24 @@ func TestDecisionsStayWithinTheBoundsAndExplainThemselves(t *testing.T) {
 
 type failer interface{ Errorf(string, ...any) }
 
+// highest is the most that may come: the policy's maximum, or its follower's where that is less.
+func highest(p *Policy, o Observation) int32 {
+	if o.Ceiling > 0 {
+		return max(min(p.MaxReplicas, o.Ceiling), 0)
+	}
+	return max(p.MaxReplicas, 0)
+}
+
 // sound is what holds for every decision on anything.
 func sound(t failer, p *Policy, o Observation, d *Decision) {
-	low := min(max(p.MinReplicas, 0), max(p.MaxReplicas, 0))
+	high := highest(p, o)
+	low := min(max(p.MinReplicas, 0), high)
 	if o.Operator.Paused {
 		low = 0
 	}
 	for _, n := range []int32{d.Replicas, d.Uncapped} {
-		if n < low || n > max(p.MaxReplicas, 0) {
-			t.Errorf("%d or %d outside %d..%d", d.Replicas, d.Uncapped, low, p.MaxReplicas)
+		if n < low || n > high {
+			t.Errorf("%d or %d outside %d..%d", d.Replicas, d.Uncapped, low, high)
 		}
 	}
 	if d.Uncapped < d.Replicas {
@@ -154,7 +164,7 @@ func TestWhatIsNotKnownNeverLowers(t *testing.T) {
 			if o.Advice.Cap < 0 {
 				stands = max(stands, s.base) // asked for, and not come yet
 			}
-			if bad && d.Replicas < min(stands, p.MaxReplicas) {
+			if bad && d.Replicas < min(stands, highest(p, o)) {
 				t.Fatalf("fell from %d to %d on missing inputs\n%s", stands, d.Replicas, table(p, &d))
 			}
 			if bad && o.Replicas > 0 && !d.Degraded {

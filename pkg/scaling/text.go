@@ -90,9 +90,17 @@ func (r Reason) limitText(p *Policy) string {
 	case RulePaused:
 		return "paused by a person"
 	case RuleBounds:
-		return fmt.Sprintf("%.0f..%.0f", r.A, r.B)
+		return r.boundsText(p)
 	}
 	return ""
+}
+
+// boundsText shows the policy's own bounds, and the follower's maximum where it is less.
+func (r Reason) boundsText(p *Policy) string {
+	if r.B < float64(p.MaxReplicas) {
+		return fmt.Sprintf("%.0f..%d, HPA max %.0f", r.A, p.MaxReplicas, r.B)
+	}
+	return fmt.Sprintf("%.0f..%.0f", r.A, r.B)
 }
 
 func (r Reason) combineText(p *Policy) string {

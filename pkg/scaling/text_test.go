@@ -68,6 +68,8 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		{p, Reason{RuleOverride, -1, 6, 5, 5, 8}},
 		{p, Reason{RulePaused, -1, 9, 6, 6, 0}},
 		{p, Reason{RuleBounds, -1, 14, 12, 0, 12}},
+		{&Policy{MaxReplicas: 12}, Reason{RuleBounds, -1, 12, 10, 0, 10}},
+		{&Policy{MaxReplicas: 12}, Reason{RuleBounds, -1, 9, 9, 0, 12}},
 	} {
 		fmt.Fprintf(&b, "%-20s %3d -> %-3d %s\n", c.r.Rule, c.r.From, c.r.To, c.r.Text(c.p))
 	}
