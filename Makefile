@@ -8,7 +8,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit test test-long bench fuzz
+.PHONY: help build demo unit test test-long bench bench-replay fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test-long: ## what must wait for minutes: every time zone, 1970 to 2040
 
 bench: ## what a tick, a read and a query cost
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy
+
+bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all rivals; several minutes
+	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

@@ -43,7 +43,7 @@ type caseFlags struct {
 
 func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.service = world.Chat8B
-	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; a platform.yaml beside it is read too where none of them holds a PlatformConfig")
+	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; a platform.yaml beside it or a folder above is read too where none of them holds a PlatformConfig")
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to try, where there are several")
 	f.StringVar(&o.requests, "requests", "", "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz")
 	f.StringVar(&o.spot, "spot", "", "a trace of spot capacity; replicas then run on spot nodes first, and on demand where spot is gone")
@@ -129,7 +129,7 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	store := policy.NewStore(policy.Options{})
 	problems := store.Load(paths...).Problems
 	if store.Platform().Origin == "" {
-		if beside := filepath.Join(filepath.Dir(paths[0]), "platform.yaml"); isFile(beside) {
+		if beside := platformNear(paths[0]); beside != "" {
 			fmt.Fprintln(notes, "with", beside)
 			store = policy.NewStore(policy.Options{})
 			problems = store.Load(append([]string{beside}, paths...)...).Problems
@@ -151,9 +151,16 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	return nil, fmt.Errorf("--policy-name %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// platformNear is the platform.yaml in the policy's folder or the one above; empty where there is none.
+func platformNear(path string) string {
+	folder := filepath.Dir(path)
+	for _, dir := range []string{folder, filepath.Join(folder, "..")} {
+		near := filepath.Join(dir, "platform.yaml")
+		if info, err := os.Stat(near); err == nil && info.Mode().IsRegular() {
+			return near
+		}
+	}
+	return ""
 }
 
 // replayOptions are the flags of `gpuscaler replay`.
@@ -161,6 +168,7 @@ type replayOptions struct {
 	caseFlags
 	rivals string
 	tune   bool
+	ours   bool
 	bound  bool
 	output string
 	file   string
@@ -188,9 +196,11 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 	o.register(f)
 	f.StringVar(&o.rivals, "rivals", "", "all, or names: "+strings.Join(rivalNames(), ", ")+"; empty: none")
 	f.BoolVar(&o.tune, "tune-rivals", true, "run each rival with its best settings on this traffic too")
+	f.BoolVar(&o.ours, "tune-policy", false, "run the policy with its best settings on this traffic too")
 	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
+	c.AddCommand(replayBenchCommand())
 	f.StringArrayVar(&o.gates, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
 	return c
 }
@@ -226,7 +236,7 @@ next:
 }
 
 func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error {
-	write := map[string]func(io.Writer, *judge.Report) error{"text": report.WriteText, "json": report.WriteJSON}[o.output]
+	write := map[string]func(io.Writer, *judge.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]
 	if write == nil {
 		return fmt.Errorf("-o %q: want text, json or html", o.output)
 	}
@@ -246,7 +256,7 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	c.Rivals, c.TuneRivals, c.Bound = rivals, o.tune, o.bound
+	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = rivals, o.tune, o.ours, o.bound
 	if o.output == "html" {
 		c.SeriesPoints = 720
 	}

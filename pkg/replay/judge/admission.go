@@ -27,11 +27,7 @@ func (c *Case) admission() (Admission, []string) {
 	if !out.Applies {
 		return out, warnings
 	}
-	cold := c.ColdStart
-	if cold == 0 {
-		a := c.assumptions()
-		cold = a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
-	}
+	cold := c.typicalColdStart()
 	wakes, requests := c.wakes(p.CooldownPeriod, cold)
 	out.Wakes = len(wakes)
 	if requests == 0 {

@@ -40,6 +40,7 @@ type Case struct {
 	Seed         uint64
 	Rivals       []world.Rival
 	TuneRivals   bool
+	TuneOurs     bool // run the policy with its best settings on this traffic too, as the rivals are
 	Bound        bool
 	SeriesPoints int // of each run's series; 0: none
 }
@@ -159,6 +160,12 @@ func (c *Case) leastColdStart() time.Duration {
 		return least(a.ModelLoad)
 	}
 	return least(a.NodeLaunch) + least(a.GPUReady) + least(a.ImagePull) + least(a.ModelLoad)
+}
+
+// typicalColdStart is the time from the request for a replica until it is ready where nothing stands yet.
+func (c *Case) typicalColdStart() time.Duration {
+	a := c.assumptions()
+	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
 // config is the world of one run; maker is nil for the policy itself.

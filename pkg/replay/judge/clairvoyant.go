@@ -44,7 +44,7 @@ func (c *Case) setup() bound.Setup {
 type certificate struct {
 	bounds []Bound
 	exact  []world.Step // the schedule behind the fluid bound
-	safe   []world.Step // the same with half the slot and W less that slot, so that real waits, which slots do not see, stay within W
+	safe   []world.Step // with half the slot, W less that slot, and no node there yet: so real waits, which slots do not see, stay within W
 }
 
 type teller func(kind string, p bound.Progress)
@@ -66,7 +66,7 @@ func (c *Case) certify(told teller) (out certificate, err error) {
 	}
 	careful := s
 	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
-		careful.Wait -= careful.Slot
+		careful.Wait, careful.ColdStart = careful.Wait-careful.Slot, c.typicalColdStart()
 		if _, out.safe, err = fluidBound(requests, careful, told); err != nil {
 			return out, err
 		}

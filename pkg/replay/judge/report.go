@@ -152,13 +152,13 @@ func (r *Report) Bound(kind string) *Bound {
 	return nil
 }
 
+// Events is how often the number of replicas was changed.
+func (r *Run) Events() int64 { return r.ScaleUps + r.ScaleDowns }
+
 // Title is a run's name with its variant where that tells something.
 func (r *Run) Title() string {
-	switch r.Variant {
-	case Tuned:
+	if r.Variant == Tuned {
 		return r.Name + " (tuned)"
-	case Default:
-		return r.Name
 	}
 	return r.Name
 }

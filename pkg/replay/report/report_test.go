@@ -117,3 +117,33 @@ func TestTheShapeOfTheJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestThePageStandsAlone(t *testing.T) {
+	r := example(t)
+	r.Policy, r.Runs[0].Reasons[0].Text = "team/<b>chat</b>", "<script>alert(1)</script>"
+	var b bytes.Buffer
+	if err := WriteHTML(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	html := b.String()
+	for _, bad := range []string{"<script", "http://", "https://", "<b>chat", " src=", "NaN", "%!", "<no value>"} {
+		if strings.Contains(html, bad) {
+			t.Errorf("the page has %q in it", bad)
+		}
+	}
+	for _, want := range []string{"Demand", "Replicas", "Queue", "Nodes", "Cost so far", "Reasons", "Assumptions", "misses SLO", "prefers-color-scheme: dark", "@media print"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(html, "<path "); n < 12 {
+		t.Errorf("%d paths are drawn", n)
+	}
+	for i := range r.Runs {
+		r.Runs[i].Series = nil
+	}
+	b.Reset()
+	if err := WriteHTML(&b, r); err != nil || strings.Contains(b.String(), "<h2>Demand") {
+		t.Errorf("without a series there is nothing to draw: %v", err)
+	}
+}

@@ -69,7 +69,7 @@ func writeRuns(out io.Writer, r *judge.Report) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\n", run.Title(), Verdict(run), percent(run.OnTime),
 			money(run.Cost), byType(run), ratio(run.CostOverRequest), ratio(run.CostOverFluid), run.GPUHours,
 			span(run.Wait.P50), span(run.Wait.P95), span(run.Wait.P99), span(run.Wait.Max), percent(run.Utilization),
-			run.ReplicaStarts, run.NodeStarts, run.ScaleUps+run.ScaleDowns, span(run.AtZero), run.SpotLosses)
+			run.ReplicaStarts, run.NodeStarts, run.Events(), span(run.AtZero), run.SpotLosses)
 	}
 	t.Flush()
 }

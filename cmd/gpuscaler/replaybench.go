@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+// benchTrace is one row group of the benchmark.
+type benchTrace struct {
+	name, file string
+	options    trace.Options
+}
+
+// benchTraces are the shared ones, scaled to a fleet of about a dozen replicas.
+var benchTraces = []benchTrace{
+	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", trace.Options{}},
+	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Scale: 0.3, Seed: 1}},
+	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", trace.Options{Scale: 0.02, From: 24 * time.Hour, To: 48 * time.Hour, Seed: 1}},
+}
+
+// replayBenchCommand is what `make bench-replay` runs.
+func replayBenchCommand() *cobra.Command {
+	var data, policies string
+	var colds []time.Duration
+	c := &cobra.Command{
+		Use:    "bench",
+		Hidden: true,
+		Short:  "The table of cost/LB, SLO and simulated seconds per second on the shared traces",
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			compiled, err := openPolicy([]string{policies}, "", io.Discard)
+			if err != nil {
+				return err
+			}
+			base := judge.Case{
+				Policy: compiled, Service: world.Chat8B, Measures: map[string]world.Measure{"inflight": world.InSystem, "rate": world.Arrivals},
+				SLO: judge.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: judge.AutoInitial, Hourly: judge.DefaultHourly, Seed: 1,
+			}
+			for _, t := range benchTraces {
+				if base.Traffic, err = trace.Open(filepath.Join(data, "requests", t.file), t.options); err != nil {
+					return err
+				}
+				for _, base.ColdStart = range colds {
+					if err := benchCase(c.Context(), t.name, base, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
+	c.Flags().StringVar(&policies, "policy", "config/examples/scenarios/inflight.yaml", "policy to try")
+	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
+	return c
+}
+
+func benchCase(ctx context.Context, name string, c judge.Case, out, notes io.Writer) error {
+	speed, err := replaySpeed(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = world.Rivals(), true, true, true
+	bar := newProgress(notes)
+	r, err := judge.Judge(ctx, c, bar.tell)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %d requests, cold start %s, %d replicas at the start; %.0f simulated seconds per second on one core\n",
+		name, r.Traffic.Requests, c.ColdStart, r.Initial, speed)
+	for _, b := range r.Bounds {
+		fmt.Fprintf(out, "%s bound: $%.3f (UB/LB %.4f) %s\n", b.Kind, b.Lower, b.Gap, b.Problem)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tSLO\tON TIME\tCOST\tCOST/LB\t/FLUID\tP99\tSTARTS\tSETTINGS")
+	ratio := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return strconv.FormatFloat(*v, 'f', 3, 64)
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		fmt.Fprintf(t, "%s\t%s\t%.2f%%\t$%.2f\t%s\t%s\t%.1fs\t%d\t%s\n", run.Title(), report.Verdict(run), 100*run.OnTime, run.Cost,
+			ratio(run.CostOverRequest), ratio(run.CostOverFluid), run.Wait.P99, run.ReplicaStarts, report.Settings(run))
+	}
+	t.Flush()
+	fmt.Fprintf(out, "cheapest that meets the SLO: %s\n\n", r.Cheapest)
+	return nil
+}
+
+// replaySpeed is how much faster than time the policy's own run is: drawing, deciding once a second, and counting.
+func replaySpeed(ctx context.Context, c judge.Case) (float64, error) {
+	begun := time.Now()
+	_, err := judge.Judge(ctx, c, nil)
+	return c.Traffic.Duration.Seconds() / time.Since(begun).Seconds(), err
+}
