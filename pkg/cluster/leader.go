@@ -41,6 +41,7 @@ type Leader struct {
 	log     *slog.Logger
 	client  kubernetes.Interface
 	mark    *leaderMark
+	tenure  *tenure
 	leading atomic.Bool
 }
 
@@ -61,8 +62,8 @@ func newLeader(client kubernetes.Interface, o LeaderOptions) (*Leader, error) {
 	if o.Namespace == "" || o.Pod == "" {
 		return nil, errors.New("leader election needs the namespace and the name of this pod")
 	}
-	l := &Leader{options: o, log: o.Log, client: client}
-	l.mark = &leaderMark{client: client, namespace: o.Namespace, pod: o.Pod, selector: o.Selector, log: o.Log}
+	l := &Leader{options: o, log: o.Log, client: client, tenure: &tenure{length: o.Duration}}
+	l.mark = &leaderMark{client: client, namespace: o.Namespace, pod: o.Pod, selector: o.Selector, valid: l.tenure.valid, log: o.Log}
 	_, err := l.elector(nil, nil) // refuse durations that cannot work before they are needed
 	return l, err
 }
@@ -85,8 +86,8 @@ func (o *LeaderOptions) defaults() {
 	}
 }
 
-// Leading reports whether we hold the Lease.
-func (l *Leader) Leading() bool { return l.leading.Load() }
+// Leading reports whether we hold the Lease, and renewed it lately enough that nobody else can.
+func (l *Leader) Leading() bool { return l.leading.Load() && l.tenure.valid() }
 
 // Run campaigns until ctx ends, again after each loss. A graceful stop ends the work first, then takes the mark away, then gives
 // the Lease up, so that the next leader starts at once and never beside this one.
@@ -109,6 +110,7 @@ func (l *Leader) term(ctx context.Context) error {
 	elector, err := l.elector(
 		func(held context.Context) {
 			defer close(working)
+			l.tenure.begin(endElection)
 			l.lead(ctx, held)
 			endElection()
 		},
@@ -164,7 +166,7 @@ func (l *Leader) elector(started func(context.Context), stopped func()) (*leader
 		started, stopped = func(context.Context) {}, func() {}
 	}
 	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          l.lock(),
+		Lock:          tenuredLock{l.lock(), l.tenure},
 		LeaseDuration: l.options.Duration,
 		RenewDeadline: l.options.RenewDeadline,
 		RetryPeriod:   l.options.RetryPeriod,

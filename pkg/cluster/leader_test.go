@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -146,5 +150,57 @@ func TestDurationsThatCannotWorkAreRefusedBeforeTheyAreNeeded(t *testing.T) {
 	_, err := newLeader(fake.NewClientset(), LeaderOptions{Namespace: "n", Pod: "p", Duration: time.Second, RenewDeadline: 2 * time.Second})
 	if err == nil {
 		t.Error("a deadline after the end of the lease was taken")
+	}
+}
+
+// A machine that was suspended, or a container that was throttled, wakes up as the leader that it was. The election alone would
+// notice only after RenewDeadline, which here is longer than the test waits.
+func TestALeaderThatWasOvertakenEndsItsWorkAtTheNextLookAtTheLease(t *testing.T) {
+	client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
+	var overtaken atomic.Bool
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return overtaken.Load(), nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "gpuscaler", errors.New("overtaken"))
+	})
+	var d diary
+	a, err := newLeader(client, LeaderOptions{
+		Namespace: "gpuscaler-system", Pod: "a", Duration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 50 * time.Millisecond,
+		OnStartedLeading: func(ctx context.Context) { <-ctx.Done() }, OnStoppedLeading: func() { d.add("a stopped") },
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = a.Run(t.Context()) }()
+	eventually(t, "a is marked", func() bool { return slices.Equal(marked(t, client), []string{"a"}) })
+
+	lease, err := client.CoordinationV1().Leases("gpuscaler-system").Get(t.Context(), "gpuscaler", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, now := "b", metav1.NowMicro()
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &b, &now
+	overtaken.Store(true)
+	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, "gpuscaler-system"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a ends", func() bool { return slices.Contains(d.all(), "a stopped") && !a.Leading() })
+}
+
+func TestALeaseThatWasNotRenewedIsNotOursByEitherClock(t *testing.T) {
+	lease := &tenure{length: time.Minute}
+	if lease.valid() {
+		t.Error("valid before it was held")
+	}
+	lease.renew()
+	if !lease.valid() {
+		t.Error("not valid when it was renewed just now")
+	}
+	lease.renewed = lease.renewed.Add(-2 * time.Minute)
+	if lease.valid() {
+		t.Error("valid two minutes later")
+	}
+	m := &leaderMark{valid: lease.valid} // without a client: writing would panic
+	if err := m.set(t.Context()); err == nil {
+		t.Error("it marked its pod")
 	}
 }

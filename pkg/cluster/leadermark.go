@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,6 +30,7 @@ const (
 type leaderMark struct {
 	client                   kubernetes.Interface
 	namespace, pod, selector string
+	valid                    func() bool // the Lease can still be ours
 	log                      *slog.Logger
 }
 
@@ -52,6 +54,9 @@ func (m *leaderMark) keep(ctx context.Context) {
 }
 
 func (m *leaderMark) set(ctx context.Context) error {
+	if !m.valid() {
+		return errors.New("the lease was not renewed lately: the mark may be another's")
+	}
 	selector := LeaderLabel + "=true"
 	if m.selector != "" {
 		selector += "," + m.selector
