@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
 
 func TestMomentsAsPeopleWriteThem(t *testing.T) {
@@ -25,5 +28,20 @@ func TestMomentsAsPeopleWriteThem(t *testing.T) {
 		if got, err := parseMoment(text, now); err == nil {
 			t.Errorf("%q: %s, want an error", text, got)
 		}
+	}
+}
+
+func TestTheListShowsNoNumberWhereThereIsNoDecision(t *testing.T) {
+	var out strings.Builder
+	all := []dashboard.Explanation{
+		{Policy: "team/chat", At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Target: 6, Mode: "auto", Binding: "combine"},
+		{Policy: "team/typo", NotDecided: "not decided: Deployment team/tyop is not seen in the cluster", Mode: "auto"},
+	}
+	if err := (&explainOptions{output: "text"}).list(all, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 4 || !strings.Contains(lines[1], "6") || strings.Contains(lines[2], "0") || !strings.Contains(lines[2], all[1].NotDecided) {
+		t.Errorf("\n%s", out.String())
 	}
 }

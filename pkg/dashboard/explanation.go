@@ -2,6 +2,8 @@
 package dashboard
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -12,11 +14,15 @@ import (
 // Explanation is one workload's number with everything that made it. It is what `explain -o json` prints, what the page shows, and
 // what a log line of a transition holds, so that each can be rebuilt from the other.
 type Explanation struct {
-	Policy  string    `json:"policy"` // namespace/name
-	Cluster string    `json:"cluster,omitempty"`
-	At      time.Time `json:"at"`              // when it was decided
-	Since   time.Time `json:"since,omitempty"` // since when the number stands
-	From    int32     `json:"from"`            // the number before
+	Policy  string `json:"policy"` // namespace/name
+	Cluster string `json:"cluster,omitempty"`
+	// NotDecided says why there is no decision, or no new one. Where there never was one At is zero, and the numbers mean nothing: they
+	// are left out of the JSON, as a 0 would be believed.
+	NotDecided string `json:"notDecided,omitempty"`
+
+	At      time.Time `json:"at,omitzero"`    // when it was decided
+	Since   time.Time `json:"since,omitzero"` // since when the number stands
+	From    int32     `json:"from"`           // the number before
 	Target  int32     `json:"target"`
 	Current int32     `json:"current"` // spec.replicas when it was decided
 	Ready   int32     `json:"ready"`
@@ -94,7 +100,10 @@ func Explain(r engine.Record, cluster string) Explanation {
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
 		Binding: ruleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), MayFall: d.MayFall,
-		Follower: follower(r.View.Follower), Operator: operator(r.View),
+		Follower: follower(r.View.Follower), Operator: operator(r.View), NotDecided: notDecided(&r),
+	}
+	if r.At.IsZero() {
+		e.Binding, e.Rules = "", []Rule{}
 	}
 	if d.FallRule != scaling.RuleNone {
 		e.FallRule = d.FallRule.String()
@@ -112,6 +121,40 @@ func Explain(r engine.Record, cluster string) Explanation {
 		e.Without = append(e.Without, Without{Rule: ruleName(r.Workload.Policy, w.Rule, w.Index), Replicas: w.Replicas})
 	}
 	return e
+}
+
+// notDecided says why a workload has no decision, or no new one; empty where it was decided in the last tick.
+func notDecided(r *engine.Record) string {
+	t := &r.Workload.Target
+	target := fmt.Sprintf("%s %s/%s is not seen in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)
+	switch {
+	case r.Unseen && r.At.IsZero():
+		return "not decided: " + target
+	case r.Unseen:
+		return "not decided any more: " + target
+	case r.At.IsZero():
+		return engine.ErrUndecided.Error()
+	}
+	return ""
+}
+
+// MarshalJSON leaves the numbers out where there is no decision.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	type plain Explanation
+	if !e.At.IsZero() {
+		return json.Marshal(plain(e))
+	}
+	return json.Marshal(struct { // fields of the same names hide those of plain
+		plain
+		From    *int32  `json:"from,omitempty"`
+		Target  *int32  `json:"target,omitempty"`
+		Current *int32  `json:"current,omitempty"`
+		Ready   *int32  `json:"ready,omitempty"`
+		Loading *int32  `json:"loading,omitempty"`
+		Pending *int32  `json:"pending,omitempty"`
+		Active  *bool   `json:"active,omitempty"`
+		Binding *string `json:"binding,omitempty"`
+	}{plain: plain(e)})
 }
 
 func served(r engine.Record) string {
@@ -169,6 +212,10 @@ var units = [...]string{scaling.Count: "count", scaling.Percent: "percent", scal
 func signal(r engine.Record, i int) Signal {
 	s := &r.Workload.Policy.Signals[i]
 	out := Signal{Name: s.Name, Type: s.Type, Unit: units[s.Unit], Target: s.Target, Reported: -1, Ready: r.View.Ready}
+	if r.At.IsZero() {
+		out.Note = "not read yet"
+		return out
+	}
 	if i >= len(r.Readings) {
 		out.Note = note(s, scaling.Reading{}, scaling.SignalMissing)
 		return out

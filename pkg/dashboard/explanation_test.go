@@ -34,6 +34,7 @@ type story struct {
 	readings []scaling.Reading
 	engine   *engine.Engine
 	now      time.Time
+	unseen   bool // the cluster does not show the target
 	log      bytes.Buffer
 }
 
@@ -78,7 +79,7 @@ func (s *story) read(queue, kv, gpu float64) {
 
 func (s *story) Current() []scaling.Workload                     { return []scaling.Workload{s.workload} }
 func (s *story) Read(_ *scaling.Workload, out []scaling.Reading) { copy(out, s.readings) }
-func (s *story) View(*scaling.Workload) (engine.View, bool)      { return s.view, true }
+func (s *story) View(*scaling.Workload) (engine.View, bool)      { return s.view, !s.unseen }
 func (s *story) Apply(context.Context, []engine.Change) error    { return nil }
 func (s *story) tick(after time.Duration) {
 	s.now = s.now.Add(after)
@@ -131,6 +132,47 @@ func TestWhatPeopleReadOfAMorning(t *testing.T) {
 	s.tick(time.Second)
 	record, _ = s.engine.Board().Record(chatKey)
 	golden(t, "blind.txt", text(t, Explain(record, "prod")))
+}
+
+// Somebody mistyped a scaleTargetRef, or somebody deleted the Deployment: what people and machines read is no number.
+func TestATargetThatIsNotSeenIsNamed(t *testing.T) {
+	s := newStory()
+	s.unseen = true
+	s.tick(0)
+	record, _ := s.engine.Board().Record(chatKey)
+	e := Explain(record, "prod")
+	golden(t, "unseen.txt", text(t, e))
+	machine, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "unseen.json", string(machine)+"\n")
+	var back Explanation
+	if err := json.Unmarshal(machine, &back); err != nil || text(t, back) != text(t, e) || back.Line() != e.Line() {
+		t.Errorf("over the wire (%v):\n%s", err, text(t, back))
+	}
+	unseen := func(want string) {
+		t.Helper()
+		if err := testutil.CollectAndCompare(NewCollector(s.engine.Board()), strings.NewReader(`
+# HELP gpuscaler_policy_unseen 1 while the cluster does not show the policy's target: nothing is decided.
+# TYPE gpuscaler_policy_unseen gauge
+gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"), "gpuscaler_policy_unseen"); err != nil {
+			t.Error(err)
+		}
+	}
+	unseen("1")
+	if n := testutil.CollectAndCount(NewCollector(s.engine.Board()), "gpuscaler_target_replicas"); n != 0 {
+		t.Error("a target that is not known is a metric")
+	}
+
+	s.unseen = false
+	s.tick(time.Second)
+	unseen("0")
+	s.unseen = true // deleted at night
+	s.tick(time.Hour)
+	unseen("1")
+	record, _ = s.engine.Board().Record(chatKey)
+	golden(t, "gone.txt", text(t, Explain(record, "prod")))
 }
 
 func TestALogAnswersForAnyMomentAcrossRestarts(t *testing.T) {

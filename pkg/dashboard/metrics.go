@@ -26,6 +26,7 @@ var (
 	gpusPerReplica  = describe("gpus_per_replica", "GPUs that one replica asks for.", perPolicy)
 	active          = describe("policy_active", "1 while demand, a schedule or a person keeps replicas.", perPolicy)
 	degraded        = describe("policy_degraded", "1 while the policy decides on missing inputs: it may raise, it cannot lower.", perPolicy)
+	unseen          = describe("policy_unseen", "1 while the cluster does not show the policy's target: nothing is decided.", perPolicy)
 	decidedAt       = describe("decision_timestamp_seconds", "When the target was decided, Unix time.", perPolicy)
 	bindingRule     = describe("binding_rule", "1 for the rule that made the target.", append(perPolicy[:2:2], "rule"))
 	followerExact   = describe("follower_exact", "1 where the HPA that reads the target follows every step, 0 where it may not.", append(perPolicy[:2:2], "kind", "name"))
@@ -41,20 +42,24 @@ func describe(name, help string, labels []string) *prometheus.Desc {
 // Describe sends every metric's description.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{targetReplicas, currentReplicas, readyReplicas, loadingReplicas, pendingReplicas, gpusPerReplica,
-		active, degraded, decidedAt, bindingRule, followerExact, signalValue, signalTarget, signalStatus} {
+		active, degraded, unseen, decidedAt, bindingRule, followerExact, signalValue, signalTarget, signalStatus} {
 		out <- d
 	}
 }
 
-// Collect sends the newest outcome of every policy that was decided.
+// Collect sends the newest outcome of every policy that was decided, and of the others that their target is not seen.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, k := range c.board.Keys() {
 		r, ok := c.board.Record(k)
-		if !ok || r.At.IsZero() {
+		if !ok {
 			continue
 		}
 		send := func(d *prometheus.Desc, v float64, more ...string) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{k.Namespace, k.Name}, more...)...)
+		}
+		send(unseen, number(r.Unseen))
+		if r.At.IsZero() {
+			continue
 		}
 		send(targetReplicas, float64(r.Decision.Replicas))
 		send(currentReplicas, float64(r.View.Replicas))

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -85,6 +86,8 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	}
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
+	} else {
+		out.Text = notDecided(r)
 	}
 	words := []string{k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin, out.Mode, out.Rule, out.Text, out.Follower.Word}
 	for _, b := range out.Badges {
@@ -119,9 +122,9 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	case errors.Is(unserved, engine.ErrAdvisory):
 		all = append(all, badge{"advisory", "calm", unserved.Error()})
 	case errors.Is(unserved, engine.ErrStale):
-		all = append(all, badge{"stale", "bad", unserved.Error()})
+		all = append(all, badge{"stale", "bad", cmp.Or(notDecided(r), unserved.Error())})
 	case unserved != nil:
-		all = append(all, badge{"undecided", "bad", unserved.Error()})
+		all = append(all, badge{"undecided", "bad", cmp.Or(notDecided(r), unserved.Error())})
 	}
 	if r.Decision.Degraded {
 		all = append(all, badge{"degraded", "warn", "decided on missing inputs: may rise, cannot fall"})

@@ -11,6 +11,9 @@ import (
 
 // WriteText prints an explanation as a person reads it in a terminal; times are shown in zone.
 func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
+	if e.At.IsZero() {
+		return e.writeUndecided(w)
+	}
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s  %d -> %d  at %s   ready %d, loading %d, pending %d   mode %s   policy %s\n",
 		e.Policy, e.From, e.Target, e.At.In(zone).Format("15:04:05 MST"), e.Ready, e.Loading, e.Pending, e.Mode, e.Origin)
@@ -35,8 +38,24 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	return err
 }
 
+// writeUndecided prints what there is to say of a workload without a decision: why, and where to look.
+func (e Explanation) writeUndecided(w io.Writer) error {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "%s  %s   mode %s   policy %s\n", e.Policy, e.NotDecided, e.Mode, e.Origin)
+	fmt.Fprintf(out, "NOT SERVED  %s: an HPA that reads it holds\n", e.Served)
+	if e.NotDecided != e.Served { // a reason is known: the target
+		fmt.Fprintln(out, "CHECK       the policy's scaleTargetRef, that the object and its namespace exist, and that its kind is watched:")
+		fmt.Fprintln(out, "            Deployment, StatefulSet, LeaderWorkerSet, and the chart's scaleKinds")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
 // Line is the explanation in one line, as a log for people has it.
 func (e Explanation) Line() string {
+	if e.At.IsZero() {
+		return e.Policy + "  " + e.NotDecided
+	}
 	why := e.Binding
 	for _, r := range e.Rules {
 		if r.Binding {
@@ -51,6 +70,9 @@ func (e Explanation) Line() string {
 
 // writeState prints what a person must know before any number: it is not served, it was decided blind, somebody intervened.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
+	if e.NotDecided != "" {
+		fmt.Fprintf(out, "UNSEEN      %s; what follows is the last decision\n", e.NotDecided)
+	}
 	if e.Served != "served" {
 		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
 	}
@@ -102,12 +124,22 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 // next says what may happen to the number from here.
 func (e Explanation) next(zone *time.Location) string {
 	switch {
+	case e.At.IsZero():
+		return "decided as soon as the target is seen"
 	case !e.MayFall.IsZero():
 		return fmt.Sprintf("may fall at %s at the earliest (%s)", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
 	case e.FallRule != "":
 		return "may rise at any tick, stays at least here while this holds: " + e.FallRule
 	}
 	return "may change at any tick"
+}
+
+// follows says who follows the number; without a decision nobody looked yet.
+func (e Explanation) follows() string {
+	if e.At.IsZero() {
+		return "not known yet"
+	}
+	return e.Follower.text()
 }
 
 // text says whether somebody follows the number, and how; f may be nil.

@@ -146,7 +146,7 @@ func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
 		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: Explain(record, p.options.Cluster),
 		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
 	}
-	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.Follower.text()
+	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.follows()
 	if o := v.E.Operator; o != nil {
 		v.Said = o.text(p.options.Zone)
 	}

@@ -35,6 +35,7 @@ type Record struct {
 	Without  []Counterfactual
 	At       time.Time // when it was decided
 	Since    time.Time // since when the number stands
+	Unseen   bool      // the cluster did not show the target at the last tick: nothing was decided in it
 }
 
 // Counterfactual is the number that the tick which made the last news would have given without one of the rules that took part.
@@ -70,6 +71,12 @@ type slot struct {
 	without  []Counterfactual // of the last tick that was news
 	at       time.Time
 	since    time.Time
+	unseen   bool
+}
+
+// newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".
+func newSlot(w *scaling.Workload) *slot {
+	return &slot{workload: *w, view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
 }
 
 func newBoard(maxAge time.Duration) *Board {
@@ -85,7 +92,7 @@ func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
 		w := &current[i]
 		s := b.slots[w.Key]
 		if s == nil {
-			s = &slot{workload: *w}
+			s = newSlot(w)
 		}
 		into, slots[w.Key], keys = append(into, s), s, append(keys, w.Key)
 	}
@@ -198,7 +205,7 @@ func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
 	defer s.mu.Unlock()
 	*r = Record{
 		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
-		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since,
+		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen,
 	}
 	return true
 }
@@ -243,7 +250,7 @@ func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Recor
 		s.readings = make([]scaling.Reading, len(s.scratch))
 	}
 	copy(s.readings, s.scratch)
-	s.workload, s.view, s.decision, s.at = *w, view, d, now
+	s.workload, s.view, s.decision, s.at, s.unseen = *w, view, d, now, false
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
@@ -253,10 +260,20 @@ func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Recor
 	return news, first, true
 }
 
+// miss notes a tick in which the cluster did not show the target.
+func (s *slot) miss(w *scaling.Workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen = true
+	if s.at.IsZero() {
+		s.workload = *w // a decision is explained by the policy that made it; before the first there is only the newest
+	}
+}
+
 func (s *slot) record() Record {
 	return Record{
 		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
-		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since,
+		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen,
 	}
 }
 

@@ -121,6 +121,7 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 	}()
 	view, ok := e.cluster.View(w)
 	if !ok {
+		s.miss(w)
 		return false, nil
 	}
 	if len(s.scratch) != len(w.Policy.Signals) {
