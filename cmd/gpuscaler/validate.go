@@ -37,7 +37,7 @@ allowed. Exit code 1 when something would be refused; warnings alone exit 0.`,
 			}
 			if n := policy.Errors(problems); n > 0 {
 				if output == "text" {
-					fmt.Printf("%d problems; nothing of these documents would be put into force\n", n)
+					fmt.Printf("refused: %d to mend; the last good version of such a document stays in force\n", n)
 				}
 				return errReported
 			}
