@@ -108,7 +108,7 @@ const (
 	RulePatience         // on-demand may not grow yet. A: its limit; Until: when patience ends, zero while nobody waits
 	RuleFence            // limit 0 while nobody wants anything; Until: when it comes, zero while it stands
 	RuleFenceLifted      // A: what lifted it, a Lift
-	RuleHold             // no consolidation. A: 1 where empty nodes are held too; Until: its end, also if we die
+	RuleHold             // no consolidation. A: until when empty nodes stay too, in Unix seconds, 0: they go; Until: its end, also if we die
 	RuleShield           // A: pods that load
 	RulePacking          // A: pods that go first
 	RuleAtRisk           // A: replicas on nodes with notice; B: more, expected after a burst of losses

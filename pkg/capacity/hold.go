@@ -95,7 +95,7 @@ func (t *tick) holdPool(pool int, empty, under int64) {
 	t.wish(pool, FieldBudgets, list, RuleHold)
 	r := Reason{Rule: RuleHold, Pool: int8(pool), Until: instant(max(h.empty, h.under))}
 	if h.empty > t.at {
-		r.A = 1
+		r.A = float64(h.empty / 1000)
 	}
 	t.because(r)
 }

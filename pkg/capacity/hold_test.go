@@ -29,7 +29,7 @@ func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
 	}
 	c.now = eight
 	c.run(5 * time.Minute)
-	if r := c.reason(RuleHold); r == nil || r.A != 1 {
+	if r := c.reason(RuleHold); r == nil || int64(r.A) != eight.Add(holdEmpty).Unix() {
 		t.Errorf("before the demand has come: %+v", r)
 	}
 	chat.want = 4

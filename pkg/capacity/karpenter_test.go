@@ -28,6 +28,8 @@ type cluster struct {
 	ids        int
 	lossless   bool // no node was lost: ready replicas must not drop below demand in a return
 	deaf       bool // the API server refuses our writes
+	lag        int  // seconds for which the caches show what they showed
+	shown      Observation
 	silent     bool // we are dead: nothing is decided or written
 	releasing  bool
 	log        []string // patches, as people read them
@@ -55,6 +57,8 @@ type simPool struct {
 	losses            []Loss
 	ready             bool
 	gone, unsupported bool
+	version           int // of the object; a write from an older view is refused
+	seen              int // the version of the last observation
 }
 
 type simNode struct {
@@ -198,16 +202,20 @@ func (c *cluster) step() {
 
 func (c *cluster) decide() {
 	c.t.Helper()
-	o := c.observe()
+	o := c.shown
+	if c.lag--; c.lag < 0 || len(o.Workloads) != len(c.loads) {
+		o = c.observe()
+		c.shown = o
+	}
 	before := c.s
 	if c.releasing {
 		c.s.Release(c.g, &o, c.now, &c.d)
 	} else {
 		c.s.Decide(c.g, &o, c.now, &c.d)
 	}
-	again, _ := decided(before, c.g, o, c.now, c.releasing)
-	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons, c.d.Findings); a != b {
-		c.t.Errorf("two answers to one question:\n%s\n%s", a, b)
+	if c.now.Second()%13 == 0 {
+		again, _ := decided(before, c.g, o, c.now, c.releasing)
+		c.compare(&again)
 	}
 	c.invariants(&o)
 	for i, l := range c.loads {
@@ -218,6 +226,12 @@ func (c *cluster) decide() {
 	}
 	if !c.deaf {
 		c.apply()
+	}
+}
+
+func (c *cluster) compare(again *Decision) {
+	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons, c.d.Findings); a != b {
+		c.t.Errorf("two answers to one question:\n%s\n%s", a, b)
 	}
 }
 
@@ -480,8 +494,12 @@ func (c *cluster) allowed(pool *simPool, reason string) bool {
 		Nodes, Schedule, Duration string
 		Reasons                   []string
 	}
-	if err := json.Unmarshal([]byte(pool.fields["disruption.budgets"].Value), &budgets); err != nil {
-		c.t.Errorf("budgets %q: %v", pool.fields["disruption.budgets"].Value, err)
+	list := pool.fields["disruption.budgets"].Value
+	if list == "" || list == `[{"nodes":"100%"}]` {
+		return true
+	}
+	if err := json.Unmarshal([]byte(list), &budgets); err != nil {
+		c.t.Errorf("budgets %q: %v", list, err)
 	}
 	for _, b := range budgets {
 		if b.Nodes != "0" || b.Reasons != nil && !slices.Contains(b.Reasons, reason) {
@@ -527,6 +545,7 @@ func (c *cluster) observe() Observation {
 				Created: n.created, Hourly: p.hourly, Notice: n.notice, Squatters: n.squatters})
 			v.Usage += p.gpus
 		}
+		p.seen = p.version
 		o.Pools = append(o.Pools, v)
 	}
 	see := func(p *simPod, key string) Pod {
@@ -581,6 +600,10 @@ func (c *cluster) patch(a NodePoolPatch) {
 		return
 	}
 	pool := c.pools[i]
+	if pool.version != pool.seen {
+		return // the view is old: a conflict
+	}
+	pool.version++
 	pool.record = a.Record
 	if len(a.Changes) > 0 {
 		c.writes++
@@ -616,6 +639,7 @@ func (c *cluster) mark(a PodMark) {
 // edit is somebody else's hand on a NodePool.
 func (c *cluster) edit(pool int, field string, v Value) {
 	c.pools[pool].fields[field] = FieldView{Value: v, Owner: "kubectl-edit"}
+	c.pools[pool].version++
 }
 
 // invariants hold in every tick of every story.
@@ -637,7 +661,7 @@ func (c *cluster) invariants(o *Observation) {
 		}
 	}
 	for i, l := range c.loads {
-		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > 1 || a.AtRisk < 0 || a.AtRisk > int32(len(l.pods)) {
+		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > 1 || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
 			c.t.Errorf("%s: advice %+v", c.clock(), a)
 		}
 		if c.lossless && c.d.Phase == Returning && !c.s.move.quiet() && l.ready() < l.want && l.minimum >= l.want {

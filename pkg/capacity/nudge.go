@@ -38,15 +38,25 @@ type want struct {
 	loosens bool // it lets more nodes come than what stands there
 }
 
-// adopt reads the records of NodePools that are seen for the first time.
+// adopt takes up what the records of the NodePools say: of each NodePool that is seen for the first time, and of fields that are ours
+// and that we know nothing of, because the first view was older than the last write of the leader before us.
 func (t *tick) adopt() {
 	for i := range t.views() {
 		p, v := &t.s.pools[i], &t.o.Pools[i]
-		if p.adopted || !v.Exists {
+		if !v.Exists {
+			continue
+		}
+		var unknown fieldSet
+		for f := range numFields {
+			if !p.nudges[f].on && (!p.adopted || t.view(i, f).Ours) {
+				unknown |= 1 << f
+			}
+		}
+		if unknown == 0 {
 			continue
 		}
 		p.adopted, p.stale = true, true
-		if !t.s.load(i, v.Record) {
+		if !t.s.load(i, v.Record, unknown) {
 			t.find(Finding{Kind: FindRecord, Pool: int8(i)})
 		}
 	}
@@ -90,6 +100,10 @@ func (t *tick) settleField(pool int, f Field, n *nudge, view FieldView) {
 		n.original, _ = stripped(own)
 		n.to, n.seen = own, true
 		t.s.pools[pool].stale = true
+	case view.Ours:
+		// Not what we remember, and still ours: a leader before us wrote it after the view that we started from. Its record knows.
+		*n = nudge{}
+		t.s.load(pool, t.o.Pools[pool].Record, 1<<f)
 	default:
 		t.lose(pool, f, n, view)
 	}
@@ -185,9 +199,14 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 		}
 		n.before, n.to, n.rule, n.at, n.seen, n.releasing = view.Value, w.value, w.rule, t.at, false, false
 		t.emit(pool, f, view, patch)
-	case !n.seen && t.at-n.at >= resend.Milliseconds():
-		n.at = t.at
-		t.emit(pool, f, view, patch)
+	default:
+		if n.rule != w.rule {
+			n.rule, p.stale = w.rule, true // another rule wants the same
+		}
+		if !n.seen && t.at-n.at >= resend.Milliseconds() {
+			n.at = t.at
+			t.emit(pool, f, view, patch)
+		}
 	}
 }
 

@@ -97,9 +97,9 @@ func parse(text string) (r record, ok bool) {
 	return r, true
 }
 
-// load takes up a record. The part that is the group's own comes from the newest record of its NodePools: a crash between two
+// load takes up what a record says of some fields. The part that is the group's own comes from the newest record of its NodePools: a crash between two
 // writes leaves them different.
-func (s *State) load(pool int, text string) bool {
+func (s *State) load(pool int, text string, fields fieldSet) bool {
 	if text == "" {
 		return true
 	}
@@ -113,6 +113,9 @@ func (s *State) load(pool int, text string) bool {
 		f, known := s.fieldOf(n.Name)
 		if !known || len(n.Original) > maxOriginal || n.Overwrites > maxOverwrites {
 			ok = false
+			continue
+		}
+		if fields&(1<<f) == 0 {
 			continue
 		}
 		p.nudges[f] = nudge{on: !n.Released, to: n.Value, before: n.Original, original: n.Original, owner: n.Owner,

@@ -69,11 +69,11 @@ func (r Reason) Text(g *Group) string {
 		}
 		return fmt.Sprintf("%s, the fence comes at %s", LiftQuiet, clock(r.Until))
 	case RuleHold:
-		what := "no replica is moved"
+		empty := ""
 		if r.A > 0 {
-			what = "no node goes"
+			empty = fmt.Sprintf("empty nodes stay until %s, ", clock(time.Unix(int64(r.A), 0).UTC()))
 		}
-		return fmt.Sprintf("%s: %s until %s, also if we die", g.pool(r.Pool), what, clock(r.Until))
+		return fmt.Sprintf("%s: %sno replica is moved until %s, also if we die", g.pool(r.Pool), empty, clock(r.Until))
 	default:
 		if text := r.spotText(g); text != "" {
 			return text

@@ -21,6 +21,9 @@ const (
 	numFields  = FieldLimit + MaxLimits
 )
 
+// fieldSet is a set of fields, a bit for each.
+type fieldSet uint16
+
 // needs is the consent that a field takes.
 func (f Field) needs() Fields {
 	switch {

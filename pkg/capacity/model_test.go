@@ -1,0 +1,188 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+)
+
+// anyGroup draws what a platform team may write.
+func anyGroup(t *rapid.T) func(g *Group) {
+	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	return func(g *Group) {
+		g.Fence, g.HoldAtPeaks, g.StartupShield, g.EmptyWholeNodes = flag("fence"), flag("hold"), flag("shield"), flag("packing")
+		g.OnDemandBase = rapid.SampledFrom([]int64{0, 0, 1, 3}).Draw(t, "base")
+		g.SpotPatience = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "patience")) * time.Second
+		g.Fallback = FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback"))
+		g.ReturnNodesPerHour = rapid.SampledFrom([]int64{0, 4, 60}).Draw(t, "pace")
+		g.LeadTime = time.Duration(rapid.IntRange(0, 10).Draw(t, "lead")) * time.Minute
+		if flag("schedule") {
+			from := midnight.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "from")) * time.Second)
+			w := calendar.Window{Name: "window", From: from, To: from.Add(time.Duration(rapid.IntRange(60, 3600).Draw(t, "length")) * time.Second)}
+			g.Schedules = []Schedule{{Window: w, Limits: []Limit{{"nvidia.com/gpu", rapid.Int64Range(0, 20).Draw(t, "limit")}}, Weight: rapid.Int32Range(0, 100).Draw(t, "weight"),
+				ConsolidateAfter: rapid.SampledFrom([]string{"", "Never", "5m"}).Draw(t, "after")}}
+		}
+	}
+}
+
+// model is a cluster and what people wrote in it.
+type model struct {
+	*cluster
+	rt     *rapid.T
+	people []map[string]Value
+}
+
+func newModel(t *rapid.T) *model {
+	m := &model{cluster: newCluster(t, anyGroup(t)), rt: t}
+	for range rapid.IntRange(1, 2).Draw(t, "workloads") {
+		m.add(fmt.Sprintf("team/load-%d", len(m.loads)), 1)
+	}
+	for _, p := range m.pools {
+		p.gpus = rapid.SampledFrom([]int64{1, 1, 2}).Draw(t, "gpus")
+		written := map[string]Value{}
+		for name, f := range p.fields {
+			written[name] = f.Value
+		}
+		m.people = append(m.people, written)
+	}
+	return m
+}
+
+// happen is one event of any kind.
+func (m *model) happen() {
+	t := m.rt
+	pool := rapid.IntRange(0, 1).Draw(t, "pool")
+	p, l := m.pools[pool], m.loads[rapid.IntRange(0, len(m.loads)-1).Draw(t, "load")]
+	switch event := rapid.SampledFrom([]string{"want", "want", "want", "deny", "deny", "lose", "notice", "signals", "cache", "kill", "edit", "consent", "job", "pause",
+		"span", "deaf", "lag", "owner", "not ready", "gone"}).Draw(t, "event"); event {
+	case "want":
+		l.want = rapid.SampledFrom([]int32{0, 0, 1, 2, 5, 9}).Draw(t, "want")
+	case "deny":
+		p.denied = !p.denied
+	case "lose", "notice":
+		if len(p.nodes) > 0 {
+			n := p.nodes[rapid.IntRange(0, len(p.nodes)-1).Draw(t, "node")]
+			if n.notice = true; event == "lose" {
+				m.lose(n)
+			}
+		}
+	case "signals":
+		l.unknown = !l.unknown
+	case "cache":
+		m.known = !m.known
+	case "kill":
+		m.s = State{}
+	case "edit":
+		m.someoneEdits(pool)
+	case "consent":
+		p.consent ^= Fields(rapid.IntRange(1, 7).Draw(t, "fields"))
+		p.version++
+	case "job":
+		if len(m.other) > 0 {
+			m.other = nil
+		} else {
+			m.other = []*simPod{{uid: m.id("job"), name: "job", gpus: 1, since: m.now, unsure: rapid.IntRange(0, 3).Draw(t, "unsure") == 0}}
+		}
+	case "pause":
+		l.paused = !l.paused
+	case "span":
+		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
+		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2, Workload: l.key, Replicas: 2}}
+	case "deaf":
+		m.deaf = !m.deaf
+	case "lag":
+		m.lag = rapid.IntRange(1, 15).Draw(t, "lag")
+	case "owner":
+		l.owner = rapid.SampledFrom([]Owner{OwnerReplicaSet, OwnerStatefulSet}).Draw(t, "owner")
+	case "not ready":
+		p.ready = !p.ready
+	case "gone":
+		if len(p.nodes) == 0 {
+			p.gone = !p.gone
+			m.remake(pool)
+		}
+	}
+}
+
+// someoneEdits writes a value that no rule of ours would make at the time: an equal one is no edit.
+func (m *model) someoneEdits(pool int) {
+	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt, "field")
+	values := map[string][]Value{
+		"weight": {"33", "44", "100", ""}, "limits[nvidia.com/gpu]": {"21", `"23"`, "", `"2k"`},
+		"disruption.budgets": {`[{"nodes":"100%"}]`, `[{"nodes":"3"}]`, ``, `[{"nodes":"50%","reasons":["Empty"]}]`}, "disruption.consolidateAfter": {`"45s"`, `"61s"`},
+	}[name]
+	v := rapid.SampledFrom(values).Draw(m.rt, "value")
+	m.edit(pool, name, v)
+	m.people[pool][name] = v
+}
+
+// remake is what a NodePool that was deleted and made again looks like: as people wrote it, without anything of ours.
+func (m *model) remake(pool int) {
+	p := m.pools[pool]
+	p.record, p.version = "", p.version+1
+	for name, v := range m.people[pool] {
+		p.fields[name] = FieldView{Value: v, Owner: "kubectl"}
+	}
+}
+
+// calm ends every trouble and releases the group: what people wrote last is what must stand there, and nothing of ours.
+func (m *model) calm() {
+	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
+	for _, p := range m.pools {
+		if p.gone {
+			p.gone = false
+		}
+	}
+	m.run(2 * time.Minute)
+	for i, p := range m.pools {
+		for name, want := range m.people[i] {
+			if f := p.fields[name]; f.Value != want || f.Ours {
+				m.rt.Errorf("%s of %s is %s, people wrote %s; ours %v", name, p.Name, f.Value, want, f.Ours)
+			}
+		}
+		if p.record != "" {
+			m.rt.Errorf("%s keeps %s", p.Name, p.record)
+		}
+	}
+	for _, l := range m.loads {
+		for _, pod := range l.pods {
+			if pod.cost.Value != "" || pod.shield.Value != "" {
+				m.rt.Errorf("%s keeps marks %+v %+v", pod.name, pod.cost, pod.shield)
+			}
+		}
+	}
+}
+
+// Whatever happens in whatever order: no limit below what runs but a fence or a schedule, one writer for a field, nothing that was
+// not handed over, no ready replica missing in a return, and at the end everything as people wrote it.
+func TestEveryPathLeadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(t)
+		for range rapid.IntRange(1, 25).Draw(t, "events") {
+			m.happen()
+			m.run(time.Duration(rapid.SampledFrom([]int{1, 5, 30, 90, 300, 900}).Draw(t, "for")) * time.Second)
+		}
+		m.calm()
+	})
+}
+
+// The same with a crash after every tick that wrote something: the records alone must lead back.
+func TestEveryPathLeadsBackThoughWeDieAfterEachWrite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(t)
+		for range rapid.IntRange(1, 12).Draw(t, "events") {
+			m.happen()
+			for range rapid.SampledFrom([]int{5, 30, 90, 300}).Draw(t, "for") {
+				writes := m.writes
+				if m.step(); m.writes != writes {
+					m.s = State{}
+				}
+			}
+		}
+		m.calm()
+	})
+}
