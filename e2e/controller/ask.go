@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-	externalmetrics "k8s.io/metrics/pkg/client/external_metrics"
-
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
@@ -35,14 +36,20 @@ func (c *Controller) Explain(ctx context.Context, policy string) (dashboard.Expl
 }
 
 // Serves reads a policy's number as its HPA does, through the API server.
-func (c *Controller) Serves(namespace, policy string) (int32, error) {
-	client, err := externalmetrics.NewForConfig(c.Stack.Config)
+func (c *Controller) Serves(ctx context.Context, namespace, policy string) (int32, error) {
+	config := rest.CopyConfig(c.Stack.Config)
+	config.Timeout = 2 * time.Second // or a question to a leader that hangs is one
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return 0, err
 	}
-	selector := labels.SelectorFromSet(labels.Set{"gpuscaler.io/policy": policy})
-	list, err := client.NamespacedMetrics(namespace).List("gpuscaler-desired-replicas", selector)
+	path := "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + namespace + "/gpuscaler-desired-replicas"
+	body, err := client.RESTClient().Get().AbsPath(path).Param("labelSelector", "gpuscaler.io/policy="+policy).DoRaw(ctx)
 	if err != nil {
+		return 0, fmt.Errorf("%w: %s", err, body)
+	}
+	var list v1beta1.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
 		return 0, err
 	}
 	if len(list.Items) != 1 {
@@ -57,6 +64,20 @@ func (c *Controller) PageURL() string { return "http://" + c.page.Address }
 // Logs matches the log files of gpuscaler's pods, also of those that are gone.
 func (c *Controller) Logs() string {
 	return filepath.Join(c.Stack.Dir, "logs", Namespace+"-"+Name+"-*.log")
+}
+
+// Log is what all of gpuscaler's pods have said so far, one after the other.
+func (c *Controller) Log() string {
+	files, _ := filepath.Glob(c.Logs()) // only a bad pattern fails
+	var text strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			content = []byte(err.Error() + "\n")
+		}
+		text.Write(content)
+	}
+	return text.String()
 }
 
 // CLI runs a command of the binary, such as explain, and returns what it prints.

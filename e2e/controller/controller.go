@@ -10,10 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
@@ -100,14 +103,31 @@ func (c *Controller) installServices(ctx context.Context) error {
 			return err
 		}
 	}
+	go c.tellEndpoints(ctx)
 	return c.Stack.Client.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	})
 }
 
-// ServicePort is where the Service in front of the leader answers.
-func (c *Controller) ServicePort() string { return port(c.metrics) }
+// tellEndpoints has the aggregator look again when the Service leads elsewhere,
+// and until it is content. In a cluster the EndpointSlices do the first, and
+// keep it from the second: behind an ExternalName a second without a leader
+// uses up its patience, and its own next look is 30 s away.
+func (c *Controller) tellEndpoints(ctx context.Context) {
+	for told := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+		now := strings.Join(c.metrics.Targets(), ",")
+		if now == "" || now == told && c.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") == nil {
+			continue
+		}
+		registration := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: ExternalMetrics}}
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/endpoints":"%s at %d"}}}`, now, time.Now().UnixMilli())
+		// Before it is registered there is nothing to tell.
+		if c.Stack.Client.Patch(ctx, registration, client.RawPatch(types.MergePatchType, []byte(patch))) == nil {
+			told = now
+		}
+	}
+}
 
 // Ready returns a check that so many replicas are Ready, one leads, and (where
 // it may own the registration) the API server reaches it.

@@ -23,6 +23,11 @@ func port(p *leaderproxy.Proxy) string {
 // in place of a mounted token.
 const run = `exec "$0" run --kubeconfig="$KUBECONFIG" "$@"`
 
+// Deployment names gpuscaler's own, to be patched.
+func (c *Controller) Deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
+}
+
 func (c *Controller) deployment(o Options) *appsv1.Deployment {
 	args := append([]string{
 		"--config=" + c.Policies.Dir,

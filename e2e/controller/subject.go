@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
@@ -36,7 +37,15 @@ type Subject struct {
 func (s *Scene) Subject(t testing.TB, d *appsv1.Deployment, spec string) Subject {
 	t.Helper()
 	u := Subject{Namespace: d.Namespace, Name: d.Name, scene: s}
-	workload.Create(t, s.Stack.Client, d, workload.HPA(d.Namespace, d.Name, mostReplicas))
+	hpa := workload.HPA(d.Namespace, d.Name, mostReplicas)
+	workload.Create(t, s.Stack.Client, d, hpa)
+	t.Cleanup(func() { // its GPUs are for the next test
+		for _, o := range []client.Object{hpa, d} {
+			if err := s.Stack.Client.Delete(context.Background(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.Has(*d.Spec.Replicas))
 	var err, failed error
 	u.HPA, err = record.HPA(t.Context(), s.Stack.Client, d.Namespace, d.Name)
@@ -94,6 +103,17 @@ func (u Subject) Wants(replicas int32) func(context.Context) error {
 		}
 		return nil
 	})
+}
+
+// Followed returns a check that the HPA wants so many, and the Deployment has them.
+func (u Subject) Followed(replicas int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		steps, err := u.HPA.Steps()
+		if n, ok := steps.At(time.Now()); err == nil && (!ok || n != replicas) {
+			err = fmt.Errorf("the HPA wants %d", n)
+		}
+		return errors.Join(err, u.Has(replicas)(ctx))
+	}
 }
 
 // Event returns a check that an Event with that reason speaks of an object.

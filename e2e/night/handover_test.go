@@ -1,0 +1,253 @@
+package night
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// After a lease has run out: the standby's next try, its mark on the pod, the
+// stand-in for kube-proxy, the first tick, and a busy machine.
+const afterLease = 3 * time.Second
+
+// The leader's process and its pod go at once, as when its machine dies.
+func TestTheLeaderIsKilledAndTheStandbyServesWithinItsLease(t *testing.T) {
+	s, load := busy(t, "killed", 5)
+	load.Set(67)
+	stack.Eventually(t, 20*time.Second, "a step up before, to be explained after", s.Followed(7))
+	asked := time.Now()
+	old := leader(t)
+	serving := watchServing(t, s, 7)
+
+	killed := time.Now()
+	scene.Kubelet.Process(controller.Namespace, old.Name).Kill()
+	if err := scene.Stack.Client.Delete(t.Context(), old, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, lease+afterLease+5*time.Second, "the standby leads and decides", func(ctx context.Context) error {
+		return errors.Join(ledByAnother(ctx, old.UID), s.Wants(7)(ctx))
+	})
+	time.Sleep(2 * time.Second) // an HPA sync under the new leader
+	serving.end(t, lease+afterLease)
+	still(t, s, killed)
+	stack.Eventually(t, 20*time.Second, "two replicas again", scene.Ready(2))
+	explainedAcross(t, s, asked)
+}
+
+// A container that crashes comes back in the same pod, with the same name in
+// the Lease, and need not wait for it.
+func TestALeaderThatCrashesGoesOnWhereItWas(t *testing.T) {
+	s, _ := busy(t, "crashed", 4)
+	old := leader(t)
+	serving, crashed := watchServing(t, s, 4), time.Now()
+	scene.Kubelet.Process(controller.Namespace, old.Name).Kill()
+	stack.Eventually(t, lease+afterLease, "a leader decides again", func(ctx context.Context) error {
+		e, err := scene.Explain(ctx, s.Policy())
+		if err == nil && (e.At.Before(crashed) || e.Target != 4) {
+			err = fmt.Errorf("%d, decided at %s", e.Target, e.At)
+		}
+		return err
+	})
+	time.Sleep(2 * time.Second)
+	serving.end(t, lease+afterLease)
+	still(t, s, crashed)
+	stack.Eventually(t, 20*time.Second, "both are ready", scene.Ready(2))
+}
+
+// explainedAcross asks for a moment of the former leader's time: the new one
+// does not know it and says where to look, and the logs of both do.
+func explainedAcross(t *testing.T, s controller.Subject, at time.Time) {
+	t.Helper()
+	moment := at.UTC().Format(time.RFC3339)
+	text, err := scene.CLI(t.Context(), "explain", s.Policy(), "--at", moment, "--server", scene.PageURL())
+	if err == nil || !strings.Contains(text, "--from") {
+		t.Errorf("the new leader answers for the old one's time: %v\n%s", err, text)
+	}
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(scene.Log()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err = scene.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
+	if err != nil || !strings.Contains(text, s.Policy()+"  5 -> 7") || !strings.Contains(text, "queue 67 asks for 6.7") {
+		t.Errorf("the logs of both say: %v\n%s", err, text)
+	}
+}
+
+// A leader whose machine stands still for a while does not know that it has
+// been replaced when it goes on, and every timer of its has run out.
+func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
+	s, _ := busy(t, "frozen", 4)
+	old := leader(t)
+	froze := time.Now()
+	process := scene.Kubelet.Process(controller.Namespace, old.Name)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, lease+afterLease+10*time.Second, "the standby leads", func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
+	time.Sleep(time.Until(froze.Add(16 * time.Second))) // the longest timer of a leader's is 15 s
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	stack.Always(t, lease+2*time.Second, "the old leader takes nothing back", func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
+	stack.Eventually(t, 20*time.Second, "both are ready, one leads and its number is served", func(ctx context.Context) error {
+		n, err := scene.Serves(ctx, s.Namespace, s.Name)
+		if err == nil && n != 4 {
+			err = fmt.Errorf("%d is served", n)
+		}
+		return errors.Join(err, scene.Ready(2)(ctx))
+	})
+	still(t, s, froze)
+}
+
+func TestARollingUpdateOfBothReplicasCompletesAndNoHPAMoves(t *testing.T) {
+	s, _ := busy(t, "rolled", 6)
+	before, err := scene.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, began := watchServing(t, s, 6), time.Now()
+	roll(t)
+	stack.Eventually(t, 60*time.Second, "two new replicas, and one leads", rolled(before))
+	stack.Eventually(t, 15*time.Second, "the new leader decides", s.Wants(6))
+	time.Sleep(2 * time.Second)
+	// A leader that stops gives its lease up: nobody waits for it to run out,
+	// however often the lead moves during a rollout.
+	serving.end(t, afterLease)
+	still(t, s, began)
+}
+
+func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
+	s, _ := busy(t, "drained", 3)
+	one := intstr.FromInt32(1)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: controller.Namespace, Name: controller.Name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "gpuscaler"}}},
+	}
+	if err := scene.Stack.Client.Create(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.Stack.Client.Delete(context.Background(), budget) })
+
+	old := leader(t)
+	cordon(t, old.Spec.NodeName, true)
+	t.Cleanup(func() { cordon(t, old.Spec.NodeName, false) })
+	began := time.Now()
+	stack.Eventually(t, 20*time.Second, "the leader is evicted", func(ctx context.Context) error {
+		// Refused while the budget has not seen both ready, as kubectl drain is, which asks again.
+		return scene.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name},
+		})
+	})
+	stack.Eventually(t, 60*time.Second, "two replicas elsewhere, and one leads", func(ctx context.Context) error {
+		pods, err := scene.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			if p.Spec.NodeName == old.Spec.NodeName {
+				return fmt.Errorf("%s is on the drained node", p.Name)
+			}
+		}
+		return scene.Ready(2)(ctx)
+	})
+	stack.Eventually(t, 15*time.Second, "the number is decided and served", func(ctx context.Context) error {
+		if n, err := scene.Serves(ctx, s.Namespace, s.Name); err != nil || n != 3 {
+			return fmt.Errorf("%d, %v", n, err)
+		}
+		return s.Wants(3)(ctx)
+	})
+	time.Sleep(2 * time.Second)
+	still(t, s, began)
+}
+
+// Were a replica ready only while it leads, or while its sources answer, no
+// rollout of two could complete on a bad day.
+func TestReplicasAreReadyWithoutALeaseAndWithoutTheirSources(t *testing.T) {
+	if err := scene.Stack.Prometheus.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := scene.Stack.Prometheus.Start(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	before, err := scene.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roll(t)
+	stack.Eventually(t, 60*time.Second, "two new replicas are ready while their source is gone", rolled(before))
+	stack.Always(t, 5*time.Second, "and stay so", scene.Ready(2))
+}
+
+// rolled returns a check that two replicas are ready and none of those before is left.
+func rolled(before []corev1.Pod) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := scene.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			for _, b := range before {
+				if p.UID == b.UID {
+					return fmt.Errorf("%s is still there", p.Name)
+				}
+			}
+		}
+		return scene.Ready(2)(ctx)
+	}
+}
+
+func leader(t *testing.T) *corev1.Pod {
+	t.Helper()
+	stack.Eventually(t, 20*time.Second, "two replicas", scene.Ready(2))
+	pod, err := scene.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// ledByAnother wants one leader, and not that pod.
+func ledByAnother(ctx context.Context, uid types.UID) error {
+	pod, err := scene.Leader(ctx)
+	if err == nil && pod.UID == uid {
+		err = fmt.Errorf("%s still leads", pod.Name)
+	}
+	return err
+}
+
+// roll replaces both replicas, as `kubectl rollout restart` does.
+func roll(t *testing.T) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now())
+	d := scene.Deployment()
+	if err := scene.Stack.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cordon(t *testing.T, name string, on bool) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on)
+	if err := scene.Stack.Client.Patch(context.Background(), node, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Error(err)
+	}
+}

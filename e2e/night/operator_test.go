@@ -1,0 +1,81 @@
+package night
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// aTick is how soon what a person says counts: the watch, a tick of a second,
+// and a busy machine.
+const aTick = 2500 * time.Millisecond
+
+func TestAPauseOnTheWorkloadStopsItAndExplainNamesWhoSaidSo(t *testing.T) {
+	t.Parallel()
+	s, load := busy(t, "paused", 3)
+	d := workload.Deployment(s.Namespace, s.Name, 0)
+	annotate(t, d, "kubectl-annotate", "gpuscaler.io/paused", "true")
+	paused := time.Now()
+	stack.Eventually(t, aTick, "explain names the pause and its author", s.Explained(func(e dashboard.Explanation) error {
+		if e.Operator == nil || !e.Operator.Paused || !strings.Contains(e.Operator.By, "kubectl-annotate") {
+			return fmt.Errorf("operator %+v", e.Operator)
+		}
+		return nil
+	}))
+	load.Set(85)
+	time.Sleep(4 * time.Second)
+	load.Set(5)
+	time.Sleep(5 * time.Second)
+	still(t, s, paused)
+	text, err := scene.CLI(t.Context(), "explain", s.Policy(), "--server", scene.PageURL())
+	if err != nil || !strings.Contains(text, "paused") || !strings.Contains(text, "kubectl-annotate") {
+		t.Errorf("explain says: %v\n%s", err, text)
+	}
+
+	annotate(t, d, "kubectl-annotate", "gpuscaler.io/paused", "")
+	stack.Eventually(t, 20*time.Second, "it follows again", s.Has(1))
+}
+
+func TestAnOverrideOnTheHPAHoldsAFloorUntilItsEndAndExplainNamesBoth(t *testing.T) {
+	t.Parallel()
+	s, _ := busy(t, "override", 2)
+	end := time.Now().Add(12 * time.Second).Truncate(time.Second)
+	annotate(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: workload.HPA(s.Namespace, s.Name, 1).ObjectMeta},
+		"night-shift", "gpuscaler.io/override", "min=6 until="+end.UTC().Format(time.RFC3339))
+	stack.Eventually(t, aTick, "six, and explain names who said so and until when", s.Explained(func(e dashboard.Explanation) error {
+		if e.Target != 6 || e.Operator == nil || !e.Operator.Until.Equal(end) || !strings.Contains(e.Operator.By, "night-shift") {
+			return fmt.Errorf("%d, operator %+v", e.Target, e.Operator)
+		}
+		return nil
+	}))
+	stack.Eventually(t, 8*time.Second, "six replicas", s.Has(6))
+	stack.Eventually(t, time.Until(end)+10*time.Second, "two again after its end", s.Has(2))
+	for _, step := range s.Targets(t) {
+		if step.N == 2 && step.At.After(end.Add(-12*time.Second)) && step.At.Before(end) {
+			t.Errorf("it fell at %s, before the override's end at %s", step.At, end)
+		}
+	}
+}
+
+// annotate writes one annotation, or removes it, as somebody.
+func annotate(t *testing.T, object client.Object, who, name, value string) {
+	t.Helper()
+	text := "null"
+	if value != "" {
+		text = fmt.Sprintf("%q", value)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, name, text)
+	err := scene.Stack.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner(who))
+	if err != nil {
+		t.Fatal(err)
+	}
+}

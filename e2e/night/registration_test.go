@@ -1,0 +1,76 @@
+package night
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// There is one registration in a cluster. Another adapter that is installed
+// takes it, and gpuscaler, started again, finds it taken.
+func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
+	stack.Eventually(t, 20*time.Second, "two replicas", scene.Ready(2))
+	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`
+	registration := &apiregistrationv1.APIService{}
+	registration.Name = controller.ExternalMetrics
+	if err := scene.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)), client.FieldOwner("helm")); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 5*time.Second, "the alarm", gauge("gpuscaler_apiservice_stolen", 1))
+	stack.Eventually(t, 5*time.Second, "an Event", scene.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceStolen"))
+	if !strings.Contains(scene.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
+		t.Error("no log line says who took it")
+	}
+
+	roll(t)
+	stack.Eventually(t, 40*time.Second, "replicas that never had it leave it and say whose it is", func(ctx context.Context) error {
+		if !strings.Contains(scene.Log(), "left to it (mode auto)") {
+			return fmt.Errorf("nobody says so")
+		}
+		return gauge("gpuscaler_apiservice_stolen", 0)(ctx)
+	})
+	stack.Always(t, 12*time.Second, "the registration stays theirs, past the guard's next looks", owned("keda"))
+
+	if err := scene.Stack.Client.Delete(t.Context(), registration); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 20*time.Second, "once it is free it is ours and works", func(ctx context.Context) error {
+		if err := owned(controller.Namespace)(ctx); err != nil {
+			return err
+		}
+		return scene.Ready(2)(ctx)
+	})
+}
+
+func gauge(name string, want float64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n, err := scene.Metric(ctx, name)
+		if err == nil && n != want {
+			err = fmt.Errorf("%s is %g", name, n)
+		}
+		return err
+	}
+}
+
+func owned(namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var a apiregistrationv1.APIService
+		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Name: controller.ExternalMetrics}, &a); err != nil {
+			return err
+		}
+		if a.Spec.Service == nil || a.Spec.Service.Namespace != namespace {
+			return fmt.Errorf("it is %+v's", a.Spec.Service)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,86 @@
+// Package outage shows what gpuscaler does while its inputs are broken: sources
+// that stop, hang or lie, and policies with mistakes. Nothing that is not known
+// lowers a number.
+package outage
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// pollEvery is the interval of every source here.
+const pollEvery = 2 * time.Second
+
+var (
+	scene controller.Scene
+	// broken are stand-ins before the one Prometheus, each for one fault, so
+	// that all faults are met at the same time.
+	broken = map[faults.Fault]*faults.Prometheus{}
+	// addresses of broken.
+	addresses = map[faults.Fault]string{}
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(scene.Run(m, controller.Setup{
+		Nodes:    16,
+		Prepare:  func(_ context.Context, s *stack.Stack) error { return breakable(s) },
+		Platform: platform,
+	}))
+}
+
+// breakable starts a stand-in for each fault.
+func breakable(s *stack.Stack) error {
+	for _, f := range faults.All() {
+		port, err := s.Port()
+		if err != nil {
+			return err
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			return err
+		}
+		if broken[f], err = faults.NewPrometheus(s.Prometheus.URL); err != nil {
+			return err
+		}
+		addresses[f] = "http://" + l.Addr().String()
+		go http.Serve(l, broken[f]) //nolint:errcheck // until the process ends
+	}
+	return nil
+}
+
+// sourceOf is the name of the source that breaks in this way.
+func sourceOf(f faults.Fault) string { return "prom-" + slug(f) }
+
+func slug(f faults.Fault) string { return strings.ToLower(strings.ReplaceAll(f.String(), " ", "-")) }
+
+func platform(s *stack.Stack) string {
+	text := fmt.Sprintf("dataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\n", s.Prometheus.URL, pollEvery)
+	for _, f := range faults.All() {
+		text += fmt.Sprintf("- {name: %s, type: prometheus, address: %q, interval: %s, maxBytes: 4Mi}\n", sourceOf(f), addresses[f], pollEvery)
+	}
+	return text
+}
+
+// spec is a policy on the queue of a source, which falls two seconds after the
+// last reason not to, and doubts what is older than four.
+func spec(source string) string {
+	return fmt.Sprintf(`
+maxReplicas: 12
+signals:
+- {name: queue, type: vllm, source: %s, metric: requestsWaiting, target: 10, maxAge: 4s}
+behavior:
+  scaleUp: {tolerance: 0}
+  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 2}
+`, source)
+}

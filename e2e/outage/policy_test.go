@@ -1,0 +1,124 @@
+package outage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *testing.T) {
+	ns, load, other := scene.Space(t, "typo"), &exporter.Total{}, &exporter.Total{}
+	load.Set(27)
+	other.Set(27)
+	scene.Export(t, workload.Metrics(ns, "chat", load), workload.Metrics(ns, "other", other))
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 3), spec("prom"))
+	o := scene.Subject(t, workload.Deployment(ns, "other", 3), spec("prom"))
+	stack.Eventually(t, 30*time.Second, "three replicas", s.Wants(3))
+	good := scene.Why(t, s.Policy()).Origin
+
+	typo := controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplica: 4", 1))
+	put(t, s.File(), typo)
+	put(t, o.File(), controller.Policy(ns, "other", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 4", 1)))
+	stack.Eventually(t, 10*time.Second, "the gauge shows the document held", document(s.File(), "Held"))
+	load.Set(85)
+	other.Set(85)
+	stack.Eventually(t, 20*time.Second, "the last good version decides, up to 12", s.Has(9))
+	stack.Eventually(t, 20*time.Second, "the other's new version decides, up to 4", o.Has(4))
+	if now := scene.Why(t, s.Policy()).Origin; now != good {
+		t.Errorf("its origin is %s, not %s", now, good)
+	}
+	if log := scene.Log(); !strings.Contains(log, s.File()+".yaml") || !strings.Contains(log, "maxReplica") {
+		t.Error("no log line names the file and the field")
+	}
+	if text, err := scene.CLI(t.Context(), "validate", scene.Policies.Dir); err == nil || !strings.Contains(text, "maxReplicas") {
+		t.Errorf("validate says nothing of the field that was meant: %v\n%s", err, text)
+	}
+
+	put(t, s.File(), controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 5", 1)))
+	stack.Eventually(t, 10*time.Second, "the gauge shows the mended document in force", document(s.File(), "InForce"))
+	stack.Eventually(t, 20*time.Second, "its new bound counts", s.Has(5))
+}
+
+func TestAPolicyThatIsWrongFromTheStartIsRefusedAlone(t *testing.T) {
+	ns := scene.Space(t, "refused")
+	scene.Policies.Write(t, "refused-wrong", controller.Policy(ns, "wrong", "maxReplicas: many\nsignals: []"))
+	stack.Eventually(t, 10*time.Second, "the gauge shows the document refused", document("refused-wrong", "Refused"))
+	load := &exporter.Total{}
+	load.Set(18)
+	scene.Export(t, workload.Metrics(ns, "right", load))
+	s := scene.Subject(t, workload.Deployment(ns, "right", 1), spec("prom"))
+	stack.Eventually(t, 20*time.Second, "a policy beside it works", s.Has(2))
+}
+
+// The switch for a bad night: every metric answers 503, every HPA stays.
+func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
+	ns, load := scene.Space(t, "hold"), &exporter.Total{}
+	load.Set(37)
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 4), spec("prom"))
+	stack.Eventually(t, 30*time.Second, "four replicas", s.Wants(4))
+	if n, err := scene.Serves(t.Context(), ns, "chat"); n != 4 || err != nil {
+		t.Errorf("it serves %d, %v", n, err)
+	}
+
+	text := platform(scene.Stack)
+	put(t, "platform", controller.Platform("mode: hold\n"+text))
+	defer put(t, "platform", controller.Platform(text))
+	held := time.Now()
+	stack.Eventually(t, 3*time.Second, "no number is served", func(context.Context) error {
+		if n, err := scene.Serves(t.Context(), ns, "chat"); err == nil {
+			return fmt.Errorf("it serves %d", n)
+		}
+		return nil
+	})
+	load.Set(75)
+	time.Sleep(4 * time.Second) // two HPA syncs
+	load.Set(5)
+	time.Sleep(6 * time.Second) // and a fall
+	replicas, err := s.Replicas.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved := replicas.Since(held); len(moved) != 1 {
+		t.Errorf("the replicas moved while held: %v", moved)
+	}
+	stack.Eventually(t, 5*time.Second, "explain says so", s.Explained(func(e dashboard.Explanation) error {
+		if e.Mode != "hold" || !strings.Contains(e.Served, "mode: hold") {
+			return fmt.Errorf("mode %s, %s", e.Mode, e.Served)
+		}
+		return nil
+	}))
+
+	put(t, "platform", controller.Platform(text))
+	stack.Eventually(t, 20*time.Second, "it follows again", s.Has(1))
+}
+
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := scene.Policies.Put(file, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// document returns a check of the gauge that shows what became of a file's one
+// document.
+func document(file, state string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		path := filepath.Join(scene.Policies.Dir, file+".yaml")
+		n, err := scene.Metric(ctx, "gpuscaler_policy_document", "file", path, "state", state)
+		if err == nil && n != 1 {
+			err = errors.New("it is 0")
+		}
+		return err
+	}
+}

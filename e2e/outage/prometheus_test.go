@@ -1,0 +1,128 @@
+package outage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// blindFor is how long each fault lasts: past the age at which a reading is
+// doubted, the window of a fall and several polls.
+const blindFor = 12 * time.Second
+
+// resumeWithin is how soon a number may follow its input again: two polls, the
+// scrape before them, the tick after, and this machine.
+const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 1500*time.Millisecond
+
+func TestPrometheusStopsAndComesBack(t *testing.T) {
+	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
+		func() error { return scene.Stack.Prometheus.Stop() },
+		func() error {
+			if err := scene.Stack.Prometheus.Start(t.Context()); err != nil {
+				return err
+			}
+			// It is back once it has scraped, seconds after it answers.
+			return stack.Poll(t.Context(), 15*time.Second, fresh("stopped", 6))
+		})
+}
+
+// fresh returns a check that Prometheus has new samples of so many engines.
+func fresh(namespace string, engines float64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n, err := scene.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`, namespace))
+		if err == nil && n != engines {
+			err = fmt.Errorf("%g of %g engines scraped", n, engines)
+		}
+		return err
+	}
+}
+
+func TestPrometheusHangsAndComesBack(t *testing.T) {
+	blind(t, "frozen", "prom", []string{"stale", "unreachable"},
+		func() error { return scene.Stack.Prometheus.Freeze(t.Context()) },
+		scene.Stack.Prometheus.Thaw)
+}
+
+func TestPrometheusAnswersWrongly(t *testing.T) {
+	for f, reasons := range map[faults.Fault][]string{
+		faults.Empty:     {"no data"},
+		faults.NaN:       {"invalid value"},
+		faults.Inf:       {"invalid value"},
+		faults.Truncated: {"stale", "cut off"},
+		faults.Huge:      {"stale", "cut off"},
+		faults.HalfPods:  {"50% of the ready pods"},
+		faults.Error:     {"stale", "unreachable"},
+		faults.Hang:      {"stale", "unreachable"},
+	} {
+		t.Run(slug(f), func(t *testing.T) {
+			t.Parallel()
+			blind(t, slug(f), sourceOf(f), reasons,
+				func() error { broken[f].Set(f); return nil },
+				func() error { broken[f].Set(faults.None); return nil })
+		})
+	}
+}
+
+// blind breaks a source while the queue runs empty, and then mends it while the
+// queue is longer than ever. The number must not fall meanwhile, for one of the
+// reasons, and must follow soon after.
+func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func() error) {
+	t.Helper()
+	ns, load := scene.Space(t, name), &exporter.Total{}
+	load.Set(57)
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 6), spec(source))
+	stack.Eventually(t, 30*time.Second, "six replicas for 57 requests", s.Wants(6))
+
+	broke := time.Now()
+	if err := breakIt(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(pollEvery) // a query that was on its way may still see what comes now
+	load.Set(3)
+	time.Sleep(blindFor)
+	held(t, s, broke)
+	stack.Eventually(t, 5*time.Second, "explain says that it decides on missing inputs, and why", s.Explained(func(e dashboard.Explanation) error {
+		note := e.Signals[0].Note
+		for _, reason := range reasons {
+			if e.Degraded && e.Target == 6 && strings.Contains(note, reason) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d, degraded %t, %q; want 6 and one of %q", e.Target, e.Degraded, note, reasons)
+	}))
+
+	load.Set(83)
+	if err := mend(); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, resumeWithin, "nine replicas for 83 requests", s.Wants(9))
+	held(t, s, broke)
+	load.Set(28)
+	stack.Eventually(t, 20*time.Second, "three replicas for 28 requests", s.Has(3))
+}
+
+// held fails if the number, or the replicas, fell since then.
+func held(t *testing.T, s controller.Subject, since time.Time) {
+	t.Helper()
+	targets := s.Targets(t).Since(since)
+	replicas, err := s.Replicas.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := targets.Fall(); f != nil {
+		t.Errorf("the target fell to %d: %v", f.N, targets)
+	}
+	if f := replicas.Since(since).Fall(); f != nil {
+		t.Errorf("the replicas fell to %d: %v", f.N, replicas)
+	}
+}
