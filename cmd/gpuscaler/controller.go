@@ -19,6 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
@@ -66,6 +67,11 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{OnTransition: c.logTransition})
 	c.cluster.Activate(c.engine.Board())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
+	if o.record != "" {
+		if c.loop.recorder, err = record.New(o.record, record.Options{}); err != nil {
+			return nil, err
+		}
+	}
 	c.registry.MustRegister(dashboard.NewCollector(c.engine.Board()), newPolicyCollector(c.policies))
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,

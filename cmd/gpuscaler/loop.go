@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 )
 
 const (
@@ -27,6 +28,7 @@ type loop struct {
 	duration prometheus.Histogram
 	failures prometheus.Counter
 	lead     prometheus.Gauge
+	recorder *record.Recorder // nil: nothing is written down
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
@@ -49,6 +51,9 @@ func (l *loop) run(ctx context.Context) {
 	l.lead.Set(1)
 	defer l.lead.Set(0)
 	defer l.leading.Store(false)
+	if l.recorder != nil {
+		l.recorded(l.recorder.Start())
+	}
 	ticker := time.NewTicker(tickPeriod)
 	defer ticker.Stop()
 	last := ""
@@ -67,8 +72,12 @@ func (l *loop) run(ctx context.Context) {
 // tick runs the engine once and logs its error when it is a new one.
 func (l *loop) tick(ctx context.Context, last string) string {
 	start := time.Now()
-	out := l.engine.Tick(ctx, start)
+	now := start.Round(0) // without the monotonic clock, which a recording cannot hold
+	out := l.engine.Tick(ctx, now)
 	l.duration.Observe(time.Since(start).Seconds())
+	if l.recorder != nil {
+		l.recorded(l.recorder.Tick(l.engine.Board(), now))
+	}
 	if out.Err == nil {
 		return ""
 	}
@@ -78,6 +87,14 @@ func (l *loop) tick(ctx context.Context, last string) string {
 		return text
 	}
 	return last
+}
+
+// recorded ends the recording where writing failed: a full disk must not keep anybody from deciding.
+func (l *loop) recorded(err error) {
+	if err != nil {
+		l.log.Error("recording ends", "error", err)
+		l.recorder = nil
+	}
 }
 
 // healthy reports whether the loop goes on; a standby has none to stall.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,9 +19,11 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // caseFlags say what a policy is tried on; replay and tune share them.
@@ -173,6 +176,7 @@ type replayOptions struct {
 	output string
 	file   string
 	gates  []string
+	verify string
 }
 
 func replayCommand() *cobra.Command {
@@ -188,7 +192,8 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 ` + strings.Join(judge.GateNames(), ", ") + `.`,
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
-  gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json`,
+  gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
+  gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
@@ -201,8 +206,35 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
 	c.AddCommand(replayBenchCommand())
+	f.StringVar(&o.verify, "verify", "", "decide a recording of `run --record` again, and fail on the first outcome that differs; --policy hands in formulas")
 	f.StringArrayVar(&o.gates, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
 	return c
+}
+
+// verifyRecording decides a recording again. Formulas are not in it: they come from the policies, where these are given.
+func verifyRecording(path string, policies []string, out io.Writer) error {
+	store := policy.NewStore(policy.Options{})
+	if len(policies) > 0 {
+		store.Load(policies...)
+	}
+	v, err := record.VerifyFiles(path, func(key string) scaling.Formula {
+		for _, w := range store.Current() {
+			if w.Key.String() == key {
+				return w.Policy.Formula
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(v.LeftOut)
+	for _, key := range slices.Compact(v.LeftOut) {
+		fmt.Fprintf(out, "left out: %s has a formula, which a recording does not hold; name its file with --policy\n", key)
+	}
+	fmt.Fprintf(out, "%d decisions in %d ticks from %s to %s came out the same, byte for byte\n", v.Decisions, v.Ticks,
+		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339))
+	return nil
 }
 
 func rivalNames() (names []string) {
@@ -236,6 +268,9 @@ next:
 }
 
 func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error {
+	if o.verify != "" {
+		return verifyRecording(o.verify, o.policies, out)
+	}
 	write := map[string]func(io.Writer, *judge.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]
 	if write == nil {
 		return fmt.Errorf("-o %q: want text, json or html", o.output)

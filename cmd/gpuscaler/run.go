@@ -35,6 +35,7 @@ type runOptions struct {
 	pageAddress       string
 	logLevel          string
 	loopbackPods      bool
+	record            string
 }
 
 func runCommand() *cobra.Command {
@@ -94,6 +95,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only, reach it by port-forward")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
+	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
 	_ = c.MarkFlagRequired("config")
 }
 

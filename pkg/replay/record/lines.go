@@ -1,0 +1,166 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Version is of the format; a recording of another one is refused.
+const Version = 1
+
+const (
+	kindStart  = "start"
+	kindPolicy = "policy"
+	kindTick   = "tick"
+)
+
+// line is any line of a recording.
+type line struct {
+	Kind    string    `json:"kind"`
+	Version int       `json:"version,omitempty"` // of a start
+	At      time.Time `json:"at,omitzero"`       // of a tick
+
+	Policy *policyLine `json:"policy,omitempty"`
+
+	Workloads []entry  `json:"w,omitempty"`
+	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick: the cluster did not show them
+	Gone      []string `json:"gone,omitempty"`   // left the board: their state is forgotten
+}
+
+// policyLine is a version of a policy.
+type policyLine struct {
+	ID      int    `json:"id"`
+	Key     string `json:"key"`
+	Origin  string `json:"origin,omitempty"`
+	Formula bool   `json:"formula,omitempty"` // it has one, which is not here
+	Rules   rules  `json:"rules"`
+}
+
+// rules is a scaling.Policy without its formula, and with zones by their names.
+type rules struct {
+	*scaling.Policy
+	Formula   *struct{}  `json:",omitempty"` // always nil: it hides the policy's own, which JSON refuses
+	Schedules []schedule `json:"Schedules,omitempty"`
+}
+
+type schedule struct {
+	scaling.Schedule
+	Zone string
+}
+
+func rulesOf(p *scaling.Policy) rules {
+	copied := *p
+	copied.Formula, copied.Schedules = nil, nil
+	r := rules{Policy: &copied}
+	for _, s := range p.Schedules {
+		zone := "UTC"
+		if s.Window.Location != nil {
+			zone = s.Window.Location.String()
+		}
+		s.Window.Location = nil
+		r.Schedules = append(r.Schedules, schedule{s, zone})
+	}
+	return r
+}
+
+// compiled is the policy again.
+func (r *rules) compiled() (*scaling.Policy, error) {
+	if r.Policy == nil {
+		return nil, fmt.Errorf("a policy without rules")
+	}
+	p := *r.Policy
+	for _, s := range r.Schedules {
+		zone, err := time.LoadLocation(s.Zone)
+		if err != nil {
+			return nil, err
+		}
+		s.Window.Location = zone
+		p.Schedules = append(p.Schedules, s.Schedule)
+	}
+	return &p, nil
+}
+
+// entry is one workload in a tick. What is absent is as in the tick before.
+type entry struct {
+	Key      string          `json:"k"`
+	Policy   int             `json:"p,omitempty"`
+	View     *engine.View    `json:"view,omitempty"`
+	Readings *[]reading      `json:"readings,omitempty"`
+	Decision json.RawMessage `json:"d,omitempty"`
+	State    []int64         `json:"state,omitempty"`     // before this tick, at the start of a segment
+	Turned   bool            `json:"newPolicy,omitempty"` // that state is of an earlier policy than this tick's
+}
+
+// reading is a scaling.Reading whose value may be what JSON has no number for.
+type reading struct {
+	scaling.Reading
+	Value number
+}
+
+func readingsOf(from []scaling.Reading) []reading {
+	out := make([]reading, len(from))
+	for i, r := range from {
+		out[i] = reading{Reading: r, Value: number(r.Value)}
+		out[i].At = r.At.UTC()
+	}
+	return out
+}
+
+func (e *entry) readings() []scaling.Reading {
+	out := make([]scaling.Reading, len(*e.Readings))
+	for i, r := range *e.Readings {
+		out[i] = r.Reading
+		out[i].Value = float64(r.Value)
+	}
+	return out
+}
+
+// decision is a scaling.Decision with its reasons in the open.
+type decision struct {
+	scaling.Decision
+	Reasons []reason
+}
+
+type reason struct {
+	scaling.Reason
+	A, B number
+}
+
+// encode is a decision's bytes: those that are compared.
+func encode(d *scaling.Decision) (json.RawMessage, error) {
+	out := decision{Decision: *d}
+	out.MayFall = d.MayFall.UTC()
+	for _, r := range d.Reasons.All() {
+		out.Reasons = append(out.Reasons, reason{r, number(r.A), number(r.B)})
+	}
+	return json.Marshal(&out)
+}
+
+// number is a float64 that survives JSON: NaN and the infinities are words.
+type number float64
+
+// MarshalJSON writes the shortest text that reads back the same.
+func (n number) MarshalJSON() ([]byte, error) {
+	v := float64(n)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte(strconv.Quote(strconv.FormatFloat(v, 'g', -1, 64))), nil
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON reads numbers and those words.
+func (n *number) UnmarshalJSON(b []byte) error {
+	text := string(b)
+	if unquoted, err := strconv.Unquote(text); err == nil {
+		text = unquoted
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	*n = number(v)
+	return err
+}

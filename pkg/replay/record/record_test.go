@@ -1,0 +1,214 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/demo"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// recordDemo runs the demo's world for a while and records it.
+func recordDemo(t testing.TB, d time.Duration, o Options) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "recording.jsonl")
+	r, err := New(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := demo.New(demo.Options{For: d, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	world.OnTick(func(now time.Time) {
+		if err := r.Tick(world.Engine().Board(), now); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := world.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAMorningIsDecidedAgain(t *testing.T) {
+	path := recordDemo(t, 40*time.Minute, Options{})
+	v, err := VerifyFiles(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Ticks != 2400 || v.Decisions != 3*2400 || v.To.Sub(v.From) != 40*time.Minute-time.Second || len(v.LeftOut) > 0 {
+		t.Errorf("forty minutes of three workloads: %+v", v)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes a tick", info.Size()/2400)
+}
+
+// TestEverySegmentStandsAlone: the first ones are gone, and what is left is verified all the same.
+func TestEverySegmentStandsAlone(t *testing.T) {
+	path := recordDemo(t, 40*time.Minute, Options{Segment: 100 << 10, Keep: 3})
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		if info, _ := os.Stat(f); info.Size() > 120<<10 {
+			t.Errorf("%s has %d bytes", f, info.Size())
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(f, bytes.NewReader(text), nil)
+		if err != nil || v.Decisions < 100 {
+			t.Errorf("%s: %+v, %v", f, v, err)
+		}
+	}
+	if v, err := VerifyFiles(path, nil); err != nil || v.Ticks >= 2400 {
+		t.Errorf("the first segments should be gone: %+v, %v", v, err)
+	}
+}
+
+func TestAnotherOutcomeIsFound(t *testing.T) {
+	text, err := os.ReadFile(recordDemo(t, 30*time.Minute, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tampered := bytes.Replace(text, []byte(`"Replicas":3,"Uncapped":3`), []byte(`"Replicas":4,"Uncapped":3`), 1)
+	if bytes.Equal(tampered, text) {
+		t.Fatal("nothing decided 3 in half an hour")
+	}
+	var d *Difference
+	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Line == 0 || !strings.Contains(d.Recorded, `"Replicas":4`) || !strings.Contains(d.Now, `"Replicas":3`) {
+		t.Errorf("the changed number: %v", err)
+	}
+	cut := text[:len(text)-20]
+	if v, err := Verify("cut", bytes.NewReader(cut), nil); err != nil || v.Ticks != 1799 {
+		t.Errorf("a crash in the last line: %+v, %v", v, err)
+	}
+}
+
+func TestWhatIsNoRecording(t *testing.T) {
+	for text, want := range map[string]string{
+		"{}\n": "begins with a start line", "garbage\n": "invalid character", `{"kind":"start","version":9}` + "\n": "format 9",
+		`{"kind":"start","version":1}` + "\n" + `{"kind":"dance"}` + "\n":                                `kind "dance"`,
+		`{"kind":"start","version":1}` + "\n" + `{"kind":"tick","w":[{"k":"a/b"}]}` + "\n":               "not whole",
+		`{"kind":"start","version":1}` + "\n" + `{"kind":"policy"}` + "\n":                               "without a policy",
+		`{"kind":"start","version":1}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b"}}` + "\n": "without rules",
+	} {
+		if _, err := Verify("file", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// scene is an engine of one workload with a policy that changes, unseen spells, hostile readings and a formula.
+type scene struct {
+	workloads []scaling.Workload
+	view      engine.View
+	unseen    bool
+	value     float64
+	at        time.Time
+}
+
+func (s *scene) Current() []scaling.Workload { return s.workloads }
+func (s *scene) Read(_ *scaling.Workload, out []scaling.Reading) {
+	for i := range out {
+		out[i] = scaling.Reading{Value: s.value, At: s.at, Coverage: 1, Reported: -1, Known: true}
+	}
+}
+func (s *scene) View(*scaling.Workload) (engine.View, bool)   { return s.view, !s.unseen }
+func (s *scene) Apply(context.Context, []engine.Change) error { return nil }
+
+func TestAHostileDayIsDecidedAgain(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := func(target float64) *scaling.Policy {
+		p := &scaling.Policy{
+			Signals:     []scaling.Signal{{Name: "queue", Target: target, MaxAge: time.Minute}},
+			MaxReplicas: 20, CooldownPeriod: time.Minute, ScaleDown: scaling.Direction{StabilizationWindow: 2 * time.Minute},
+			Schedules: []scaling.Schedule{{Min: 4, Max: -1}},
+		}
+		p.Schedules[0].Window.Location = berlin
+		p.Schedules[0].Window.From, p.Schedules[0].Window.To = noon.Add(5*time.Minute).In(berlin), noon.Add(8*time.Minute).In(berlin)
+		return p
+	}
+	formula := func(asks []scaling.Ask, _, _ int32) (float64, bool) { return asks[0].Replicas + 1, asks[0].Known }
+	path := filepath.Join(t.TempDir(), "recording.jsonl")
+	r, err := New(path, Options{Segment: 20 << 10, Keep: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := scaling.Key{Namespace: "team", Name: "chat"}
+	s := &scene{workloads: []scaling.Workload{{Key: key, Policy: policy(5)}}, view: engine.View{Replicas: 2, Ready: 2, Operator: scaling.NoOperator}}
+	e := engine.New(s, s, s, engine.Options{})
+	for i := range 1200 {
+		now := noon.Add(time.Duration(i) * time.Second)
+		s.at, s.value, s.unseen = now, float64(i%97), i%50 == 7
+		switch {
+		case i%31 == 0:
+			s.value = nan()
+		case i == 300:
+			s.workloads = []scaling.Workload{{Key: key, Policy: policy(3)}}
+		case i == 500:
+			s.workloads = nil
+		case i == 520:
+			s.workloads = []scaling.Workload{{Key: key, Policy: policy(4)}}
+		case i == 700:
+			p := policy(4)
+			p.Formula = formula
+			s.workloads = []scaling.Workload{{Key: key, Policy: p}}
+		case i == 900:
+			e.StandDown()
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d, ok := e.Board().Decision(key); ok {
+			s.view.Replicas, s.view.Ready = d.Replicas, d.Replicas
+		}
+		e.Tick(context.Background(), now)
+		if err := r.Tick(e.Board(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v, err := VerifyFiles(path, func(string) scaling.Formula { return formula })
+	if err != nil || v.Ticks != 1200 || v.Decisions != 1200-20-23 || len(v.LeftOut) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err := VerifyFiles(path, nil); err != nil || len(v.LeftOut) == 0 || v.Decisions >= 1200-20-23 {
+		t.Errorf("without the formula it is left out: %+v, %v", v, err)
+	}
+}
+
+var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+func nan() float64 { var zero float64; return zero / zero }
+
+func FuzzVerify(f *testing.F) {
+	f.Add([]byte(`{"kind":"start","version":1}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b","rules":{"MaxReplicas":3}}}` + "\n" +
+		`{"kind":"tick","at":"2026-11-02T12:00:00Z","w":[{"k":"a/b","p":1,"view":{},"readings":[],"d":{},"state":[1,2,3]}]}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if v, err := Verify("fuzz", bytes.NewReader(text), nil); err == nil && v.Ticks < 0 {
+			t.Error("it must be refused or verified, never crash")
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Options bound a recording. The zero value keeps half a gigabyte.
+type Options struct {
+	Segment int64 // bytes of a file; 0 means 64 MiB
+	Keep    int   // files besides the one that is written; 0 means 7
+}
+
+// Recorder writes a recording. One goroutine at a time: the one that ticks.
+type Recorder struct {
+	path    string
+	options Options
+	file    *os.File
+	buffer  *bufio.Writer
+	written int64
+
+	known    map[scaling.Key]*shadow
+	policies map[*scaling.Policy]int
+	ids      int
+	record   engine.Record
+}
+
+// shadow is what was last written of a workload, and the brain's state beside the engine's own.
+type shadow struct {
+	state    scaling.State
+	policy   *scaling.Policy
+	view     engine.View
+	readings []scaling.Reading
+	decision json.RawMessage
+	seen     bool // in this tick
+}
+
+// New begins a recording at path. A file that is there is kept, as if it had just been filled.
+func New(path string, o Options) (*Recorder, error) {
+	if o.Segment <= 0 {
+		o.Segment = 64 << 20
+	}
+	if o.Keep <= 0 {
+		o.Keep = 7
+	}
+	r := &Recorder{path: path, options: o, known: map[scaling.Key]*shadow{}}
+	return r, r.open()
+}
+
+// open moves older files up, and begins a new one that needs none of them.
+func (r *Recorder) open() error {
+	if info, err := os.Stat(r.path); err == nil && info.Size() > 0 {
+		for i := r.options.Keep - 1; i >= 0; i-- {
+			if err := os.Rename(segment(r.path, i), segment(r.path, i+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("recording: %w", err)
+			}
+		}
+	}
+	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // loads and targets are nobody else's business
+	if err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	r.file, r.buffer, r.written = file, bufio.NewWriter(file), 0
+	r.policies = map[*scaling.Policy]int{}
+	return r.write(&line{Kind: kindStart, Version: Version})
+}
+
+// segment is the name of the i-th file; the 0th is the one that is written.
+func segment(path string, i int) string {
+	if i == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s.%d", path, i)
+}
+
+// Start says that the engine has forgotten everything: another term begins.
+func (r *Recorder) Start() error {
+	clear(r.known)
+	r.policies = map[*scaling.Policy]int{}
+	return r.write(&line{Kind: kindStart, Version: Version})
+}
+
+// Tick writes what the tick at now saw and decided; it is called after each one.
+func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
+	if r.written >= r.options.Segment {
+		if err := r.turn(); err != nil {
+			return err
+		}
+	}
+	out := line{Kind: kindTick, At: now.UTC()}
+	for _, s := range r.known {
+		s.seen = false
+	}
+	for _, key := range b.Keys() {
+		if !b.Glance(key, &r.record) {
+			continue
+		}
+		if err := r.workload(key, now, &out); err != nil {
+			return err
+		}
+	}
+	for key, s := range r.known {
+		if !s.seen {
+			delete(r.known, key)
+			out.Gone = append(out.Gone, key.String())
+		}
+	}
+	slices.Sort(out.Gone)
+	if err := r.write(&out); err != nil {
+		return err
+	}
+	return r.buffer.Flush()
+}
+
+// workload appends what is new of the workload in r.record.
+func (r *Recorder) workload(key scaling.Key, now time.Time, out *line) error {
+	s := r.known[key]
+	fresh := s == nil
+	if fresh {
+		s = &shadow{}
+	}
+	if !r.record.At.Equal(now) {
+		if !fresh {
+			s.seen = true
+			out.Unseen = append(out.Unseen, key.String())
+		}
+		return nil
+	}
+	r.known[key], s.seen = s, true
+	p := r.record.Workload.Policy
+	id, told := r.policies[p]
+	if !told {
+		var err error
+		if id, err = r.tellPolicy(key, &r.record.Workload); err != nil {
+			return err
+		}
+	}
+	e := entry{Key: key.String()}
+	whole := fresh || s.decision == nil // at the start of a segment nothing was said yet
+	if whole && !fresh {
+		e.State, e.Turned = s.state.Numbers(), s.policy != p
+	}
+	if whole || s.policy != p {
+		e.Policy = id
+	}
+	if whole || s.view != r.record.View {
+		view := r.record.View
+		e.View = &view
+	}
+	if whole || !slices.EqualFunc(s.readings, r.record.Readings, sameReading) {
+		readings := readingsOf(r.record.Readings)
+		e.Readings = &readings
+	}
+	d, err := encode(&r.record.Decision)
+	if err != nil {
+		return fmt.Errorf("recording %s: %w", key, err)
+	}
+	if whole || !bytes.Equal(s.decision, d) {
+		e.Decision = d
+	}
+	observation := r.record.Observation()
+	s.state.Decide(p, &observation, now)
+	s.policy, s.view, s.readings, s.decision = p, r.record.View, append(s.readings[:0], r.record.Readings...), d
+	if e.Policy != 0 || e.View != nil || e.Readings != nil || e.Decision != nil {
+		out.Workloads = append(out.Workloads, e)
+	}
+	return nil
+}
+
+// sameReading compares bit by bit: a NaN is the same as itself.
+func sameReading(a, b scaling.Reading) bool {
+	if a.Value != a.Value && b.Value != b.Value {
+		a.Value, b.Value = 0, 0
+	}
+	same := a.At.Equal(b.At)
+	a.At, b.At = time.Time{}, time.Time{}
+	return same && a == b
+}
+
+func (r *Recorder) tellPolicy(key scaling.Key, w *scaling.Workload) (int, error) {
+	r.ids++
+	r.policies[w.Policy] = r.ids
+	return r.ids, r.write(&line{Kind: kindPolicy, Policy: &policyLine{
+		ID: r.ids, Key: key.String(), Origin: w.Origin, Formula: w.Policy.Formula != nil, Rules: rulesOf(w.Policy),
+	}})
+}
+
+// turn ends a segment and begins the next, in which everything is said again.
+func (r *Recorder) turn() error {
+	if err := r.Close(); err != nil {
+		return err
+	}
+	for _, s := range r.known {
+		s.decision = nil
+	}
+	return r.open()
+}
+
+func (r *Recorder) write(l *line) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	r.written += int64(len(b)) + 1
+	if _, err = r.buffer.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	return nil
+}
+
+// Close writes out what is left.
+func (r *Recorder) Close() error {
+	return errors.Join(r.buffer.Flush(), r.file.Close())
+}

@@ -1,0 +1,262 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Formulas hands out the formula of a policy that has one, nil where it is not known.
+type Formulas func(key string) scaling.Formula
+
+// Verified is what was decided again.
+type Verified struct {
+	Ticks, Decisions int
+	From, To         time.Time
+	LeftOut          []string // policies whose formula is not known
+}
+
+// Difference is an outcome that came out otherwise.
+type Difference struct {
+	File     string
+	Line     int
+	At       time.Time
+	Key      string
+	Recorded string // JSON of the decision
+	Now      string
+}
+
+// Error names the place and both outcomes.
+func (d *Difference) Error() string {
+	return fmt.Sprintf("%s:%d: %s at %s came out otherwise\nrecorded %s\nnow      %s", d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
+}
+
+// VerifyFiles verifies a recording with all its older segments, oldest first. One that a crash cut off in the middle of its last line
+// is verified up to there.
+func VerifyFiles(path string, formulas Formulas) (all Verified, err error) {
+	oldest := 0
+	for exists(segment(path, oldest+1)) {
+		oldest++
+	}
+	for i := oldest; i >= 0; i-- {
+		f, err := os.Open(segment(path, i))
+		if err != nil {
+			return all, err
+		}
+		v, err := Verify(segment(path, i), f, formulas)
+		f.Close()
+		all.add(v)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (v *Verified) add(o Verified) {
+	if v.From.IsZero() {
+		v.From = o.From
+	}
+	if !o.To.IsZero() {
+		v.To = o.To
+	}
+	v.Ticks, v.Decisions, v.LeftOut = v.Ticks+o.Ticks, v.Decisions+o.Decisions, append(v.LeftOut, o.LeftOut...)
+}
+
+// longestLine is more than a thousand workloads in one tick take.
+const longestLine = 256 << 20
+
+// Verify decides everything again; name stands in messages. The first outcome that differs is a *Difference.
+func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
+	p := player{name: name, formulas: formulas}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return p.out, nil // a last line without its end was cut off by a crash
+		}
+		if err != nil {
+			return p.out, err
+		}
+		p.line++
+		if len(text) > longestLine {
+			return p.out, p.fault(fmt.Errorf("a line of %d bytes", len(text)))
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return p.out, p.fault(err)
+		}
+		if err := p.take(&l); err != nil {
+			return p.out, err
+		}
+	}
+}
+
+// player holds what was said so far.
+type player struct {
+	name     string
+	line     int
+	formulas Formulas
+	started  bool
+	policies map[int]*scaling.Policy // nil: left out
+	known    map[string]*replayed
+	order    []string
+	out      Verified
+}
+
+type replayed struct {
+	state    scaling.State
+	record   engine.Record
+	decision json.RawMessage
+}
+
+func (p *player) fault(err error) error { return fmt.Errorf("%s:%d: %w", p.name, p.line, err) }
+
+func (p *player) take(l *line) error {
+	if !p.started && l.Kind != kindStart {
+		return p.fault(errors.New("not a recording: it begins with a start line"))
+	}
+	switch l.Kind {
+	case kindStart:
+		if l.Version != Version {
+			return p.fault(fmt.Errorf("format %d; this program reads %d", l.Version, Version))
+		}
+		p.started, p.policies, p.known, p.order = true, map[int]*scaling.Policy{}, map[string]*replayed{}, nil
+		return nil
+	case kindPolicy:
+		return p.policy(l.Policy)
+	case kindTick:
+		return p.tick(l)
+	}
+	return p.fault(fmt.Errorf("a line of kind %q", l.Kind))
+}
+
+func (p *player) policy(l *policyLine) error {
+	if l == nil {
+		return p.fault(errors.New("a policy line without a policy"))
+	}
+	policy, err := l.Rules.compiled()
+	if err != nil {
+		return p.fault(err)
+	}
+	if len(policy.Signals) > scaling.MaxSignals || len(policy.Schedules) > scaling.MaxSchedules {
+		return p.fault(errors.New("a policy with more signals or schedules than there can be"))
+	}
+	if l.Formula {
+		if p.formulas != nil {
+			policy.Formula = p.formulas(l.Key)
+		}
+		if policy.Formula == nil {
+			policy = nil
+			p.out.LeftOut = append(p.out.LeftOut, l.Key)
+		}
+	}
+	p.policies[l.ID] = policy
+	return nil
+}
+
+func (p *player) tick(l *line) error {
+	for i := range l.Workloads {
+		if err := p.learn(&l.Workloads[i]); err != nil {
+			return err
+		}
+	}
+	for _, key := range l.Gone {
+		delete(p.known, key)
+	}
+	if p.out.From.IsZero() {
+		p.out.From = l.At
+	}
+	p.out.Ticks, p.out.To = p.out.Ticks+1, l.At
+	skip := strings.Join(l.Unseen, "\n")
+	kept := p.order[:0]
+	for _, key := range p.order {
+		w := p.known[key]
+		if w == nil {
+			continue
+		}
+		kept = append(kept, key)
+		if skip != "" && strings.Contains("\n"+skip+"\n", "\n"+key+"\n") {
+			continue
+		}
+		if err := p.decide(key, w, l.At); err != nil {
+			return err
+		}
+	}
+	p.order = kept
+	return nil
+}
+
+// learn takes in what is new of a workload.
+func (p *player) learn(e *entry) error {
+	w := p.known[e.Key]
+	if w == nil {
+		if e.Policy == 0 || e.View == nil || e.Readings == nil || e.Decision == nil {
+			return p.fault(fmt.Errorf("%s comes for the first time, and is not whole", e.Key))
+		}
+		w = &replayed{}
+		p.known[e.Key], p.order = w, append(p.order, e.Key)
+	}
+	if e.Policy != 0 {
+		policy, told := p.policies[e.Policy]
+		if !told {
+			return p.fault(fmt.Errorf("%s has policy %d, which was not told", e.Key, e.Policy))
+		}
+		w.record.Workload.Policy = policy
+	}
+	if e.View != nil {
+		w.record.View = *e.View
+	}
+	if e.Readings != nil {
+		w.record.Readings = e.readings()
+	}
+	if e.Decision != nil {
+		w.decision = e.Decision
+	}
+	if policy := w.record.Workload.Policy; e.State != nil && policy != nil {
+		if e.Turned {
+			policy = nil // the brain forgets what belonged to the earlier one
+		}
+		state, err := scaling.StateOf(policy, e.State)
+		if err != nil {
+			return p.fault(fmt.Errorf("%s: %w", e.Key, err))
+		}
+		w.state = state
+	}
+	return nil
+}
+
+func (p *player) decide(key string, w *replayed, now time.Time) error {
+	policy := w.record.Workload.Policy
+	if policy == nil {
+		return nil
+	}
+	if len(w.record.Readings) != len(policy.Signals) {
+		return p.fault(fmt.Errorf("%s has %d readings for %d signals", key, len(w.record.Readings), len(policy.Signals)))
+	}
+	observation := w.record.Observation()
+	d := w.state.Decide(policy, &observation, now)
+	got, err := encode(&d)
+	if err != nil {
+		return p.fault(err)
+	}
+	p.out.Decisions++
+	if !bytes.Equal(got, w.decision) {
+		return &Difference{File: p.name, Line: p.line, At: now, Key: key, Recorded: string(w.decision), Now: string(got)}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package scaling
+
+import (
+	"errors"
+	"math"
+)
+
+// Numbers writes a state as whole numbers, for a recording that begins in the middle. What a policy implies (which schedules are
+// open) is left out: it is found again.
+func (s *State) Numbers() []int64 {
+	flag := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	out := []int64{flag(s.seeded), s.at, int64(s.base), int64(s.extra), s.activeAt, s.panicUntil}
+	for _, t := range s.trends {
+		out = append(out, flag(t.known), int64(math.Float64bits(t.fast)), int64(math.Float64bits(t.slow)))
+	}
+	for _, w := range []*window{&s.down, &s.up} {
+		out = append(out, int64(w.n))
+		for _, e := range w.list[:w.n] {
+			out = append(out, e.at, int64(e.value))
+		}
+	}
+	out = append(out, int64(s.steps.n))
+	for _, e := range s.steps.list[:s.steps.n] {
+		out = append(out, e.at, int64(e.low), int64(e.high))
+	}
+	return out
+}
+
+// StateOf is the state that Numbers wrote, under the policy that it belongs to.
+func StateOf(p *Policy, numbers []int64) (State, error) {
+	r := reader{left: numbers}
+	s := State{policy: p, seeded: r.next() == 1, at: r.next(), base: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
+	for i := range s.trends {
+		s.trends[i] = trend{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
+	}
+	for _, w := range []*window{&s.down, &s.up} {
+		w.n = int8(r.count(len(w.list)))
+		for i := range w.n {
+			w.list[i] = sample{r.next(), int32(r.next())}
+		}
+	}
+	s.steps.n = int8(r.count(len(s.steps.list)))
+	for i := range s.steps.n {
+		s.steps.list[i] = step{r.next(), int32(r.next()), int32(r.next())}
+	}
+	if r.bad || len(r.left) > 0 || s.seeded && (s.steps.n == 0 || s.down.n == 0 || s.up.n == 0) {
+		return State{}, errors.New("these numbers are no state")
+	}
+	return s, nil
+}
+
+// reader takes numbers from the front; it is bad from the first that is missing on.
+type reader struct {
+	left []int64
+	bad  bool
+}
+
+func (r *reader) next() int64 {
+	if len(r.left) == 0 {
+		r.bad = true
+		return 0
+	}
+	v := r.left[0]
+	r.left = r.left[1:]
+	return v
+}
+
+func (r *reader) count(most int) int64 {
+	n := r.next()
+	if n < 0 || n > int64(most) {
+		r.bad = true
+		return 0
+	}
+	return n
+}
