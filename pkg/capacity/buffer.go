@@ -1,5 +1,7 @@
 package capacity
 
+import "strconv"
+
 // buffer holds nodes ahead of known demand by a CapacityBuffer, where one is served: for the replicas that the target does not ask
 // for yet.
 func (t *tick) buffer() {
@@ -39,7 +41,7 @@ func (t *tick) setBuffer(w *Workload, replicas int32) {
 	if w.Buffer == replicas {
 		return
 	}
-	again := PodMark{UID: "buffer " + w.Key, Value: string(weightValue(int64(replicas)))}
+	again := PodMark{UID: "buffer " + w.Key, Value: strconv.Itoa(int(replicas))}
 	if !t.s.repeats(&again) {
 		t.d.Actions = append(t.d.Actions, Buffer{Workload: w.Key, Replicas: replicas})
 	}

@@ -35,7 +35,7 @@ func (t *tick) fence() {
 		return
 	}
 	for i := range t.views() {
-		t.wish(i, FieldLimit, limitValue(0), RuleFence)
+		t.wishNumber(i, FieldLimit, 0, RuleFence)
 	}
 	t.because(Reason{Rule: RuleFence, Pool: -1})
 }

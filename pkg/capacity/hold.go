@@ -87,7 +87,7 @@ func (t *tick) holdPool(pool int, empty, under int64) {
 		minute := time.Minute.Milliseconds()
 		*h = hold{start: t.at - (t.at%minute+minute)%minute, empty: max(empty, h.empty), under: max(under, h.under)}
 	}
-	list, ok := h.with(t.original(pool, FieldBudgets))
+	list, ok := t.held(pool)
 	if !ok {
 		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldBudgets, Rule: RuleHold})
 		return
@@ -98,6 +98,17 @@ func (t *tick) holdPool(pool int, empty, under int64) {
 		r.A = float64(h.empty / 1000)
 	}
 	t.because(r)
+}
+
+// held is the list of budgets with the hold's entries.
+func (t *tick) held(pool int) (list Value, ok bool) {
+	p, list := &t.s.pools[pool], t.original(pool, FieldBudgets)
+	if p.held.of == p.hold && p.held.list == list && p.held.with != "" {
+		return p.held.with, true
+	}
+	with, ok := p.hold.with(list)
+	p.held.of, p.held.list, p.held.with = p.hold, list, with
+	return with, ok
 }
 
 func upToMinute(at int64) int64 {

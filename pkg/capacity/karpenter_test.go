@@ -24,18 +24,20 @@ type cluster struct {
 	ahead []Span
 	known bool
 
-	boot, load time.Duration // from launch to usable, from there to ready
-	ids        int
-	lossless   bool // no node was lost: ready replicas must not drop below demand in a return
-	deaf       bool // the API server refuses our writes
-	lag        int  // seconds for which the caches show what they showed
-	shown      Observation
-	silent     bool // we are dead: nothing is decided or written
-	releasing  bool
-	log        []string // patches, as people read them
-	phases     []Phase
-	most       int // patches in one tick
-	writes     int
+	boot, load  time.Duration // from launch to usable, from there to ready
+	ids         int
+	moving      moved
+	wholeBefore bool
+	disturbed   int  // nodes that went with pods on them
+	deaf        bool // the API server refuses our writes
+	lag         int  // seconds for which the caches show what they showed
+	shown       Observation
+	silent      bool // we are dead: nothing is decided or written
+	releasing   bool
+	log         []string // patches, as people read them
+	phases      []Phase
+	most        int // patches in one tick
+	writes      int
 }
 
 type failer interface {
@@ -115,7 +117,7 @@ func newCluster(t failer, change func(g *Group)) *cluster {
 	if err != nil {
 		t.Errorf("%v", err)
 	}
-	c := &cluster{t: t, g: group, now: midnight, known: true, boot: 90 * time.Second, load: 60 * time.Second, lossless: true}
+	c := &cluster{t: t, g: group, now: midnight, known: true, boot: 90 * time.Second, load: 60 * time.Second}
 	for _, p := range group.Pools {
 		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true, fields: map[string]FieldView{
 			"disruption.consolidateAfter": {Value: `"60s"`, Owner: "kubectl"}, "disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
@@ -470,6 +472,7 @@ func (p *simPool) remove(n *simNode) {
 
 // evict takes a node away with its pods; their controllers make others.
 func (c *cluster) evict(n *simNode) {
+	c.disturbed++
 	for _, l := range c.loads {
 		l.pods = slices.DeleteFunc(l.pods, func(p *simPod) bool { return p.node == n })
 	}
@@ -483,7 +486,6 @@ func (c *cluster) evict(n *simNode) {
 
 // lose is an interruption.
 func (c *cluster) lose(n *simNode) {
-	c.lossless = false
 	n.pool.losses = append(n.pool.losses, Loss{UID: n.name, At: c.now})
 	c.evict(n)
 }
@@ -660,17 +662,38 @@ func (c *cluster) invariants(o *Observation) {
 			c.sound(o, p.Pool, change)
 		}
 	}
-	for i, l := range c.loads {
+	for i := range c.loads {
 		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > 1 || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
 			c.t.Errorf("%s: advice %+v", c.clock(), a)
 		}
-		if c.lossless && c.d.Phase == Returning && !c.s.move.quiet() && l.ready() < l.want && l.minimum >= l.want {
+	}
+	c.watch()
+}
+
+// watch follows a move: as long as no node went under it and nobody changed what is wanted, the replicas that were ready when it began
+// are ready throughout.
+func (c *cluster) watch() {
+	c.t.Helper()
+	m := &c.s.move
+	for _, l := range c.loads {
+		if l.key != m.workload {
+			continue
+		}
+		now := moved{m.workload, m.node, m.victim, c.disturbed, l.want}
+		if c.moving != now {
+			c.moving, c.wholeBefore = now, l.ready() >= l.want
+		}
+		if m.step != noMove && c.wholeBefore && l.ready() < l.want {
 			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
 		}
 	}
 }
 
-func (m *move) quiet() bool { return m.step == noMove }
+type moved struct {
+	workload, node, victim string
+	disturbed              int
+	want                   int32
+}
 
 // sound tells whether a change is one that a guest may make.
 func (c *cluster) sound(o *Observation, pool string, change Change) {

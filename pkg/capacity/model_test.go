@@ -89,6 +89,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
+		m.disturbed++ // the surge of a moment ago stays or goes with it
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2, Workload: l.key, Replicas: 2}}

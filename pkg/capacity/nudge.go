@@ -1,6 +1,9 @@
 package capacity
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // nudge is one field of one NodePool that we hold, or held and yielded.
 type nudge struct {
@@ -151,6 +154,21 @@ func (t *tick) effective(pool int, f Field) Value {
 // wish has a rule want a value; a later rule wins.
 func (t *tick) wish(pool int, f Field, v Value, rule Rule) {
 	t.wants[pool][f] = want{on: true, value: v, rule: rule}
+}
+
+// wishNumber is wish for a limit or a weight. A number that stands already keeps its text, so that a quiet tick allocates nothing.
+func (t *tick) wishNumber(pool int, f Field, n int64, rule Rule) {
+	if held := &t.s.pools[pool].nudges[f]; held.on {
+		if stands, ok := held.to.number(); ok && stands == n {
+			t.wish(pool, f, held.to, rule)
+			return
+		}
+	}
+	v := Value(strconv.FormatInt(n, 10))
+	if f >= FieldLimit {
+		v = `"` + v + `"` // a Quantity, as kubectl would write it
+	}
+	t.wish(pool, f, v, rule)
 }
 
 // write turns wants into patches, one for each NodePool that changes.

@@ -34,11 +34,11 @@ func (t *tick) schedule() {
 func (t *tick) applySchedule(w *Schedule, pool int) {
 	for _, l := range w.Limits {
 		if f, ok := t.s.limit(l.Resource); ok {
-			t.wish(pool, f, limitValue(l.Value), RuleSchedule)
+			t.wishNumber(pool, f, l.Value, RuleSchedule)
 		}
 	}
 	if w.Weight > 0 {
-		t.wish(pool, FieldWeight, weightValue(int64(w.Weight)), RuleSchedule)
+		t.wishNumber(pool, FieldWeight, int64(w.Weight), RuleSchedule)
 	}
 	if w.ConsolidateAfter != "" {
 		t.wish(pool, FieldConsolidateAfter, textValue(w.ConsolidateAfter), RuleSchedule)

@@ -246,7 +246,7 @@ func (t *tick) lid(pool int, n int64, rule Rule) {
 	case stands != "" && !ok:
 		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldLimit, Resource: t.g.Resource, Rule: rule})
 	case stands == "" || n < limit:
-		t.wish(pool, FieldLimit, limitValue(n), rule)
+		t.wishNumber(pool, FieldLimit, n, rule)
 	}
 }
 
@@ -262,12 +262,12 @@ func (t *tick) onDemandFirst(rule Rule) {
 	}
 	switch {
 	case !t.may(t.onDemand, FieldWeight) && t.may(t.spot, FieldWeight) && demand > 1:
-		t.wish(t.spot, FieldWeight, weightValue(demand-1), rule)
+		t.wishNumber(t.spot, FieldWeight, demand-1, rule)
 	case spot < maxWeight:
-		t.wish(t.onDemand, FieldWeight, weightValue(spot+1), rule)
+		t.wishNumber(t.onDemand, FieldWeight, spot+1, rule)
 	default:
-		t.wish(t.onDemand, FieldWeight, weightValue(maxWeight), rule)
-		t.wish(t.spot, FieldWeight, weightValue(maxWeight-1), rule)
+		t.wishNumber(t.onDemand, FieldWeight, maxWeight, rule)
+		t.wishNumber(t.spot, FieldWeight, maxWeight-1, rule)
 	}
 }
 

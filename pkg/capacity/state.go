@@ -34,6 +34,10 @@ type poolState struct {
 	writtenAt int64
 	nudges    [numFields]nudge
 	hold      hold
+	held      struct { // what the hold made of a list, which a quiet tick need not read again
+		of         hold
+		list, with Value
+	}
 }
 
 // Phase is where a group stands between spot and on-demand.

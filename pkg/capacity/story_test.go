@@ -132,7 +132,6 @@ func TestAHardFallbackClosesSpotAtWhatRunsThere(t *testing.T) {
 		t.Errorf("%d on spot, %d on demand", c.nodes(0), c.nodes(1))
 	}
 	c.run(20 * time.Minute) // the burst's successors go again
-	c.lossless = true
 	chat.minimum = 4
 	c.until(4*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
 	c.run(5 * time.Minute)

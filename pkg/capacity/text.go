@@ -9,7 +9,7 @@ import (
 
 var ruleNames = [numRules]string{
 	RuleNone: "none", RuleDemand: "demand", RuleYield: "foreign edit", RuleSchedule: "schedule", RuleBase: "on-demand base", RuleFallback: "spot fallback",
-	RuleProbe: "spot probe", RuleReturn: "return to spot", RuleMove: "move", RulePatience: "spot patience", RuleFence: "fence", RuleFenceLifted: "fence lifted",
+	RuleProbe: "spot probe", RuleReturn: "return to spot", RuleMove: "move", RulePatience: "spot patience", RuleFence: "fence", RuleFenceLifted: "no fence",
 	RuleHold: "consolidation hold", RuleShield: "startup shield", RulePacking: "scale-in packing", RuleAtRisk: "nodes at risk",
 	RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "release",
 }
@@ -34,7 +34,7 @@ func (c CapacityType) String() string {
 
 // String says what happened, as it stands in a sentence.
 func (c Cause) String() string {
-	return [...]string{"", "spot refused", "spot nodes lost", "patience over", "at its limit", "not ready", "refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
+	return [...]string{"", "launches refused", "nodes lost", "patience over", "at its limit", "not ready", "refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
 }
 
 // String says what keeps a fence away.
@@ -121,7 +121,11 @@ func (r Reason) podText() string {
 	case RuleAtRisk:
 		return fmt.Sprintf("%.0f ready %s on nodes about to be lost, %.0f more expected", r.A, plural(r.A, "replica"), r.B)
 	case RuleConstrained:
-		return fmt.Sprintf("%.0f %s cannot come: %s, next try %s", r.A, plural(r.A, "replica"), r.Cause, clock(r.Until))
+		next := "tried again all the time"
+		if !r.Until.IsZero() {
+			next = "next try " + clock(r.Until)
+		}
+		return fmt.Sprintf("%.0f %s cannot come: %s, %s", r.A, plural(r.A, "replica"), r.Cause, next)
 	case RuleBuffer:
 		return fmt.Sprintf("nodes for %.0f %s held ready, wanted at %s", r.A, plural(r.A, "replica"), clock(r.Until))
 	case RuleRelease:

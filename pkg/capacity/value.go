@@ -89,11 +89,7 @@ func fieldName(f Field, resource string) string {
 	return "limits[" + resource + "]"
 }
 
-// limitValue is how a limit is written.
-func limitValue(n int64) Value { return Value(`"` + strconv.FormatInt(n, 10) + `"`) }
-
-func weightValue(n int64) Value { return Value(strconv.FormatInt(n, 10)) }
-
+// textValue is a text as JSON; what Karpenter takes there needs no escapes.
 func textValue(s string) Value { return Value(strconv.Quote(s)) }
 
 // number reads a whole number, quoted or not, with the suffixes that people put on counts. ok is false for anything else; an

@@ -1,0 +1,115 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// benchGroup is a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
+func benchGroup(t testing.TB, name string) (*Group, Observation) {
+	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}, HoldAtPeaks: true, Fence: true, OnDemandBase: 320})
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(v Value) FieldView { return FieldView{Value: v, Owner: "kubectl"} }
+	var o Observation
+	for i := range g.Pools {
+		v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits | ConsentWeight | ConsentDisruption, Limits: []LimitView{{"nvidia.com/gpu", field("640")}},
+			Weight: field("80"), ConsolidateAfter: field(`"10m"`), ConsolidationPolicy: field(`"WhenEmptyOrUnderutilized"`), Budgets: field(`[{"nodes":"10%"}]`)}
+		for j := range 60 - 20*i {
+			v.Nodes = append(v.Nodes, Node{Name: fmt.Sprint(g.Pools[i].Name, j), UID: fmt.Sprint(j), Type: g.Pools[i].Type, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight})
+			v.Usage += 8
+		}
+		o.Pools = append(o.Pools, v)
+	}
+	for i := range 4 {
+		w := Workload{Key: fmt.Sprintf("team/%d", i), Uncapped: 200, Current: 200, GPUs: 1, Known: true}
+		for j := range 200 {
+			node := (i*200 + j) / 8
+			p := Pod{UID: fmt.Sprint(i, j), Name: fmt.Sprint(i, j), Owner: OwnerReplicaSet, GPUs: 1, Node: node, Ready: true, Since: midnight}
+			if node >= 60 {
+				p.Pool, p.Node = 1, node-60
+			}
+			w.Pods = append(w.Pods, p)
+		}
+		o.Workloads = append(o.Workloads, w)
+	}
+	return g, o
+}
+
+// BenchmarkAHundredGroupsOfAHundredNodes is one quiet tick of a platform with 10,000 GPU nodes; ns/op is the tick.
+func BenchmarkAHundredGroupsOfAHundredNodes(b *testing.B) {
+	const groups = 100
+	states, decisions := make([]State, groups), make([]Decision, groups)
+	var all [groups]*Group
+	var o Observation
+	for i := range all {
+		all[i], o = benchGroup(b, fmt.Sprint("group-", i))
+	}
+	now := midnight
+	settle(&states[0], all[0], &o, &decisions[0], &now)
+	for i := range states {
+		settle(&states[i], all[i], &o, &decisions[i], &now)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Second)
+		for i := range states {
+			states[i].Decide(all[i], &o, now, &decisions[i])
+		}
+	}
+	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
+}
+
+// settle ticks until what the group wants is applied.
+func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
+	for range 200 {
+		*now = now.Add(time.Second)
+		s.Decide(g, o, *now, d)
+		for _, a := range d.Actions {
+			p, ok := a.(NodePoolPatch)
+			if !ok {
+				continue
+			}
+			for i := range g.Pools {
+				if g.Pools[i].Name == p.Pool {
+					applyTo(&o.Pools[i], &p)
+				}
+			}
+		}
+	}
+}
+
+func applyTo(v *PoolView, p *NodePoolPatch) {
+	v.Record = p.Record
+	for _, c := range p.Changes {
+		f := FieldView{Value: c.To, Owner: c.Owner, Ours: !c.Restore}
+		switch c.Field {
+		case FieldWeight:
+			v.Weight = f
+		case FieldBudgets:
+			v.Budgets = f
+		case FieldLimit:
+			v.Limits[0].FieldView = f
+		}
+	}
+}
+
+func TestAQuietTickAllocatesNothing(t *testing.T) {
+	g, o := benchGroup(t, "group")
+	var s State
+	var d Decision
+	now := midnight
+	settle(&s, g, &o, &d, &now)
+	if len(d.Actions) != 0 || o.Pools[1].Record == "" {
+		t.Fatalf("not quiet: %+v, record %q", d.Actions, o.Pools[1].Record)
+	}
+	if n := testing.AllocsPerRun(500, func() {
+		now = now.Add(time.Second)
+		s.Decide(g, &o, now, &d)
+	}); n != 0 {
+		t.Errorf("%v allocations in a tick with a base in force", n)
+	}
+}

@@ -1,0 +1,218 @@
+package capacity
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// tape reads a group and what is seen of it from bytes; at its end all is zero.
+type tape struct{ rest []byte }
+
+func (t *tape) byte() byte {
+	if len(t.rest) == 0 {
+		return 0
+	}
+	b := t.rest[0]
+	t.rest = t.rest[1:]
+	return b
+}
+
+func (t *tape) word() int64 {
+	var b [8]byte
+	t.rest = t.rest[copy(b[:], t.rest):]
+	return int64(binary.LittleEndian.Uint64(b[:]))
+}
+
+func (t *tape) flag() bool              { return t.byte()%2 == 1 }
+func (t *tape) duration() time.Duration { return time.Duration(t.word()) }
+
+func (t *tape) text() string {
+	n := min(int(t.byte()%40), len(t.rest))
+	s := string(t.rest[:n])
+	t.rest = t.rest[n:]
+	return s
+}
+
+func (t *tape) value() Value {
+	return [...]Value{"", "8", `"16"`, "20", "80", `"Never"`, `[{"nodes":"10%"}]`, `[{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"}]`, "null", Value(t.text())}[t.byte()%10]
+}
+
+func (t *tape) group() Group {
+	g := Group{Name: t.text(), Resource: "nvidia.com/gpu", Advisory: t.byte()%8 == 1, OnDemandBase: t.word(), SpotPatience: t.duration(),
+		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), Fence: t.flag(), HoldAtPeaks: t.flag(), StartupShield: t.flag(),
+		EmptyWholeNodes: t.flag(), Buffer: t.flag(), LeadTime: t.duration()}
+	for i := range t.byte()%MaxPools + 1 {
+		g.Pools = append(g.Pools, Pool{string(rune('a' + i)), CapacityType(t.byte() % 5)})
+	}
+	return g
+}
+
+func (t *tape) field() FieldView {
+	return FieldView{Value: t.value(), Owner: t.text(), Ours: t.flag(), Unsupported: t.byte()%8 == 1}
+}
+
+func (t *tape) pod(now time.Time) Pod {
+	return Pod{UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
+		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), Unsure: t.flag(),
+		DeletionCost: Mark{t.text(), t.flag()}, DoNotDisrupt: Mark{t.text(), t.flag()}}
+}
+
+func (t *tape) pool(now time.Time) PoolView {
+	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: Fields(t.byte()), Usage: t.word(),
+		Weight: t.field(), ConsolidateAfter: t.field(), ConsolidationPolicy: t.field(), Budgets: t.field()}
+	for range t.byte() % 3 {
+		v.Limits = append(v.Limits, LimitView{[...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], t.field()})
+	}
+	for range t.byte() % 4 {
+		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4), Ready: t.flag(), GPUs: t.word(), Used: t.word(),
+			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), Squatters: int32(t.word()), Hourly: float64(t.word())})
+	}
+	for range t.byte() % 6 {
+		v.Failures = append(v.Failures, Failure{t.text(), now.Add(t.duration() % 1e12), t.flag()})
+		v.Losses = append(v.Losses, Loss{t.text(), now.Add(t.duration() % 1e12)})
+	}
+	return v
+}
+
+func (t *tape) observation(pools int, now time.Time) Observation {
+	o := Observation{Lost: t.flag(), Shields: t.flag(), Buffers: t.flag()}
+	for range max(0, pools-int(t.byte()%5)/4) {
+		o.Pools = append(o.Pools, t.pool(now))
+	}
+	for i := range t.byte() % 3 {
+		w := Workload{Key: string(rune('a' + i)), Uncapped: int32(t.word()), Extra: int32(t.word()), Current: int32(t.word()), GPUs: t.word(), Known: t.flag(), Paused: t.flag(), Quota: t.flag(), Buffer: int32(t.byte())}
+		for range t.byte() % 4 {
+			w.Pods = append(w.Pods, t.pod(now))
+		}
+		o.Workloads = append(o.Workloads, w)
+	}
+	for range t.byte() % 3 {
+		o.Others = append(o.Others, t.pod(now))
+	}
+	for range t.byte() % 2 {
+		from := now.Add(t.duration() % 1e13)
+		o.Ahead = append(o.Ahead, Span{From: from, Until: from.Add(t.duration()), GPUs: t.word(), Workload: "a", Replicas: int32(t.word())})
+	}
+	return o
+}
+
+// FuzzDecide hands Decide groups that no validation has seen and observations that no cluster would make: nothing stumbles, two calls
+// agree, only what is handed over is written, and each field once.
+func FuzzDecide(f *testing.F) {
+	f.Add([]byte{}, int64(0))
+	f.Add([]byte("a group, or not; what matters is that no byte of it makes the brain stumble, at whatever time it is asked, and that it stays a guest"), int64(-1))
+	seed := make([]byte, 3000)
+	for i := range seed {
+		seed[i] = byte(i*i*7 + i*31)
+	}
+	f.Add(seed, int64(1795392000))
+	f.Fuzz(func(t *testing.T, data []byte, start int64) {
+		tape := tape{data}
+		g, err := NewGroup(tape.group())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, s := time.Unix(start, 0), State{}
+		for i := range 6 {
+			o := tape.observation(len(g.Pools), now)
+			again, _ := decided(s, g, o, now, i == 5)
+			d, next := decided(s, g, o, now, i == 5)
+			if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings, again.Plan), fmt.Sprint(d.Actions, d.Advice, d.Reasons, d.Findings, d.Plan); a != b {
+				t.Errorf("two answers:\n%s\n%s", a, b)
+			}
+			guest(t, g, &o, &d)
+			s = next
+			now = now.Add(tape.duration() % 1e14)
+		}
+	})
+}
+
+// guest is what holds for every decision on anything.
+func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
+	if len(d.Advice) != len(o.Workloads) || g.Advisory && slices.ContainsFunc(d.Advice, func(a Advice) bool { return a != NoAdvice }) {
+		t.Errorf("advice %+v", d.Advice)
+	}
+	for _, r := range d.Reasons {
+		if r.Text(g) == "" {
+			t.Errorf("%v says nothing", r.Rule)
+		}
+	}
+	for _, a := range d.Actions {
+		p, ok := a.(NodePoolPatch)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(g.Pools, func(q Pool) bool { return q.Name == p.Pool })
+		seen := map[string]bool{}
+		for _, c := range p.Changes {
+			name := fieldName(c.Field, c.Resource)
+			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&c.Field.needs() == 0) || !o.Pools[i].Exists {
+				t.Errorf("%+v of %+v", c, p)
+			}
+			seen[name] = true
+		}
+		if _, ok := parse(p.Record); p.Record != "" && !ok {
+			t.Errorf("a record that cannot be read back: %s", p.Record)
+		}
+	}
+}
+
+// FuzzRecord reads what somebody may have written into the annotation: what is read is bounded, and written again it reads the same.
+func FuzzRecord(f *testing.F) {
+	f.Add("")
+	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"hold":[1,2,3],"fields":[{"name":"weight","original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
+	f.Add(`{"v":1,"fields":[{"name":"limits[]"},{"name":"limits[a]","overwrites":255},{"name":"template"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s State
+		s.begin(g, midnight)
+		s.load(0, text, 1<<numFields-1)
+		first := s.encode(0)
+		if len(text) < 4<<10 && len(first) > 64<<10 {
+			t.Errorf("%d bytes became %d", len(text), len(first))
+		}
+		if first == "" {
+			return
+		}
+		var again State
+		again.begin(g, midnight)
+		if !again.load(0, first, 1<<numFields-1) {
+			t.Fatalf("%s cannot be read back", first)
+		}
+		if second := again.encode(0); second != first {
+			t.Errorf("read back it is another:\n%s\n%s", first, second)
+		}
+		Orphan("a", text)
+	})
+}
+
+// FuzzBudgets puts a hold into any text and takes it out again.
+func FuzzBudgets(f *testing.F) {
+	f.Add(`[{"nodes":"10%"}]`, int64(1795392000000), int64(15), int64(60))
+	f.Add(`[]`, int64(0), int64(0), int64(1))
+	f.Add(`[{"a":"\u003c"},7,null]`, int64(-1), int64(1<<40), int64(2))
+	f.Fuzz(func(t *testing.T, list string, start, empty, under int64) {
+		const minute = 60_000
+		start = start / minute * minute % (1 << 50)
+		h := hold{start, start + empty%1000*minute, start + under%1000*minute}
+		v, ok := h.with(Value(list))
+		if !ok {
+			return
+		}
+		blocks(v, reasonEmpty)
+		held := h.empty > h.start || h.under > h.start
+		back, ours := stripped(v)
+		if held && !ours {
+			t.Errorf("%s: our entries in %s are not ours", list, v)
+		}
+		if again, more := stripped(back); more || again != back {
+			t.Errorf("%s stripped twice: %s, %s", list, back, again)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every rule, finding and action, in the words that people read.
+func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
+	zone := berlin(t)
+	g := &Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}
+	at := time.Date(2026, 11, 23, 9, 19, 0, 0, time.UTC)
+	unix := float64(at.Unix())
+	var b strings.Builder
+	for _, r := range []Reason{
+		{Rule: RuleDemand, Pool: -1, A: 9, B: 8},
+		{Rule: RuleYield, Pool: 0, Name: "limits[nvidia.com/gpu]", A: 1, Until: at},
+		{Rule: RuleYield, Pool: 0, Name: "weight", A: 3, Until: at},
+		{Rule: RuleSchedule, Pool: -1, Name: "office", Until: at.In(zone)},
+		{Rule: RuleBase, Pool: 1, A: 2, B: 5},
+		{Rule: RuleFallback, Pool: 1, Cause: CauseRefused, A: 4, B: 5, Until: at},
+		{Rule: RuleFallback, Pool: 1, Cause: CauseLost, A: 3, B: 7, Until: at.Add(12 * time.Second)},
+		{Rule: RuleFallback, Pool: 1, Cause: CausePatience, Until: at},
+		{Rule: RuleFallback, Pool: 1, Cause: CauseProbe, Until: at},
+		{Rule: RuleProbe, Pool: 0, A: 4, Until: at},
+		{Rule: RuleReturn, Pool: 1, A: 3, B: 4, Until: at},
+		{Rule: RuleReturn, Pool: 1, A: 1, B: 1},
+		{Rule: RuleMove, Pool: 0, Name: "team-chat/llama", A: 7, B: 6},
+		{Rule: RulePatience, Pool: 1, A: 2},
+		{Rule: RulePatience, Pool: 1, A: 2, Until: at},
+		{Rule: RuleFence, Pool: -1},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftDemand)},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftPending)},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftLost)},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftAhead)},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftPods)},
+		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftQuiet), Until: at},
+		{Rule: RuleHold, Pool: 0, A: unix, Until: at.Add(time.Hour)},
+		{Rule: RuleHold, Pool: 1, Until: at},
+		{Rule: RuleShield, Pool: -1, A: 1},
+		{Rule: RulePacking, Pool: -1, A: 1},
+		{Rule: RulePacking, Pool: -1, A: 3},
+		{Rule: RuleAtRisk, Pool: -1, A: 1, B: 2},
+		{Rule: RuleConstrained, Pool: -1, Cause: CauseRefused, A: 4, Until: at},
+		{Rule: RuleConstrained, Pool: -1, Cause: CauseLimit, A: 1, Until: at},
+		{Rule: RuleConstrained, Pool: -1, Cause: CauseNotReady, A: 1, Until: at},
+		{Rule: RuleConstrained, Pool: -1, Cause: CauseQuota, A: 2},
+		{Rule: RuleBuffer, Pool: -1, A: 3, Until: at},
+		{Rule: RuleRelease, Pool: -1},
+	} {
+		b.WriteString(r.Rule.String() + ": " + r.Text(g) + "\n")
+	}
+	b.WriteString("\n")
+	for kind := range numFindings {
+		f := Finding{Kind: kind, Pool: 1, Field: FieldWeight, Rule: RuleFallback, Name: "team-chat/llama", Count: 3, Hourly: 5.58, Until: at}
+		b.WriteString(f.Text(g) + "\n")
+	}
+	for _, f := range []Finding{
+		{Kind: FindNotConsented, Pool: 0, Field: FieldLimit, Resource: "nvidia.com/gpu", Rule: RuleFence},
+		{Kind: FindUnsupported, Pool: -1, Rule: RuleShield},
+		{Kind: FindSquatters, Pool: 0, Count: 1},
+	} {
+		b.WriteString(f.Text(g) + "\n")
+	}
+	b.WriteString("\n")
+	for _, a := range []Action{
+		NodePoolPatch{Pool: "l40s-spot", Changes: []Change{
+			{Field: FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"4"`, Rule: RuleProbe},
+			{Field: FieldConsolidateAfter, From: `"10m"`, To: `"Never"`, Rule: RuleSchedule},
+			{Field: FieldWeight, From: "81", To: "", Restore: true},
+		}},
+		NodePoolPatch{Pool: "l40s-spot", Record: "{}"},
+		PodMark{Namespace: "team-chat", Name: "llama-1", Kind: DeletionCost, Value: lowestCost, Rule: RuleMove},
+		PodMark{Namespace: "team-chat", Name: "llama-1", Kind: DoNotDisrupt, Rule: RuleShield},
+		Buffer{Workload: "team-chat/llama", Replicas: 1},
+	} {
+		b.WriteString(a.Text())
+	}
+	golden(t, "words.golden", b.String())
+}
+
+func TestEveryRuleAndFindingHasWords(t *testing.T) {
+	g := &Group{Name: "chat"}
+	for r := RuleNone + 1; r < numRules; r++ {
+		if r.String() == "" || (Reason{Rule: r, Pool: -1}).Text(g) == "" {
+			t.Errorf("rule %d says nothing", r)
+		}
+	}
+	for k := range numFindings {
+		if (Finding{Kind: k, Pool: -1}).Text(g) == "" {
+			t.Errorf("finding %d says nothing", k)
+		}
+	}
+	if got := (ConsentLimits | ConsentDisruption).String(); got != "limits,disruption" {
+		t.Error(got)
+	}
+}
