@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
+)
+
+// tuneOptions are the flags of `gpuscaler tune`.
+type tuneOptions struct {
+	caseFlags
+	heldOut float64
+	output  string
+	file    string
+}
+
+func tuneCommand() *cobra.Command {
+	o := tuneOptions{}
+	c := &cobra.Command{
+		Use:   "tune --policy FILE --requests FILE",
+		Short: "Search a policy's targets and windows for the cheapest that keep the SLO",
+		Long: `Search the policy's targets, windows, tolerances and cooldown on the first part of recorded traffic, on all
+cores, and keep the cheapest settings that meet the SLO there and on the last part, which the search has not seen.
+Bounds, schedules and formulas are intentions and stay. --file gets the policy with its new numbers; comments stay.
+Exit code 1 where no settings keep the SLO on both parts.`,
+		Example: `  gpuscaler tune --policy chat.yaml --requests week.csv.gz --slo 0.99:10s
+  gpuscaler tune --policy chat.yaml --requests week.csv.gz --held-out 0.4 --file chat.tuned.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	f := c.Flags()
+	o.register(f)
+	f.Float64Var(&o.heldOut, "held-out", 0.3, "share of the traffic, its end, that the search does not see")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVar(&o.file, "file", "", "where to write the tuned policy; empty: nowhere")
+	return c
+}
+
+func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	if !(o.heldOut > 0 && o.heldOut < 1) {
+		return fmt.Errorf("--held-out %g: want a share above 0 and below 1", o.heldOut)
+	}
+	whole, err := o.open(notes)
+	if err != nil {
+		return err
+	}
+	searched, held, err := o.split(whole)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(notes)
+	r, err := tune.Search(ctx, searched, held, func(runs int, best judge.Run) {
+		bar.tell(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), 0)
+	})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if err := o.write(r); err != nil {
+		return err
+	}
+	if o.output == "json" {
+		err = writeJSON(out, r)
+	} else {
+		err = r.WriteText(out)
+	}
+	if err == nil && !r.Found {
+		return errReported
+	}
+	return err
+}
+
+// split opens the traffic twice: what is searched, and the end that is held out.
+func (o *tuneOptions) split(whole judge.Case) (searched, held judge.Case, err error) {
+	from := o.trace.options.From
+	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
+	searched, held = whole, whole
+	first, last := o.trace, o.trace
+	first.options.To, last.options.From = cut, cut
+	if searched.Traffic, err = first.open(o.requests); err != nil {
+		return
+	}
+	held.Traffic, err = last.open(o.requests)
+	return
+}
+
+// write puts the numbers into a copy of the policy's file.
+func (o *tuneOptions) write(r *tune.Result) error {
+	if o.file == "" || !r.Found {
+		return nil
+	}
+	if len(o.policies) != 1 {
+		return fmt.Errorf("--file: name the one policy file to write")
+	}
+	text, err := os.ReadFile(o.policies[0])
+	if err != nil {
+		return err
+	}
+	if text, err = r.Rewrite(text); err != nil {
+		return err
+	}
+	return os.WriteFile(o.file, text, 0o644)
+}

@@ -1,0 +1,132 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+const generous = `# keep me
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: chat, namespace: team}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicas: 1
+  maxReplicas: 10
+  signals:
+  - {name: load, type: vllm, metric: requestsRunning, target: 2}   # of 8 slots
+---
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: other, namespace: team}
+spec:
+  scaleTargetRef: {name: other}
+  minReplicas: 1
+  maxReplicas: 2
+  signals:
+  - {name: load, type: vllm, metric: requestsRunning, target: 2}
+`
+
+func load(t testing.TB, text string) *policy.Compiled {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "chat.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := policy.NewStore(policy.Options{})
+	if r := store.Load(path); policy.Errors(r.Problems) > 0 {
+		t.Fatalf("%s\n%s", policy.Render(r.Problems), text)
+	}
+	for _, c := range store.Compiled() {
+		if c.Workload.Key.Name == "chat" {
+			return c
+		}
+	}
+	t.Fatal("chat is not there")
+	return nil
+}
+
+func part(t testing.TB, c *policy.Compiled, seed uint64) judge.Case {
+	t.Helper()
+	p, _ := trace.Preset("flat")
+	p.Duration, p.Seed, p.Rate = 15*time.Minute, seed, 3
+	tr, err := trace.Generate(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge.Case{Policy: c, Traffic: tr, Service: world.Chat8B, SLO: judge.SLO{Share: 0.97, Wait: 10 * time.Second}, Initial: 3,
+		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]world.Measure{"load": world.InSystem}}
+}
+
+func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
+	c := load(t, generous)
+	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Found || !r.Search.After.MeetsSLO || !r.HeldOut.After.MeetsSLO || r.HeldOut.After.Cost >= 0.9*r.HeldOut.Before.Cost {
+		t.Fatalf("found %v: %v to %v on the held-out part", r.Found, r.HeldOut.Before.Cost, r.HeldOut.After.Cost)
+	}
+	text, err := r.Rewrite([]byte(generous))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# keep me", "# of 8 slots", "name: other"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is lost:\n%s", want, text)
+		}
+	}
+	tuned := load(t, string(text))
+	again := part(t, tuned, 2)
+	report, err := judge.Judge(context.Background(), again, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run := report.Runs[0]; run.Cost != r.HeldOut.After.Cost || run.OnTime != r.HeldOut.After.OnTime {
+		t.Errorf("the file costs %v at %v on time, the search found %v at %v:\n%s", run.Cost, run.OnTime, r.HeldOut.After.Cost, r.HeldOut.After.OnTime, text)
+	}
+	var words bytes.Buffer
+	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "held out") {
+		t.Errorf("%s, %v", words.String(), err)
+	}
+}
+
+func TestOneSearchOneAnswer(t *testing.T) {
+	c := load(t, generous)
+	var texts [2][]byte
+	for i := range texts {
+		r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if texts[i], err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(texts[0], texts[1]) {
+		t.Errorf("two searches differ:\n%s\n%s", texts[0], texts[1])
+	}
+}
+
+func TestAnImpossibleSLOChangesNothing(t *testing.T) {
+	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
+	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := r.Rewrite([]byte(generous))
+	if err != nil || r.Found || !bytes.Equal(text, []byte(generous)) {
+		t.Errorf("one replica cannot serve three requests a second: %+v, %v", r, err)
+	}
+}
