@@ -49,6 +49,11 @@ func (t *tick) adopt() {
 		if !v.Exists {
 			continue
 		}
+		for j := range v.Limits {
+			if l := &v.Limits[j]; l.Ours && l.Resource != "" {
+				t.s.limit(l.Resource) // a limit that another version of the group set
+			}
+		}
 		var unknown fieldSet
 		for f := range numFields {
 			if !p.nudges[f].on && (!p.adopted || t.view(i, f).Ours) {

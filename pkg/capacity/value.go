@@ -49,6 +49,9 @@ func (t *tick) view(pool int, f Field) FieldView {
 		return p.Budgets
 	}
 	resource := t.s.resource(f)
+	if resource == "" {
+		return FieldView{Unsupported: true}
+	}
 	for i := range p.Limits {
 		if p.Limits[i].Resource == resource {
 			return p.Limits[i].FieldView
