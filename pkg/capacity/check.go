@@ -57,13 +57,10 @@ func (t *tick) checkReturn() {
 	if !t.paired() {
 		return
 	}
-	a, _ := t.original(t.spot, FieldWeight).number()
-	b, _ := t.original(t.onDemand, FieldWeight).number()
-	// Of equal weights Karpenter takes the name later in the alphabet.
-	if b > a || a == b && t.g.Pools[t.onDemand].Name > t.g.Pools[t.spot].Name {
+	if !t.spotFirst() {
 		t.find(Finding{Kind: FindWeights, Pool: int8(t.onDemand), Field: FieldWeight})
 	}
-	if t.facts[t.onDemand].runs <= units(t.g.OnDemandBase) {
+	if t.aboveBase() == 0 {
 		return
 	}
 	for i := range t.o.Workloads {

@@ -56,7 +56,6 @@ type tick struct {
 
 // facts is what a pool's nodes come to.
 type facts struct {
-	there  bool
 	runs   int64     // units of nodes that exist and are not on their way out
 	node   int64     // units of its greatest node
 	nodes  int       // nodes that exist and are not on their way out
@@ -125,7 +124,7 @@ func (t *tick) look() {
 	t.spot, t.onDemand = -1, -1
 	for i := range t.views() {
 		v, f := &t.o.Pools[i], &t.facts[i]
-		f.there = v.Exists
+		f.node = units(v.NodeGPUs)
 		for j := range v.Nodes {
 			f.add(&v.Nodes[j])
 		}

@@ -172,7 +172,7 @@ const (
 	FindBuffered                        // a CapacityBuffer keeps nodes
 	FindUnmovable                       // replicas on demand that no surge can move: not of a ReplicaSet
 	FindForeignMark                     // a pod carries somebody else's annotation: left alone
-	FindOutlives                        // a limit on on-demand stands: the one nudge that would outlive us
+	FindOutlives                        // a limit of ours stands: the nudge that stops pods should nobody lift it
 	FindRecord                          // the annotation cannot be read: what is ours by field manager goes back to absent
 	numFindings
 )

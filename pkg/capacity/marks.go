@@ -91,7 +91,7 @@ func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
 	if p.Idle {
 		class += 4
 	}
-	if t.paired() && p.Pool == t.onDemand && t.facts[t.onDemand].runs > units(t.g.OnDemandBase) {
+	if t.paired() && p.Pool == t.onDemand && t.aboveBase() > 0 {
 		class += 2
 	}
 	if n.Used == p.GPUs && n.GPUs > p.GPUs {

@@ -47,13 +47,13 @@ func (t *tick) survey() {
 			t.d.movable[p.Node] += units(p.GPUs)
 		}
 	})
-	spare := t.facts[t.onDemand].runs - units(t.g.OnDemandBase)
+	spare := t.aboveBase()
 	for i := range nodes {
 		if t.empties(i, spare) {
 			t.left += units(nodes[i].Used)
 		}
 	}
-	t.left = max(min(t.left, spare), 0)
+	t.left = min(t.left, spare)
 }
 
 // empties tells whether moving what a node carries would free it without going below the base.
@@ -82,7 +82,7 @@ func (t *tick) comeBack() {
 		t.pick()
 	}
 	if s.phase == Returning {
-		t.because(Reason{Rule: RuleReturn, Pool: int8(t.onDemand), A: float64(t.left), B: float64(t.g.ReturnNodesPerHour), Until: instant(t.nextMove())})
+		t.because(Reason{Rule: RuleReturn, Pool: int8(t.onDemand), A: float64(t.left), B: float64(t.g.ReturnNodesPerHour), Until: t.ahead(t.nextMove())})
 	}
 	i := t.workload(m.workload)
 	if m.step == noMove || i < 0 {
@@ -126,6 +126,14 @@ func (t *tick) nextMove() int64 {
 	return next
 }
 
+// ahead is a stamp as a Reason shows it: what is over has no time.
+func (t *tick) ahead(at int64) time.Time {
+	if at <= t.at {
+		return time.Time{}
+	}
+	return instant(at)
+}
+
 // pick chooses the next replica: another of the node that is being emptied, or the first of the least used node, at the set pace.
 func (t *tick) pick() {
 	m, s := &t.s.move, &t.s.spot
@@ -133,7 +141,7 @@ func (t *tick) pick() {
 		return
 	}
 	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
-	spare := t.facts[t.onDemand].runs - units(t.g.OnDemandBase)
+	spare := t.aboveBase()
 	for i := range nodes {
 		if !t.empties(i, spare) {
 			continue

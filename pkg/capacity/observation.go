@@ -1,6 +1,10 @@
 package capacity
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Observation is what is seen of one group in a tick.
 type Observation struct {
@@ -14,7 +18,7 @@ type Observation struct {
 	Shields, Buffers bool
 }
 
-// Fields is a set of what a NodePool's owner handed over in gpuscaler.io/nudge.
+// Fields is a set of what a NodePool's owner handed over in the annotation gpuscaler.io/nudge.
 type Fields uint8
 
 const (
@@ -22,6 +26,22 @@ const (
 	ConsentWeight
 	ConsentDisruption
 )
+
+var fieldWords = []string{"limits", "weight", "disruption"}
+
+// ConsentOf reads the annotation gpuscaler.io/nudge, "limits,weight,disruption"; unknown is the first word that hands over nothing.
+func ConsentOf(text string) (c Fields, unknown string) {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		switch i := slices.Index(fieldWords, word); {
+		case i >= 0:
+			c |= 1 << i
+		case word != "" && unknown == "":
+			unknown = word
+		}
+	}
+	return c, unknown
+}
 
 // PoolView is one NodePool as the cluster shows it.
 type PoolView struct {
@@ -39,6 +59,7 @@ type PoolView struct {
 
 	Template string // karpenter.sh/nodepool-hash, for people
 	Usage    int64  // status.resources of the group's resource
+	NodeGPUs int64  // units on the greatest node that the pool may launch; 0: not known, the greatest that was seen counts
 	// Nodes are the NodeClaims of the pool that exist, those on their way and on their way out included.
 	Nodes []Node
 	// Failures and Losses are those of the last hour at least, each NodeClaim once.

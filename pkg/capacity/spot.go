@@ -70,7 +70,7 @@ func (t *tick) prefer() {
 		s.level = 0
 		t.s.touch()
 	}
-	if t.left > 0 && t.known {
+	if t.left > 0 && t.known && t.spotFirst() {
 		t.s.enter(Returning, CauseNone)
 	}
 }
@@ -85,17 +85,6 @@ func (t *tick) failing() (Cause, evidence) {
 		return CauseNone, e
 	}
 	return e.fails(t.short), e
-}
-
-// impatient tells whether pods have waited below a limit of ours for as long as the group lets them.
-func (t *tick) impatient() bool { return t.lidded() && t.short >= t.waits() }
-
-// waits is the group's patience, 0 where it has none.
-func (t *tick) waits() time.Duration {
-	if t.g.SpotPatience == 0 && t.g.OnDemandBase > 0 {
-		return baseWaits
-	}
-	return t.g.SpotPatience
 }
 
 // fallBack leaves spot: for twice as long as the last time.
@@ -113,7 +102,7 @@ func (t *tick) fallBack(cause Cause, e evidence) {
 
 // leaveFallback probes where there is anybody to probe with, and forgets otherwise.
 func (t *tick) leaveFallback() {
-	if t.left == 0 && t.d.Demand.Pending == 0 {
+	if t.left == 0 && t.d.Demand.Pending == 0 || !t.spotFirst() {
 		t.s.enter(PreferSpot, CauseNone)
 		return
 	}
@@ -155,6 +144,14 @@ func (t *tick) lived(since int64) bool {
 	return false
 }
 
+// spotFirst tells whether Karpenter tries spot before on-demand without us: of equal weights it takes the name later in the alphabet.
+// A limit of ours on on-demand has the same effect.
+func (t *tick) spotFirst() bool {
+	a, _ := t.original(t.spot, FieldWeight).number()
+	b, _ := t.original(t.onDemand, FieldWeight).number()
+	return a > b || a == b && t.g.Pools[t.spot].Name > t.g.Pools[t.onDemand].Name || t.waits() > 0
+}
+
 // nodeSize is what one node more may be: the greatest that is known. Karpenter drops an instance type whose whole capacity does not
 // fit below the limit.
 func (t *tick) nodeSize() (size int64) {
@@ -165,15 +162,6 @@ func (t *tick) nodeSize() (size int64) {
 		size = max(size, units(t.o.Workloads[i].GPUs))
 	}
 	return max(size, 1)
-}
-
-// base keeps the first units on demand: on-demand comes first by weight, and its limit ends at the base.
-func (t *tick) base() {
-	if t.g.OnDemandBase <= 0 || !t.lidded() {
-		return
-	}
-	t.onDemandFirst(RuleBase)
-	t.because(Reason{Rule: RuleBase, Pool: int8(t.onDemand), A: float64(t.g.OnDemandBase), B: float64(t.facts[t.onDemand].runs)})
 }
 
 // fallback turns the weights, and closes spot where the group says so.
@@ -200,75 +188,6 @@ func (t *tick) probe() {
 		t.lid(t.spot, limit, RuleProbe)
 	}
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})
-}
-
-// wantsLid tells whether on-demand should stand under a limit of ours: by patience or base, outside a fallback, and only while
-// demand is known and has been for a while. lidded tells whether it can.
-func (t *tick) wantsLid() bool {
-	return t.waits() > 0 && t.paired() && t.s.spot.phase != Fallback && t.known && !t.leaving && t.at-t.s.knownSince >= trusts.Milliseconds()
-}
-
-func (t *tick) lidded() bool { return t.wantsLid() && t.may(t.onDemand, FieldLimit) }
-
-// trusts is how long demand must have been known before a limit stands on it again: readings that come and go would write it each time.
-const trusts = 2 * time.Minute
-
-// patience keeps on-demand at what runs there, and at the base. It ends by patience, by a fallback, and at once when demand cannot
-// be known.
-func (t *tick) patience() {
-	if !t.wantsLid() {
-		return
-	}
-	limit := max(t.facts[t.onDemand].runs, units(t.g.OnDemandBase))
-	rule := RulePatience
-	if t.g.SpotPatience == 0 {
-		rule = RuleBase
-	}
-	t.lid(t.onDemand, limit, rule)
-	if !t.lidded() {
-		return // write says why
-	}
-	r := Reason{Rule: RulePatience, Pool: int8(t.onDemand), A: float64(limit)}
-	if t.s.shortSince != 0 {
-		r.Until = instant(t.s.shortSince + t.waits().Milliseconds())
-	}
-	t.because(r)
-	if n := &t.s.pools[t.onDemand].nudges[FieldLimit]; n.on && n.rule == rule {
-		t.find(Finding{Kind: FindOutlives, Pool: int8(t.onDemand), Field: FieldLimit, Resource: t.g.Resource, Rule: rule})
-	}
-}
-
-// lid wants a limit that is no greater than n; one that stands below stays.
-func (t *tick) lid(pool int, n int64, rule Rule) {
-	stands := t.effective(pool, FieldLimit)
-	limit, ok := stands.number()
-	switch {
-	case stands != "" && !ok:
-		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldLimit, Resource: t.g.Resource, Rule: rule})
-	case stands == "" || n < limit:
-		t.wishNumber(pool, FieldLimit, n, rule)
-	}
-}
-
-// maxWeight is the CRD's.
-const maxWeight = 100
-
-// onDemandFirst wants a weight for on-demand above spot's: by raising on-demand where it may be raised, by lowering spot otherwise.
-func (t *tick) onDemandFirst(rule Rule) {
-	spot, _ := t.effective(t.spot, FieldWeight).number()
-	demand, _ := t.effective(t.onDemand, FieldWeight).number()
-	if demand > spot {
-		return
-	}
-	switch {
-	case !t.may(t.onDemand, FieldWeight) && t.may(t.spot, FieldWeight) && demand > 1:
-		t.wishNumber(t.spot, FieldWeight, demand-1, rule)
-	case spot < maxWeight:
-		t.wishNumber(t.onDemand, FieldWeight, spot+1, rule)
-	default:
-		t.wishNumber(t.onDemand, FieldWeight, maxWeight, rule)
-		t.wishNumber(t.spot, FieldWeight, maxWeight-1, rule)
-	}
 }
 
 // reportMixed says that one pool for several capacity types is only observed.

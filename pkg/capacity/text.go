@@ -161,7 +161,7 @@ func (f Finding) Text(g *Group) string {
 	case FindForeignMark:
 		return fmt.Sprintf("%s has a deletion cost of its own; left alone", f.Name)
 	case FindOutlives:
-		return fmt.Sprintf("%s: %s stands while spot is waited for; it would outlive this controller", pool, field)
+		return fmt.Sprintf("%s: %s stands for %s; it stays if this controller is killed and never comes back", pool, field, f.Rule)
 	case FindRecord:
 		return pool + ": the annotation cannot be read; what is ours goes back to absent"
 	}
@@ -193,7 +193,7 @@ func (f Finding) price() string {
 // String lists what is handed over, as the annotation does.
 func (c Fields) String() string {
 	var words []string
-	for i, word := range []string{"limits", "weight", "disruption"} {
+	for i, word := range fieldWords {
 		if c&(1<<i) != 0 {
 			words = append(words, word)
 		}
@@ -209,7 +209,7 @@ func (p NodePoolPatch) Text() string {
 		if c.Restore {
 			what = "as it was"
 		}
-		fmt.Fprintf(&b, "%s spec.%s: %s -> %s  (%s)\n", p.Pool, fieldName(c.Field, c.Resource), c.From, c.To, what)
+		fmt.Fprintf(&b, "%s spec.%s: %s -> %s  (%s)\n", p.Pool, c.Name(), c.From, c.To, what)
 	}
 	if len(p.Changes) == 0 {
 		fmt.Fprintf(&b, "%s: record only\n", p.Pool)
@@ -224,6 +224,9 @@ func (v Value) String() string {
 	}
 	return string(v)
 }
+
+// Name is the field as a path below spec.
+func (c Change) Name() string { return fieldName(c.Field, c.Resource) }
 
 // Text is a mark as a diff.
 func (m PodMark) Text() string {

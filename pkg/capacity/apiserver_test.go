@@ -1,0 +1,130 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+)
+
+// observe is what the cluster room would hand over.
+func (c *cluster) observe() Observation {
+	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true}
+	index := map[*simNode][2]int{}
+	for i, p := range c.pools {
+		v := PoolView{Exists: !p.gone, Ready: p.ready, Record: p.record, Consent: p.consent, Failures: p.failures, Losses: p.losses,
+			Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
+			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}
+		v.Weight.Unsupported = p.unsupported
+		if c.nodeGPUs {
+			v.NodeGPUs = p.gpus
+		}
+		for name, f := range p.fields {
+			if resource, ok := strings.CutPrefix(name, "limits["); ok && f.Value != "" {
+				v.Limits = append(v.Limits, LimitView{strings.TrimSuffix(resource, "]"), f})
+			}
+		}
+		for j, n := range p.nodes {
+			index[n] = [2]int{i, j}
+			stage := Launched
+			if n.usable {
+				stage = Usable
+			}
+			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: p.Type, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
+				Created: n.created, Hourly: p.hourly, Notice: n.notice, Squatters: n.squatters})
+			v.Usage += p.gpus
+		}
+		p.seen = p.version
+		o.Pools = append(o.Pools, v)
+	}
+	see := func(p *simPod, key string) Pod {
+		namespace, _, _ := strings.Cut(key, "/")
+		pod := Pod{UID: p.uid, Namespace: namespace, Name: p.name, Owner: p.owner, GPUs: p.gpus, Pool: -1, Pending: p.node == nil, Since: p.since,
+			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, Unsure: p.unsure, Idle: p.idle, Pinned: p.pinned}
+		if at, ok := index[p.node]; ok {
+			pod.Pool, pod.Node = at[0], at[1]
+		}
+		return pod
+	}
+	for _, l := range c.loads {
+		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown, Paused: l.paused, Quota: l.quota, Buffer: l.buffer}
+		for _, p := range l.pods {
+			w.Pods = append(w.Pods, see(p, l.key))
+		}
+		o.Workloads = append(o.Workloads, w)
+	}
+	for _, p := range c.other {
+		o.Others = append(o.Others, see(p, "jobs/"))
+	}
+	return o
+}
+
+// apply is the API server.
+func (c *cluster) apply() {
+	patches := 0
+	for _, a := range c.d.Actions {
+		switch a := a.(type) {
+		case NodePoolPatch:
+			patches++
+			c.patch(a)
+		case PodMark:
+			c.mark(a)
+		case Buffer:
+			for _, l := range c.loads {
+				if l.key == a.Workload {
+					l.buffer = a.Replicas
+				}
+			}
+		default:
+			c.t.Errorf("an action outside the closed set: %T", a)
+		}
+	}
+	c.most = max(c.most, patches)
+}
+
+func (c *cluster) patch(a NodePoolPatch) {
+	i := slices.IndexFunc(c.pools, func(p *simPool) bool { return p.Name == a.Pool })
+	if i < 0 {
+		c.t.Errorf("a patch for %s, which is not of the group", a.Pool)
+		return
+	}
+	pool := c.pools[i]
+	if pool.version != pool.seen {
+		return // the view is old: a conflict
+	}
+	pool.version++
+	pool.record = a.Record
+	if len(a.Changes) > 0 {
+		c.writes++
+		c.log = append(c.log, c.clock()+" "+strings.TrimSpace(a.Text()))
+	}
+	for _, change := range a.Changes {
+		name := fieldName(change.Field, change.Resource)
+		v := pool.fields[name]
+		v.Value, v.Ours = change.To, !change.Restore
+		if change.Restore {
+			v.Owner = change.Owner
+		} else {
+			v.Owner = ""
+		}
+		pool.fields[name] = v
+	}
+}
+
+func (c *cluster) mark(a PodMark) {
+	for _, p := range c.pods() {
+		if p.uid != a.UID {
+			continue
+		}
+		m := Mark{a.Value, a.Value != ""}
+		if a.Kind == DeletionCost {
+			p.cost = m
+		} else {
+			p.shield = m
+		}
+	}
+}
+
+// edit is somebody else's hand on a NodePool.
+func (c *cluster) edit(pool int, field string, v Value) {
+	c.pools[pool].fields[field] = FieldView{Value: v, Owner: "kubectl-edit"}
+	c.pools[pool].version++
+}

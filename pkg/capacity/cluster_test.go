@@ -1,0 +1,353 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cluster is a tiny Karpenter, kube-scheduler, ReplicaSet controller and API server around one group, second by second.
+type cluster struct {
+	t     failer
+	g     *Group
+	s     State
+	d     Decision
+	now   time.Time
+	pools []*simPool
+	loads []*simLoad
+	other []*simPod
+	ahead []Span
+	known bool
+
+	boot, load  time.Duration // from launch to usable, from there to ready
+	ids         int
+	moving      moved
+	wholeBefore bool
+	disturbed   int  // nodes that went with pods on them
+	deaf        bool // the API server refuses our writes
+	lag         int  // seconds for which the caches show what they showed
+	shown       Observation
+	nodeGPUs    bool // the observation says how great a node is
+	silent      bool // we are dead: nothing is decided or written
+	releasing   bool
+	log         []string // patches, as people read them
+	phases      []Phase
+	most        int // patches in one tick
+	writes      int
+}
+
+type failer interface {
+	Errorf(string, ...any)
+	Helper()
+}
+
+type simPool struct {
+	Pool
+	fields            map[string]FieldView // by fieldName
+	consent           Fields
+	record            string
+	nodes             []*simNode
+	denied            bool
+	until             time.Time // its offering is remembered as unavailable
+	gpus              int64
+	hourly            float64
+	failures          []Failure
+	losses            []Loss
+	ready             bool
+	gone, unsupported bool
+	version           int // of the object; a write from an older view is refused
+	seen              int // the version of the last observation
+}
+
+type simNode struct {
+	name           string
+	created        time.Time
+	usable         bool
+	changed        time.Time
+	notice         bool
+	squatters      int32
+	pool           *simPool
+	heir, replaces *simNode
+}
+
+type simLoad struct {
+	key         string
+	want        int32 // what scaling wants before the nodes have their say
+	current     int32
+	extra       int32
+	gpus        int64
+	owner       Owner
+	pods        []*simPod
+	unknown     bool
+	paused      bool
+	quota       bool
+	buffer      int32
+	neverReady  bool
+	minimum     int32 // the fewest ready replicas since the last reset
+	lastAdvice  Advice
+	followDelay time.Duration
+}
+
+type simPod struct {
+	uid, name    string
+	node         *simNode
+	since, bound time.Time
+	ready        bool
+	gpus         int64
+	owner        Owner
+	cost, shield Mark
+	unsure       bool
+	idle, pinned bool
+}
+
+var midnight = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // a Monday
+
+// newCluster is a group with a spot pool of weight 80 and an on-demand pool of weight 20, one GPU a node, everything handed over.
+func newCluster(t failer, change func(g *Group)) *cluster {
+	g := Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 4, HoldAtPeaks: true,
+		Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}
+	if change != nil {
+		change(&g)
+	}
+	group, err := NewGroup(g)
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+	c := &cluster{t: t, g: group, now: midnight, known: true, boot: 90 * time.Second, load: 60 * time.Second}
+	for _, p := range group.Pools {
+		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true, fields: map[string]FieldView{
+			"disruption.consolidateAfter": {Value: `"60s"`, Owner: "kubectl"}, "disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
+			"disruption.budgets": {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
+			"limits[nvidia.com/gpu]": {Value: `16`, Owner: "kubectl"}, "limits[cpu]": {Value: `"400"`, Owner: "kubectl"},
+		}}
+		if p.Type == Spot {
+			sim.fields["weight"] = FieldView{Value: "80", Owner: "argocd"}
+			sim.hourly = 0.4
+		}
+		c.pools = append(c.pools, sim)
+	}
+	return c
+}
+
+func (c *cluster) add(key string, gpus int64) *simLoad {
+	l := &simLoad{key: key, gpus: gpus, owner: OwnerReplicaSet}
+	c.loads = append(c.loads, l)
+	return l
+}
+
+func (c *cluster) id(prefix string) string { c.ids++; return fmt.Sprintf("%s-%04d", prefix, c.ids) }
+
+func (c *cluster) spec(pool int) string {
+	keys := make([]string, 0, 8)
+	for name, f := range c.pools[pool].fields {
+		if f.Value != "" {
+			keys = append(keys, fmt.Sprintf("%s=%s by %s", name, f.Value, f.Owner))
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, "\n")
+}
+
+// run goes on for d, a second at a time.
+func (c *cluster) run(d time.Duration) {
+	c.t.Helper()
+	for range int(d / time.Second) {
+		c.step()
+	}
+}
+
+// until goes on until something holds, at most for d.
+func (c *cluster) until(d time.Duration, what string, holds func() bool) {
+	c.t.Helper()
+	for range int(d / time.Second) {
+		if c.step(); holds() {
+			return
+		}
+	}
+	c.t.Errorf("%s: within %v it did not happen that %s\n%s", c.clock(), d, what, c.why())
+}
+
+func (c *cluster) clock() string { return c.now.Format("15:04:05") }
+
+func (c *cluster) why() (s string) {
+	for _, r := range c.d.Reasons {
+		s += "\t" + r.Rule.String() + ": " + r.Text(c.g) + "\n"
+	}
+	for _, p := range c.pools {
+		s += fmt.Sprintf("\t%s: %d nodes, weight %s, limit %s, budgets %s\n", p.Name, len(p.nodes), p.fields["weight"].Value, p.fields["limits[nvidia.com/gpu]"].Value, p.fields["disruption.budgets"].Value)
+	}
+	for _, l := range c.loads {
+		s += fmt.Sprintf("\t%s: wants %d, has %d pods, %d ready\n", l.key, l.want, len(l.pods), l.ready())
+	}
+	return s
+}
+
+func (c *cluster) step() {
+	c.now = c.now.Add(time.Second)
+	c.replicaSets()
+	c.kubelets()
+	c.schedule()
+	if c.now.Second()%10 == 0 {
+		c.provision()
+	}
+	if c.now.Second()%10 == 5 {
+		c.consolidate()
+	}
+	if !c.silent {
+		c.decide()
+	}
+}
+
+func (c *cluster) decide() {
+	c.t.Helper()
+	o := c.shown
+	if c.lag--; c.lag < 0 || len(o.Workloads) != len(c.loads) {
+		o = c.observe()
+		c.shown = o
+	}
+	before := c.s
+	if c.releasing {
+		c.s.Release(c.g, &o, c.now, &c.d)
+	} else {
+		c.s.Decide(c.g, &o, c.now, &c.d)
+	}
+	if c.now.Second()%13 == 0 {
+		again, _ := decided(before, c.g, o, c.now, c.releasing)
+		c.compare(&again)
+	}
+	c.invariants(&o)
+	for i, l := range c.loads {
+		l.lastAdvice = c.d.Advice[i]
+	}
+	if n := len(c.phases); n == 0 || c.phases[n-1] != c.d.Phase {
+		c.phases = append(c.phases, c.d.Phase)
+	}
+	if !c.deaf {
+		c.apply()
+	}
+}
+
+func decided(s State, g *Group, o Observation, now time.Time, releasing bool) (d Decision, next State) {
+	if releasing {
+		s.Release(g, &o, now, &d)
+	} else {
+		s.Decide(g, &o, now, &d)
+	}
+	return d, s
+}
+
+// replicaSets is HPA and ReplicaSet controller: the target follows scaling's number and the nodes' advice, as scaling reads it.
+func (c *cluster) replicaSets() {
+	for _, l := range c.loads {
+		if !l.paused {
+			n := l.want
+			if n > 0 {
+				n += l.lastAdvice.AtRisk + l.lastAdvice.Surge
+			}
+			l.extra = n - l.want
+			if c := l.lastAdvice.Cap; c >= 0 {
+				n = min(n, max(c, l.current))
+			}
+			l.current = n
+		}
+		for int32(len(l.pods)) < l.current && !l.quota {
+			name := c.id(strings.ReplaceAll(l.key, "/", "-"))
+			l.pods = append(l.pods, &simPod{uid: "uid-" + name, name: name, since: c.now, gpus: l.gpus, owner: l.owner})
+		}
+		for int32(len(l.pods)) > max(l.current, 0) {
+			slices.SortStableFunc(l.pods, func(a, b *simPod) int {
+				return cmp.Or(flag01(a.node != nil)-flag01(b.node != nil), flag01(a.ready)-flag01(b.ready), cmp.Compare(costOf(a), costOf(b)), b.since.Compare(a.since))
+			})
+			c.kill(l.pods[0])
+			l.pods = l.pods[1:]
+		}
+	}
+}
+
+func flag01(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func costOf(p *simPod) int {
+	n, _ := strconv.Atoi(p.cost.Value)
+	return n
+}
+
+func (c *cluster) kill(p *simPod) {
+	if p.node != nil {
+		p.node.changed, p.node = c.now, nil
+	}
+}
+
+func (l *simLoad) ready() (n int32) {
+	for _, p := range l.pods {
+		if p.ready && p.node != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cluster) kubelets() {
+	for _, p := range c.pools {
+		for _, n := range p.nodes {
+			if !n.usable && c.now.Sub(n.created) >= c.boot {
+				n.usable, n.changed = true, c.now
+			}
+		}
+	}
+	for _, l := range c.loads {
+		for _, p := range l.pods {
+			if p.node != nil && !p.ready && !l.neverReady && c.now.Sub(p.bound) >= c.load {
+				p.ready = true
+			}
+		}
+		l.minimum = min(l.minimum, l.ready())
+	}
+}
+
+func (c *cluster) pods() (all []*simPod) {
+	for _, l := range c.loads {
+		all = append(all, l.pods...)
+	}
+	return append(all, c.other...)
+}
+
+func (c *cluster) used(n *simNode) (sum int64) {
+	for _, p := range c.pods() {
+		if p.node == n {
+			sum += p.gpus
+		}
+	}
+	return sum
+}
+
+func (c *cluster) schedule() {
+	for _, p := range c.pods() {
+		if p.node != nil || p.unsure {
+			continue
+		}
+		for _, pool := range c.pools {
+			for _, n := range pool.nodes {
+				if p.node == nil && n.usable && !n.notice && n.heir == nil && pool.gpus-c.used(n) >= p.gpus && !(p.pinned && pool.Type == Spot) {
+					p.node, p.bound, n.changed = n, c.now, c.now
+				}
+			}
+		}
+	}
+}
+
+func berlin(t testing.TB) *time.Location {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("no zone database on this machine:", err)
+	}
+	return zone
+}

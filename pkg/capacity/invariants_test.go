@@ -1,0 +1,84 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+)
+
+func (c *cluster) compare(again *Decision) {
+	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons, c.d.Findings); a != b {
+		c.t.Errorf("two answers to one question:\n%s\n%s", a, b)
+	}
+}
+
+// invariants hold in every tick of every story.
+func (c *cluster) invariants(o *Observation) {
+	c.t.Helper()
+	written := map[string]bool{}
+	for _, a := range c.d.Actions {
+		p, ok := a.(NodePoolPatch)
+		if !ok {
+			continue
+		}
+		for _, change := range p.Changes {
+			name := p.Pool + " " + fieldName(change.Field, change.Resource)
+			if written[name] {
+				c.t.Errorf("%s: %s is written twice in a tick", c.clock(), name)
+			}
+			written[name] = true
+			c.sound(o, p.Pool, change)
+		}
+	}
+	for i := range c.loads {
+		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > 1 || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
+			c.t.Errorf("%s: advice %+v", c.clock(), a)
+		}
+	}
+	c.watch()
+}
+
+// watch follows a move: as long as no node went under it and nobody changed what is wanted, the replicas that were ready when it began
+// are ready throughout.
+func (c *cluster) watch() {
+	c.t.Helper()
+	m := &c.s.move
+	for _, l := range c.loads {
+		if l.key != m.workload {
+			continue
+		}
+		now := moved{m.workload, m.node, m.victim, c.disturbed, l.want}
+		if c.moving != now {
+			c.moving, c.wholeBefore = now, l.ready() >= l.want
+		}
+		if m.step != noMove && c.wholeBefore && l.ready() < l.want {
+			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
+		}
+	}
+}
+
+type moved struct {
+	workload, node, victim string
+	disturbed              int
+	want                   int32
+}
+
+// sound tells whether a change is one that a guest may make.
+func (c *cluster) sound(o *Observation, pool string, change Change) {
+	c.t.Helper()
+	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
+	v := &o.Pools[i]
+	if !change.Restore && v.Consent&change.Field.needs() == 0 {
+		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), fieldName(change.Field, change.Resource), pool)
+	}
+	n, ok := change.To.number()
+	switch {
+	case change.Restore || change.Field < FieldLimit:
+	case change.Rule == RuleFence:
+		if c.d.Demand.Total() > 0 || c.d.Demand.Unknown {
+			c.t.Errorf("%s: a fence with a demand of %+v", c.clock(), c.d.Demand)
+		}
+	case change.Rule == RuleSchedule:
+	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
+		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())
+	}
+}

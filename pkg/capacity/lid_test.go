@@ -1,0 +1,151 @@
+package capacity
+
+import (
+	"testing"
+	"time"
+)
+
+func TestABaseOfOneUnitIsOneWholeNode(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
+	for _, p := range c.pools {
+		p.gpus = 8
+	}
+	c.nodeGPUs = true
+	c.run(3 * time.Minute)
+	chat := c.add("team-chat/llama", 4)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	if c.nodes(0) != 1 || c.nodes(1) != 1 || c.limit(1) != 8 {
+		t.Errorf("%d on spot, %d on demand, limit %d\n%s", c.nodes(0), c.nodes(1), c.limit(1), c.why())
+	}
+	c.run(3 * time.Hour)
+	if c.nodes(1) != 1 || c.d.Phase != PreferSpot {
+		t.Errorf("the base's node is not to return: %d, %v", c.nodes(1), c.d.Phase)
+	}
+}
+
+// Who gives on-demand the greater weight wants it first: moving replicas to spot would bring them back to on-demand.
+func TestWhoPutsOnDemandFirstIsNotMoved(t *testing.T) {
+	c := newCluster(t, nil)
+	c.pools[1].fields["weight"] = FieldView{Value: "90", Owner: "kubectl"}
+	c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`}
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.run(3 * time.Hour)
+	if c.nodes(1) != 3 || len(chat.pods) != 3 || c.finding(FindWeights) == nil {
+		t.Errorf("%d on demand, %d pods, %+v", c.nodes(1), len(chat.pods), c.d.Findings)
+	}
+	c.untouched(before)
+}
+
+func TestOnDemandComesFirstByTheWeightThatMayBeWritten(t *testing.T) {
+	for name, w := range map[string]struct {
+		spot, onDemand       Value
+		consents             [2]Fields
+		wantSpot, wantDemand Value
+	}{
+		"on-demand is raised":               {"80", "20", [2]Fields{7, 7}, "80", "81"},
+		"an absent weight is 0":             {"", "", [2]Fields{7, 7}, "", "1"},
+		"equal weights":                     {"50", "50", [2]Fields{7, 7}, "50", "51"},
+		"at the top both move":              {"100", "100", [2]Fields{7, 7}, "99", "100"},
+		"spot is lowered where only it may": {"80", "20", [2]Fields{7, 5}, "19", "20"},
+		"neither may":                       {"80", "20", [2]Fields{5, 5}, "80", "20"},
+		"spot cannot go below 1":            {"80", "1", [2]Fields{7, 5}, "80", "1"},
+		"it is first already":               {"20", "80", [2]Fields{7, 7}, "20", "80"},
+	} {
+		c := newCluster(t, nil)
+		for i, v := range []Value{w.spot, w.onDemand} {
+			c.pools[i].fields["weight"] = FieldView{Value: v}
+			c.pools[i].consent = w.consents[i]
+		}
+		chat := c.add("team-chat/llama", 1)
+		chat.want = 4
+		c.step()
+		for i := range 4 {
+			c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
+		}
+		c.run(3 * time.Second)
+		if c.d.Phase != Fallback || c.pools[0].fields["weight"].Value != w.wantSpot || c.pools[1].fields["weight"].Value != w.wantDemand {
+			t.Errorf("%s: spot %s, on-demand %s\n%s", name, c.pools[0].fields["weight"].Value, c.pools[1].fields["weight"].Value, c.why())
+		}
+	}
+}
+
+func TestALimitThatCannotBeComparedIsLeftAlone(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = time.Minute })
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1.5e3"`}
+	before := c.specs()
+	c.run(10 * time.Minute)
+	c.untouched(before)
+	if c.finding(FindUnreadable) == nil {
+		t.Errorf("%+v", c.d.Findings)
+	}
+}
+
+func TestALidFollowsWhatRunsUpAtOnceAndDownWithHysteresis(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = 20 * time.Minute })
+	var jobs []*simPod
+	for range 4 {
+		jobs = append(jobs, &simPod{uid: c.id("job"), gpus: 1, since: c.now, pinned: true})
+	}
+	c.other = jobs
+	c.run(4 * time.Minute)
+	if c.limit(1) != 4 {
+		t.Fatalf("limit %d where four nodes run", c.limit(1))
+	}
+	c.other = jobs[:2]
+	writes := c.writes
+	c.run(10 * time.Minute)
+	if c.limit(1) != 2 || c.writes-writes > 2 {
+		t.Errorf("limit %d after %d writes", c.limit(1), c.writes-writes)
+	}
+	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]}) // launched before the limit was seen
+	c.run(2 * time.Second)
+	if c.limit(1) != 3 {
+		t.Errorf("limit %d where three nodes run", c.limit(1))
+	}
+}
+
+func TestValuesAreReadAsKubernetesWritesThem(t *testing.T) {
+	for v, want := range map[Value]int64{"8": 8, `"8"`: 8, `"2k"`: 2000, `"1M"`: 1_000_000, "-1": -1, "0": 0} {
+		if n, ok := v.number(); !ok || n != want {
+			t.Errorf("%s is %d, %v", v, n, ok)
+		}
+	}
+	for _, v := range []Value{"", `""`, `"8Gi"`, `"800m"`, `"x"`, "99999999999999999999", "null", "1.5"} {
+		if n, ok := v.number(); ok {
+			t.Errorf("%s is read as %d", v, n)
+		}
+	}
+	if !Value("8").same(`"8"`) || Value("").same("0") || Value(`"a"`).same(`"b"`) || !Value("").same("") {
+		t.Error("same")
+	}
+}
+
+func TestConsentIsAListOfWords(t *testing.T) {
+	for text, want := range map[string]Fields{"": 0, "limits": ConsentLimits, " weight , disruption": ConsentWeight | ConsentDisruption, "limits,limits,": ConsentLimits} {
+		if got, unknown := ConsentOf(text); got != want || unknown != "" {
+			t.Errorf("%q: %v, %q", text, got, unknown)
+		}
+	}
+	if got, unknown := ConsentOf("limits,template"); got != ConsentLimits || unknown != "template" {
+		t.Errorf("%v, %q", got, unknown)
+	}
+}
+
+func TestAGroupThatCannotBeHeldIsRefused(t *testing.T) {
+	good := Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}}
+	many := good
+	many.Schedules = []Schedule{{Limits: []Limit{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}}}
+	wrong := good
+	wrong.Schedules = []Schedule{{Pools: []int{1}}}
+	for _, g := range []Group{{Pools: good.Pools}, {Resource: "x"}, {Resource: "x", Pools: make([]Pool, MaxPools+1)}, {Resource: "x", Pools: good.Pools, Schedules: make([]Schedule, MaxSchedules+1)}, many, wrong} {
+		if _, err := NewGroup(g); err == nil {
+			t.Errorf("%+v", g)
+		}
+	}
+	if g, err := NewGroup(good); err != nil || g.ReturnNodesPerHour != DefaultReturn || len(g.Limits()) != 1 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
