@@ -63,6 +63,7 @@ type slot struct {
 	scratch []scaling.Reading
 
 	mu       sync.Mutex
+	mode     scaling.Mode // as written now; workload has the one of the last decision
 	workload scaling.Workload
 	view     View
 	decision scaling.Decision
@@ -94,6 +95,7 @@ func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
 		if s == nil {
 			s = newSlot(w)
 		}
+		s.setMode(w.Mode)
 		into, slots[w.Key], keys = append(into, s), s, append(keys, w.Key)
 	}
 	slices.SortFunc(keys, compareKeys)
@@ -101,6 +103,12 @@ func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
 	defer b.mu.Unlock()
 	b.slots, b.keys = slots, keys
 	return into
+}
+
+func (s *slot) setMode(m scaling.Mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = m
 }
 
 func compareKeys(a, b scaling.Key) int {
@@ -162,9 +170,9 @@ func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	switch {
 	case s.at.IsZero():
 		return Served{}, ErrUndecided
-	case s.workload.Mode == scaling.Hold:
+	case s.mode == scaling.Hold || s.workload.Mode == scaling.Hold:
 		return Served{}, ErrHeld
-	case s.workload.Mode == scaling.Advisory:
+	case s.mode == scaling.Advisory || s.workload.Mode == scaling.Advisory:
 		return Served{}, ErrAdvisory
 	case now.Sub(s.at) > b.maxAge:
 		return Served{}, ErrStale
@@ -240,6 +248,9 @@ func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Recor
 	if first {
 		before.replicas = view.Replicas
 	}
+	if !first && s.strange(w, now) {
+		s.state = scaling.Seed(w.Policy, view.Replicas, now)
+	}
 	observation := observe(view, s.scratch)
 	prior := s.state
 	d := s.state.Decide(w.Policy, &observation, now)
@@ -268,6 +279,12 @@ func (s *slot) miss(w *scaling.Workload) {
 	if s.at.IsZero() {
 		s.workload = *w // a decision is explained by the policy that made it; before the first there is only the newest
 	}
+}
+
+// strange reports whether the number in force is nobody's: while it was not served (held, advisory, another target, a target that was
+// gone) the replicas did not follow it, and going on from it would drop 12 replicas to 1 past every window and rate.
+func (s *slot) strange(w *scaling.Workload, now time.Time) bool {
+	return w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto || w.Target != s.workload.Target || now.Sub(s.at) > DefaultMaxAge
 }
 
 func (s *slot) record() Record {

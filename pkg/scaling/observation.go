@@ -8,9 +8,12 @@ type Reading struct {
 	At       time.Time // when the sample was taken, by the clock of whoever took it
 	Coverage float64   // pods that reported / pods ready, 0..1; 1 where pods play no part
 	Reported int32     // pods that reported; -1 where pods play no part
-	Failures int32     // polls in a row that brought nothing usable
-	Known    bool      // false: never read, or the last answer was empty, truncated or invalid
-	Cause    Cause     // why it is not known, for people
+	// Measured is how many replicas were ready when the reading was taken; 0: not known, or pods play no part. A mean of 2 replicas says
+	// nothing of the two that became ready since, and one of 6 still speaks for the load of 6 when 3 of them are gone.
+	Measured int32
+	Failures int32 // polls in a row that brought nothing usable
+	Known    bool  // false: never read, or the last answer was empty, truncated or invalid
+	Cause    Cause // why it is not known, for people
 }
 
 // Cause says why a reading is not usable.

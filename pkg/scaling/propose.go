@@ -47,7 +47,7 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional:
+		case !sig.Optional || t.unasked(i): // optional says that it may be absent, not that nobody has looked yet
 			if t.trust.unusable == 0 {
 				t.trust.first = i
 			}
@@ -107,17 +107,26 @@ func (t *tick) want(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
 	seen := ready
-	if r.Coverage > 0 && r.Coverage < 1 {
-		seen = float64(ready * r.Coverage)
+	if r.Measured > 0 {
+		seen = float64(min(r.Measured, maxReplicas))
 	}
+	if r.Coverage > 0 && r.Coverage < 1 {
+		seen = float64(seen * r.Coverage)
+	}
+	unseen := max(float64(ready-seen), 0)
 	if sig.Kind == Total {
-		return min(max(ratio, min(ratio+float64(ready-seen), ready)), maxReplicas)
+		return min(max(ratio, min(ratio+unseen, ready)), maxReplicas)
 	}
 	want := float64(seen * ratio)
 	if ratio > 1 {
 		return min(max(want, ready), maxReplicas)
 	}
-	return want + float64(ready-seen)
+	return min(want+unseen, maxReplicas)
+}
+
+// unasked reports whether no poll of a signal has answered yet.
+func (t *tick) unasked(i int8) bool {
+	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
 
 // roundUp is the least whole number of replicas that serves a wish. A wish that lies above a whole number only by the rounding of

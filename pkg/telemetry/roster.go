@@ -21,7 +21,8 @@ type work struct {
 	slots          []slot
 	offset         int // of slots[0] in the group
 	rowsLo, rowsHi int
-	ready          int32
+	ready          int32 // pods
+	replicas       int32 // ready; a group of pods is one
 }
 
 type row struct {
@@ -52,8 +53,12 @@ func (r *roster) add(k work, pods engine.Pods, leaders bool) {
 	if pods != nil {
 		list = pods.Pods(k.w)
 	}
-	leaders = leaders && hasLeader(list)
+	groups := hasLeader(list)
+	leaders = leaders && groups
 	for _, p := range list {
+		if p.Ready && (p.Leader || !groups) {
+			k.replicas++
+		}
 		if leaders && !p.Leader {
 			continue
 		}
@@ -136,7 +141,7 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 			reported++
 		}
 	}
-	out.Reported = reported
+	out.Reported, out.Measured = reported, k.replicas
 	if k.ready > 0 {
 		out.Coverage = float64(reported) / float64(k.ready)
 	}
@@ -170,7 +175,7 @@ func (r *roster) why(k *work, worst exposition.Quality) scaling.Cause {
 // latency makes a workload's reading of what its pods observed: their histograms are put together first, because a mean of quantiles
 // is no quantile. A pod that is blind (see exposition.Observed) does not count as reported.
 func (r *roster) latency(k *work, s *slot, m *exposition.Metric, observed func(row int) exposition.Observed) scaling.Reading {
-	out := scaling.Reading{}
+	out := scaling.Reading{Measured: k.replicas}
 	var gain exposition.Histogram
 	worst, n := exposition.Missing, 0
 	for i := k.rowsLo; i < k.rowsHi; i++ {

@@ -230,7 +230,7 @@ func (l *load) poll() {
 				if partly {
 					r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
 				}
-				r.Coverage = coverage(r.Reported, l.ready)
+				r.Coverage, r.Measured = coverage(r.Reported, l.ready), l.ready
 			}
 		}
 	}

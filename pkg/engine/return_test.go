@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func ratePolicy() *scaling.Policy {
+	p := queuePolicy()
+	p.ScaleDown.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}
+	return p
+}
+
+// lift holds a workload of 12 back for an hour in which one replica would do, and then lets it go.
+func lift(t *testing.T, from scaling.Mode) {
+	w := newWorld()
+	chat := w.add("chat", from)
+	p := ratePolicy()
+	w.workloads[0].Policy = p
+	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.backlog[chat] = 10 // wants 1
+	e := New(w, w, w, Options{})
+	w.after(e, time.Hour) // nobody follows: 12 stand
+	w.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
+	w.after(e, time.Second)
+	got, err := e.Board().Lookup(chat, w.now)
+	if err != nil || got.Replicas < 11 {
+		t.Errorf("%v lifted with 12 replicas running and a rate of 1 pod a minute: served %d, %v, want >= 11", from, got.Replicas, err)
+	}
+}
+func TestWhenAHoldIsLiftedNothingDropsAtOnce(t *testing.T)            { lift(t, scaling.Hold) }
+func TestWhenAnAdvisoryPolicyGoesLiveNothingDropsAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
+
+func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
+	w := newWorld()
+	chat := w.add("chat", scaling.Auto)
+	w.workloads[0].Policy = ratePolicy()
+	w.workloads[0].Target.Name = "old"
+	w.backlog[chat] = 10
+	w.views[chat] = View{Replicas: 1, Ready: 1, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	e := New(w, w, w, Options{})
+	w.after(e, time.Hour)
+	w.workloads = []scaling.Workload{{Key: chat, Policy: ratePolicy(), Target: scaling.Target{Name: "new"}}}
+	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.after(e, time.Second)
+	got, err := e.Board().Lookup(chat, w.now)
+	if err != nil || got.Replicas < 11 {
+		t.Errorf("new target with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
+	}
+}
+
+func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	e := New(w, w, w, Options{})
+	e.Tick(context.Background(), nine)
+	delete(w.views, chat)
+	w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Mode: scaling.Hold}}
+	w.after(e, time.Second)
+	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrHeld) {
+		t.Errorf("hold, target unseen: %+v %v, want ErrHeld", got, err)
+	}
+}
+
+func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
+	w := newWorld()
+	chat := w.add("chat", scaling.Auto)
+	w.workloads[0].Policy = ratePolicy()
+	w.backlog[chat] = 10
+	w.views[chat] = View{Replicas: 1, Ready: 1, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	e := New(w, w, w, Options{})
+	w.after(e, time.Hour)
+	delete(w.views, chat)
+	w.after(e, 10*time.Minute)
+	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.after(e, time.Second)
+	got, err := e.Board().Lookup(chat, w.now)
+	if err != nil || got.Replicas < 11 {
+		t.Errorf("recreated with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
+	}
+}

@@ -1,0 +1,58 @@
+package scaling
+
+import (
+	"testing"
+	"time"
+)
+
+// poll at 09:00 saw both of 2 ready pods (mean 2x target); 5 s later two more are Ready, before the next poll.
+func TestAMeanOfTwoReplicasIsNotMultipliedByTheFourThatAreReadyNow(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	r := Reading{Value: 2, At: now, Coverage: 1, Reported: 2, Measured: 2, Known: true}
+	_, s := Decide(p, Observation{Replicas: 2, Ready: 2, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
+	_, s = Decide(p, Observation{Replicas: 4, Ready: 2, Loading: 2, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(2*time.Second))
+	d, _ := Decide(p, Observation{Replicas: 4, Ready: 4, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(5*time.Second))
+	if d.Replicas != 4 {
+		t.Errorf("four ready, reading of 2 pods: %d, want 4", d.Replicas)
+	}
+}
+
+// 6 busy pods polled, mean 0.9 of target; a node dies: 5 pods are gone (recreated Pending), ready 1. Next tick, no poll yet.
+func TestAMeanStillSpeaksForReplicasWhoseNodeDied(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	r := Reading{Value: 0.9, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
+	_, s := Decide(p, Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
+	d, _ := Decide(p, Observation{Replicas: 6, Ready: 1, Pending: 5, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(time.Second))
+	if d.Replicas < 6 {
+		t.Errorf("5 of 6 pods pend, load did not change: %d, want 6", d.Replicas)
+	}
+}
+
+// One reading (mean 0.5 over 6) lowers 6 -> 3; the pods go; before the next poll the same reading lowers 3 -> 2 -> 1.
+func TestOneReadingLowersOnce(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	r := Reading{Value: 0.5, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
+	o := Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}
+	d, s := Decide(p, o, State{}, now)
+	for i := 1; i < 14; i++ { // the HPA follows at once, pods end at once; the next poll is at 15 s
+		o.Replicas, o.Ready = d.Replicas, d.Replicas
+		d, s = Decide(p, o, s, now.Add(time.Duration(i)*time.Second))
+	}
+	if d.Replicas != 3 {
+		t.Errorf("3 replicas carry 6 x 0.5, and nothing new was measured: %d, want 3", d.Replicas)
+	}
+}
+
+// After a restart with no window: the optional signal that asks for 9 was not polled yet.
+func TestAnOptionalSignalThatNobodyPolledYetLowersNothing(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute, Optional: true}}, MinReplicas: 1, MaxReplicas: 40}
+	rs := []Reading{{Value: 1, At: now, Coverage: 1, Reported: -1, Known: true}, {Reported: -1, Cause: CauseNever}}
+	d, _ := Decide(p, Observation{Replicas: 9, Ready: 9, Readings: rs, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
+	if d.Replicas != 9 {
+		t.Errorf("never polled, optional: %d, want 9", d.Replicas)
+	}
+}
