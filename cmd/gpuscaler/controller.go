@@ -113,7 +113,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
 	all.Go(func() error { return c.follow(ctx) })
-	all.Go(func() error { return c.leader.Run(ctx) })
+	all.Go(func() error { return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error {
 		return externalmetrics.Serve(ctx, externalmetrics.ServerConfig{
@@ -140,6 +140,20 @@ func (c *controller) lead(ctx context.Context) {
 	if err := all.Wait(); err != nil {
 		c.broken <- err
 	}
+}
+
+// campaign runs for the Lease once the caches are synced: a replica that cannot read the cluster must leave it to one that can.
+func (c *controller) campaign(ctx context.Context) error {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for !c.cluster.Synced() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+	return c.leader.Run(ctx)
 }
 
 // unbroken waits for a term that fails.

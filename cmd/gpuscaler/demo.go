@@ -93,17 +93,17 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	}
 	page, err := listenLoopback(o.pageAddress)
 	if err != nil {
-		return fmt.Errorf("--page-address: %w", err)
+		return fmt.Errorf("--page-address: %w; 127.0.0.1:0 takes a free port", err)
 	}
 	api, err := listenLoopback(o.metricsAPIAddress)
 	if err != nil {
-		return fmt.Errorf("--external-metrics-address: %w", err)
+		return fmt.Errorf("--external-metrics-address: %w; 127.0.0.1:0 takes a free port", err)
 	}
 	certificate, err := externalmetrics.SelfSigned("localhost")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nCtrl-C ends it with a summary\n\n", page.Addr(), api.Addr())
+	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nCtrl-C ends it with a summary; the first lines wait for the first readings\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
 	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done()})

@@ -33,10 +33,10 @@ Without a name it lists every policy.
 
 It asks the leader's page address, reached by port-forward. After a restart, or without a controller,
 it answers from the controller's log, where each transition is a JSON line.`,
-		Example: `  kubectl -n gpuscaler-system port-forward deploy/gpuscaler 8081 &
+		Example: `  kubectl -n gpuscaler-system port-forward $(kubectl -n gpuscaler-system get pod -l gpuscaler.io/leader=true -o name) 8081 &
   gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
-  kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --since 24h | gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
+  kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --tail=-1 --since 24h | gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
 	}
