@@ -46,7 +46,7 @@ func (c *Controller) Serves(ctx context.Context, namespace, policy string) (int3
 	path := "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + namespace + "/gpuscaler-desired-replicas"
 	body, err := client.RESTClient().Get().AbsPath(path).Param("labelSelector", "gpuscaler.io/policy="+policy).DoRaw(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s", err, body)
+		return 0, err
 	}
 	var list v1beta1.ExternalMetricValueList
 	if err := json.Unmarshal(body, &list); err != nil {

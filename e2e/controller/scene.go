@@ -34,13 +34,13 @@ type Setup struct {
 // Run sets the scene and runs a package's tests in it. It returns the code to
 // exit with.
 func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	k8s, err := stack.Up(ctx, setup.Stack)
+	k8s, err := stack.Up(context.Background(), setup.Stack)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer k8s.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // whoever reads the API server stops before it does
 	if err := s.set(ctx, k8s, setup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,7 +68,7 @@ func runSideBySide() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", "10") // never fails: the flag is testing's own
+		_ = flag.Set("test.parallel", "20") // never fails: the flag is testing's own
 	}
 }
 

@@ -37,7 +37,7 @@ func (e *Exporter) dcgmPage(node string, f faults.Fault) []byte {
 	for _, family := range dcgmFamilies {
 		t.head(family.name, "gauge", family.help)
 		for _, d := range devices {
-			if f == faults.HalfPods && oddPod(d.pod.Name) {
+			if f == faults.HalfPods && d.pod.odd {
 				continue
 			}
 			t.sample(family.name, family.value(d.busyShare), d.labels(node)...)

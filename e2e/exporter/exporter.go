@@ -86,7 +86,7 @@ func serve(ctx context.Context, address string, h http.Handler) error {
 func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, pod string) {
 	f := e.VLLM.Get()
 	page, ok := e.vllmPage(namespace, pod, f)
-	if !ok || f == faults.HalfPods && oddPod(pod) {
+	if !ok || f == faults.HalfPods && e.odd(namespace, pod) {
 		// A server that loads its weights, or a pod that is gone, answers no one.
 		http.Error(w, "no server", http.StatusServiceUnavailable)
 		return

@@ -20,9 +20,9 @@ func testWorkload(load Load) *Workload {
 	return &Workload{
 		Namespace: "team", Name: "chat", Container: "vllm", Model: "llama", GPUs: 2, Load: load,
 		pods: map[string]Pod{
-			"chat-a1": {Name: "chat-a1", Node: "n0", Ready: true},
+			"chat-a1": {Name: "chat-a1", Node: "n0", Ready: true, odd: true},
 			"chat-a2": {Name: "chat-a2", Node: "n0", Ready: true},
-			"chat-a3": {Name: "chat-a3", Node: "n0"}, // loads
+			"chat-a3": {Name: "chat-a3", Node: "n0", odd: true}, // loads
 		},
 	}
 }

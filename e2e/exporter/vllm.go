@@ -50,6 +50,21 @@ func (e *Exporter) find(namespace, name string) *Workload {
 	return nil
 }
 
+// odd tells whether a pod is one that faults.HalfPods hides.
+func (e *Exporter) odd(namespace, name string) bool {
+	for _, w := range e.workloads {
+		if w.Namespace != namespace {
+			continue
+		}
+		for _, p := range w.Pods() {
+			if p.Name == name {
+				return p.odd
+			}
+		}
+	}
+	return false
+}
+
 // ttftBounds are vLLM's own, in seconds.
 var ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 

@@ -25,12 +25,15 @@ type Workload struct {
 
 	mu   sync.Mutex
 	pods map[string]Pod
+	came int // pods seen so far
 }
 
 // Pod is a scheduled pod of a workload.
 type Pod struct {
 	Name, Node, IP string
 	Ready          bool
+
+	odd bool // every second one that came: those that faults.HalfPods hides
 }
 
 // Pods returns the scheduled pods, by name.
@@ -55,9 +58,6 @@ func (w *Workload) valuesAt(now time.Time) Values {
 	return w.Load.At(now, ready)
 }
 
-// oddPod picks about half of the pods, the same ones at each look.
-func oddPod(name string) bool { return name != "" && name[len(name)-1]%2 == 1 }
-
 // refresh takes over who is scheduled and who is ready, and tells whether that
 // has changed.
 func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
@@ -65,15 +65,21 @@ func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
 	if err := c.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabels(w.Selector)); err != nil {
 		return false, fmt.Errorf("the pods of %s/%s: %w", w.Namespace, w.Name, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	pods := map[string]Pod{}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
-			pods[pod.Name] = Pod{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Ready: isReady(pod)}
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+			continue
 		}
+		known, old := w.pods[pod.Name]
+		if !old {
+			w.came++
+			known.odd = w.came%2 == 1
+		}
+		pods[pod.Name] = Pod{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Ready: isReady(pod), odd: known.odd}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if maps.Equal(w.pods, pods) {
 		return false, nil
 	}

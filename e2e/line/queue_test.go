@@ -7,9 +7,14 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
 
 func TestAQueueTakesADeploymentFromOneToFiveToTwo(t *testing.T) {
@@ -23,13 +28,13 @@ signals:
 
 	load.Set(47) // ten a replica
 	stack.Eventually(t, 30*time.Second, "five replicas", s.Has(5))
-	e := scene.Why(t, s.Policy())
-	if e.Target != 5 || e.Signals[0].Asks == nil || *e.Signals[0].Asks != 5 {
-		t.Errorf("explained as %+v", e)
-	}
-	if e.Follower == nil || e.Follower.Kind != "HorizontalPodAutoscaler" || !e.Follower.Exact {
-		t.Errorf("the HPA that follows exactly is told as %+v", e.Follower)
-	}
+	stack.Eventually(t, 15*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e dashboard.Explanation) error {
+		asks, f := e.Signals[0].Asks, e.Follower
+		if e.Target != 5 || e.Degraded || asks == nil || *asks != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
+			return fmt.Errorf("it says %+v, follower %+v", e, f)
+		}
+		return nil
+	}))
 
 	load.Set(15)
 	stack.Eventually(t, 30*time.Second, "two replicas", s.Has(2))
@@ -42,4 +47,35 @@ signals:
 		}
 		return err
 	})
+}
+
+// A team without a place in the policy files annotates its own HPA, which says
+// the bounds and the target already.
+func TestAnHPACarriesItsPolicyInItsAnnotations(t *testing.T) {
+	t.Parallel()
+	ns, load := scene.Space(t, "annotated"), &exporter.Total{}
+	load.Set(38)
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	hpa := workload.HPA(ns, "chat", 6)
+	hpa.Annotations = map[string]string{"gpuscaler.io/spec": `
+signals:
+- {name: queue, type: vllm, metric: requestsWaiting, target: 10}` + promptly}
+	workload.Create(t, scene.Stack.Client, workload.Deployment(ns, "chat", 1), hpa)
+	has := func(n int32) func(context.Context) error { return workload.Has(scene.Stack.Client, ns, "chat", n) }
+	stack.Eventually(t, 30*time.Second, "four replicas", has(4))
+	load.Set(99)
+	stack.Eventually(t, 30*time.Second, "six, the HPA's own bound", has(6))
+
+	patch := `{"metadata":{"annotations":{"gpuscaler.io/spec":null}}}`
+	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 10*time.Second, "without the annotation there is no policy", func(ctx context.Context) error {
+		if n, err := scene.Serves(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%d is served, %v", n, err)
+		}
+		return nil
+	})
+	load.Set(5)
+	stack.Always(t, 3*hpaSync, "and its replicas stay as they are", has(6))
 }

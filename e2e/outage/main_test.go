@@ -33,7 +33,7 @@ var (
 
 func TestMain(m *testing.M) {
 	os.Exit(scene.Run(m, controller.Setup{
-		Nodes:    16,
+		Nodes:    24,
 		Prepare:  func(_ context.Context, s *stack.Stack) error { return breakable(s) },
 		Platform: platform,
 	}))
@@ -69,8 +69,11 @@ func platform(s *stack.Stack) string {
 	for _, f := range faults.All() {
 		text += fmt.Sprintf("- {name: %s, type: prometheus, address: %q, interval: %s, maxBytes: 4Mi}\n", sourceOf(f), addresses[f], pollEvery)
 	}
-	return text
+	return text + fmt.Sprintf("- {name: engines, type: scrape, profile: vllm, port: %d, interval: %s}\n", enginePort, pollEvery)
 }
+
+// enginePort is where replicas serve their own /metrics.
+const enginePort = 8000
 
 // spec is a policy on the queue of a source, which falls two seconds after the
 // last reason not to, and doubts what is older than four.

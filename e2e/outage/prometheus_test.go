@@ -25,8 +25,8 @@ const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 1500*time.Mil
 
 func TestPrometheusStopsAndComesBack(t *testing.T) {
 	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
-		func() error { return scene.Stack.Prometheus.Stop() },
-		func() error {
+		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Stop() },
+		func(*exporter.Exporter) error {
 			if err := scene.Stack.Prometheus.Start(t.Context()); err != nil {
 				return err
 			}
@@ -48,11 +48,12 @@ func fresh(namespace string, engines float64) func(context.Context) error {
 
 func TestPrometheusHangsAndComesBack(t *testing.T) {
 	blind(t, "frozen", "prom", []string{"stale", "unreachable"},
-		func() error { return scene.Stack.Prometheus.Freeze(t.Context()) },
-		scene.Stack.Prometheus.Thaw)
+		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Freeze(t.Context()) },
+		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Thaw() })
 }
 
 func TestPrometheusAnswersWrongly(t *testing.T) {
+	t.Parallel()
 	for f, reasons := range map[faults.Fault][]string{
 		faults.Empty:     {"no data"},
 		faults.NaN:       {"invalid value"},
@@ -66,8 +67,30 @@ func TestPrometheusAnswersWrongly(t *testing.T) {
 		t.Run(slug(f), func(t *testing.T) {
 			t.Parallel()
 			blind(t, slug(f), sourceOf(f), reasons,
-				func() error { broken[f].Set(f); return nil },
-				func() error { broken[f].Set(faults.None); return nil })
+				func(*exporter.Exporter) error { broken[f].Set(f); return nil },
+				func(*exporter.Exporter) error { broken[f].Set(faults.None); return nil })
+		})
+	}
+}
+
+// A huge page is left out: Prometheus, which scrapes these replicas too, would
+// be busy with nothing else.
+func TestReplicasAnswerWronglyWhenTheyAreScrapedDirectly(t *testing.T) {
+	t.Parallel()
+	for f, reasons := range map[faults.Fault][]string{
+		faults.Empty:     {"no data"},
+		faults.NaN:       {"invalid value"},
+		faults.Inf:       {"invalid value"},
+		faults.Truncated: {"stale", "cut off"},
+		faults.HalfPods:  {"of the ready pods"},
+		faults.Error:     {"stale", "unreachable"},
+		faults.Hang:      {"stale", "unreachable"},
+	} {
+		t.Run(slug(f), func(t *testing.T) {
+			t.Parallel()
+			blind(t, "direct-"+slug(f), "engines", reasons,
+				func(e *exporter.Exporter) error { e.VLLM.Set(f); return nil },
+				func(e *exporter.Exporter) error { e.VLLM.Set(faults.None); return nil })
 		})
 	}
 }
@@ -75,16 +98,18 @@ func TestPrometheusAnswersWrongly(t *testing.T) {
 // blind breaks a source while the queue runs empty, and then mends it while the
 // queue is longer than ever. The number must not fall meanwhile, for one of the
 // reasons, and must follow soon after.
-func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func() error) {
+func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := scene.Space(t, name), &exporter.Total{}
 	load.Set(57)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
+	metrics := workload.Metrics(ns, "chat", load)
+	metrics.MetricsPort = enginePort
+	e := scene.Export(t, metrics)
 	s := scene.Subject(t, workload.Deployment(ns, "chat", 6), spec(source))
 	stack.Eventually(t, 30*time.Second, "six replicas for 57 requests", s.Wants(6))
 
 	broke := time.Now()
-	if err := breakIt(); err != nil {
+	if err := breakIt(e); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(pollEvery) // a query that was on its way may still see what comes now
@@ -102,10 +127,17 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	}))
 
 	load.Set(83)
-	if err := mend(); err != nil {
+	if err := mend(e); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, resumeWithin, "nine replicas for 83 requests", s.Wants(9))
+	stack.Eventually(t, resumeWithin, "it follows again", s.Explained(func(e dashboard.Explanation) error {
+		if e.Target <= 6 {
+			return fmt.Errorf("it wants %d for 83 requests: %+v", e.Target, e.Signals)
+		}
+		return nil
+	}))
+	// What is new is scraped only after a while, and until then not all have reported.
+	stack.Eventually(t, 20*time.Second, "nine replicas for 83 requests", s.Wants(9))
 	held(t, s, broke)
 	load.Set(28)
 	stack.Eventually(t, 20*time.Second, "three replicas for 28 requests", s.Has(3))
