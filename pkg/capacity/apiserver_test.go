@@ -102,6 +102,9 @@ func (c *cluster) patch(a NodePoolPatch) {
 		v.Value, v.Ours = change.To, !change.Restore
 		if change.Restore {
 			v.Owner = change.Owner
+			if c.sticky--; c.sticky >= 0 {
+				v.Ours = true
+			}
 		} else {
 			v.Owner = ""
 		}

@@ -32,6 +32,7 @@ type cluster struct {
 	lag         int  // seconds for which the caches show what they showed
 	shown       Observation
 	nodeGPUs    bool // the observation says how great a node is
+	sticky      int  // restores after which our ownership stays, as if we died between the two halves
 	silent      bool // we are dead: nothing is decided or written
 	releasing   bool
 	log         []string // patches, as people read them

@@ -240,3 +240,62 @@ func TestAnotherVersionOfTheGroupKeepsItsNudges(t *testing.T) {
 	c.run(30 * time.Second)
 	c.untouched([]string{before[1], before[0]})
 }
+
+// startFrom is a new leader whose caches show an old view for five seconds; its writes carry the old version and are refused.
+func (c *cluster) startFrom(old Observation) {
+	c.s, c.shown, c.lag = State{}, old, 5
+	for _, p := range c.pools {
+		p.seen = p.version - 1
+	}
+}
+
+// The new leader's first view is older than the last write of the leader before it.
+func TestALeaderThatStartsFromAnOldViewFindsTheOriginals(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
+	before := c.specs()
+	c.run(time.Minute)
+	c.lag = 1000
+	c.step()
+	old := c.shown
+	c.lag = 0
+	c.run(2 * time.Minute) // the base is in force
+	if c.limit(1) != 1 {
+		t.Fatalf("limit %d", c.limit(1))
+	}
+	c.startFrom(old)
+	c.run(time.Minute)
+	c.releasing = true
+	c.run(time.Minute)
+	c.untouched(before)
+
+	// And once more with nudges that the old view shows in another shape.
+	c.releasing = false
+	c.run(3 * time.Minute)
+	c.lag = 1000
+	c.step()
+	old = c.shown
+	c.lag = 0
+	c.add("team-chat/llama", 1).want = 3
+	c.run(5 * time.Minute)
+	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
+	c.run(5 * time.Second) // the limit is 2 now
+	old.Workloads = make([]Workload, 1)
+	c.startFrom(old)
+	c.releasing = true
+	c.run(2 * time.Minute)
+	c.untouched(before)
+}
+
+// The value is back, but the second half of a restore, the end of our ownership, has not happened yet.
+func TestAFieldThatIsBackAndStillOursIsNotTakenForNobodys(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	c.sticky = 3
+	c.releasing = true
+	writes := c.writes
+	c.run(9 * time.Second)
+	if c.writes != writes+2 {
+		t.Errorf("%d writes to two NodePools in nine seconds", c.writes-writes)
+	}
+	c.run(time.Minute)
+	c.untouched(before)
+}

@@ -47,6 +47,20 @@ func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
 	}
 }
 
+func TestEmptyNodesAreNotHeldForDemandThatHasArrived(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	c.now = time.Date(2026, 11, 23, 7, 40, 0, 0, time.UTC)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	eight := office(c, chat)
+	c.now = eight.Add(5 * time.Minute)
+	c.run(2 * time.Second)
+	if c.allowed(c.pools[0], reasonUnderutilized) || !c.allowed(c.pools[0], reasonEmpty) {
+		t.Errorf("%s", c.pools[0].fields["disruption.budgets"].Value)
+	}
+}
+
 func TestAHoldEndsByItselfWhenWeDie(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)

@@ -149,3 +149,39 @@ func TestAGroupThatCannotBeHeldIsRefused(t *testing.T) {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
+
+func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = 20 * time.Minute })
+	p := c.pools[1]
+	p.fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
+	for i := range 3 {
+		p.nodes = append(p.nodes, &simNode{name: string(rune('x' + i)), created: c.now, changed: c.now, usable: true, pool: p})
+	}
+	all := p.nodes
+	c.run(5 * time.Minute)
+	writes := c.writes
+	for i := range 60 { // a node comes and goes
+		p.nodes = all[:2+i%2]
+		c.run(20 * time.Second)
+	}
+	if n := c.writes - writes; n < 2 || n > 20 {
+		t.Errorf("%d writes in 20 minutes", n)
+	}
+}
+
+func TestAProbeBelowALidEndsWithPatience(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.SpotPatience = 2 * time.Minute })
+	c.run(3 * time.Minute)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(10*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(10*time.Minute, "both are ready", c.whole(chat))
+	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.pools[0].ready = false // no refusal, no node: Karpenter skips the pool
+	began := c.now
+	c.until(10*time.Minute, "the probe is over", c.in(Fallback))
+	if took := c.now.Sub(began); took > 2*time.Minute+15*time.Second {
+		t.Errorf("a replica waited %v below the limit", took)
+	}
+}

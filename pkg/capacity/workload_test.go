@@ -95,6 +95,30 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	}
 }
 
+func TestOnlyNodesThatAreTakenPutReplicasAtRisk(t *testing.T) {
+	g, err := NewGroup(Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		node Node
+		want int32
+	}{
+		"all is well":                    {Node{}, 0},
+		"the provider gave notice":       {Node{Notice: true}, 1},
+		"it goes, and nobody asked":      {Node{Deleting: true}, 1},
+		"Karpenter consolidates it":      {Node{Deleting: true, Voluntary: true}, 0},
+		"Karpenter has chosen it anyway": {Node{Notice: true, Deleting: true, Voluntary: true}, 0},
+	} {
+		c.node.Stage, c.node.Ready, c.node.GPUs, c.node.Used, c.node.Type = Usable, true, 1, 1, Spot
+		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{c.node}}},
+			Workloads: []Workload{{Key: "a/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true, Pods: []Pod{{UID: "1", GPUs: 1, Ready: true}, {UID: "2", GPUs: 1, Loading: true}}}}}
+		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
+			t.Errorf("%s: %+v", name, d.Advice[0])
+		}
+	}
+}
+
 func TestLoadingPodsAreShieldedUntilTheyAreReady(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.StartupShield, g.LeadTime = true, 20*time.Minute })
 	chat := c.add("team-chat/llama", 1)

@@ -1,0 +1,119 @@
+package capacity
+
+import (
+	"testing"
+	"time"
+)
+
+// returning is a cluster with two replicas on demand, on the way back to spot, one move begun.
+func returning(t *testing.T) (*cluster, *simLoad) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(time.Hour, "spot has proven itself", c.in(Returning))
+	return c, chat
+}
+
+func TestTheTargetFallsOnlyOnceTheMarkIsSeen(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.pools[0].denied = true
+	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
+	c.deaf = true // marks do not arrive; without one the ReplicaSet would take the youngest, which is the successor
+	c.run(10 * time.Minute)
+	if c.s.move.step != marking || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
+		t.Errorf("step %d, advice %+v, %d pods", c.s.move.step, chat.lastAdvice, len(chat.pods))
+	}
+	victim := c.s.move.victim
+	c.deaf = false
+	c.run(30 * time.Second)
+	for _, p := range chat.pods {
+		if p.uid == victim {
+			t.Errorf("the marked pod is still there\n%s", c.why())
+		}
+	}
+}
+
+func TestNoMoveBeginsWhilePodsWaitOrDemandArrivesOrIsNotKnown(t *testing.T) {
+	for name, trouble := range map[string]func(c *cluster, l *simLoad){
+		"another workload's pods wait": func(c *cluster, _ *simLoad) {
+			c.pools[0].ready, c.pools[1].ready = false, false
+			c.add("team-embed/worker", 1).want = 1
+		},
+		"demand arrives": func(c *cluster, _ *simLoad) {
+			c.ahead = []Span{{From: c.now.Add(time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
+		},
+		"demand is not known": func(c *cluster, _ *simLoad) { c.known = false },
+		"the workload is not whole": func(c *cluster, l *simLoad) {
+			l.want += 3
+			l.neverReady = true
+		},
+	} {
+		c, chat := returning(t)
+		c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 1 && c.s.move.step == noMove })
+		trouble(c, chat)
+		for range 40 * 60 {
+			if c.step(); c.d.Phase == Returning && chat.lastAdvice.Surge > 0 {
+				t.Errorf("%s, and a move begins\n%s", name, c.why())
+				break
+			}
+		}
+	}
+}
+
+func TestAMoveEndsWhereItsGroundIsGone(t *testing.T) {
+	for name, event := range map[string]func(c *cluster, l *simLoad){
+		"the policy goes":        func(c *cluster, _ *simLoad) { c.loads = nil },
+		"a person pauses it":     func(_ *cluster, l *simLoad) { l.paused = true },
+		"its readings are lost":  func(_ *cluster, l *simLoad) { l.unknown = true },
+		"somebody marks the pod": func(_ *cluster, l *simLoad) { l.pods[0].cost, l.pods[1].cost = Mark{"5", false}, Mark{"5", false} },
+		"spot is refused once more": func(c *cluster, _ *simLoad) {
+			for i := range 3 {
+				c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
+			}
+		},
+	} {
+		c, chat := returning(t)
+		c.deaf = true
+		c.run(2 * time.Second)
+		event(c, chat)
+		c.run(2 * time.Second)
+		if m := c.s.move; m.step == shrinking || len(c.d.Advice) > 0 && c.d.Advice[0].Surge != 0 {
+			t.Errorf("%s: %+v, advice %+v", name, m, c.d.Advice)
+		}
+	}
+}
+
+func TestANodeOnItsWayIsNoShortageAndAClaimWithoutAnAnswerIs(t *testing.T) {
+	old := midnight.Add(-time.Hour)
+	for name, n := range map[string]struct {
+		node Node
+		want int64
+	}{
+		"it boots":                        {Node{Stage: Launched, GPUs: 8, Created: midnight}, 0},
+		"nobody has answered yet":         {Node{Stage: Asked, GPUs: 8, Created: midnight}, 8},
+		"it boots for an hour":            {Node{Stage: Launched, GPUs: 8, Created: old}, 8},
+		"it is ready, and free":           {Node{Stage: Usable, Ready: true, GPUs: 8, Created: old}, 0},
+		"it is not ready":                 {Node{Stage: Usable, GPUs: 8, Created: old}, 8},
+		"it is full":                      {Node{Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: old}, 8},
+		"it has room for half of a pod":   {Node{Stage: Usable, Ready: true, GPUs: 8, Used: 6, Created: old}, 8},
+		"it has room for one of two pods": {Node{Stage: Usable, Ready: true, GPUs: 8, Used: 4, Created: old}, 4},
+		"it is going":                     {Node{Stage: Usable, Ready: true, GPUs: 8, Created: old, Deleting: true}, 8},
+	} {
+		g, err := NewGroup(Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := []Pod{{UID: "1", GPUs: 4, Pool: -1, Pending: true}, {UID: "2", GPUs: 4, Pool: -1, Pending: true}}
+		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{n.node}}}, Others: pods}
+		if d, _ := Decide(g, o, State{}, midnight); d.Demand.Pending != n.want || d.Demand.Others != 8 {
+			t.Errorf("%s: %+v, want %d", name, d.Demand, n.want)
+		}
+	}
+}
