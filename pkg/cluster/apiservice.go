@@ -52,8 +52,13 @@ type APIServiceOptions struct {
 	Metrics  prometheus.Registerer // nil: nothing is registered
 }
 
-// apiServiceEvery is how often the registration is looked at beside the watch: the CA may be renewed, leadership may have come.
-const apiServiceEvery = 10 * time.Second
+const (
+	// apiServiceEvery is how often the registration is looked at beside the watch: the CA may be renewed.
+	apiServiceEvery = 10 * time.Second
+	// leadingEvery is how soon a new leader looks. Until its CA stands there the API server does not believe its certificate,
+	// where each replica has signed its own, and every HPA holds.
+	leadingEvery = 200 * time.Millisecond
+)
 
 // APIService guards the registration of external metrics.
 type APIService struct {
@@ -151,15 +156,32 @@ func (g *APIService) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil
 	}
-	ticker := time.NewTicker(apiServiceEvery)
+	for ctx.Err() == nil {
+		led := g.options.Leading()
+		g.look(ctx, informer.GetStore())
+		g.wait(ctx, changed, led)
+	}
+	return nil
+}
+
+// wait returns when it is time to look again: the registration changed, we became the leader (whose certificate is in it), or a
+// while has passed.
+func (g *APIService) wait(ctx context.Context, changed <-chan struct{}, led bool) {
+	deadline := time.After(apiServiceEvery)
+	ticker := time.NewTicker(leadingEvery)
 	defer ticker.Stop()
 	for {
-		g.look(ctx, informer.GetStore())
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-changed:
+			return
+		case <-deadline:
+			return
 		case <-ticker.C:
+			if !led && g.options.Leading() {
+				return
+			}
 		}
 	}
 }

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -103,6 +105,24 @@ func TestAStandbyRegistersNothingAndTheLeaderDoes(t *testing.T) {
 	g.look(t.Context(), nobody)
 	if writes() != 1 {
 		t.Error("the leader did not register")
+	}
+}
+
+// Each replica may have signed its own certificate: until the new leader's is in the registration, every HPA holds.
+func TestANewLeaderDoesNotWaitForTheNextRoundToLook(t *testing.T) {
+	g := guard(APIServiceAuto)
+	var leads atomic.Bool
+	g.options.Leading = leads.Load
+	looks := make(chan struct{})
+	go func() {
+		g.wait(t.Context(), nil, false)
+		close(looks)
+	}()
+	leads.Store(true)
+	select {
+	case <-looks:
+	case <-time.After(apiServiceEvery / 2):
+		t.Error("it waits for the next round")
 	}
 }
 
