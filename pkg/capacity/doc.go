@@ -34,6 +34,18 @@
 //   - What makes less possible is written at most every two minutes; what lets more come, at once.
 //   - Every path leads back: a rule that no longer wants a field restores it.
 //
+// # What the caller owes
+//
+//   - A patch carries the resourceVersion of the view that it was decided on: an older view must not overwrite an edit of a second ago.
+//   - All that we hold of a NodePool goes into one server-side apply, by force, with the record in the same request. What a change
+//     restores is put back under its recorded owner first and leaves our apply afterwards.
+//   - A record is removed only by a patch that says so: it stays until the restored value was seen.
+//   - Values are printed by encoding/json from what the API server returned: compact, keys sorted.
+//   - Failures and losses reach back an hour, each NodeClaim once. A pod that terminates is not listed.
+//   - Actions that loosen are carried out before the tick's numbers are served.
+//   - A NodePool with our record that no group names is released through Orphan.
+//   - On SIGTERM Shutdown is applied; when a group's policy goes Release is, until it returns no action.
+//
 // # What outlives us
 //
 // A hold ends by itself: its budget entries carry their end. A weight that stays turned costs money and stops nothing. A limit that

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
 // office opens at 08:00 for 12 hours, with a floor of 4.
@@ -145,4 +147,9 @@ func TestEntriesOfAHoldAreKnownByTheirWholeShape(t *testing.T) {
 			t.Errorf("%.30s...: %.60s", list, got)
 		}
 	}
+}
+
+// windowOf is a window that opens once.
+func windowOf(from time.Time, length time.Duration) calendar.Window {
+	return calendar.Window{Name: "once", From: from, To: from.Add(length)}
 }

@@ -10,7 +10,6 @@ func (t *tick) letGo() {
 	}
 	for i := range s.pools {
 		p := &s.pools[i]
-		p.hold = hold{}
 		for f := range p.nudges {
 			if n := &p.nudges[f]; !n.on && n.overwrites > 0 {
 				*n, p.stale = nudge{}, true

@@ -329,3 +329,37 @@ func TestAClockThatStepsBackEndsNoHoldAndForgetsNothing(t *testing.T) {
 	c.run(5 * time.Minute)
 	c.untouched(before)
 }
+
+// The whole ask is tried again although the refusals of before are still fresh; only a new one caps again, for longer.
+func TestACapIsLiftedForATryAndOnlyNewRefusalsBringItBack(t *testing.T) {
+	g, o := pairOf(t, nil)
+	var s State
+	now := midnight
+	refuse := func() {
+		for i := range o.Pools {
+			o.Pools[i].Failures = append(o.Pools[i].Failures, Failure{UID: now.String(), At: now, Capacity: true})
+		}
+	}
+	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true, Pods: []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}}}
+	tick := func(d time.Duration) (limit int32) {
+		for range int(d / time.Second) {
+			now = now.Add(time.Second)
+			var out Decision
+			out, s = Decide(g, o, s, now)
+			limit = out.Advice[0].Cap
+		}
+		return limit
+	}
+	refuse()
+	if limit := tick(62 * time.Second); limit != 1 {
+		t.Fatalf("cap %d", limit)
+	}
+	first := s.capped.until - s.capped.since
+	if limit := tick(time.Duration(first)*time.Millisecond + 5*time.Second); limit != -1 {
+		t.Errorf("cap %d after its time: nothing was refused since", limit)
+	}
+	refuse()
+	if limit := tick(2 * time.Second); limit != 1 || s.capped.until-s.capped.since < first*3/2 {
+		t.Errorf("cap %d for %d ms, the first time %d", limit, s.capped.until-s.capped.since, first)
+	}
+}
