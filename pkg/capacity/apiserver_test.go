@@ -97,18 +97,31 @@ func (c *cluster) patch(a NodePoolPatch) {
 		c.log = append(c.log, c.clock()+" "+strings.TrimSpace(a.Text()))
 	}
 	for _, change := range a.Changes {
-		name := fieldName(change.Field, change.Resource)
-		v := pool.fields[name]
-		v.Value, v.Ours = change.To, !change.Restore
-		if change.Restore {
-			v.Owner = change.Owner
-			if c.sticky--; c.sticky >= 0 {
-				v.Ours = true
+		name := change.Name()
+		if !change.Restore {
+			if !slices.ContainsFunc(a.Held, func(h Change) bool { return h.Name() == name && h.To == change.To }) {
+				c.t.Errorf("%s: %s is written and not held", c.clock(), name)
 			}
-		} else {
-			v.Owner = ""
+			continue
 		}
-		pool.fields[name] = v
+		pool.fields[name] = FieldView{Value: change.To, Owner: change.Owner}
+		if c.sticky--; c.sticky >= 0 {
+			pool.fields[name] = FieldView{Value: change.To, Owner: change.Owner, Ours: true}
+		}
+	}
+	pool.apply(c, a)
+}
+
+// apply is the server-side apply of all that we hold: what it leaves out is ours no longer, and nobody's is gone.
+func (p *simPool) apply(c *cluster, a NodePoolPatch) {
+	for name, f := range p.fields {
+		restored := slices.ContainsFunc(a.Changes, func(r Change) bool { return r.Restore && r.Name() == name })
+		if f.Ours && !restored && !slices.ContainsFunc(a.Held, func(h Change) bool { return h.Name() == name }) {
+			c.t.Errorf("%s: an apply gives up %s of %s, which nobody restored", c.clock(), name, p.Name)
+		}
+	}
+	for _, h := range a.Held {
+		p.fields[h.Name()] = FieldView{Value: h.To, Ours: true}
 	}
 }
 

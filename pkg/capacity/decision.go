@@ -45,12 +45,14 @@ type Action interface {
 	action()
 }
 
-// NodePoolPatch changes fields of one NodePool's spec and the annotation that remembers it, in one server-side apply of all that
-// is ours. A Change that restores is put back under its recorded owner first, and leaves our ownership last.
+// NodePoolPatch changes fields of one NodePool's spec and the annotation that remembers it. Held is all that is ours afterwards, what
+// stood before included: together with the record it is one server-side apply, by force; a field that an apply leaves out is a field
+// that its manager gives up. A Change that restores is put back under its recorded owner first, and is not part of Held.
 type NodePoolPatch struct {
 	Pool    string
-	Changes []Change
-	Record  string // the annotation gpuscaler.io/capacity afterwards; "": remove it
+	Changes []Change // what differs; empty where only the record does
+	Held    []Change
+	Record  string // the annotation afterwards; "": remove it
 	Loosens bool   // it lets more nodes come: carried out before the outcome is published
 }
 

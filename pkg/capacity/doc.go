@@ -37,8 +37,9 @@
 // # What the caller owes
 //
 //   - A patch carries the resourceVersion of the view that it was decided on: an older view must not overwrite an edit of a second ago.
-//   - All that we hold of a NodePool goes into one server-side apply, by force, with the record in the same request. What a change
-//     restores is put back under its recorded owner first and leaves our apply afterwards.
+//   - What a patch holds goes into one server-side apply, by force, with the record in the same request. What a change restores is put
+//     back under its recorded owner first and leaves our apply afterwards.
+//   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would refuse the whole patch.
 //   - A record is removed only by a patch that says so: it stays until the restored value was seen.
 //   - Values are printed by encoding/json from what the API server returned: compact, keys sorted.
 //   - Failures and losses reach back an hour, each NodeClaim once. A pod that terminates is not listed.

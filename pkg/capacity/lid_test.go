@@ -22,6 +22,12 @@ func TestABaseOfOneUnitIsOneWholeNode(t *testing.T) {
 	if c.nodes(1) != 1 || c.d.Phase != PreferSpot {
 		t.Errorf("the base's node is not to return: %d, %v", c.nodes(1), c.d.Phase)
 	}
+	o := c.observe()
+	c.s.Shutdown(c.g, &o, c.now, &c.d)
+	c.apply()
+	if w := c.pools[1].fields["weight"].Value; w != "20" || c.limit(1) != 16 {
+		t.Errorf("after a shutdown weight %s, limit %d: without the limit all would go on demand", w, c.limit(1))
+	}
 }
 
 // Who gives on-demand the greater weight wants it first: moving replicas to spot would bring them back to on-demand.

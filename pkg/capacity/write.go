@@ -1,6 +1,9 @@
 package capacity
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // want is what the rules of a tick make of one field.
 type want struct {
@@ -57,12 +60,10 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	}
 	t.yielded(pool, f, n)
 	switch {
-	case w.on && t.g.Advisory:
+	case !w.on || t.releasing || !t.allowed(pool, f, view, w):
+		t.restore(pool, f, view, patch)
+	case t.g.Advisory:
 		plan.Changes = append(plan.Changes, t.change(f, view, w.value, t.original(pool, f), view.Owner, w.rule))
-		t.restore(pool, f, view, patch)
-	case !w.on || t.releasing:
-		t.restore(pool, f, view, patch)
-	case !t.allowed(pool, f, view, w):
 		t.restore(pool, f, view, patch)
 	case t.at < n.retry:
 		// Left alone after somebody else's edit.
@@ -85,6 +86,29 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 			t.emit(pool, f, view, patch)
 		}
 	}
+}
+
+// complete adds what stays ours, and restores that were asked for and not seen yet: an apply that leaves such a field out would remove
+// it where the restore never arrived.
+func (t *tick) complete(pool int, patch *NodePoolPatch) {
+	for f := range numFields {
+		n, resource := &t.s.pools[pool].nudges[f], t.s.resource(f)
+		switch {
+		case n.on && !n.releasing:
+			patch.Held = append(patch.Held, Change{Field: f, Resource: resource, From: n.to, To: n.to, Original: n.original, Owner: n.owner, Rule: n.rule})
+		case n.on && !slices.ContainsFunc(patch.Changes, func(c Change) bool { return c.Field == f }):
+			n.at = t.at
+			patch.Changes = append(patch.Changes, t.goesBack(pool, f, t.view(pool, f)))
+		}
+	}
+}
+
+// goesBack is the change that restores a field.
+func (t *tick) goesBack(pool int, f Field, view FieldView) Change {
+	n := &t.s.pools[pool].nudges[f]
+	c := t.change(f, view, n.original, n.original, n.owner, RuleRelease)
+	c.Restore = true
+	return c
 }
 
 // outlives reports a limit of ours: weights only cost money and holds end by themselves, a limit that nobody lifts stops pods.
@@ -120,9 +144,7 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 	default:
 		return
 	}
-	c := t.change(f, view, n.original, n.original, n.owner, RuleRelease)
-	c.Restore = true
-	patch.Changes = append(patch.Changes, c)
+	patch.Changes = append(patch.Changes, t.goesBack(pool, f, view))
 	patch.Loosens = patch.Loosens || t.loosens(f, view.Value, n.original)
 	p.stale = true
 }
@@ -181,6 +203,7 @@ func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	differs := p.record != t.o.Pools[pool].Record
 	if len(patch.Changes) > 0 || differs && (p.record != p.written || t.at-p.writtenAt >= resend.Milliseconds()) {
 		p.written, p.writtenAt = p.record, t.at
+		t.complete(pool, patch)
 		t.d.Actions = append(t.d.Actions, *patch)
 	}
 }
