@@ -21,7 +21,7 @@ const blindFor = 12 * time.Second
 
 // resumeWithin is how soon a number may follow its input again: two polls, the
 // scrape before them, the tick after, and this machine.
-const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 4*time.Second
+const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 1500*time.Millisecond
 
 func TestPrometheusStopsAndComesBack(t *testing.T) {
 	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
