@@ -7,16 +7,15 @@ func (t *tick) forecast() {
 	}
 }
 
-// atRisk asks for the successors of replicas that are about to lose their node, before it happens. Ready replicas beyond the
-// number are successors already. This and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
+// atRisk asks for the successors of replicas that are about to lose their node, before it happens. The number counts those that
+// stay, so each one at risk stands on top of it for as long as it is there: a successor that is Ready by now is one of the number and
+// no spare, and to count it as one would end it, or another, before its predecessor went, and ask for it anew in the next tick. This
+// and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
 func (t *tick) atRisk() {
 	t.steer = t.n
-	risk := clamp(t.o.Advice.AtRisk, 0, t.ready)
-	if risk == 0 || t.n == 0 {
-		return
+	if risk := clamp(t.o.Advice.AtRisk, 0, t.ready); risk > 0 && t.n > 0 {
+		t.set(RuleAtRisk, -1, t.n+risk, float64(risk), 0)
 	}
-	spare := max(t.ready-t.n, 0)
-	t.set(RuleAtRisk, -1, t.n+max(risk-spare, 0), float64(risk), 0)
 }
 
 // surge adds the replicas of a paced move; a workload at zero has nothing to move. While inputs are missing, what the nodes had

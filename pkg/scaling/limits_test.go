@@ -183,7 +183,8 @@ func TestAdvice(t *testing.T) {
 	}
 	check(t, RuleAtRisk, []row{
 		{name: "successors ahead of the loss", replicas: 9, values: []float64{90}, see: risk(9, 2), want: 11, from: 9, to: 11, a: 2},
-		{name: "a falling workload has spares", replicas: 9, values: []float64{70}, see: risk(9, 3), want: 8, from: 7, to: 8, a: 3},
+		{name: "a falling workload counts those that stay", replicas: 9, values: []float64{70}, see: risk(9, 3), want: 10, from: 7, to: 10, a: 3},
+		{name: "a successor that is ready is no spare", replicas: 11, values: []float64{90}, see: risk(11, 2), want: 11, from: 9, to: 11, a: 2},
 		{name: "no more than are ready", replicas: 9, values: []float64{90}, see: risk(1, 5), want: 10, from: 9, to: 10, a: 1},
 		{name: "none at zero", replicas: 0, values: []float64{0}, see: risk(2, 2), want: 0, from: silent},
 		{name: "above a ceiling, for the overlap", replicas: 4, values: []float64{90}, policy: func(p *Policy) { p.Schedules = []Schedule{on("a", 0, time.Hour, -1, 4)} },

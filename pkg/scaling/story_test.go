@@ -319,3 +319,26 @@ func TestAColdStartFromZeroBuysWhatTheGatewayAsksFor(t *testing.T) {
 	w.run(10 * time.Minute)
 	w.expect(0, RuleCombine)
 }
+
+// A spot node with 2 of 6 replicas gets two minutes' notice; successors load for one. Which pod a ReplicaSet ends is its own choice, so
+// a target that falls once they are Ready may end a successor, be short again, and ask again: it must stand until the node is gone.
+func TestSuccessorsStayUntilTheNodeTheyReplaceIsGone(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
+	w := newWorld(t, p, 6, 60)
+	w.boot = time.Minute
+	w.run(time.Minute)
+	w.expect(6, RuleCombine)
+	w.o.Advice.AtRisk = 2
+	for range 120 {
+		if w.tick(time.Second); w.last.Replicas != 8 {
+			t.Fatalf("%s: %d while two of them are about to go, want 8\n%s", w.now.Format("15:04:05"), w.last.Replicas, table(p, &w.last))
+		}
+	}
+	w.o.Advice.AtRisk = 0
+	w.born = w.born[2:] // the node takes its two, the oldest, along
+	w.tick(time.Second)
+	w.expect(6, RuleCombine)
+	if w.o.Ready < 6 {
+		t.Errorf("%d ready when the node is gone, 6 are needed", w.o.Ready)
+	}
+}
