@@ -47,6 +47,10 @@ type Options struct {
 	Values map[string]any
 }
 
+func (o Options) release() chart.Release {
+	return chart.Release{Name: Name, Namespace: Namespace, Values: o.Values}
+}
+
 // Controller is an installed gpuscaler.
 type Controller struct {
 	Stack    *stack.Stack
@@ -76,8 +80,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if err := s.Namespace(ctx, Namespace); err != nil {
 		return nil, err
 	}
-	release := chart.Release{Name: Name, Namespace: Namespace, Values: o.Values}
-	if err := chart.Apply(ctx, s.Client, release, "serviceaccount.yaml", "rbac.yaml"); err != nil {
+	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml"); err != nil {
 		return nil, err
 	}
 	if err := c.installServices(ctx); err != nil {

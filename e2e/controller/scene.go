@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/e2e/audit"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
@@ -27,13 +28,19 @@ type Setup struct {
 	Prepare func(context.Context, *stack.Stack) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string
-	// Finish judges the whole run once the tests are over.
-	Finish func(context.Context, *Controller) error
 }
 
 // Run sets the scene and runs a package's tests in it. It returns the code to
-// exit with.
+// exit with, which is not 0 either where the API server refused gpuscaler
+// anything.
 func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
+	requests, err := audit.New("system:serviceaccount:" + Namespace + ":" + Name)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer requests.Close()
+	setup.Stack.APIServer = append(setup.Stack.APIServer, requests.Flags()...)
 	k8s, err := stack.Up(context.Background(), setup.Stack)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,11 +56,9 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 	}
 	runSideBySide()
 	code = m.Run()
-	if setup.Finish != nil {
-		if err := setup.Finish(ctx, s.Controller); err != nil {
-			fmt.Fprintln(os.Stderr, "FAIL:", err)
-			code = 1
-		}
+	if err := requests.Judge(setup.Controller.release()); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		code = 1
 	}
 	if code != 0 {
 		k8s.Keep()

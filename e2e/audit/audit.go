@@ -1,9 +1,11 @@
-package line
+// Package audit has the API server write down what gpuscaler asks of it, so that
+// a test run tells whether the shipped roles allow everything that it does, and
+// which of its rights nothing needed.
+package audit
 
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,41 +16,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
-	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-const account = "system:serviceaccount:" + controller.Namespace + ":" + controller.Name
+// Log is the API server's audit log of one user.
+type Log struct{ dir, user string }
 
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
-- {level: Metadata, users: ["` + account + `"]}
+- {level: Metadata, users: [%q]}
 - {level: None}
 `
 
-// auditLog is what the API server writes down of each request that gpuscaler
-// makes in this package's tests.
-type auditLog struct{ dir string }
-
-func newAudit() auditLog {
+// New prepares a log of what a user asks.
+func New(user string) (Log, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-audit-")
 	if err != nil {
-		panic(err)
+		return Log{}, err
 	}
-	return auditLog{dir}
+	l := Log{dir, user}
+	return l, os.WriteFile(filepath.Join(dir, "policy.yaml"), fmt.Appendf(nil, policy, user), 0o600)
 }
 
-func (a auditLog) close() { os.RemoveAll(a.dir) }
+// Close removes the log.
+func (l Log) Close() { os.RemoveAll(l.dir) }
 
-func (a auditLog) path() string { return filepath.Join(a.dir, "audit.log") }
+func (l Log) path() string { return filepath.Join(l.dir, "audit.log") }
 
-func (a auditLog) flags() []string {
-	policy := filepath.Join(a.dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		panic(err)
-	}
-	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + a.path(), "--audit-log-mode=blocking"}
+// Flags are those of the API server that writes the log.
+func (l Log) Flags() []string {
+	return []string{"--audit-policy-file=" + filepath.Join(l.dir, "policy.yaml"), "--audit-log-path=" + l.path(), "--audit-log-mode=blocking"}
 }
 
 // request is the part of an audit event that counts here.
@@ -66,17 +64,17 @@ type right struct{ group, resource, verb string }
 
 func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".") }
 
-// judge fails if anything was forbidden, and tells which of the granted rights
-// no test needed.
-func (a auditLog) judge() error {
-	used, forbidden, err := a.read()
+// Judge fails if anything was forbidden, and tells which of a release's rights
+// nothing needed.
+func (l Log) Judge(release chart.Release) error {
+	used, forbidden, err := l.read()
 	if err != nil {
 		return err
 	}
 	if len(used) == 0 {
-		return errors.New("audit: the API server wrote down no request of " + account)
+		return fmt.Errorf("audit: the API server wrote down no request of %s", l.user)
 	}
-	granted, err := rights()
+	granted, err := rights(release)
 	if err != nil {
 		return err
 	}
@@ -87,8 +85,8 @@ func (a auditLog) judge() error {
 		}
 	}
 	slices.Sort(unused)
-	fmt.Printf("audit: %d rights of %s used, none was missing: %t; granted and not used by these tests: %s\n",
-		len(used), account, len(forbidden) == 0, strings.Join(slices.Compact(unused), ", "))
+	fmt.Printf("audit: %s used %d rights; granted and not used by these tests: %s\n",
+		l.user, len(used), strings.Join(slices.Compact(unused), ", "))
 	if len(forbidden) > 0 {
 		slices.Sort(forbidden)
 		return fmt.Errorf("audit: the shipped roles do not allow: %s", strings.Join(slices.Compact(forbidden), ", "))
@@ -96,8 +94,8 @@ func (a auditLog) judge() error {
 	return nil
 }
 
-func (a auditLog) read() (used map[right]bool, forbidden []string, err error) {
-	f, err := os.Open(a.path())
+func (l Log) read() (used map[right]bool, forbidden []string, err error) {
+	f, err := os.Open(l.path())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,9 +119,9 @@ func (a auditLog) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
-// rights are those of the shipped roles.
-func rights() (all []right, err error) {
-	objects, err := chart.Render(chart.Release{Name: controller.Name, Namespace: controller.Namespace}, "rbac.yaml")
+// rights are those of a release's roles.
+func rights(release chart.Release) (all []right, err error) {
+	objects, err := chart.Render(release, "rbac.yaml")
 	if err != nil {
 		return nil, err
 	}
