@@ -50,3 +50,34 @@ func TestATotalOverSomePodsNeverLowersBelowWhatAllWouldAskUnlessASilentOneIsOver
 		}
 	})
 }
+
+// Six pods, one of which answers no scrape; the queues of the others are empty for an hour.
+func TestAPodThatDoesNotReportIsNotScaledToZero(t *testing.T) {
+	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
+	now, s := nine, Seed(p, 6, nine)
+	see := func(pods int32, coverage float64) Decision {
+		var d Decision
+		now = now.Add(time.Second)
+		o := Observation{Replicas: pods, Ready: pods, Advice: NoAdvice, Operator: NoOperator,
+			Readings: []Reading{{At: now, Coverage: coverage, Reported: pods - 1, Measured: pods, Known: true}}}
+		d, s = Decide(p, o, s, now)
+		return d
+	}
+	for range 3600 {
+		if d := see(6, 5.0/6); d.Replicas != 1 || !d.Active {
+			t.Fatalf("%s: %d, active %v, want one that is kept\n%s", now.Format("15:04:05"), d.Replicas, d.Active, table(p, &d))
+		}
+	}
+	for range 599 {
+		if d := see(1, 1); d.Replicas != 1 {
+			t.Fatalf("%s: %d before the cooldown, which begins when all report\n%s", now.Format("15:04:05"), d.Replicas, table(p, &d))
+		}
+	}
+	see(1, 1)
+	if d := see(1, 1); d.Replicas != 0 {
+		t.Errorf("%d, and all have reported nothing for a cooldown", d.Replicas)
+	}
+	if d := see(1, 5.0/6); d.Replicas != 0 {
+		t.Errorf("%d: a pod that is about to end wakes nobody", d.Replicas)
+	}
+}

@@ -178,7 +178,7 @@ func (t *tick) finish() {
 	t.steer = t.limited(t.steer)
 	d.Uncapped = t.limited(t.uncapped)
 	d.Replicas, d.Degraded = t.n, t.trust.degraded
-	d.Active = t.n > 0 && (t.keeps() || t.trust.degraded)
+	d.Active = t.n > 0 && (t.keeps() || t.trust.degraded || t.trust.hidden)
 	d.Binding, d.BindingIndex = t.binding, t.index
 	t.report()
 	t.tie()
@@ -196,7 +196,7 @@ func (t *tick) remember() {
 	switch {
 	case t.keeps():
 		s.activeAt = t.at
-	case t.trust.degraded:
+	case t.trust.degraded, t.trust.hidden:
 		// What nobody saw was not idle: the cooldown stands still meanwhile.
 		s.activeAt += t.elapsed
 	}

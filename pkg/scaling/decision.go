@@ -18,7 +18,7 @@ const (
 	RuleTolerance            // the change is too small to follow. A: wanted / number in force; B: the tolerance
 	RulePanic                // a burst: nothing falls, rises are free. A: wanted / ready; B: until when
 	RuleStabilize            // the extreme of the window counts. A: the window in seconds; B: when its holder leaves it
-	RuleIdle                 // to zero after the cooldown; from zero on the first demand. A: seconds inactive; B: when the cooldown ends
+	RuleIdle                 // to zero after the cooldown; from zero on the first demand. A: seconds inactive, -1 where a silent pod may be serving; B: when the cooldown ends
 	RuleRate                 // at most so many replicas per period. A: index in Direction.Rates, -1 when disabled; B: replicas at the period's start
 	RuleForecast             // replicas that a forecast asks for ahead of need. A: that floor
 	RuleScheduleFloor        // the greatest floor of the open windows. A: the floor; B: until when; -B: from when, where Lead raises it early

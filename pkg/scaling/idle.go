@@ -9,8 +9,9 @@ package scaling
 //	> 0               otherwise                     at least 1
 //
 // A panic forbids idling. Missing inputs do too, and stop the cooldown's clock; they wake nobody, a fallback apart, and keep nobody
-// asleep: a formula may fail at zero because the pods' metrics are gone, and the gateway's queue wakes the workload all the same. The cooldown is the evidence of
-// inactivity, so a longer stabilization window does not hold the last replicas beyond it.
+// asleep: a formula may fail at zero because the pods' metrics are gone, and the gateway's queue wakes the workload all the same. So
+// does a pod that did not report, while nothing else is active: it may be serving. The cooldown is the evidence of inactivity, so a
+// longer stabilization window does not hold the last replicas beyond it.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
 		return
@@ -23,6 +24,8 @@ func (t *tick) idle() {
 		return
 	case t.active || t.panic || t.trust.degraded:
 		since = 0
+	case t.trust.hidden && t.base > 0:
+		since = -1000
 	case t.base == 0 || t.at >= ends:
 		to = 0
 	}

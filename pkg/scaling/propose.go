@@ -11,6 +11,8 @@ type trust struct {
 	degraded bool
 	unusable int32 // required signals that are not usable
 	first    int8  // the first of them, -1 for none
+	// hidden: nothing seen is active, and a pod that did not report may be. A fall to zero would cut off what it serves.
+	hidden bool
 }
 
 // read examines one signal and asks what it wants.
@@ -37,7 +39,7 @@ func (s SignalStatus) speaks() bool { return s != SignalMissing && s != SignalUn
 // signal at all is left that could wake the workload.
 func (t *tick) propose() {
 	t.trust.first = -1
-	signals, usable, active, quiet := 0, 0, false, false
+	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
 	for i := range t.signals {
 		if t.without(i) {
 			continue
@@ -56,13 +58,22 @@ func (t *tick) propose() {
 		if status.speaks() {
 			above := t.asks[i].Value > sig.Activation
 			active, quiet = active || above, quiet || !above
+			hidden, proven = hidden || !above && t.partly(i), proven || !above && !t.partly(i)
 		}
 	}
-	t.active = active && (t.p.Activation == ActiveByAny || !quiet)
+	all := t.p.Activation == ActiveByAll
+	t.active = active && !(all && quiet)
+	t.trust.hidden = !t.active && hidden && !(all && proven)
 	atZero := t.base == 0 && t.current == 0
 	if t.trust.unusable > 0 && !atZero || signals > 0 && usable == 0 {
 		t.degrade()
 	}
+}
+
+// partly reports whether a signal speaks for some of the pods only.
+func (t *tick) partly(i int8) bool {
+	coverage := t.o.Readings[i].Coverage
+	return coverage > 0 && coverage < 1
 }
 
 // degrade makes the tick one that nothing falls in. The observed replicas count too: where the HPA has not followed the last fall

@@ -130,6 +130,8 @@ func (r Reason) idleText() string {
 		return "inactive for " + length(r.A)
 	case r.A == 0:
 		return "active: at least one"
+	case r.A < 0:
+		return "a pod that did not report may be serving: at least one"
 	}
 	return fmt.Sprintf("inactive for %s, cooldown until %s", length(r.A), clock(r.B))
 }

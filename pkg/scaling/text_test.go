@@ -52,6 +52,7 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		{p, Reason{RuleIdle, -1, 0, 1, 840, at(time.Minute)}},
 		{p, Reason{RuleIdle, -1, 1, 0, 5400, at(0)}},
 		{p, Reason{RuleIdle, -1, 0, 1, 0, at(0)}},
+		{p, Reason{RuleIdle, -1, 0, 1, -1, at(0)}},
 		{p, Reason{RuleRate, -1, 12, 8, 0, 4}},
 		{p, Reason{RuleRate, -1, 3, 8, 0, 9}},
 		{p, Reason{RuleRate, -1, 3, 8, -1, 8}},
