@@ -80,6 +80,7 @@ func (p *Platform) or(before *Platform) *Platform {
 func sameButMode(a, b *Platform) bool {
 	x, y := *a, *b
 	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
+	x.nodes, y.nodes = nil, nil
 	x.Groups, y.Groups = nil, nil // a group's mode follows; policies read no more of a group than its name
 	names := func(p *Platform) (out []string) {
 		for _, g := range p.Groups {

@@ -38,6 +38,7 @@ func (c *platformCompiler) groups() {
 			group.ReturnNodesPerHour = defaultReturn
 		}
 		group.Windows = c.groupWindows(s, p.key("schedules"))
+		c.nodes(&group, p)
 		c.out.Groups = append(c.out.Groups, group)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -21,6 +22,7 @@ type Platform struct {
 	Origin        string // "platform.yaml@3f1c"; empty where there is none
 
 	defaults DefaultsSpec
+	nodes    []*capacity.Group // of Groups, for those who decide about nodes
 }
 
 // noPlatform is a cluster without a PlatformConfig: no bounds, no teams, no data sources, mode auto.

@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-demand": capacity.OnDemand, "reserved": capacity.Reserved}
+
+// Groups returns the capacity groups in force, in the order of the PlatformConfig. The slice and the groups are shared and the same
+// until a newer PlatformConfig is in force: do not write to them.
+func (s *Store) Groups() []*capacity.Group { return s.view().platform.nodes }
+
+// nodes makes what package capacity decides with of a group as written. A group that is held is not nudged either: what was nudged
+// goes back, and Karpenter works as the NodePools are written.
+func (c *platformCompiler) nodes(group *Group, p *yamlPath) {
+	if group.Resource == "" || len(group.NodePools) == 0 {
+		return // said already
+	}
+	kinds := sortedKeys(group.NodePools)
+	out := capacity.Group{
+		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
+		OnDemandBase: group.OnDemandBaseCapacity, SpotPatience: time.Duration(group.SpotPatience), ReturnNodesPerHour: group.ReturnNodesPerHour,
+		Fence: group.Fence, HoldAtPeaks: group.HoldAtPeaks == nil || *group.HoldAtPeaks, StartupShield: group.StartupShield,
+		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
+	}
+	if group.Fallback == "hard" {
+		out.Fallback = capacity.Hard
+	}
+	for _, kind := range kinds {
+		out.Pools = append(out.Pools, capacity.Pool{Name: group.NodePools[kind], Type: poolTypes[kind]})
+	}
+	for i := range group.Windows {
+		out.Schedules = append(out.Schedules, group.Windows[i].nodes(kinds))
+	}
+	compiled, err := capacity.NewGroup(out)
+	if err != nil {
+		c.bad(p, "is more than a group can hold: "+err.Error(), "two groups")
+		return
+	}
+	c.out.nodes = append(c.out.nodes, compiled)
+}
+
+// nodes is a window with its pools as indexes; kinds are the capacity types of the group's pools, in their order.
+func (w *GroupWindow) nodes(kinds []string) capacity.Schedule {
+	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter, ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
+	if w.Weight != nil {
+		out.Weight = *w.Weight
+	}
+	for _, kind := range w.NodePools {
+		if i := slices.Index(kinds, kind); i >= 0 {
+			out.Pools = append(out.Pools, i)
+		}
+	}
+	for _, resource := range sortedKeys(w.Limits) {
+		out.Limits = append(out.Limits, capacity.Limit{Resource: resource, Value: w.Limits[resource]})
+	}
+	return out
+}
+
+// Hourly returns what the platform team says an instance costs an hour; 0 where it says nothing.
+func (p *Platform) Hourly(instanceType, capacityType string) float64 {
+	region := strings.TrimSpace(p.Prices.Region)
+	for i := range p.Prices.Overrides {
+		o := &p.Prices.Overrides[i]
+		if o.InstanceType == instanceType && o.CapacityType == capacityType && cmp.Or(o.Region, region) == region && o.Hourly != nil {
+			return *o.Hourly
+		}
+	}
+	return 0
+}
