@@ -121,7 +121,9 @@ func (c *controller) run(ctx context.Context) error {
 		}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
 	})
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
-	page := dashboard.NewPage(c.engine.Board(), dashboard.Options{Cluster: c.policies.Platform().Cluster, Done: ctx.Done()})
+	page := dashboard.NewPage(c.engine.Board(), dashboard.Options{
+		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(), Standby: func() bool { return !c.leading() },
+	})
 	all.Go(func() error { return serveHTTP(ctx, c.options.pageAddress, page) })
 	all.Go(func() error { sample(ctx, page, time.Now); return nil })
 	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,7 +20,8 @@ import (
 
 // explainOptions are the flags of `gpuscaler explain`.
 type explainOptions struct {
-	server, at, from, output string
+	leader           leaderFlags
+	at, from, output string
 }
 
 func explainCommand() *cobra.Command {
@@ -31,17 +33,17 @@ func explainCommand() *cobra.Command {
 that decided, what the number would be without each, when it may fall, and whether the HPA follows.
 Without a name it lists every policy.
 
-It asks the leader's page address, reached by port-forward. After a restart, or without a controller,
-it answers from the controller's log, where each transition is a JSON line.`,
-		Example: `  kubectl -n gpuscaler-system port-forward $(kubectl -n gpuscaler-system get pod -l gpuscaler.io/leader=true -o name) 8081 &
-  gpuscaler explain team-chat/llama-chat
+It finds the leader's pod with your kubeconfig and asks its page by port-forward. After a restart, or
+without a controller, it answers from the controller's log, where each transition is a JSON line.`,
+		Example: `  gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
+  gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
   kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --tail=-1 --since 24h | gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
 	}
-	c.Flags().StringVar(&o.server, "server", "http://127.0.0.1:8081", "the controller's page address")
-	c.Flags().StringVar(&o.at, "at", "", "a moment: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or 10m for ten minutes ago")
+	o.leader.register(c)
+	c.Flags().StringVar(&o.at, "at", "", "a moment on the controller's clock, in your zone: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or 10m for ten minutes ago")
 	c.Flags().StringVar(&o.from, "from", "", "answer from a log: a file, or - for standard input")
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
@@ -51,16 +53,12 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: want text or json", o.output)
 	}
-	at, err := parseMoment(o.at, time.Now())
-	if err != nil {
-		return err
-	}
 	source := o.ask
 	if o.from != "" {
 		source = o.read
 	}
 	if len(args) == 0 {
-		all, err := source(ctx, "", at)
+		all, err := source(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -69,7 +67,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 	if strings.Count(args[0], "/") != 1 {
 		return fmt.Errorf("%q: want NAMESPACE/NAME", args[0])
 	}
-	found, err := source(ctx, args[0], at)
+	found, err := source(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -79,14 +77,19 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 	return found[0].WriteText(out, time.Local)
 }
 
-// ask gets explanations from the controller.
-func (o *explainOptions) ask(ctx context.Context, name string, at time.Time) ([]dashboard.Explanation, error) {
-	address := strings.TrimRight(o.server, "/") + dashboard.WorkloadsPath
-	if name != "" {
-		address = strings.TrimRight(o.server, "/") + dashboard.ExplainPath + name
+// ask gets explanations from the controller. The moment goes as it was written: the clock that it means is the controller's.
+func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Explanation, error) {
+	server, done, err := o.leader.reach(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if !at.IsZero() {
-		address += "?at=" + url.QueryEscape(at.Format(time.RFC3339))
+	defer done()
+	address := strings.TrimRight(server, "/") + dashboard.WorkloadsPath
+	if name != "" {
+		address = strings.TrimRight(server, "/") + dashboard.ExplainPath + name
+	}
+	if o.at != "" {
+		address += "?" + url.Values{"at": {o.at}, "zone": {zoneName(time.Now())}}.Encode()
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -96,7 +99,7 @@ func (o *explainOptions) ask(ctx context.Context, name string, at time.Time) ([]
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nis the leader's port 8081 forwarded? see `gpuscaler explain --help`", err)
+		return nil, fmt.Errorf("%w\ndoes gpuscaler answer at %s?", err, server)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
@@ -116,7 +119,11 @@ func (o *explainOptions) ask(ctx context.Context, name string, at time.Time) ([]
 }
 
 // read rebuilds explanations from a log.
-func (o *explainOptions) read(_ context.Context, name string, at time.Time) ([]dashboard.Explanation, error) {
+func (o *explainOptions) read(_ context.Context, name string) ([]dashboard.Explanation, error) {
+	at, err := dashboard.ParseMoment(o.at, time.Now(), time.Local)
+	if err != nil {
+		return nil, err
+	}
 	in := io.Reader(os.Stdin)
 	if o.from != "-" {
 		f, err := os.Open(o.from)
@@ -163,28 +170,15 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// parseMoment reads a clock time of the last 24 hours, a time with its date, or an age; empty is the zero time, which means now.
-func parseMoment(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+// zoneName is our zone as another machine knows it: its name, or where that is not to be had the offset at now.
+func zoneName(now time.Time) string {
+	name := os.Getenv("TZ")
+	if name == "" {
+		file, _ := filepath.EvalSymlinks("/etc/localtime") // no link: no name
+		_, name, _ = strings.Cut(file, "zoneinfo/")
 	}
-	if age, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil {
-		return now.Add(-age), nil
+	if _, err := time.LoadLocation(name); name == "" || err != nil {
+		return now.Local().Format("-07:00")
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	for _, layout := range []string{"15:04", "15:04:05"} {
-		clock, err := time.Parse(layout, text)
-		if err != nil {
-			continue
-		}
-		y, m, d := now.Date()
-		t := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location())
-		if t.After(now) {
-			t = t.AddDate(0, 0, -1)
-		}
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("--at %q: want 09:04, 09:04:05, 2026-11-22T09:04:00Z, or an age like 10m", text)
+	return name
 }

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -8,26 +14,39 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
 
-func TestMomentsAsPeopleWriteThem(t *testing.T) {
-	now := time.Date(2026, 11, 20, 9, 4, 30, 0, time.UTC)
-	for text, want := range map[string]string{
-		"":                          "0001-01-01T00:00:00Z",
-		"09:04":                     "2026-11-20T09:04:00Z",
-		"09:05":                     "2026-11-19T09:05:00Z", // not yet today: yesterday
-		"03:12:07":                  "2026-11-20T03:12:07Z",
-		"10m":                       "2026-11-20T08:54:30Z",
-		"-1h":                       "2026-11-20T08:04:30Z",
-		"2026-11-20T10:00:00+02:00": "2026-11-20T08:00:00Z",
-	} {
-		got, err := parseMoment(text, now)
-		if err != nil || got.UTC().Format(time.RFC3339) != want {
-			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
-		}
+// The demo's clock is not ours: what a person reads on its page as 09:04 is asked for as 09:04.
+func TestAMomentIsMeantOnTheClockOfWhomIsAsked(t *testing.T) {
+	t.Setenv("TZ", "Europe/Berlin")
+	var asked url.Values
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query()
+		fmt.Fprint(w, `{"policy": "team/chat"}`)
+	}))
+	defer page.Close()
+	o := explainOptions{leader: leaderFlags{server: page.URL}, at: "09:04", output: "json"}
+	if err := o.run(t.Context(), []string{"team/chat"}, io.Discard); err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"yesterday", "25:00", "9"} {
-		if got, err := parseMoment(text, now); err == nil {
-			t.Errorf("%q: %s, want an error", text, got)
-		}
+	if asked.Get("at") != "09:04" || asked.Get("zone") != "Europe/Berlin" {
+		t.Errorf("asked for %v", asked)
+	}
+}
+
+func TestAZoneWithoutANameIsAnOffset(t *testing.T) {
+	t.Setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+	if got := zoneName(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)); !regexp.MustCompile(`^[+-]\d\d:\d\d$`).MatchString(got) {
+		t.Errorf("zone %q", got)
+	}
+}
+
+func TestWhatThePageRefusesIsWhatThePersonReads(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this replica does not lead: ask the leader", http.StatusServiceUnavailable)
+	}))
+	defer page.Close()
+	o := explainOptions{leader: leaderFlags{server: page.URL}, output: "text"}
+	if err := o.run(t.Context(), []string{"team/chat"}, io.Discard); err == nil || err.Error() != "this replica does not lead: ask the leader" {
+		t.Errorf("err = %v", err)
 	}
 }
 

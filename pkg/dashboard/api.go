@@ -15,7 +15,8 @@ import (
 // Paths of the JSON API, for whoever reads it.
 const (
 	WorkloadsPath = "/api/v1/workloads"
-	ExplainPath   = "/api/v1/explain/" // + namespace/name[?at=RFC3339]
+	ExplainPath   = "/api/v1/explain/" // + namespace/name
+	// Both take ?at=, in any form that ParseMoment reads, and ?zone= for what has none of its own.
 )
 
 // Board is the part of the engine's board that the dashboard reads.
@@ -28,12 +29,11 @@ type Board interface {
 // API answers with explanations as JSON.
 type API struct {
 	board   Board
-	cluster string
-	visible func(r *http.Request, namespace string) bool // nil: everybody sees everything
+	options Options
 }
 
-// NewAPI returns the JSON API over a board; cluster names the cluster in every answer.
-func NewAPI(b Board, cluster string) *API { return &API{board: b, cluster: cluster} }
+// NewAPI returns the JSON API over a board.
+func NewAPI(b Board, o Options) *API { return &API{board: b, options: o.withDefaults()} }
 
 // Register adds the API's routes.
 func (a *API) Register(mux *http.ServeMux) {
@@ -41,13 +41,13 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ExplainPath+"{namespace}/{name}", a.explain)
 }
 
-// All explains every workload, sorted by namespace and name.
-func (a *API) All() []Explanation {
+// All explains every workload, sorted by namespace and name: now (a zero at), or those of which something is remembered at a moment.
+func (a *API) All(at time.Time) []Explanation {
 	keys := a.board.Keys()
 	all := make([]Explanation, 0, len(keys))
 	for _, k := range keys {
-		if r, ok := a.board.Record(k); ok {
-			all = append(all, Explain(r, a.cluster))
+		if e, err := a.Explain(k, at); err == nil {
+			all = append(all, e)
 		}
 	}
 	return all
@@ -60,13 +60,13 @@ func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
 		if !ok {
 			return Explanation{}, unknown(k)
 		}
-		return Explain(r, a.cluster), nil
+		return Explain(r, a.options.Cluster), nil
 	}
 	r, ok := a.board.History().At(k, at)
 	if !ok {
 		return Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: this process's memory starts later or ends 24 h back; rebuild it from the log with --from", k, at.Format(time.RFC3339))
 	}
-	return Explain(r, a.cluster), nil
+	return Explain(r, a.options.Cluster), nil
 }
 
 // unknown is the answer for a policy that there is not, and for one that whoever asks may not see.
@@ -74,32 +74,49 @@ func unknown(k scaling.Key) error {
 	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists those that there are", k)
 }
 
+// askLeader is the answer of a replica that decides nothing: it has no policies on its board, which must not read as if there were none.
+const askLeader = "this replica does not lead: ask the leader (the pod labelled gpuscaler.io/leader=true)"
+
+// question reads what both paths have in common. Where it fails, the answer is given.
+func (a *API) question(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {
+	if a.options.Standby() {
+		http.Error(w, askLeader, http.StatusServiceUnavailable)
+		return at, false
+	}
+	at, err := a.options.asked(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return at, false
+	}
+	return at, true
+}
+
 func (a *API) workloads(w http.ResponseWriter, r *http.Request) {
-	all := a.All()
-	if a.visible != nil {
+	at, ok := a.question(w, r)
+	if !ok {
+		return
+	}
+	all := a.All(at)
+	if a.options.Visible != nil {
 		all = slices.DeleteFunc(all, func(e Explanation) bool {
 			namespace, _, _ := strings.Cut(e.Policy, "/")
-			return !a.visible(r, namespace)
+			return !a.options.Visible(r, namespace)
 		})
 	}
 	write(w, all)
 }
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	var at time.Time
-	if text := r.URL.Query().Get("at"); text != "" {
-		parsed, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			http.Error(w, fmt.Sprintf("at=%q: want a time like 2026-11-22T06:00:00Z", text), http.StatusBadRequest)
-			return
-		}
-		at = parsed
+	at, ok := a.question(w, r)
+	if !ok {
+		return
 	}
 	k := keyOf(r)
-	e, err := a.Explain(k, at)
-	if err == nil && a.visible != nil && !a.visible(r, k.Namespace) {
-		err = unknown(k)
+	if a.options.Visible != nil && !a.options.Visible(r, k.Namespace) {
+		http.Error(w, unknown(k).Error(), http.StatusNotFound)
+		return
 	}
+	e, err := a.Explain(k, at)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

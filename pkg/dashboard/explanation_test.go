@@ -208,7 +208,8 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 	s := newStory()
 	s.tick(0)
 	mux := http.NewServeMux()
-	NewAPI(s.engine.Board(), "prod").Register(mux)
+	now, standby := nine.Add(3*time.Minute), false
+	NewAPI(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return now }, Standby: func() bool { return standby }}).Register(mux)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -227,14 +228,26 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 		code int
 		says string
 	}{
-		ExplainPath + "team-chat/nobody":                             {404, "no policy team-chat/nobody"},
-		ExplainPath + "team-chat/llama-chat?at=then":                 {400, "want a time like"},
-		ExplainPath + "team-chat/llama-chat?at=2026-11-20T08:00:00Z": {404, "--from"},
-		ExplainPath + "team-chat/llama-chat?at=2026-11-20T09:00:00Z": {200, `"target": 6`},
-		WorkloadsPath: {200, `"policy": "team-chat/llama-chat"`},
+		ExplainPath + "team-chat/nobody":                                 {404, "no policy team-chat/nobody"},
+		ExplainPath + "team-chat/llama-chat?at=then":                     {400, "want 09:04"},
+		ExplainPath + "team-chat/llama-chat?at=09:01":                    {200, `"target": 6`},
+		ExplainPath + "team-chat/llama-chat?at=10:01&zone=%2B01:00":      {200, `"target": 6`},
+		ExplainPath + "team-chat/llama-chat?at=09:01&zone=Europe/Berlin": {404, "2026-11-20T09:01:00+01:00"},
+		ExplainPath + "team-chat/llama-chat?at=1m&zone=Berlin":           {400, "Europe/Berlin"},
+		ExplainPath + "team-chat/llama-chat?at=2026-11-20T08:00:00Z":     {404, "--from"},
+		ExplainPath + "team-chat/llama-chat?at=2026-11-20T09:00:00Z":     {200, `"target": 6`},
+		WorkloadsPath:            {200, `"policy": "team-chat/llama-chat"`},
+		WorkloadsPath + "?at=2m": {200, `"policy": "team-chat/llama-chat"`},
+		WorkloadsPath + "?at=8h": {200, "[]"},
 	} {
 		if code, body := get(path); code != want.code || !strings.Contains(body, want.says) {
 			t.Errorf("%s: %d %s\nwant %d with %q", path, code, body, want.code, want.says)
+		}
+	}
+	standby = true
+	for _, path := range []string{WorkloadsPath, ExplainPath + "team-chat/llama-chat", ExplainPath + "team-chat/nobody?at=09:01"} {
+		if code, body := get(path); code != 503 || !strings.Contains(body, "gpuscaler.io/leader=true") {
+			t.Errorf("a standby, %s: %d %s", path, code, body)
 		}
 	}
 }

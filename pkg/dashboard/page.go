@@ -29,6 +29,8 @@ type Options struct {
 	Done <-chan struct{}
 	// Panels adds nodes and cost; nil: nothing is known of them.
 	Panels Panels
+	// Standby reports that another process decides: its JSON then sends the reader there. nil: never.
+	Standby func() bool
 	// Visible tells whether whoever asks may see a namespace; nil: everybody sees everything.
 	Visible func(r *http.Request, namespace string) bool
 	// Hosts are names, in lower case, that it answers to on loopback besides addresses and localhost.
@@ -49,20 +51,8 @@ type Page struct {
 
 // NewPage returns the page over a board, with the JSON API mounted. Its owner calls Sample every few seconds.
 func NewPage(b *engine.Board, o Options) *Page {
-	if o.Clock == nil {
-		o.Clock = time.Now // I/O edge: the page of a real cluster shows real time
-	}
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
-	if o.Refresh <= 0 {
-		o.Refresh = time.Second
-	}
-	if o.Streams <= 0 {
-		o.Streams = 64
-	}
-	p := &Page{board: b, options: o, api: NewAPI(b, o.Cluster), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: beat}
-	p.api.visible = o.Visible
+	o = o.withDefaults()
+	p := &Page{board: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: beat}
 	mux := http.NewServeMux()
 	p.api.Register(mux)
 	mux.HandleFunc("GET /{$}", p.serveOverview)
@@ -75,6 +65,25 @@ func NewPage(b *engine.Board, o Options) *Page {
 	})
 	p.handler = secure(o.Hosts, mux)
 	return p
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now // I/O edge: the page of a real cluster shows real time
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	if o.Refresh <= 0 {
+		o.Refresh = time.Second
+	}
+	if o.Streams <= 0 {
+		o.Streams = 64
+	}
+	if o.Standby == nil {
+		o.Standby = func() bool { return false }
+	}
+	return o
 }
 
 // ServeHTTP answers GET and HEAD.

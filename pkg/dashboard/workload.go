@@ -59,25 +59,14 @@ type question struct {
 	Page     int
 }
 
-// moments are the forms in which a reader may write one: as our links have it, or as an input gives it, in the page's zone.
-var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"}
-
 func (p *Page) parseQuestion(k scaling.Key, v url.Values) (q question, err error) {
 	q = question{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
 	q.Page, _ = strconv.Atoi(v.Get("page")) // not a number: the first page
 	if len(q.Q) > maxSearch {
 		return q, fmt.Errorf("a search of %d bytes: at most %d", len(q.Q), maxSearch)
 	}
-	text := v.Get("at")
-	if text == "" {
-		return q, nil
-	}
-	for _, layout := range moments {
-		if q.At, err = time.ParseInLocation(layout, text, p.options.Zone); err == nil {
-			return q, nil
-		}
-	}
-	return q, fmt.Errorf("at=%q: want a time like 2026-11-22T06:00:00Z", text)
+	q.At, err = p.options.asked(v)
+	return q, err
 }
 
 // query is the question as a link with one thing changed by edit.

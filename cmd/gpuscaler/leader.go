@@ -1,0 +1,135 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+)
+
+// pagePort is where a pod serves the page on its loopback, unless a container port named "page" says otherwise.
+const pagePort = 8081
+
+// connectTimeout bounds the way to the leader: two questions to the API server and an upgrade.
+const connectTimeout = 15 * time.Second
+
+// leaderFlags say how to reach the leader's page: at an address, or through the API server with a kubeconfig, by port-forward.
+//
+// The API server's service proxy is no way there: it takes the Authorization header off, and puts nobody's name in its place.
+type leaderFlags struct {
+	server                         string
+	kubeconfig, context, namespace string
+}
+
+func (f *leaderFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.server, "server", "", "the page's address, e.g. http://127.0.0.1:8081 of `gpuscaler demo`; empty: the leader's pod, by port-forward through the API server")
+	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig; empty: $KUBECONFIG or ~/.kube/config, as kubectl")
+	c.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace that gpuscaler runs in")
+}
+
+// reach returns the address of the leader's page; done gives it up.
+func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), err error) {
+	if f.server != "" {
+		return f.server, func() {}, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		return "", nil, fmt.Errorf("%w\ngive --kubeconfig, or --server with the page's address", err)
+	}
+	config.UserAgent = "gpuscaler/" + version
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	pod, err := f.leader(ctx, config)
+	if err != nil {
+		return "", nil, err
+	}
+	return forward(ctx, config, pod)
+}
+
+// leader finds the pod that decides.
+func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.Pod, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: cluster.LeaderLabel + "=true"})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the leader: %w\nexplain needs `list pods` and `create pods/portforward` in namespace %s; without, read the log: --from", err, f.namespace)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no running pod in namespace %s is labelled %s=true: does gpuscaler run elsewhere (-n), or does nobody lead at present (kubectl -n %[1]s get lease,pods)?", f.namespace, cluster.LeaderLabel)
+}
+
+// forward opens a way to the pod's page, as `kubectl port-forward` does: by websocket, or by SPDY where the API server is older.
+func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address string, done func(), err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", nil, err
+	}
+	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	tripper, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return "", nil, err
+	}
+	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, config)
+	if err != nil {
+		return "", nil, err
+	}
+	dialer := portforward.NewFallbackDialerForStreaming(websocket, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: tripper}, http.MethodPost, target), func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	stop, ready, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod))}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		return "", nil, err
+	}
+	go func() { failed <- way.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err = <-failed:
+		err = fmt.Errorf("port-forward to pod %s/%s: %w", pod.Namespace, pod.Name, cmp.Or(err, errors.New("it ended at once")))
+		return "", nil, err
+	case <-ctx.Done():
+		close(stop)
+		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", pod.Namespace, pod.Name, ctx.Err())
+	}
+	ports, err := way.GetPorts()
+	if err != nil {
+		close(stop)
+		return "", nil, err
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-failed }, nil
+}
+
+func portOf(pod *corev1.Pod) int32 {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == "page" {
+				return p.ContainerPort
+			}
+		}
+	}
+	return pagePort
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/client-go/tools/portforward"
+)
+
+// apiServer is as much of one as explain needs: it lists pods and carries a port-forward to where the page stands. It speaks SPDY only,
+// as API servers before 1.30 do.
+func apiServer(t *testing.T, pods []corev1.Pod, page string) (kubeconfig string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/gpuscaler-system/pods", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("labelSelector") != "gpuscaler.io/leader=true" {
+			t.Errorf("asked for pods %s", r.URL.RawQuery)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods})
+	})
+	mux.HandleFunc("POST /api/v1/namespaces/gpuscaler-system/pods/leads/portforward", func(w http.ResponseWriter, r *http.Request) {
+		carry(t, w, r, page)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
+  users: [{name: u, user: {token: secret}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// carry joins the data stream of a port-forward with a connection to the page.
+func carry(t *testing.T, w http.ResponseWriter, r *http.Request, page string) {
+	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
+		t.Error(err)
+		return
+	}
+	streams := make(chan httpstream.Stream, 2)
+	c := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error { streams <- s; return nil })
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	for s := range streams {
+		if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
+			_ = s.Close()
+			continue
+		}
+		if got := s.Headers().Get(corev1.PortHeader); got != strconv.Itoa(9999) {
+			t.Errorf("forwarded to port %s, want that of the container's port named page", got)
+		}
+		to, err := net.Dial("tcp", page)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() { _, _ = io.Copy(to, s) }()
+		_, _ = io.Copy(s, to)
+		return
+	}
+}
+
+func leads(phase corev1.PodPhase) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "leads"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "gpuscaler", Ports: []corev1.ContainerPort{{Name: "page", ContainerPort: 9999}}}}},
+		Status:     corev1.PodStatus{Phase: phase},
+	}
+}
+
+func TestExplainFindsTheLeaderWithAKubeconfigAlone(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/explain/team/x" || !strings.HasPrefix(r.Host, "127.0.0.1:") || r.Header.Get("Authorization") != "" {
+			t.Errorf("the page was asked %s %s with %v", r.Host, r.URL, r.Header)
+		}
+		fmt.Fprint(w, `{"policy": "team/x", "notDecided": "not decided yet"}`)
+		w.Header().Set("Connection", "close")
+	}))
+	defer page.Close()
+	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodRunning)}, page.Listener.Addr().String())
+	var out strings.Builder
+	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
+	if err := o.run(t.Context(), []string{"team/x"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "team/x") || !strings.Contains(out.String(), "not decided yet") {
+		t.Errorf("printed %s", out.String())
+	}
+}
+
+func TestWhereNobodyLeadsThePersonIsToldWhatToLookAt(t *testing.T) {
+	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodPending)}, "")
+	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
+	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "kubectl -n gpuscaler-system get lease,pods") {
+		t.Errorf("nobody leads: %v", err)
+	}
+	o.leader.namespace = "elsewhere"
+	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "create pods/portforward") {
+		t.Errorf("a namespace that may not be read: %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package dashboard
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMomentsAsPeopleWriteThem(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 9, 4, 30, 0, time.UTC)
+	for _, c := range []struct {
+		text string
+		zone *time.Location
+		want string
+	}{
+		{"", time.UTC, "0001-01-01T00:00:00Z"},
+		{"09:04", time.UTC, "2026-11-20T09:04:00Z"},
+		{"09:05", time.UTC, "2026-11-19T09:05:00Z"}, // not yet today: yesterday
+		{"03:12:07", time.UTC, "2026-11-20T03:12:07Z"},
+		{"10:04", berlin, "2026-11-20T09:04:00Z"},
+		{"10:05", berlin, "2026-11-19T09:05:00Z"},
+		{"10m", berlin, "2026-11-20T08:54:30Z"},
+		{"-1h", time.UTC, "2026-11-20T08:04:30Z"},
+		{"2026-11-20T10:00", berlin, "2026-11-20T09:00:00Z"},
+		{"2026-11-20T10:00:00+02:00", time.UTC, "2026-11-20T08:00:00Z"},
+	} {
+		got, err := ParseMoment(c.text, now, c.zone)
+		if err != nil || got.UTC().Format(time.RFC3339) != c.want {
+			t.Errorf("%q in %s: %s, %v, want %s", c.text, c.zone, got, err, c.want)
+		}
+	}
+	for _, text := range []string{"yesterday", "25:00", "9", "09:04Z", "2026-13-01T00:00"} {
+		if got, err := ParseMoment(text, now, time.UTC); err == nil || !strings.Contains(err.Error(), "want 09:04") {
+			t.Errorf("%q: %s, %v, want an error that says what is allowed", text, got, err)
+		}
+	}
+}
+
+// The night of 25 October has 25 hours in Berlin: yesterday's 12:00 is 25 hours before today's, not 24.
+func TestYesterdayIsADayOfTheReadersZone(t *testing.T) {
+	o := Options{Zone: time.UTC, Clock: func() time.Time { return time.Date(2026, 10, 25, 10, 30, 0, 0, time.UTC) }}
+	at, err := o.asked(url.Values{"at": {"12:00"}, "zone": {"Europe/Berlin"}})
+	if want := time.Date(2026, 10, 24, 10, 0, 0, 0, time.UTC); err != nil || !at.Equal(want) {
+		t.Errorf("%s, %v, want %s", at, err, want)
+	}
+}
+
+func TestZonesThatAreNoneAreRefused(t *testing.T) {
+	o := Options{Zone: time.UTC, Clock: func() time.Time { return nine }}
+	for _, zone := range []string{"Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Local", "+2", strings.Repeat("x", 1000)} {
+		if at, err := o.asked(url.Values{"at": {"09:04"}, "zone": {zone}}); err == nil || !strings.Contains(err.Error(), "Europe/Berlin") {
+			t.Errorf("%.40q: %s, %v", zone, at, err)
+		}
+	}
+	if at, err := o.asked(url.Values{"at": {"10:00"}, "zone": {"+02:00"}}); err != nil || !at.Equal(nine.Add(-time.Hour)) {
+		t.Errorf("an offset: %s, %v", at, err)
+	}
+}
