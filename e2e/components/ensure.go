@@ -174,3 +174,25 @@ func goTool(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
 }
+
+// Source is the folder in Go's cache that holds a component's module, for what
+// it ships beside its code, such as its CRDs.
+func Source(ctx context.Context, name string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	c, err := Find(name)
+	if err != nil {
+		return "", err
+	}
+	r, err := newRecipe(root, c)
+	if err != nil {
+		return "", err
+	}
+	listed, err := r.goCommand(ctx, r.dir, "mod", "download", "-json", r.Module)
+	if err != nil {
+		return "", err
+	}
+	return downloadedDir(listed)
+}

@@ -61,6 +61,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 						},
 						Ports: []corev1.ContainerPort{
 							{Name: "https", ContainerPort: metricsPort}, {Name: "status", ContainerPort: statusPort}, {Name: "page", ContainerPort: pagePort},
+							{Name: "scaler", ContainerPort: scalerPort},
 						},
 						ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 							HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("status")},

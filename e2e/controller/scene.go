@@ -26,6 +26,8 @@ type Setup struct {
 	Controller Options
 	// Prepare runs between the start of the stack and that of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
+	// Ready runs once gpuscaler serves; nil: nothing is to do then.
+	Ready func(context.Context, *Controller) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string
 }
@@ -91,6 +93,11 @@ func (s *Scene) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err err
 	}
 	if setup.Platform == nil {
 		return errors.New("a scene without a PlatformConfig")
+	}
+	if setup.Ready != nil {
+		if err := setup.Ready(ctx, s.Controller); err != nil {
+			return err
+		}
 	}
 	return s.Policies.Put("platform", Platform(setup.Platform(k8s)))
 }

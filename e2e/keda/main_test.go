@@ -1,0 +1,98 @@
+package keda
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+var (
+	scene  controller.Scene
+	keda   *Keda
+	redis  string             // address of the server that the platform and KEDA's triggers know
+	scaler *leaderproxy.Proxy // in front of gpuscaler's entrance for KEDA
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // its path stands in flags before the stack has a folder
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(certificates)
+	file := func(name string) string { return filepath.Join(certificates, name) }
+	return scene.Run(m, controller.Setup{
+		Nodes: 16,
+		Controller: controller.Options{
+			Args: []string{
+				controller.ScalerFlag(), "--scaler-tls-cert-file=" + file("gpuscaler.crt"), "--scaler-tls-private-key-file=" + file("gpuscaler.key"),
+				"--scaler-client-ca-file=" + file("ca.crt"), "--scaler-client-names=" + OperatorName,
+			},
+			Values: map[string]any{"readExternalMetrics": []any{"s1-redis-mirror-jobs"}},
+		},
+		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
+			if redis, err = s.Redis(ctx); err != nil {
+				return err
+			}
+			if err := issue(s, certificates); err != nil {
+				return err
+			}
+			keda, err = Start(ctx, s)
+			return err
+		},
+		Ready: func(ctx context.Context, c *controller.Controller) (err error) {
+			if scaler, err = c.Scaler(ctx); err != nil {
+				return err
+			}
+			return authenticate(ctx, c.Stack, "gpuscaler", OperatorName)
+		},
+		Platform: func(s *stack.Stack) string {
+			return fmt.Sprintf(`
+dataSources:
+- {name: prom, type: prometheus, default: true, address: "%s", interval: 1s}
+- {name: jobs, type: redis, address: "%s", interval: 1s}
+`, s.Prometheus.URL, redis)
+		},
+	})
+}
+
+// issue writes gpuscaler's certificate and the CA that it knows KEDA by.
+func issue(s *stack.Stack, dir string) error {
+	if _, _, err := s.CA.IssueFiles(stack.Identity{User: "gpuscaler", DNS: []string{"gpuscaler-scaler.gpuscaler-system.svc"}}, filepath.Join(dir, "gpuscaler")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.CA.PEM, 0o600)
+}
+
+// authenticate lets triggers show a certificate of that name.
+func authenticate(ctx context.Context, s *stack.Stack, name, dns string) error {
+	cert, key, err := s.CA.Issue(stack.Identity{User: name, DNS: []string{dns}})
+	if err != nil {
+		return err
+	}
+	encode := base64.StdEncoding.EncodeToString
+	return Apply(ctx, s.Client, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: %[1]s, namespace: %[2]s}
+data: {ca: %[3]s, cert: %[4]s, key: %[5]s}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ClusterTriggerAuthentication
+metadata: {name: %[1]s}
+spec:
+  secretTargetRef:
+  - {parameter: caCert, name: %[1]s, key: ca}
+  - {parameter: tlsClientCert, name: %[1]s, key: cert}
+  - {parameter: tlsClientKey, name: %[1]s, key: key}
+`, name, Namespace, encode(s.CA.PEM), encode(cert), encode(key)))
+}
