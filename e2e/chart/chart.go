@@ -24,6 +24,7 @@ import (
 type Release struct {
 	Name, Namespace string
 	Values          map[string]any // laid over values.yaml, as by --set
+	APIs            []string       // that the cluster serves beside Kubernetes' own: keda.sh/v1alpha1
 }
 
 // Apply creates, or updates, the objects of some templates (rbac.yaml,
@@ -46,7 +47,21 @@ func Apply(ctx context.Context, c client.Client, r Release, templates ...string)
 
 // Render returns the objects of one template.
 func Render(r Release, name string) ([]*unstructured.Unstructured, error) {
-	root, err := directory()
+	rendered, err := Templates(r)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := rendered[name]
+	if !ok {
+		return nil, fmt.Errorf("the chart has no template %s", name)
+	}
+	return decode(strings.NewReader(text))
+}
+
+// Templates returns what Helm makes of each template, by its name below
+// templates/.
+func Templates(r Release) (map[string]string, error) {
+	root, err := Directory()
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +72,7 @@ func Render(r Release, name string) ([]*unstructured.Unstructured, error) {
 	// As a cluster of this stack's version would answer Helm.
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
+	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)
 	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, IsInstall: true}
 	values, err := chartutil.ToRenderValues(chart, r.Values, options, capabilities)
 	if err != nil {
@@ -66,11 +82,11 @@ func Render(r Release, name string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, ok := rendered[path.Join(chart.Name(), "templates", name)]
-	if !ok {
-		return nil, fmt.Errorf("the chart has no template %s", name)
+	templates := map[string]string{}
+	for name, text := range rendered {
+		templates[strings.TrimPrefix(name, path.Join(chart.Name(), "templates")+"/")] = text
 	}
-	return decode(strings.NewReader(text))
+	return templates, nil
 }
 
 func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {
@@ -88,8 +104,8 @@ func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// directory finds the chart beside this source file.
-func directory() (string, error) {
+// Directory finds the chart beside this source file.
+func Directory() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
 		return "", errors.New("no source path")

@@ -1,0 +1,169 @@
+package chart
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The modes, and what the cluster serves where they are detected.
+var modes = []struct {
+	name string
+	apis []string
+}{
+	{"hpa", nil},
+	{"keda", []string{"keda.sh/v1alpha1"}},
+	{"karpenter", []string{"karpenter.sh/v1"}},
+	{"all", []string{"keda.sh/v1alpha1", "karpenter.sh/v1"}},
+}
+
+func release(mode string, apis ...string) Release {
+	return Release{Name: "gpuscaler", Namespace: "gpuscaler-system", APIs: apis, Values: map[string]any{"mode": mode}}
+}
+
+// whole is everything that helm template would print.
+func whole(t *testing.T, r Release) string {
+	t.Helper()
+	templates, err := Templates(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		if text := strings.TrimSpace(templates[name]); text != "" {
+			out.WriteString("# ---- " + name + "\n" + text + "\n")
+		}
+	}
+	return out.String()
+}
+
+func TestEachModeRendersWhatItsGoldenFileSays(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			r := release(mode.name)
+			r.Values["dashboards"] = map[string]any{"enabled": false} // compared with config/dashboards elsewhere
+			golden(t, mode.name+".yaml", whole(t, r))
+		})
+	}
+	t.Run("everything turned on", func(t *testing.T) {
+		r := release("all", "monitoring.coreos.com/v1")
+		for name, value := range everything() {
+			r.Values[name] = value
+		}
+		golden(t, "everything.yaml", whole(t, r))
+	})
+}
+
+// everything that is off by default.
+func everything() map[string]any {
+	return map[string]any{
+		"dashboards":   map[string]any{"enabled": false},
+		"alerts":       map[string]any{"enabled": false}, // compared with config/alerts elsewhere
+		"certificates": map[string]any{"source": "cert-manager"},
+		"page":         map[string]any{"expose": true},
+		"hostNetwork":  true,
+		"record":       map[string]any{"enabled": true},
+		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},
+		"secrets":      []any{"redis-embed"},
+		"configMaps":   []any{"team-chat"},
+		"guardrails":   map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}},
+		"keda":         map[string]any{"tls": map[string]any{"clientNames": []any{"keda-operator.keda.svc"}}},
+		"files":        map[string]any{"chat.yaml": "kind: ScalingPolicy\nmetadata: {name: chat}\n"},
+		"platform": map[string]any{"cluster": "prod", "dataSources": []any{
+			map[string]any{"name": "prom", "type": "prometheus", "address": "https://prometheus.monitoring.svc:9090"},
+			map[string]any{"name": "mimir", "type": "prometheus", "address": "https://mimir.example.org/prometheus"},
+			map[string]any{"name": "redis", "type": "redis", "address": "redis.team.svc:6379"},
+			map[string]any{"name": "engines", "type": "scrape", "profile": "sglang"},
+		}},
+	}
+}
+
+func TestAutoIsTheModeThatTheClusterServes(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			said, found := release(mode.name, mode.apis...), release("auto", mode.apis...)
+			a, b := whole(t, said), whole(t, found)
+			if a = strings.ReplaceAll(a, "(mode "+mode.name+")", ""); a != withoutHint(b) {
+				t.Errorf("mode auto with %v is not mode %s", mode.apis, mode.name)
+			}
+		})
+	}
+}
+
+// withoutHint takes the lines of NOTES.txt away that speak of mode auto itself.
+func withoutHint(text string) string {
+	text = strings.ReplaceAll(text, "(mode auto)", "")
+	return strings.ReplaceAll(text, "What is installed later is seen by the next `helm upgrade`.\n", "")
+}
+
+func TestHelmLintFindsNothing(t *testing.T) {
+	root, err := Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := everything()
+	delete(all, "hostNetwork")
+	for name, values := range map[string]map[string]any{"defaults": nil, "everything": all} {
+		for _, m := range lint.AllWithKubeVersion(root, values, "gpuscaler-system", nil).Messages {
+			if m.Severity > support.InfoSev { // info: no icon
+				t.Errorf("%s: %s", name, m)
+			}
+		}
+	}
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	for name, values := range map[string]map[string]any{
+		"a misspelt value":              {"replica": 3},
+		"a misspelt value further down": {"externalMetrics": map[string]any{"modus": "auto"}},
+		"an unknown mode":               {"mode": "kEda"},
+		"a kind without its resource":   {"scaleKinds": []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}}},
+		"a wildcard":                    {"readExternalMetrics": []any{"*"}},
+		"a wildcard kind":               {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
+		"a file of the platform's name": {"files": map[string]any{"platform.yaml": ""}},
+		"no certificate":                {"certificates": map[string]any{"source": "secret"}},
+		"a port that is none":           {"page": map[string]any{"port": 99999}},
+	} {
+		r := release("hpa")
+		maps.Copy(r.Values, values)
+		if _, err := Templates(r); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; go test ./chart -update writes it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs: see `go test ./chart -update && git diff testdata`\n%s", name, firstDifference(string(want), got))
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return "- " + w[i] + "\n+ " + g[i]
+		}
+	}
+	return "one is longer"
+}

@@ -1,0 +1,77 @@
+package chart
+
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rules are those of a release's roles.
+func rules(t *testing.T, r Release) (all []rbacv1.PolicyRule) {
+	t.Helper()
+	objects, err := Render(r, "rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, role.Rules...)
+	}
+	return all
+}
+
+var rollouts = []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}}
+
+func TestTheShippedRolesAreNarrow(t *testing.T) {
+	for _, mode := range modes {
+		r := release(mode.name)
+		r.Values["scaleKinds"] = rollouts
+		r.Values["readExternalMetrics"] = []any{"queue-depth"}
+		rules := rules(t, r)
+		if len(rules) < 10 {
+			t.Fatalf("%s: %d rules", mode.name, len(rules))
+		}
+		for _, rule := range rules {
+			for _, word := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames) {
+				if slices.Contains([]string{"*", "secrets", "configmaps", "deletecollection", "escalate", "bind", "impersonate", "pods/exec"}, word) {
+					t.Errorf("%s: %q in %v", mode.name, word, rule)
+				}
+			}
+			if len(rule.NonResourceURLs) > 0 {
+				t.Errorf("%s: non-resource URLs in %v", mode.name, rule)
+			}
+		}
+	}
+}
+
+func TestWhatIsTurnedOffIsNotAllowed(t *testing.T) {
+	r := release("hpa")
+	r.Values["activator"] = map[string]any{"enabled": false}
+	r.Values["externalMetrics"] = map[string]any{"mode": "off"}
+	r.Values["scaleKinds"] = rollouts
+	for _, rule := range rules(t, r) {
+		for _, off := range []string{"deployments/scale", "apiservices", "nodepools", "nodeclaims", "nodes"} {
+			if slices.Contains(rule.Resources, off) {
+				t.Errorf("allowed: %v", rule)
+			}
+		}
+		if slices.Contains(rule.Resources, "rollouts/scale") && slices.Contains(rule.Verbs, "update") {
+			t.Errorf("allowed: %v", rule)
+		}
+	}
+}
+
+// Each kind that a policy may name becomes one rule to see it and one to scale it.
+func TestAScaleKindBecomesARule(t *testing.T) {
+	r := release("hpa")
+	before := len(rules(t, r))
+	r.Values["scaleKinds"] = rollouts
+	if got := len(rules(t, r)) - before; got != 2 {
+		t.Errorf("%d more rules, want 2", got)
+	}
+}
