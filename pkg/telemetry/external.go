@@ -30,6 +30,7 @@ const (
 // Each (namespace, metric, selector) is asked for once a round, however many policies want it.
 type externalFetcher struct {
 	client   external_metrics.ExternalMetricsClient
+	clock    *fetch.Clock // of whoever answers; the API server hands an adapter's own Date through
 	triggers Triggers
 }
 
@@ -38,7 +39,8 @@ func newExternalFetcher(o *Options, timeout time.Duration) (*externalFetcher, er
 		return nil, errors.New("no connection to the cluster's API")
 	}
 	c := rest.CopyConfig(o.Kubernetes)
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} })
+	clock := &fetch.Clock{}
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next, clock} })
 	c.Timeout = timeout // the client takes no context
 	c.WarningHandler = rest.NoWarnings{}
 	// The API server's own fairness bounds us; client-go's 5 a second would stretch a round of 1,000 triggers over minutes.
@@ -47,18 +49,23 @@ func newExternalFetcher(o *Options, timeout time.Duration) (*externalFetcher, er
 	if err != nil {
 		return nil, err
 	}
-	return &externalFetcher{client: client, triggers: o.Triggers}, nil
+	return &externalFetcher{client: client, clock: clock, triggers: o.Triggers}, nil
 }
 
 // boundedTransport cuts answers at externalBytes, because client-go reads a body whole, and refuses redirects, because an adapter is
-// somebody else's code and must not send our credentials elsewhere.
-type boundedTransport struct{ next http.RoundTripper }
+// somebody else's code and must not send our credentials elsewhere. It measures the clock of whoever answers.
+type boundedTransport struct {
+	next  http.RoundTripper
+	clock *fetch.Clock
+}
 
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent := now()
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
+	t.clock.Observe(resp.Header, sent, now())
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		resp.Body.Close()
 		return nil, &fetch.StatusError{Code: resp.StatusCode}
@@ -111,6 +118,8 @@ func (f *externalFetcher) fetch(ctx context.Context, slots []slot, out []scaling
 	return 0, nil
 }
 
+func (f *externalFetcher) skew() (ahead time.Duration, ok bool) { return f.clock.Skew() }
+
 func (f *externalFetcher) askOf(s *slot) (ask, bool) {
 	a := ask{s.w.Key.Namespace, s.source.Metric, s.source.Selector}
 	if s.source.Type != policy.SourceKEDA {
@@ -142,11 +151,12 @@ func (f *externalFetcher) one(ctx context.Context, a ask) (r scaling.Reading, er
 	if err != nil {
 		return scaling.Reading{}, err
 	}
-	return sumOf(list, now()), nil
+	return sumOf(list, now(), f.clock.Correction()), nil
 }
 
-// sumOf adds up the items, as an HPA does. At is the oldest item's time; an adapter that stamps nothing is believed to be current.
-func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time) scaling.Reading {
+// sumOf adds up the items, as an HPA does. At is the oldest item's time by our clock, which the adapter's is ahead of by skew; an
+// adapter that stamps nothing is believed to be current.
+func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time, skew time.Duration) scaling.Reading {
 	if len(list.Items) == 0 {
 		return scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
 	}
@@ -158,7 +168,10 @@ func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time) scaling.Re
 			return scaling.Reading{Reported: -1, Cause: scaling.CauseInvalid} // beside a positive one it would vanish in the sum
 		}
 		r.Value += v
-		if at := item.Timestamp.Time; !at.IsZero() && at.Before(r.At) {
+		if item.Timestamp.IsZero() {
+			continue
+		}
+		if at := item.Timestamp.Add(-skew); at.Before(r.At) {
 			r.At = at
 		}
 	}

@@ -143,3 +143,30 @@ func TestStatusSaysWhichPollFailsAndWhy(t *testing.T) {
 		t.Errorf("%+v", s[1])
 	}
 }
+
+// The certificates of a scrape are mounted later than the first poll: the source is not given up for it.
+func TestASourceWhoseCertificateIsNotMountedYetIsTriedAgain(t *testing.T) {
+	server := newPodServer(t)
+	server.does(text("vllm:num_requests_waiting 6\n"))
+	secure := httptest.NewTLSServer(nil)
+	t.Cleanup(secure.Close)
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	source := server.source(policy.SourceVLLM)
+	source.HTTP = &policy.HTTPSpec{TLSConfig: &policy.TLSSpec{CAFile: path}}
+	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
+	p := scrapePoller(t, w, source, readyPods("llama-0"))
+	for range 2 {
+		pollOnce(t, p)
+		if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUnreachable {
+			t.Errorf("without its certificate: %+v, want unreachable", r)
+		}
+	}
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	if err := os.WriteFile(path, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pollOnce(t, p)
+	if r := read(p, w)[0]; !r.Known || r.Value != 6 {
+		t.Errorf("with it: %+v", r)
+	}
+}

@@ -176,7 +176,7 @@ func (p *podRates) add(s *promapi.Series) {
 		gain.Count += s.Value
 		p.counted = true
 	case partAge:
-		p.observed.At = secondsToTime(s.Value)
+		p.observed.At = sampleTime(s)
 	}
 }
 

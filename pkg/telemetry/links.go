@@ -34,6 +34,7 @@ type links struct {
 type link struct {
 	source policy.DataSource
 	turns  chan struct{}
+	clock  fetch.Clock // of a Prometheus server
 
 	mu   sync.Mutex
 	http *fetch.Client
@@ -128,11 +129,12 @@ func (k *link) close() {
 func (l *links) fetcher(g *group) (fetcher, error) {
 	switch g.key.how {
 	case byQuery, byShape, byGauges, byHistogram, byDCGM, byKueue:
-		c, err := l.get(g.source).client()
+		k := l.get(g.source)
+		c, err := k.client()
 		if err != nil {
 			return nil, err
 		}
-		return l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g)))
+		return l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g), &k.clock))
 	case byScrape:
 		return newEngineScraper(g, l.options)
 	case byExporter:

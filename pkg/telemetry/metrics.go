@@ -17,6 +17,7 @@ type pollMetrics struct {
 	seconds  *prometheus.HistogramVec
 	bytes    *prometheus.CounterVec
 	failures *prometheus.CounterVec
+	skew     *prometheus.GaugeVec
 }
 
 func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
@@ -31,12 +32,15 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 			Name: "gpuscaler_source_received_bytes_total", Help: "Bytes received from a data source, decompressed."}, source),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpuscaler_source_unusable_readings_total", Help: "Readings that a poll did not bring, by cause."}, append(source, "cause")),
+		skew: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuscaler_source_clock_skew_seconds",
+			Help: "How far the clock of a data source stands ahead of ours, negative for behind, by the Date of its answers; 0 for less than 2 s. Sample times are corrected by it. Of scraped pods that stamp their samples the greatest."}, source),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var err error
-	for _, c := range []prometheus.Collector{m.polls, m.seconds, m.bytes, m.failures} {
+	for _, c := range []prometheus.Collector{m.polls, m.seconds, m.bytes, m.failures, m.skew} {
 		err = errors.Join(err, r.Register(c))
 	}
 	return m, err

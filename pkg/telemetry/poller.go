@@ -57,6 +57,7 @@ type Poller struct {
 	changed chan struct{}
 	state   map[groupKey]*runner
 	links   *links
+	clocks  clocks
 }
 
 // New returns a Poller that polls nothing until SetPolicies and Run.

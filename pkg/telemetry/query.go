@@ -99,7 +99,7 @@ func (j *join) take(s *promapi.Series) error {
 	}
 	j.key = key
 	if strings.HasPrefix(s.Labels.Get(partLabel), partAge) {
-		at := secondsToTime(s.Value)
+		at := sampleTime(s)
 		if have, ok := j.ages[string(key)]; s.Valid && (!ok || at.Before(have)) {
 			j.ages[string(key)] = at
 		}
@@ -154,10 +154,10 @@ func blank(key string, i int) string {
 	return strings.Join(parts, "\xff") + "\xff"
 }
 
-// secondsToTime turns timestamp()'s float into a time; what is no time is the zero time, which is stale.
-func secondsToTime(v float64) time.Time {
-	if !(v > 0 && v < 1<<33) {
+// sampleTime turns timestamp()'s float into a time by our clock; what is no time is the zero time, which is stale.
+func sampleTime(s *promapi.Series) time.Time {
+	if !(s.Value > 0 && s.Value < 1<<33) {
 		return time.Time{}
 	}
-	return time.UnixMilli(int64(math.Round(v * 1000)))
+	return time.UnixMilli(int64(math.Round(s.Value * 1000))).Add(-s.Skew)
 }

@@ -95,6 +95,7 @@ func (r *runner) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			r.closeFetcher()
+			r.poller.forgetClock(r.group.Load())
 			return
 		case <-r.kick:
 			// Never later than planned: a stream of edits would put the poll off for ever.
@@ -165,6 +166,7 @@ func (r *runner) poll(ctx context.Context) {
 		s.entry.record(s.index, *out, received)
 	}
 	r.note(g, err, received, received.Sub(started))
+	r.compareClocks(g)
 	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
 }
 
@@ -184,9 +186,11 @@ func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
 		r.out = append(r.out, scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty})
 	}
 	if r.fetcher == nil {
-		if r.fetcher, err = r.poller.links.fetcher(g); err != nil {
-			return 0, err
+		f, err := r.poller.links.fetcher(g)
+		if err != nil {
+			return 0, err // it is made anew at the next poll: a certificate may be mounted by then
 		}
+		r.fetcher = f
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout())
 	defer cancel()
@@ -205,6 +209,7 @@ func (r *runner) note(g *group, err error, received time.Time, took time.Duratio
 	now := PollStatus{
 		Source: g.source.Name, Poll: g.key.how.String(), Name: g.name(), Signals: len(g.slots), At: received, Took: took, Cause: causeOf(err),
 	}
+	now.Skew, _ = r.skew(g)
 	for i := range g.slots {
 		if r.out[i].Known {
 			now.Known++

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -31,17 +30,24 @@ const (
 // scraper reads pods' own /metrics, each pod once a round for all of a group's signals. Addresses come from the cluster's pod list
 // and from nowhere else.
 type scraper struct {
-	client  *fetch.Client
-	scheme  string
-	port    int
-	path    string
-	bytes   int64
-	failing map[string]bool // addresses that failed in the last round: they are read last, so that they hold up nobody
+	client *fetch.Client
+	scheme string
+	port   int
+	path   string
+	bytes  int64
+	hosts  map[string]*host // of the last round, by address
+}
+
+// host is what the rounds remember of an address.
+type host struct {
+	failing bool // in the last round: it is read last, so that it holds up nobody
+	stamps  bool // its page carries times of its own
+	clock   fetch.Clock
 }
 
 // newScraper reads a data source of type scrape. port and path are the profile's own where the source gives none.
 func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*scraper, error) {
-	s := &scraper{scheme: d.Scheme, port: d.Port, path: d.Path, bytes: d.MaxBytes, failing: map[string]bool{}}
+	s := &scraper{scheme: d.Scheme, port: d.Port, path: d.Path, bytes: d.MaxBytes}
 	if s.scheme == "" {
 		s.scheme = "http"
 	}
@@ -76,56 +82,95 @@ type target struct {
 
 // round reads all targets and returns the bytes that were received.
 func (s *scraper) round(ctx context.Context, targets []target, wanted map[string]bool) int64 {
-	var mu sync.Mutex // guards total, failing and the targets' callbacks
+	var mu sync.Mutex // guards total, what the hosts say, and the targets' callbacks
 	var total int64
 	var group errgroup.Group
 	group.SetLimit(scrapeConcurrency)
-	failing := map[string]bool{}
+	late := s.meet(targets)
 	one := func(t *target) {
-		samples, n, at, err := s.read(ctx, t.pod, wanted)
+		h := s.hosts[t.pod.IP]
+		p, err := s.read(ctx, t.pod, wanted, &h.clock)
 		mu.Lock()
 		defer mu.Unlock()
-		total += n
-		if err != nil {
-			failing[t.pod.IP] = true
-		} else {
-			for i := range samples {
-				t.take(&samples[i])
+		total += p.bytes
+		h.failing, h.stamps = err != nil, p.stamps
+		if err == nil {
+			for i := range p.samples {
+				t.take(&p.samples[i])
 			}
 		}
-		t.done(at, err)
+		t.done(p.at, err)
 	}
-	for _, late := range [...]bool{false, true} {
+	for _, now := range [...]bool{true, false} {
 		for i := range targets {
-			if s.failing[targets[i].pod.IP] == late {
+			if late[i] != now {
 				group.Go(func() error { one(&targets[i]); return nil })
 			}
 		}
 	}
 	_ = group.Wait() // each target keeps its own error
-	s.failing = failing
 	return total
 }
 
+// meet keeps the hosts of this round's targets and forgets the others. It returns which targets are read last.
+func (s *scraper) meet(targets []target) (late []bool) {
+	before := s.hosts
+	s.hosts, late = make(map[string]*host, len(targets)), make([]bool, len(targets))
+	for i := range targets {
+		ip := targets[i].pod.IP
+		h := before[ip]
+		if h == nil {
+			h = &host{}
+		}
+		s.hosts[ip], late[i] = h, h.failing
+	}
+	return late
+}
+
+// skew is the greatest of the hosts whose pages carry times of their own.
+func (s *scraper) skew() (worst time.Duration, ok bool) {
+	for _, h := range s.hosts {
+		if ahead, told := h.clock.Skew(); told && h.stamps {
+			ok = true
+			if ahead.Abs() > worst.Abs() {
+				worst = ahead
+			}
+		}
+	}
+	return worst, ok
+}
+
+// page is what one pod served.
+type page struct {
+	samples []exposition.Sample
+	bytes   int64
+	at      time.Time // when it was asked for
+	stamps  bool      // a sample carries a time of its own
+}
+
 // read reads one pod's page.
-func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool) (samples []exposition.Sample, n int64, at time.Time, err error) {
+func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool, clock *fetch.Clock) (out page, err error) {
 	defer recovered(&err)
-	at = now()
+	out.at = now()
 	ip, err := netip.ParseAddr(p.IP)
 	if err != nil {
-		return nil, 0, at, errors.New("pod has no address")
+		return out, errors.New("pod has no address")
 	}
 	ctx, cancel := context.WithTimeout(ctx, podTimeout)
 	defer cancel()
 	url := s.scheme + "://" + net.JoinHostPort(ip.String(), strconv.Itoa(s.port)) + s.path
-	n, err = s.client.Do(ctx, fetch.Request{URL: url, Accept: exposition.Accept, Bytes: s.bytes}, func(r io.Reader) error {
-		return exposition.Parse(r, wanted, exposition.DefaultLimits, at, func(x *exposition.Sample) {
+	request := fetch.Request{URL: url, Accept: exposition.Accept, Bytes: s.bytes, Clock: clock}
+	out.bytes, err = s.client.Do(ctx, request, func(a fetch.Answer) error {
+		return exposition.Parse(a, wanted, exposition.DefaultLimits, out.at, func(x *exposition.Sample) {
 			kept := *x
 			kept.Labels = append(exposition.Labels(nil), x.Labels...)
-			samples = append(samples, kept)
+			if !x.At.Equal(out.at) {
+				kept.At, out.stamps = x.At.Add(-a.Skew), true
+			}
+			out.samples = append(out.samples, kept)
 		})
 	})
-	return samples, n, at, err
+	return out, err
 }
 
 func (s *scraper) close() { s.client.Close() }

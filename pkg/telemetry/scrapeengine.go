@@ -47,8 +47,8 @@ func newEngineScraper(g *group, o *Options) (*engineScraper, error) {
 	return e, nil
 }
 
-// page is what one row's pod said in this round.
-type page struct {
+// said is what one row's pod said in this round.
+type said struct {
 	counters []exposition.Counters // parallel to engineRound.latencies
 	load     []exposition.Cell     // parallel to engineRound.busy
 }
@@ -59,7 +59,7 @@ type engineRound struct {
 	gauges    *gaugeBatch
 	latencies []*exposition.Metric
 	busy      []*exposition.Metric
-	pages     []page // row by row
+	pages     []said // row by row
 }
 
 func (e *engineScraper) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
@@ -86,7 +86,7 @@ func metricsOf(slots []slot) []string {
 }
 
 func (e *engineScraper) newRound(ro *roster, slots []slot) *engineRound {
-	r := &engineRound{engineScraper: e, gauges: newGaugeBatch(e.profile, ro), pages: make([]page, len(ro.rows))}
+	r := &engineRound{engineScraper: e, gauges: newGaugeBatch(e.profile, ro), pages: make([]said, len(ro.rows))}
 	seen := map[string]bool{}
 	for _, name := range metricsOf(slots) {
 		m, ok := e.profile.Lookup(name)
@@ -102,7 +102,7 @@ func (e *engineScraper) newRound(ro *roster, slots []slot) *engineRound {
 		}
 	}
 	for i := range r.pages {
-		r.pages[i] = page{make([]exposition.Counters, len(r.latencies)), make([]exposition.Cell, len(r.busy))}
+		r.pages[i] = said{make([]exposition.Counters, len(r.latencies)), make([]exposition.Cell, len(r.busy))}
 	}
 	return r
 }

@@ -17,6 +17,7 @@ type PollStatus struct {
 	Known   int    // those of them that it brought a reading for
 	At      time.Time
 	Took    time.Duration
+	Skew    time.Duration // what the source's clock stands ahead of ours; 0 for less than two seconds, or where it does not tell
 	Cause   scaling.Cause // of the whole poll's failure
 	Error   string
 }

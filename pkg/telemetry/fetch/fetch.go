@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/sigv4"
@@ -76,16 +77,23 @@ type Request struct {
 	URL    string
 	Form   url.Values // sent as a POST form when set, else the request is a GET
 	Accept string
-	Bytes  int64 // cap on the body after decompression, > 0
+	Bytes  int64  // cap on the body after decompression, > 0
+	Clock  *Clock // of the source; nil: its times are taken as they are
 }
 
-// Do sends r and hands the body to read, which sees at most r.Bytes bytes and then ErrTruncated. It returns the bytes that were read.
-// Every answer but 200 is a *StatusError.
-func (c *Client) Do(ctx context.Context, r Request, read func(io.Reader) error) (int64, error) {
+// Answer is the body of a 200. It gives at most Request.Bytes bytes and then ErrTruncated.
+type Answer struct {
+	io.Reader
+	Skew time.Duration // to be taken off the times in the answer, which the source's clock wrote; see Clock
+}
+
+// Do sends r and hands the answer to read. It returns the bytes that were read. Every answer but 200 is a *StatusError.
+func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (int64, error) {
 	req, err := r.build(ctx)
 	if err != nil {
 		return 0, err
 	}
+	sent := time.Now() // I/O edge: the source's clock is measured against ours
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return 0, err
@@ -96,7 +104,11 @@ func (c *Client) Do(ctx context.Context, r Request, read func(io.Reader) error) 
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
 	}
-	err = read(body)
+	answer := Answer{Reader: body}
+	if r.Clock != nil {
+		answer.Skew = r.Clock.Observe(resp.Header, sent, time.Now()) // I/O edge: as above
+	}
+	err = read(answer)
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.Join(err, body.failed)
 	}

@@ -36,7 +36,7 @@ func TestBodyOfExactlyTheCapPassesAndOneByteMoreIsCut(t *testing.T) {
 	for size, cut := range map[int]bool{0: false, 99: false, 100: false, 101: true, 10_000: true} {
 		address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", size)) })
 		var got []byte
-		n, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 100}, func(r io.Reader) (err error) {
+		n, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 100}, func(r Answer) (err error) {
 			got, err = io.ReadAll(r)
 			return err
 		})
@@ -51,7 +51,7 @@ func TestCutIsSeenEvenWhereTheReaderStopsEarly(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, "half")
 	})
-	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 1 << 20}, func(r io.Reader) error {
+	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 1 << 20}, func(r Answer) error {
 		_, _ = io.ReadAll(r)
 		return nil // a reader that swallows the error
 	})
@@ -97,7 +97,7 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		// An address that no proxy rule exempts, as loopback is; nothing answers there, but a proxy would.
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(io.Reader) error { return nil }); err == nil {
+		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(Answer) error { return nil }); err == nil {
 			t.Error("an answer")
 		}
 	}

@@ -4,7 +4,6 @@ package promapi
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,11 +24,13 @@ type Client struct {
 	http   *fetch.Client
 	url    string
 	limits Limits
+	clock  *fetch.Clock
 }
 
-// New returns a client for the server at address, e.g. "https://prometheus.monitoring.svc:9090" or a URL with a path prefix.
-func New(c *fetch.Client, address string, l Limits) *Client {
-	return &Client{http: c, url: strings.TrimRight(address, "/") + "/api/v1/query", limits: l}
+// New returns a client for the server at address, e.g. "https://prometheus.monitoring.svc:9090" or a URL with a path prefix. clock is
+// the server's, shared by all who ask it; nil takes its times as they are.
+func New(c *fetch.Client, address string, l Limits, clock *fetch.Clock) *Client {
+	return &Client{http: c, url: strings.TrimRight(address, "/") + "/api/v1/query", limits: l, clock: clock}
 }
 
 // APIError is an error that the server itself answered.
@@ -50,8 +51,14 @@ func (c *Client) Query(ctx context.Context, expr string, each func(*Series) erro
 		left := max(time.Until(deadline), 100*time.Millisecond)              // I/O edge: the server's own time-out
 		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole: Prometheus refuses "1.5s"
 	}
-	return c.http.Do(ctx, fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes}, func(r io.Reader) error {
-		return Decode(r, c.limits, each)
+	return c.http.Do(ctx, fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes, Clock: c.clock}, func(a fetch.Answer) error {
+		return Decode(a, c.limits, func(s *Series) error {
+			s.Skew = a.Skew
+			if s.Valid {
+				s.At = s.At.Add(-a.Skew)
+			}
+			return each(s)
+		})
 	})
 }
 

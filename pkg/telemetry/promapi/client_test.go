@@ -24,7 +24,7 @@ func TestAQueryTellsTheServerHowLongItMayTakeInPrometheusOwnWords(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(h, server.URL, Limits{Bytes: 1 << 20, Series: 10, Labels: 1 << 10})
+	c := New(h, server.URL, Limits{Bytes: 1 << 20, Series: 10, Labels: 1 << 10}, nil)
 	for _, allowed := range []time.Duration{10 * time.Second, 1500 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), allowed)
 		_, err := c.Query(ctx, "up", func(*Series) error { return nil })

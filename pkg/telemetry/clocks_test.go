@@ -1,0 +1,200 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// dated writes the Date of a clock that stands ahead of ours.
+func dated(w http.ResponseWriter, ahead time.Duration) {
+	w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+}
+
+// skewed is the test Prometheus with a clock that stands ahead of ours; its samples are stamped by it.
+func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
+	p := newTestPrometheus(t)
+	p.now = func() time.Time { return time.Now().Add(ahead) }
+	serve := p.Config.Handler
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dated(w, ahead)
+		serve.ServeHTTP(w, r)
+	})
+	return p
+}
+
+// certain lets a clock that runs behind be believed: its answers agreed for a minute already.
+func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) {
+	t.Helper()
+	c := &p.links.get(d).clock
+	for i := range 5 {
+		at := time.Now().Add(time.Duration(i-5) * 15 * time.Second)
+		c.Observe(http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}, at, at)
+	}
+}
+
+// Every way of asking a Prometheus whose clock runs ahead or behind: the age of its samples is told by our clock.
+func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T) {
+	pods := readyPods("llama-0")
+	for _, how := range []struct {
+		name   string
+		source policy.Source
+		series []string
+	}{
+		{"query", querySource(), []string{`queue_size{namespace="chat",pool="llama"}`}},
+		{"selector", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", Query: `sum by (namespace) (queue_size{namespace="chat",pool="llama"})`, NamespaceLabel: "namespace"},
+			[]string{`queue_size{namespace="chat",pool="llama"}`}},
+		{"gauges", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}, []string{`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-0"}`}},
+		{"dcgm", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}, []string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",gpu="0",exported_namespace="chat",exported_pod="llama-0"}`}},
+		{"kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", LocalQueue: "q"}, []string{`kueue_local_queue_pending_workloads{namespace="chat",name="q",status="active"}`}},
+		{"latency", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 5 * time.Minute, Quantile: 0.9}, []string{
+			`{__name__="vllm:time_to_first_token_seconds_count",namespace="chat",pod="llama-0"}`,
+			`{__name__="vllm:time_to_first_token_seconds_bucket",le="+Inf",namespace="chat",pod="llama-0"}`,
+			`{__name__="vllm:time_to_first_token_seconds_bucket",le="1",namespace="chat",pod="llama-0"}`}},
+	} {
+		for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second} {
+			t.Run(fmt.Sprintf("%s %v", how.name, ahead), func(t *testing.T) {
+				const age = 100 * time.Second // of the newest sample: its exporter died
+				server, d := skewed(t, ahead), policy.DataSource{}
+				for _, s := range how.series {
+					for i := range 20 {
+						server.put(s, time.Now().Add(ahead-age-time.Duration(19-i)*5*time.Second), float64(i/20))
+					}
+				}
+				w := compiled("chat", "llama", how.source)
+				p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}})
+				d = promSource(server.URL)
+				p.SetPolicies([]*policy.Compiled{w}, platformOf(d))
+				if ahead < 0 {
+					p.links.update(platformOf(d))
+					certain(t, p, d, ahead)
+				}
+				pollOnce(t, p)
+				r := read(p, w)[0]
+				if got := time.Since(r.At); !r.Known || (got-age).Abs() > 3*time.Second {
+					t.Errorf("a sample %v old reads %v old: %+v", age, got.Round(time.Second), r)
+				}
+			})
+		}
+	}
+}
+
+// Two minutes ahead, the last zero of an exporter that died 100 s ago would lower the target without the correction.
+func TestADeadExporterBehindAClockThatRunsAheadLowersNothing(t *testing.T) {
+	server := skewed(t, 2*time.Minute)
+	died := time.Now().Add(-100 * time.Second)
+	server.put(`queue_size{namespace="chat",pool="llama"}`, died.Add(2*time.Minute), 0)
+	w := compiled("chat", "llama", querySource())
+	w.Workload.Policy.Signals[0].MaxAge = 30 * time.Second
+	w.Workload.Policy.MaxReplicas = 20
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	state := scaling.Seed(w.Workload.Policy, 12, time.Now())
+	for range 3 {
+		pollOnce(t, p)
+		o := scaling.Observation{Replicas: 12, Ready: 12, Readings: read(p, w), Advice: scaling.NoAdvice, Operator: scaling.NoOperator}
+		if d := state.Decide(w.Workload.Policy, &o, time.Now()); d.Replicas < 12 || d.Status[0] != scaling.SignalStale {
+			t.Fatalf("target %d, signal %d: the sample is 100 s old and lowers nothing", d.Replicas, d.Status[0])
+		}
+	}
+}
+
+func TestPagesThatStampTheirSamplesAreCorrectedByTheirPodsClock(t *testing.T) {
+	server := newPodServer(t)
+	const age, ahead = 50 * time.Second, 2 * time.Minute
+	server.does(func(w http.ResponseWriter, _ *http.Request) {
+		dated(w, ahead)
+		fmt.Fprintf(w, "vllm:num_requests_waiting 6 %d\n", time.Now().Add(ahead-age).UnixMilli())
+	})
+	c := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
+	p := scrapePoller(t, c, server.source(policy.SourceVLLM), readyPods("llama-0"))
+	pollOnce(t, p)
+	if got := time.Since(read(p, c)[0].At); (got - age).Abs() > 3*time.Second {
+		t.Errorf("a sample %v old reads %v old", age, got.Round(time.Second))
+	}
+	if s := p.Status(); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second {
+		t.Errorf("status %+v does not tell of the clock", s)
+	}
+	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without times is as old as the question, whatever the pod's clock
+		dated(w, ahead)
+		fmt.Fprint(w, "vllm:num_requests_waiting 6\n")
+	})
+	before := time.Now()
+	pollOnce(t, p)
+	if r := read(p, c)[0]; r.At.Before(before) {
+		t.Errorf("%+v, asked at %v", r, before)
+	}
+	if s := p.Status(); s[0].Skew != 0 {
+		t.Errorf("a clock that stamps nothing is told of: %v", s[0].Skew)
+	}
+}
+
+func TestAnAdapterThatRunsAheadIsCorrectedToo(t *testing.T) {
+	server := newFaulty(t)
+	const age, ahead = 50 * time.Second, 2 * time.Minute
+	server.does(func(w http.ResponseWriter, r *http.Request) {
+		dated(w, ahead)
+		metricList(metricItem("7", time.Now().Add(ahead-age)))(w, r)
+	})
+	c := compiled("embed", "a", externalSource("backlog", ""))
+	p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}})
+	p.SetPolicies([]*policy.Compiled{c}, nil)
+	pollOnce(t, p)
+	if got := time.Since(read(p, c)[0].At); (got - age).Abs() > 3*time.Second {
+		t.Errorf("a sample %v old reads %v old", age, got.Round(time.Second))
+	}
+}
+
+func TestAClockThatGoesWrongIsToldOnceAndItsEndOnce(t *testing.T) {
+	var log bytes.Buffer
+	registry := prometheus.NewRegistry()
+	server := newFaulty(t)
+	ahead := time.Duration(0)
+	server.does(func(w http.ResponseWriter, _ *http.Request) {
+		dated(w, ahead)
+		fmt.Fprint(w, answerOf("5"))
+	})
+	second := querySource()
+	second.QueryName, second.Query = "r", `sum by (namespace, pool) (other)`
+	w := compiled("chat", "llama", querySource(), second) // two polls of one server
+	p := newPoller(t, Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	for _, phase := range []struct {
+		ahead      time.Duration
+		warn, info int // lines so far
+	}{{0, 0, 0}, {3 * time.Second, 0, 0}, {time.Minute, 1, 0}, {time.Minute, 1, 0}, {0, 1, 1}, {0, 1, 1}, {-time.Minute, 2, 1}} {
+		ahead = phase.ahead
+		pollOnce(t, p)
+		pollOnce(t, p)
+		warn, info := strings.Count(log.String(), "differs from ours"), strings.Count(log.String(), "agrees with ours again")
+		if warn != phase.warn || info != phase.info {
+			t.Errorf("%v ahead: %d warnings and %d ends, want %d and %d\n%s", phase.ahead, warn, info, phase.warn, phase.info, log.String())
+		}
+		if got := testutil.ToFloat64(p.metrics.skew.WithLabelValues("prom", "query")); got < phase.ahead.Seconds()-3 || got > phase.ahead.Seconds()+1 {
+			t.Errorf("%v ahead: the gauge says %g s", phase.ahead, got)
+		}
+	}
+	if n := testutil.CollectAndCount(p.metrics.skew); n != 1 {
+		t.Errorf("%d series", n)
+	}
+	for _, r := range p.state {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		r.run(ended)
+	}
+	if n := testutil.CollectAndCount(p.metrics.skew); n != 0 {
+		t.Errorf("%d series of polls that ended", n)
+	}
+}

@@ -1,0 +1,145 @@
+package fetch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// told is a header whose Date a clock wrote that stands ahead by that much.
+func told(at time.Time, ahead time.Duration) http.Header {
+	return http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}
+}
+
+// polls asks every 15 s for a while; each answer takes up to latency, and its Date is written somewhere in between.
+func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		sent := noon.Add(time.Duration(i)*15*time.Second + time.Duration(r.Int64N(int64(time.Second))))
+		took := time.Duration(r.Int64N(int64(latency) + 1))
+		written := sent.Add(time.Duration(r.Int64N(int64(took) + 1)))
+		last = c.Observe(told(written, ahead), sent, sent.Add(took))
+	}
+	return last
+}
+
+func near(got, want time.Duration) bool { return (got - want).Abs() <= time.Second }
+
+func TestClockIsMeasuredThroughWholeSecondsAndSlowAnswers(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second, 5 * time.Second, -5 * time.Second, 48 * time.Hour, -400 * 24 * time.Hour} {
+		for _, latency := range []time.Duration{5 * time.Millisecond, 800 * time.Millisecond} {
+			var c Clock
+			correction := polls(&c, 40, ahead, latency)
+			skew, ok := c.Skew()
+			if !near(correction, ahead) || !near(skew, ahead) || !ok {
+				t.Errorf("clock %v ahead, answers in %v: corrected by %v, measured %v", ahead, latency, correction, skew)
+			}
+		}
+	}
+}
+
+func TestClocksThatAgreeAreLeftAloneHoweverSlowTheAnswers(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Second, -time.Second} {
+		for _, latency := range []time.Duration{0, 5 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
+			var c Clock
+			if got := polls(&c, 40, ahead, latency); got != 0 {
+				t.Errorf("clock %v ahead, answers in up to %v: corrected by %v", ahead, latency, got)
+			}
+		}
+	}
+}
+
+func TestClockAheadIsCorrectedFromTheFirstAnswerAndOneBehindOnlyOnceItIsCertain(t *testing.T) {
+	var ahead, behind Clock
+	if got := polls(&ahead, 1, 2*time.Minute, 10*time.Millisecond); !near(got, 2*time.Minute) {
+		t.Errorf("ahead: corrected by %v with the first answer", got)
+	}
+	for n, corrected := range map[int]bool{1: false, 2: false, 4: true, 5: true} {
+		behind = Clock{}
+		if got := polls(&behind, n, -40*time.Second, 10*time.Millisecond); (got != 0) != corrected {
+			t.Errorf("behind: corrected by %v after %d answers over %v", got, n, time.Duration(n-1)*15*time.Second)
+		}
+	}
+}
+
+// A cache that serves one answer for ever is not a clock that runs behind: its samples must go stale.
+func TestAnswerOutOfACacheNeverMakesItsSamplesYounger(t *testing.T) {
+	var silent, honest Clock
+	for i := range 40 {
+		for range 4 { // four queries of one round
+			at := noon.Add(time.Duration(i) * 15 * time.Second)
+			if got := silent.Observe(told(noon, 0), at, at.Add(5*time.Millisecond)); got < 0 {
+				t.Fatalf("poll %d: a frozen Date made samples %v younger", i, -got)
+			}
+			h := told(noon, 0)
+			h.Set("Age", fmt.Sprint(i*15))
+			if got := honest.Observe(h, at, at.Add(5*time.Millisecond)); got != 0 {
+				t.Fatalf("poll %d: Age was not heeded: %v", i, got)
+			}
+		}
+	}
+}
+
+// Two servers behind one address, one of them two minutes ahead: each answer is judged by its own clock.
+func TestTwoServersWithDifferentClocksAreEachCorrectedTheSafeWay(t *testing.T) {
+	var c Clock
+	for i := range 40 {
+		at, ahead := noon.Add(time.Duration(i)*15*time.Second), time.Duration(i%2)*2*time.Minute
+		if got := c.Observe(told(at, ahead), at, at.Add(5*time.Millisecond)); !near(got, ahead) {
+			t.Fatalf("answer %d by a clock %v ahead was corrected by %v", i, ahead, got)
+		}
+	}
+}
+
+func TestAnswerWithoutADateIsCorrectedOnlyTowardsOlder(t *testing.T) {
+	for _, date := range []string{"", "yesterday", "Fri, 20 Nov"} {
+		var fresh, ahead, behind Clock
+		polls(&ahead, 5, 2*time.Minute, 0)
+		polls(&behind, 5, -2*time.Minute, 0)
+		at, h := noon.Add(5*time.Minute), http.Header{"Date": {date}}
+		if got := fresh.Observe(h, at, at); got != 0 {
+			t.Errorf("%q: nothing known, corrected by %v", date, got)
+		}
+		if _, ok := fresh.Skew(); ok {
+			t.Errorf("%q: told a skew that nobody measured", date)
+		}
+		if got := ahead.Observe(h, at, at); !near(got, 2*time.Minute) {
+			t.Errorf("%q: known to be ahead, corrected by %v", date, got)
+		}
+		if got := behind.Observe(h, at, at); got != 0 {
+			t.Errorf("%q: known to be behind, corrected by %v", date, got)
+		}
+	}
+}
+
+func TestClockThatWasSetRightIsBelievedAtTheNextAnswer(t *testing.T) {
+	var c Clock
+	polls(&c, 10, 2*time.Minute, 0)
+	at := noon.Add(10 * time.Minute)
+	if got := c.Observe(told(at, 0), at, at); got != 0 {
+		t.Errorf("corrected by %v after the clock was set", got)
+	}
+	if skew, _ := c.Skew(); skew != 0 {
+		t.Errorf("still tells %v", skew)
+	}
+}
+
+func FuzzClockSurvivesAnyDate(f *testing.F) {
+	for _, date := range []string{"", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 01 Jan 0000 00:00:00 GMT", "Friday, 20-Nov-26 12:00:00 GMT"} {
+		f.Add(date, "", int64(5))
+	}
+	f.Fuzz(func(t *testing.T, date, age string, took int64) {
+		var c Clock
+		h := http.Header{"Date": {date}, "Age": {age}}
+		for i := range 4 {
+			at := noon.Add(time.Duration(i) * 15 * time.Second)
+			if got := c.Observe(h, at, at.Add(time.Duration(took))); got < -maxSkew-time.Minute || got > maxSkew+time.Minute {
+				t.Fatalf("corrected by %v", got)
+			}
+		}
+	})
+}
