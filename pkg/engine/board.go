@@ -48,12 +48,14 @@ type Counterfactual struct {
 // Board holds the newest outcome of every workload. Readers never wait for a tick: each slot is locked for as long as it takes
 // to copy a decision.
 type Board struct {
-	maxAge  time.Duration
-	history *History
+	maxAge       time.Duration
+	history      *History
+	groupHistory groupHistory
 
 	mu       sync.RWMutex
 	slots    map[scaling.Key]*slot
 	keys     []scaling.Key // sorted
+	groups   []*groupSlot  // in the order of the PlatformConfig
 	lastTick time.Time
 }
 
@@ -61,6 +63,8 @@ type slot struct {
 	// The engine's own: touched by the tick alone.
 	state   scaling.State
 	scratch []scaling.Reading
+	grouped bool   // decided with its capacity group
+	advice  Advice // of the nodes, from the tick before
 
 	mu       sync.Mutex
 	mode     scaling.Mode // as written now; workload has the one of the last decision
@@ -130,7 +134,7 @@ func compareKeys(a, b scaling.Key) int {
 func (b *Board) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.slots, b.keys, b.lastTick = map[scaling.Key]*slot{}, nil, time.Time{}
+	b.slots, b.keys, b.groups, b.lastTick = map[scaling.Key]*slot{}, nil, nil, time.Time{}
 }
 
 func (b *Board) tick(now time.Time) {
@@ -240,32 +244,44 @@ func (s *slot) told() told {
 	return told{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
-// decide runs the brain on the readings in scratch and publishes what it made of them. Where that is news it returns a record of it.
-func (s *slot) decide(w *scaling.Workload, view View, now time.Time) (news Record, first, isNews bool) {
+// thought is a decision that is not published yet, and what it was made from.
+type thought struct {
+	view     View
+	decision scaling.Decision
+	prior    scaling.State // before the tick
+	made     bool
+}
+
+// think runs the brain on the readings in scratch.
+func (s *slot) think(w *scaling.Workload, view View, now time.Time, t *thought) {
+	if !s.at.IsZero() && s.strange(w, now) {
+		s.state = scaling.Seed(w.Policy, view.Replicas, now)
+	}
+	observation := observe(view, s.scratch)
+	t.view, t.prior, t.made = view, s.state, true
+	t.decision = s.state.Decide(w.Policy, &observation, now)
+}
+
+// publish puts a decision on the board. Where it is news it returns a record of it.
+func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Record, first, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, first := s.told(), s.at.IsZero()
 	if first {
-		before.replicas = view.Replicas
+		before.replicas = t.view.Replicas
 	}
-	if !first && s.strange(w, now) {
-		s.state = scaling.Seed(w.Policy, view.Replicas, now)
-	}
-	observation := observe(view, s.scratch)
-	prior := s.state
-	d := s.state.Decide(w.Policy, &observation, now)
-	if first || before.replicas != d.Replicas {
+	if first || before.replicas != t.decision.Replicas {
 		s.before, s.since = before.replicas, now
 	}
 	if len(s.readings) != len(s.scratch) {
 		s.readings = make([]scaling.Reading, len(s.scratch))
 	}
 	copy(s.readings, s.scratch)
-	s.workload, s.view, s.decision, s.at, s.unseen = *w, view, d, now, false
+	s.workload, s.view, s.decision, s.at, s.unseen = *w, t.view, t.decision, now, false
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
-	s.without = s.counterfactuals(prior)
+	s.without = s.counterfactuals(t.prior)
 	news = s.record()
 	news.Before = before.replicas
 	return news, first, true

@@ -16,6 +16,11 @@ type Options struct {
 	ApplyTimeout time.Duration
 	// OnTransition is told of each change of a workload's outcome, in the tick that made it.
 	OnTransition func(Record)
+	// Groups and Nodes have capacity decided as well; without either no node is looked at.
+	Groups Groups
+	Nodes  Nodes
+	// OnGroup is told of each change of a group's outcome. The record is its own copy.
+	OnGroup func(GroupRecord)
 }
 
 // DefaultMaxAge is four HPA syncs: an engine that stalled for less is not noticed by any HPA, one that stalled for longer
@@ -33,6 +38,8 @@ type Engine struct {
 	seen    []scaling.Workload // the slice that slots stand parallel to
 	slots   []*slot
 	changes []Change
+	thought thought    // of the workload that is being decided
+	nodes   *nodeTicks // nil: no node is looked at
 }
 
 // Change is one workload whose outcome tells something new. First is true for the first decision that this engine makes for the
@@ -62,7 +69,11 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.ApplyTimeout <= 0 {
 		o.ApplyTimeout = time.Second
 	}
-	return &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge)}
+	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge)}
+	if o.Groups != nil && o.Nodes != nil {
+		e.nodes = newNodeTicks(e)
+	}
+	return e
 }
 
 // Board is the read side of the engine.
@@ -72,17 +83,18 @@ func (e *Engine) Board() *Board { return e.board }
 // grows old and stops being served; the rest go on.
 func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	e.adopt(e.policies.Current())
+	if e.nodes != nil {
+		e.nodes.adopt()
+	}
 	e.changes = e.changes[:0]
 	out := Outcome{At: now}
 	for i, s := range e.slots {
-		switch decided, err := e.decide(s, &e.seen[i], now); {
-		case err != nil:
-			out.Err = err
-		case decided:
-			out.Decided++
-		default:
-			out.Unseen++
+		if !s.grouped {
+			out.count(e.decide(s, &e.seen[i], now))
 		}
+	}
+	if e.nodes != nil {
+		e.nodes.tick(ctx, now, &out)
 	}
 	out.Changes = e.changes
 	e.board.tick(now)
@@ -96,10 +108,24 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	return out
 }
 
+func (o *Outcome) count(decided bool, err error) {
+	switch {
+	case err != nil:
+		o.Err = err
+	case decided:
+		o.Decided++
+	default:
+		o.Unseen++
+	}
+}
+
 // StandDown forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
 // stays. The next Tick starts anew from the replicas that it finds.
 func (e *Engine) StandDown() {
 	e.seen, e.slots = nil, nil
+	if e.nodes != nil {
+		e.nodes = newNodeTicks(e)
+	}
 	e.board.clear()
 }
 
@@ -112,33 +138,47 @@ func (e *Engine) adopt(current []scaling.Workload) {
 	e.slots = e.board.adopt(current, e.slots[:0])
 }
 
-// decide runs the brain for one workload; a panic in it is that workload's alone.
+// decide runs the brain for one workload and publishes what it made.
 func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bool, err error) {
+	if decided, err = e.think(s, w, now, &e.thought); decided {
+		e.publish(s, w, &e.thought, now)
+	}
+	return decided, err
+}
+
+// think reads and decides for one workload; a panic in it is that workload's alone.
+func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) (decided bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: panic: %v", w.Key, r)
+			decided, err = false, fmt.Errorf("%s: panic: %v", w.Key, r)
 		}
 	}()
+	t.made = false
 	view, ok := e.cluster.View(w)
 	if !ok {
 		s.miss(w)
 		return false, nil
 	}
+	view.Advice = s.advice
 	if len(s.scratch) != len(w.Policy.Signals) {
 		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
 	}
 	e.telemetry.Read(w, s.scratch)
-	if record, first, isNews := s.decide(w, view, now); isNews {
+	s.think(w, view, now, t)
+	return true, nil
+}
+
+func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) {
+	if record, first, isNews := s.publish(w, t, now); isNews {
 		e.announce(w, record, first)
 	}
-	return true, nil
 }
 
 // observe is all that the brain sees of a workload in one tick.
 func observe(v View, readings []scaling.Reading) scaling.Observation {
 	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
-		Readings: readings, Advice: scaling.NoAdvice, Operator: v.Operator,
+		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator,
 	}
 	// The bounds of an HPA that reads something else are not the follower's: it is about to be replaced by one that reads us.
 	if v.Follower.Kind != "" {

@@ -39,6 +39,7 @@ type View struct {
 	Operator                 scaling.Operator
 	OperatorBy               string // who set it: field manager and time, for people
 	Follower                 Follower
+	Advice                   Advice `json:",omitzero"` // of the nodes, from the tick before; the engine adds it
 }
 
 // Follower is the object that reads our number and moves the replicas: an HPA, a ScaledObject's HPA, or nobody.

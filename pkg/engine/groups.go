@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+)
+
+// GroupRecord is one capacity group's outcome, for people, metrics and the history. Everything in it is a copy.
+type GroupRecord struct {
+	Group     *capacity.Group
+	At        time.Time // when it was decided; zero: not yet
+	Since     time.Time // since when its phase stands
+	Phase     capacity.Phase
+	Demand    capacity.Demand
+	Reasons   []capacity.Reason
+	Findings  []capacity.Finding
+	Nudges    []capacity.Nudge  // what is held on its NodePools at present
+	Actions   []capacity.Action // of the tick that was news; of the history only
+	Plan      []capacity.Action // what would be done were the group not advisory
+	Pools     []PoolUse         // parallel to Group.Pools
+	Workloads []GroupWorkload
+	Err       string // why nothing was decided in the last tick; empty: it was
+}
+
+// Use is what nodes come to, in units of the group's resource.
+type Use struct {
+	Nodes, Coming  int // Coming: launched or asked for, not usable yet
+	GPUs, Used     int64
+	Hourly, Unused float64 // price of all and of what nobody uses; 0 where prices are unknown
+}
+
+// Idle is what nobody uses.
+func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
+
+// PoolUse is one NodePool of a group: what it has by capacity type (a mixed one has several).
+type PoolUse struct {
+	Name          string
+	Exists, Ready bool
+	Use           [capacity.Reserved + 1]Use // by capacity.CapacityType
+}
+
+// GroupWorkload is one policy's part of a group's demand, and what it is told.
+type GroupWorkload struct {
+	Key             string
+	Uncapped, Extra int32
+	Known, Paused   bool
+	Advice          Advice
+}
+
+// Use adds up the pools' use by capacity type.
+func (r *GroupRecord) Use() (all [capacity.Reserved + 1]Use) {
+	for i := range r.Pools {
+		for kind, u := range r.Pools[i].Use {
+			a := &all[kind]
+			a.Nodes, a.Coming, a.GPUs, a.Used = a.Nodes+u.Nodes, a.Coming+u.Coming, a.GPUs+u.GPUs, a.Used+u.Used
+			a.Hourly, a.Unused = a.Hourly+u.Hourly, a.Unused+u.Unused
+		}
+	}
+	return all
+}
+
+// Groups returns the capacity groups on the board, in the order of the PlatformConfig.
+func (b *Board) Groups() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	names := make([]string, len(b.groups))
+	for i, s := range b.groups {
+		names[i] = s.name
+	}
+	return names
+}
+
+// Group returns a copy of a group's newest outcome; ok is false for an unknown one. A zero At was never decided.
+func (b *Board) Group(name string) (r GroupRecord, ok bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, s := range b.groups {
+		if s.name == name {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.copied(), true
+		}
+	}
+	return r, false
+}
+
+// GroupHistory returns what changed in a group between two instants, oldest first.
+func (b *Board) GroupHistory(name string, from, to time.Time) []GroupRecord {
+	return b.groupHistory.of(name, from, to)
+}
+
+func (b *Board) adoptGroups(groups []*groupTick) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.groups = nil
+	for _, g := range groups {
+		b.groups = append(b.groups, g.board)
+	}
+}
+
+// groupSlot is a group's place on the board.
+type groupSlot struct {
+	name string
+
+	mu     sync.Mutex
+	record GroupRecord
+	rules  uint32 // that spoke last, a bit for each
+}
+
+func newGroupSlot(g *capacity.Group) *groupSlot {
+	return &groupSlot{name: g.Name, record: GroupRecord{Group: g}}
+}
+
+func (s *groupSlot) fail(now time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Err = err.Error()
+}
+
+// update publishes what a tick made of the group, in the memory of the record before. News is what a person would want to know of: a
+// NodePool changed, another phase, a rule that began or ceased to speak.
+func (s *groupSlot) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, d := &s.record, &g.decision
+	rules := spoken(d.Reasons)
+	isNews = r.At.IsZero() || r.Err != "" || rules != s.rules || d.Phase != r.Phase || changes(d.Actions)
+	if r.At.IsZero() || d.Phase != r.Phase {
+		r.Since = now
+	}
+	r.Group, r.At, r.Phase, r.Demand, r.Err, s.rules = g.group, now, d.Phase, d.Demand, "", rules
+	r.Reasons, r.Findings = append(r.Reasons[:0], d.Reasons...), append(r.Findings[:0], d.Findings...)
+	r.Plan, r.Nudges = append(r.Plan[:0], d.Plan...), g.state.Nudges(r.Nudges[:0])
+	r.Pools, r.Workloads = r.Pools[:0], r.Workloads[:0]
+	for i := range g.observation.Pools {
+		r.Pools = append(r.Pools, useOf(g.group.Pools[i].Name, &g.observation.Pools[i]))
+	}
+	for i := range g.observation.Workloads {
+		w := &g.observation.Workloads[i]
+		r.Workloads = append(r.Workloads, GroupWorkload{w.Key, w.Uncapped, w.Extra, w.Known, w.Paused, adviceOf(d.Advice[i])})
+	}
+	if isNews {
+		news = s.copied()
+		news.Actions = append(news.Actions, d.Actions...)
+	}
+	return news, isNews
+}
+
+func (s *groupSlot) copied() GroupRecord {
+	r := s.record
+	r.Reasons, r.Findings = append([]capacity.Reason(nil), r.Reasons...), append([]capacity.Finding(nil), r.Findings...)
+	r.Plan, r.Nudges = append([]capacity.Action(nil), r.Plan...), append([]capacity.Nudge(nil), r.Nudges...)
+	r.Pools, r.Workloads = append([]PoolUse(nil), r.Pools...), append([]GroupWorkload(nil), r.Workloads...)
+	return r
+}
+
+func spoken(reasons []capacity.Reason) (rules uint32) {
+	for _, r := range reasons {
+		rules |= 1 << r.Rule
+	}
+	return rules
+}
+
+// changes tells whether a NodePool's spec changes; a record alone is no news.
+func changes(actions []capacity.Action) bool {
+	for _, a := range actions {
+		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func useOf(name string, v *capacity.PoolView) PoolUse {
+	out := PoolUse{Name: name, Exists: v.Exists, Ready: v.Ready}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		u := &out.Use[min(n.Type, capacity.Reserved)]
+		if n.Stage != capacity.Usable {
+			u.Coming++
+			continue
+		}
+		u.Nodes++
+		u.GPUs, u.Used, u.Hourly = u.GPUs+n.GPUs, u.Used+n.Used, u.Hourly+n.Hourly
+		if n.GPUs > 0 {
+			u.Unused += n.Hourly * float64(max(n.GPUs-n.Used, 0)) / float64(n.GPUs)
+		}
+	}
+	return out
+}
+
+// groupHistory is the bounded record of what changed in each group, oldest first.
+type groupHistory struct {
+	mu     sync.RWMutex
+	byName map[string][]GroupRecord
+}
+
+func (h *groupHistory) add(r GroupRecord) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list, oldest := h.byName[r.Group.Name], r.At.Add(-historyAge)
+	for len(list) > 1 && (list[1].At.Before(oldest) || len(list) >= historyPerWorkload) {
+		list[0] = GroupRecord{}
+		list = list[1:]
+	}
+	if h.byName == nil {
+		h.byName = map[string][]GroupRecord{}
+	}
+	h.byName[r.Group.Name] = append(list, r)
+}
+
+func (h *groupHistory) of(name string, from, to time.Time) (out []GroupRecord) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, r := range h.byName[name] {
+		if !r.At.Before(from) && !r.At.After(to) {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// ground is a pool of nodes in memory: what is written to it is seen at once, unless the API server is slow.
+type ground struct {
+	groups  []*capacity.Group
+	pools   map[string]*capacity.PoolView
+	pods    map[string][]capacity.Pod // by workload
+	others  []capacity.Pod
+	lost    bool
+	slow    bool
+	broken  string // the group whose observation panics
+	served  func() int32
+	acts    []string // what was done, with the number that was served meanwhile
+	observe int
+}
+
+func newGround(groups ...capacity.Group) *ground {
+	g := &ground{pools: map[string]*capacity.PoolView{}, pods: map[string][]capacity.Pod{}, served: func() int32 { return -1 }}
+	for _, group := range groups {
+		compiled, err := capacity.NewGroup(group)
+		if err != nil {
+			panic(err)
+		}
+		g.groups = append(g.groups, compiled)
+		for _, p := range group.Pools {
+			g.pools[p.Name] = &capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption}
+		}
+	}
+	return g
+}
+
+func (g *ground) Groups() []*capacity.Group { return g.groups }
+
+func (g *ground) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+	g.observe++
+	if group.Name == g.broken {
+		panic("a bug in one group")
+	}
+	o.Pools, o.Others, o.Lost = nil, g.others, g.lost
+	for _, p := range group.Pools {
+		o.Pools = append(o.Pools, *g.pools[p.Name])
+	}
+	for i, w := range of {
+		o.Workloads[i].GPUs, o.Workloads[i].Pods = 1, g.pods[w.Key.String()]
+		o.Workloads[i].Current = int32(len(o.Workloads[i].Pods))
+	}
+}
+
+func (g *ground) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	done := make(chan struct{})
+	if g.slow {
+		return done
+	}
+	defer close(done)
+	for _, a := range actions {
+		g.acts = append(g.acts, fmt.Sprintf("%s(serving %d)", strings.TrimSpace(a.Text()), g.served()))
+		if p, ok := a.(capacity.NodePoolPatch); ok {
+			g.write(p)
+		}
+	}
+	return done
+}
+
+func (g *ground) write(p capacity.NodePoolPatch) {
+	v := g.pools[p.Pool]
+	v.Record = p.Record
+	for _, c := range p.Changes {
+		if c.Field >= capacity.FieldLimit {
+			v.Limits = []capacity.LimitView{{Resource: c.Resource, FieldView: capacity.FieldView{Value: c.To, Ours: !c.Restore}}}
+		}
+	}
+}
+
+func (g *ground) Strays(groups []*capacity.Group, _ []scaling.Workload) (out []Stray, _ []capacity.Action) {
+	for name, v := range g.pools {
+		named := slices.ContainsFunc(groups, func(group *capacity.Group) bool {
+			return slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool { return p.Name == name })
+		})
+		if !named && v.Record != "" {
+			out = append(out, Stray{name, v.Record})
+		}
+	}
+	return out, nil
+}
+
+func fenced(name string) capacity.Group {
+	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", Fence: true, HoldAtPeaks: true, Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
+}
+
+// night is a fenced group with one workload that asks for nothing.
+func night(t *testing.T) (*world, *ground, *Engine, scaling.Key) {
+	t.Helper()
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	policy := queuePolicy()
+	policy.MinReplicas, policy.CooldownPeriod = 0, time.Minute
+	w.workloads[0].Policy, w.workloads[0].Group = policy, "gpu"
+	w.views[chat] = View{Operator: scaling.NoOperator, GPUs: 1}
+	w.backlog[chat] = 0
+	g := newGround(fenced("gpu"))
+	e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
+	g.served = func() int32 {
+		n, err := e.Board().Lookup(chat, w.now)
+		if err != nil {
+			return -1
+		}
+		return n.Replicas
+	}
+	w.after(e, 10*time.Minute)
+	if len(g.acts) != 1 || !strings.HasPrefix(g.acts[0], `gpu-pool spec.limits[nvidia.com/gpu]: (absent) -> "0"  (fence)`) {
+		t.Fatalf("at night: %q", g.acts)
+	}
+	g.acts = nil
+	return w, g, e, chat
+}
+
+func TestAFenceIsLiftedBeforeTheTargetThatNeedsItIsServed(t *testing.T) {
+	w, g, e, chat := night(t)
+	w.backlog[chat] = 25
+	w.after(e, time.Second)
+	if want := []string{`gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (as it was)(serving 0)`}; !slices.Equal(g.acts, want) {
+		t.Errorf("as demand came: %q, want %q", g.acts, want)
+	}
+	if n := g.served(); n != 3 {
+		t.Errorf("then %d was served, not 3", n)
+	}
+	r, ok := e.Board().Group("gpu")
+	if !ok || r.Demand.Policies != 3 || r.At != w.now || len(r.Pools) != 1 || r.Workloads[0].Uncapped != 3 {
+		t.Errorf("the board says %+v", r)
+	}
+	if h := e.Board().GroupHistory("gpu", nine, w.now); len(h) < 3 || len(h[len(h)-1].Actions) != 1 {
+		t.Errorf("%d transitions of the group", len(h))
+	}
+}
+
+func TestAnAPIServerThatHangsDelaysANumberByASecondAtMost(t *testing.T) {
+	w, g, e, chat := night(t)
+	g.slow = true
+	w.backlog[chat] = 25
+	start := time.Now()
+	w.after(e, time.Second)
+	if took := time.Since(start); g.served() != 3 || took > 5*time.Second {
+		t.Errorf("%d was served after %s", g.served(), took)
+	}
+}
+
+func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
+	w, g, e, chat := night(t)
+	other := w.add("other", scaling.Auto)
+	w.workloads[1].Group = "more"
+	more := newGround(fenced("more"))
+	g.groups = append(g.groups[:1:1], more.groups[0])
+	g.pools["more-pool"] = more.pools["more-pool"]
+	g.broken = "gpu"
+	w.backlog[chat], w.backlog[other] = 25, 42
+	out := w.after(e, time.Second)
+	if out.Err == nil || !strings.Contains(out.Err.Error(), "capacity group gpu: panic") {
+		t.Errorf("the tick says %v", out.Err)
+	}
+	for key, want := range map[scaling.Key]int32{chat: 3, other: 5} {
+		if n, err := e.Board().Lookup(key, w.now); err != nil || n.Replicas != want {
+			t.Errorf("%s is served %+v, %v; want %d", key, n, err, want)
+		}
+	}
+	if r, _ := e.Board().Group("gpu"); r.Err == "" {
+		t.Error("the board does not say that the group failed")
+	}
+	if r, _ := e.Board().Group("more"); r.Demand.Policies != 5 {
+		t.Errorf("the other group: %+v", r.Demand)
+	}
+	g.broken = ""
+	w.after(e, 2*time.Second)
+	if r, _ := e.Board().Group("gpu"); r.Err != "" || g.pools["gpu-pool"].Record != "" || g.pools["gpu-pool"].Limits[0].Value != "" {
+		t.Errorf("after the bug: %q, pool %+v", r.Err, g.pools["gpu-pool"])
+	}
+}
+
+func TestWhatTheNodesSayIsReadAtTheNextTick(t *testing.T) {
+	w, g, e, chat := night(t)
+	delete(w.views, chat)
+	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
+	g.pods["team/chat"] = []capacity.Pod{{UID: "a", GPUs: 1, Ready: true}, {UID: "b", GPUs: 1, Ready: true, Node: 1}}
+	g.pools["gpu-pool"].Nodes = []capacity.Node{
+		{Name: "n1", Type: capacity.OnDemand, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: true},
+		{Name: "n2", Type: capacity.OnDemand, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1},
+	}
+	w.backlog[chat] = 20
+	w.after(e, time.Second)
+	if n := g.served(); n != 2 {
+		t.Errorf("in the tick that saw the notice %d was served", n)
+	}
+	w.after(e, time.Second)
+	if n := g.served(); n != 3 {
+		t.Errorf("in the next one %d was served, want a successor more", n)
+	}
+	r, _ := e.Board().Record(chat)
+	if r.View.Advice.AtRisk != 1 || r.Observation().Advice.AtRisk != 1 {
+		t.Errorf("the record does not say what the nodes said: %+v", r.View.Advice)
+	}
+	group, _ := e.Board().Group("gpu")
+	if u := group.Use()[capacity.OnDemand]; u.Nodes != 2 || u.GPUs != 2 || u.Used != 2 || group.Workloads[0].Extra != 1 {
+		t.Errorf("use %+v, workloads %+v", u, group.Workloads)
+	}
+}
+
+func TestDemandThatIsNotSeenIsNotZero(t *testing.T) {
+	w, g, e, chat := night(t)
+	delete(w.views, chat)
+	w.after(e, 3*time.Second)
+	if want := `"0" -> (absent)`; len(g.acts) == 0 || !strings.Contains(g.acts[0], want) {
+		t.Errorf("a workload that the cluster does not show leaves its fence: %q", g.acts)
+	}
+	r, _ := e.Board().Group("gpu")
+	if !r.Demand.Unknown {
+		t.Errorf("demand %+v", r.Demand)
+	}
+}
+
+func TestASchedulesFloorIsKnownBeforehand(t *testing.T) {
+	w, g, e, _ := night(t)
+	policy := *w.workloads[0].Policy
+	opens := w.now.Add(30 * time.Minute)
+	policy.Schedules = []scaling.Schedule{{Window: calendar.Window{Name: "office", From: opens, To: opens.Add(8 * time.Hour)}, Min: 2, Max: -1, Lead: 5 * time.Minute}}
+	changed := w.workloads[0]
+	changed.Policy = &policy
+	w.workloads = []scaling.Workload{changed}
+	w.after(e, 20*time.Minute)
+	if len(g.acts) != 0 {
+		t.Errorf("ten minutes ahead: %q", g.acts)
+	}
+	w.after(e, 4*time.Minute+30*time.Second) // half a minute before the floor is raised early
+	held := strings.Join(g.acts, "\n")
+	if !strings.Contains(held, `"0" -> (absent)`) || !strings.Contains(held, "disruption.budgets") || g.served() != 0 {
+		t.Errorf("before the floor: %s, serving %d", held, g.served())
+	}
+	w.after(e, time.Minute)
+	if g.served() != 2 {
+		t.Errorf("with the lead time begun %d is served", g.served())
+	}
+}
+
+func TestTheSpanOfAWindow(t *testing.T) {
+	hour := func(n int) time.Time { return nine.Add(time.Duration(n) * time.Hour) }
+	for _, c := range []struct {
+		name     string
+		from, to time.Time
+		now      time.Time
+		want     string
+	}{
+		{"ahead", hour(1), hour(2), nine, "10:00 11:00"},
+		{"opened lately", hour(-1), hour(2), nine, "08:00 11:00"},
+		{"opened just now", hour(0), hour(2), nine, "09:00 11:00"},
+		{"opened long ago", hour(-5), hour(2), nine, "07:00 11:00"},
+		{"over", hour(-5), hour(-2), nine, ""},
+		{"without an end", hour(1), time.Time{}, nine, "10:00 09:00"},
+		{"open for ever", time.Time{}, hour(9), nine, "07:00 18:00"},
+	} {
+		w := calendar.Window{From: c.from, To: c.to}
+		from, until, ok := spanNear(&w, c.now)
+		got := ""
+		if ok {
+			got = from.Format("15:04") + " " + until.Format("15:04")
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
+	w, g, e, _ := night(t)
+	g.groups = nil
+	w.after(e, 2*time.Second)
+	if len(g.acts) == 0 || !strings.Contains(g.acts[0], "as it was") || g.pools["gpu-pool"].Record != "" {
+		t.Errorf("after its policy a pool still holds %q: %q", g.pools["gpu-pool"].Record, g.acts)
+	}
+	if names := e.Board().Groups(); len(names) != 0 {
+		t.Errorf("on the board: %q", names)
+	}
+	e.StandDown()
+	before := g.observe
+	if names := e.Board().Groups(); len(names) != 0 || before != g.observe {
+		t.Error("who stands down looks at nodes")
+	}
+}
+
+func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
+	w, g, e, _ := night(t)
+	e.Shutdown(context.Background(), w.now)
+	if len(g.acts) == 0 || !strings.Contains(g.acts[0], `"0" -> (absent)`) || g.pools["gpu-pool"].Limits[0].Ours {
+		t.Errorf("at shutdown: %q", g.acts)
+	}
+	w, g, e, _ = night(t)
+	g.slow = true
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	e.Shutdown(ctx, w.now) // returns though nothing is ever written
+}
+
+func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
+	w := newWorld("chat")
+	w.workloads[0].Group = "gpu"
+	e := New(w, w, w, Options{})
+	w.after(e, time.Second)
+	e.Shutdown(context.Background(), w.now)
+	if n, err := e.Board().Lookup(w.workloads[0].Key, w.now); err != nil || n.Replicas != 2 {
+		t.Errorf("%+v, %v", n, err)
+	}
+}

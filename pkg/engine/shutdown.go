@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// again is how far an instant must lie ahead for package capacity to repeat what no observation shows yet.
+const again = 11 * time.Second
+
+// Shutdown takes back what must not outlive this process: every limit on a NodePool. It is called after the last Tick, while the
+// Lease is still held, and returns when nothing is left to take back or ctx ends. Without Nodes it does nothing.
+func (e *Engine) Shutdown(ctx context.Context, now time.Time) {
+	if e.nodes == nil {
+		return
+	}
+	for left := true; left && ctx.Err() == nil; now = now.Add(again) {
+		left = false
+		for _, g := range e.nodes.groups {
+			if e.lift(ctx, g, now) {
+				left = true
+			}
+		}
+	}
+}
+
+// lift takes one group's limits back; false where there is none left.
+func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted bool) {
+	defer func() {
+		if recover() != nil {
+			acted = false // the next leader finds the record
+		}
+	}()
+	g.observe(e.options.Nodes, now)
+	g.state.Shutdown(g.group, &g.observation, now, &g.decision)
+	limits, _ := split(g.decision.Actions)
+	if len(limits) == 0 {
+		return false
+	}
+	select {
+	case <-e.options.Nodes.Act(g.group, limits):
+	case <-ctx.Done():
+	}
+	return true
+}
