@@ -37,7 +37,10 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 		{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 	}
 	for i, s := range p.Signals {
-		if s != want[i] {
+		if s.Source == 0 {
+			t.Errorf("signal %d does not tell what it measures", i)
+		}
+		if s.Source = 0; s != want[i] {
 			t.Errorf("signal %d = %+v, want %+v", i, s, want[i])
 		}
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"regexp"
 	"slices"
@@ -85,7 +86,15 @@ func (c *compiler) signal(s *SignalSpec, p *yamlPath) (scaling.Signal, Source) {
 	c.target(s, p, metric, &signal)
 	signal.MaxAge = c.maxAge(s, source.DataSource)
 	signal.MinCoverage = c.minCoverage(s, p)
+	signal.Source = source.fingerprint()
 	return signal, source
+}
+
+// fingerprint is the same number for the same source in every process, and never 0.
+func (s Source) fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%#v", s)
+	return max(h.Sum64(), 1)
 }
 
 var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}

@@ -194,6 +194,33 @@ func TestOnlyWhatChangedIsANewValue(t *testing.T) {
 	}
 }
 
+// What was learned of a signal follows its Source through edits, so another query must be another Source.
+func TestASignalsSourceStaysThroughEditsOfWhatIsNotMeasured(t *testing.T) {
+	f := newFolder(t)
+	s := policy.NewStore(policy.Options{})
+	source := func(signal string, maxReplicas int) uint64 {
+		t.Helper()
+		f.write("a.yaml", strings.Replace(simple("a", maxReplicas), "{name: queue, type: vllm, target: 10}", signal, 1))
+		s.Load(f.path)
+		c := s.Find(key("a"))
+		if c == nil || c.Workload.Policy.MaxReplicas != int32(maxReplicas) {
+			t.Fatalf("%s is not in force", signal)
+		}
+		return c.Workload.Policy.Signals[0].Source
+	}
+	first := source("{name: queue, type: vllm, target: 10}", 3)
+	for _, same := range []string{"{name: queue, type: vllm, target: 20, optional: true}", "{name: other, type: vllm, metric: requestsWaiting, target: 10}"} {
+		if got := source(same, 4); got != first {
+			t.Errorf("%s is told to measure something else", same)
+		}
+	}
+	for _, other := range []string{"{name: queue, type: vllm, metric: requestsRunning, target: 10}", "{name: queue, type: sglang, target: 10}"} {
+		if got := source(other, 5); got == first {
+			t.Errorf("%s is told to measure the same", other)
+		}
+	}
+}
+
 func TestThePlatformsBoundsAndModeAlwaysWin(t *testing.T) {
 	f := newFolder(t)
 	store := policy.NewStore(policy.Options{})

@@ -47,6 +47,7 @@ const (
 type Signal struct {
 	Name       string
 	Type       string // the word in the policy file (prometheus, vllm, dcgm, ...), for people
+	Source     uint64 // tells what is measured where: two versions of a signal with the same one read the same; 0: not known
 	Kind       Kind
 	Class      Class
 	Unit       Unit
@@ -57,6 +58,11 @@ type Signal struct {
 	MaxAge time.Duration
 	// MinCoverage is the share of ready pods that must have reported for the reading to lower a target, 0..1.
 	MinCoverage float64
+}
+
+// measures reports whether s and o read the same number at the same place, so that what was learned of one holds for the other.
+func (s *Signal) measures(o *Signal) bool {
+	return s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type) && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit
 }
 
 // Activation says when several signals make a workload active.

@@ -33,6 +33,35 @@ func Seed(p *Policy, replicas int32, now time.Time) State {
 	return s
 }
 
+// Adopt makes the state p's, another version of its policy. Signals and schedules of another version have other indexes; what was
+// learned of a signal goes along where that is measured as before, or each edit would suspend the veto for half a minute.
+func (s *State) Adopt(p *Policy) {
+	if s.policy == p {
+		return
+	}
+	old, learned := s.policy, s.trends
+	s.policy, s.trends, s.agenda = p, [MaxSignals]trend{}, agenda{}
+	if old == nil {
+		return
+	}
+	for i := range min(len(p.Signals), MaxSignals) {
+		for j := range min(len(old.Signals), MaxSignals) {
+			if p.Signals[i].measures(&old.Signals[j]) {
+				s.trends[i] = learned[j]
+				break
+			}
+		}
+	}
+}
+
+// Restart is Seed for a workload that is still the one that the state knows: what was learned of its signals stays.
+func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
+	s.Adopt(p)
+	learned := s.trends
+	*s = Seed(p, replicas, now)
+	s.trends = learned
+}
+
 // begin makes the state fit the tick and returns the milliseconds since the last one. A clock that stepped back takes all stamps with it, so that time seems to stand still; frozen
 // stamps would stop every rise until the clock caught up, dropped ones would let everything fall.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
@@ -47,10 +76,7 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 		s.up.shift(-back)
 		s.steps.shift(-back)
 	}
-	if s.policy != p {
-		// Signals and schedules of another policy have other indexes.
-		s.policy, s.trends, s.agenda = p, [MaxSignals]trend{}, agenda{}
-	}
+	s.Adopt(p)
 	s.agenda.refresh(p, now)
 	return stamp(now) - s.at
 }

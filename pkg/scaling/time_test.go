@@ -195,7 +195,57 @@ func TestACooldownAPanicAndAScheduleKeepTheirLengthWhenTheClockStepsBack(t *test
 	w.expect(1, RuleCombine)
 }
 
-// Another version of a policy may name its signals in another order: what was learned of one must not veto for another.
+// A backend hangs: its queue grows while its GPUs look idle. Whoever raises maxReplicas meanwhile must not lift the veto with it.
+func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
+	waiting := queue(10)
+	waiting.Source = 7
+	for _, c := range []struct {
+		name string
+		edit func(p *Policy)
+		want int32
+		rule Rule
+	}{
+		{"another bound", func(p *Policy) { p.MaxReplicas = 21 }, 8, RuleVeto},
+		{"another order", func(p *Policy) { p.Signals = []Signal{busy(0.7), waiting} }, 8, RuleVeto},
+		{"another name", func(p *Policy) { s := waiting; s.Name = "renamed"; p.Signals = []Signal{s, busy(0.7)} }, 8, RuleVeto},
+		{"another query under the same name", func(p *Policy) { s := waiting; s.Source = 8; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
+		{"another kind of number", func(p *Policy) { s := waiting; s.Class = Latency; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
+	} {
+		first := &Policy{Signals: []Signal{waiting, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
+		w := newWorld(t, first, 8)
+		w.value = func(w *world, i int) float64 {
+			if w.p.Signals[i].Class == Utilization {
+				return 0.1
+			}
+			return w.now.Sub(nine).Seconds() / 4
+		}
+		w.run(4 * time.Minute)
+		w.expect(8, RuleVeto)
+		second := *first
+		c.edit(&second)
+		w.p = &second
+		w.tick(time.Second)
+		if w.last.Replicas != c.want || w.last.Binding != c.rule {
+			t.Errorf("%s: %d by rule %d, want %d by %d", c.name, w.last.Replicas, w.last.Binding, c.want, c.rule)
+		}
+	}
+}
+
+func TestARestartUnderTheSameWorkloadKeepsTheTrendsAndNothingElse(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
+	s := Seed(p, 8, nine)
+	s.trends[0] = trend{true, 60, 30}
+	s.activeAt, s.extra = 0, 3
+	again := *p
+	s.Restart(&again, 12, nine.Add(time.Minute))
+	want := Seed(&again, 12, nine.Add(time.Minute))
+	want.trends[0] = trend{true, 60, 30}
+	if s != want {
+		t.Errorf("%+v\nwant %+v", s, want)
+	}
+}
+
+// A policy whose signals are told by no source, in another order: what was learned of one must not veto for another.
 func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
 	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
 	w := newWorld(t, first, 8)
@@ -203,6 +253,8 @@ func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
 	w.run(4 * time.Minute)
 	w.expect(8, RuleVeto)
 	second := *first
+	second.Signals = []Signal{queue(10), busy(0.7)}
+	second.Signals[0].Name = "another"
 	w.p = &second
 	w.tick(time.Second)
 	w.expect(7, RuleCombine)

@@ -93,8 +93,7 @@ type entry struct {
 	View     *engine.View    `json:"view,omitempty"`
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
-	State    []int64         `json:"state,omitempty"`     // before this tick, at the start of a segment
-	Turned   bool            `json:"newPolicy,omitempty"` // that state is of an earlier policy than this tick's
+	State    []int64         `json:"state,omitempty"` // before this tick, at the start of a segment
 }
 
 // reading is a scaling.Reading whose value may be what JSON has no number for.

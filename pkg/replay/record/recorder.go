@@ -148,7 +148,8 @@ func (r *Recorder) workload(key scaling.Key, now time.Time, out *line) error {
 	e := entry{Key: key.String()}
 	whole := fresh || s.decision == nil // at the start of a segment nothing was said yet
 	if whole && !fresh {
-		e.State, e.Turned = s.state.Numbers(), s.policy != p
+		s.state.Adopt(p)
+		e.State = s.state.Numbers()
 	}
 	if whole || s.policy != p {
 		e.Policy = id

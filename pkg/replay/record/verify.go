@@ -228,9 +228,6 @@ func (p *player) learn(e *entry) error {
 		w.decision = e.Decision
 	}
 	if policy := w.record.Workload.Policy; e.State != nil && policy != nil {
-		if e.Turned {
-			policy = nil // the brain forgets what belonged to the earlier one
-		}
 		state, err := scaling.StateOf(policy, e.State)
 		if err != nil {
 			return p.fault(fmt.Errorf("%s: %w", e.Key, err))
