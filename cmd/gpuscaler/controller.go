@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +37,8 @@ type controller struct {
 	engine   *engine.Engine
 	leader   *cluster.Leader
 	loop     *loop
-	broken   chan error // a term that failed; the process ends on it, since a leader that does not decide is worse than none
+	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
+	broken   chan error                             // a term that failed; the process ends on it, since a leader that does not decide is worse than none
 }
 
 func newController(o runOptions, log *slog.Logger) (*controller, error) {
@@ -88,7 +91,7 @@ func (c *controller) registration(certificate externalmetrics.Certificate) (*clu
 	o := c.options
 	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
 		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace, Name: o.service}, Port: o.servicePort,
-		CABundle: certificate.Bundle(o.caFile), Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
+		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
 	})
 }
 
@@ -115,11 +118,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return c.follow(ctx) })
 	all.Go(func() error { return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
-	all.Go(func() error {
-		return externalmetrics.Serve(ctx, externalmetrics.ServerConfig{
-			Listener: metricsAPI, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
-		}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
-	})
+	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
 	page := dashboard.NewPage(c.engine.Board(), dashboard.Options{
 		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(), Standby: func() bool { return !c.leading() },
@@ -144,11 +143,38 @@ func (c *controller) lead(ctx context.Context) {
 	}
 }
 
-// campaign runs for the Lease once the caches are synced: a replica that cannot read the cluster must leave it to one that can.
+// ready says why this replica could not lead yet. It depends on the API server alone: neither a rollout of two replicas nor the loss of a
+// data source ever waits for a lease or for somebody else's server.
+func (c *controller) ready() error {
+	if !c.cluster.Synced() {
+		return errors.New("the caches are not synced")
+	}
+	if c.options.externalMetrics == string(cluster.APIServiceOff) {
+		return nil // nobody forwards requests to us
+	}
+	server := c.metrics.Load()
+	if server == nil {
+		return errors.New("the external metrics API is starting")
+	}
+	return server.Ready()
+}
+
+func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
+	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
+		Listener: l, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
+	}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
+	if err != nil {
+		return err
+	}
+	c.metrics.Store(server)
+	return server.Run(ctx)
+}
+
+// campaign runs for the Lease once this replica is ready: one that cannot read the cluster must leave it to one that can.
 func (c *controller) campaign(ctx context.Context) error {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
-	for !c.cluster.Synced() {
+	for c.ready() != nil {
 		select {
 		case <-ctx.Done():
 			return nil

@@ -103,6 +103,10 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	if err != nil {
 		return err
 	}
+	metrics, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true}, externalmetrics.NewProvider(d.Engine().Board(), d.Now))
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nCtrl-C ends it with a summary; the first lines wait for the first readings\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
@@ -117,10 +121,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		return nil
 	})
 	all.Go(func() error { return serveOn(serving, page, view) })
-	all.Go(func() error {
-		return externalmetrics.Serve(serving, externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true},
-			externalmetrics.NewProvider(d.Engine().Board(), d.Now))
-	})
+	all.Go(func() error { return metrics.Run(serving) })
 	return all.Wait()
 }
 

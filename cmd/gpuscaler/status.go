@@ -14,20 +14,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// status answers probes and Prometheus. Liveness follows from the loop; readiness from the caches alone, so that neither a rollout
-// of two replicas nor the loss of a data source ever waits for a lease or for somebody else's server.
+// status answers probes and Prometheus. Liveness follows from the loop, readiness from what the API server has told us.
 func (c *controller) status() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{Registry: c.registry}))
-	mux.HandleFunc("GET /healthz", probe(func() bool { return c.loop.healthy(time.Now()) }, "the loop stalled"))
-	mux.HandleFunc("GET /readyz", probe(c.cluster.Synced, "the caches are not synced"))
+	mux.HandleFunc("GET /healthz", probe(c.alive))
+	mux.HandleFunc("GET /readyz", probe(c.ready))
 	return mux
 }
 
-func probe(ok func() bool, otherwise string) http.HandlerFunc {
+func (c *controller) alive() error {
+	if !c.loop.healthy(time.Now()) {
+		return errors.New("the loop stalled")
+	}
+	return nil
+}
+
+func probe(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		if !ok() {
-			http.Error(w, otherwise, http.StatusServiceUnavailable)
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

@@ -46,10 +46,12 @@ type APIServiceOptions struct {
 	Port    int32                // 0 means 443
 	// CABundle is the PEM by which the API server checks our certificate. It is asked again at each look, so it may be renewed.
 	CABundle func() []byte
-	Leading  func() bool           // nil: this process may always write
-	Instance string                // this pod, in Events
-	Log      *slog.Logger          // nil: slog.Default()
-	Metrics  prometheus.Registerer // nil: nothing is registered
+	// Registered is told the CA bundle of our registration as it stands, at each look; nil: nobody.
+	Registered func(bundle []byte)
+	Leading    func() bool           // nil: this process may always write
+	Instance   string                // this pod, in Events
+	Log        *slog.Logger          // nil: slog.Default()
+	Metrics    prometheus.Registerer // nil: nothing is registered
 }
 
 const (
@@ -198,6 +200,9 @@ func (g *APIService) look(ctx context.Context, store cache.Store) {
 	}
 	now := g.judge(found)
 	g.tell(now)
+	if now.ours && g.options.Registered != nil {
+		g.options.Registered(found.Spec.CABundle)
+	}
 	if now.write && g.options.Leading() {
 		err := g.apply(ctx, found)
 		switch {

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -105,6 +107,25 @@ func TestAStandbyRegistersNothingAndTheLeaderDoes(t *testing.T) {
 	g.look(t.Context(), nobody)
 	if writes() != 1 {
 		t.Error("the leader did not register")
+	}
+}
+
+// A renewed certificate is served once the API server has its CA: what it has is told, and nothing of what others registered.
+func TestWhatTheAPIServerTrustsUsByIsToldAtEachLook(t *testing.T) {
+	g := guard(APIServiceAuto)
+	var told []string
+	g.options.Registered = func(bundle []byte) { told = append(told, string(bundle)) }
+	for _, r := range []*apiregistration.APIService{registration("gpuscaler-system", "gpuscaler", "old CA"), registration("keda", "keda-metrics-apiserver", "KEDA's CA")} {
+		u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		_ = store.Add(&unstructured.Unstructured{Object: u})
+		g.look(t.Context(), store)
+	}
+	if !slices.Equal(told, []string{"old CA"}) {
+		t.Errorf("told %q", told)
 	}
 }
 

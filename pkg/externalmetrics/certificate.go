@@ -2,31 +2,40 @@ package externalmetrics
 
 import (
 	"fmt"
-	"net"
 	"os"
+	"time"
 
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/client-go/util/cert"
 )
 
 // Certificate is what the aggregated API serves with, and what the API server trusts it by.
 type Certificate struct {
 	provider dynamiccertificates.CertKeyContentProvider
-	ca       []byte // PEM; empty where the pair came from files
+	own      *selfSigned // nil where the pair came from files
 }
 
-// Bundle returns a function that reads the CA bundle for the APIService: our own where the pair is self-signed, else the file's
-// contents as they stand at each call. Empty means that whoever issues the certificate writes the bundle too.
+// Bundle returns a function that reads the CA bundle for the APIService as it should stand at each call: our own where the pair is
+// self-signed, else the file's contents. Empty means that whoever issues the certificate writes the bundle too.
 func (c Certificate) Bundle(caFile string) func() []byte {
 	return func() []byte {
-		if len(c.ca) > 0 || caFile == "" {
-			return c.ca
+		if c.own != nil {
+			return c.own.bundle()
+		}
+		if caFile == "" {
+			return nil
 		}
 		bundle, err := os.ReadFile(caFile)
 		if err != nil {
 			return nil
 		}
 		return bundle
+	}
+}
+
+// Trusted is told the CA bundle that the API server has of us at present: a renewed certificate is served once it is in there.
+func (c Certificate) Trusted(bundle []byte) {
+	if c.own != nil {
+		c.own.trusted(bundle)
 	}
 }
 
@@ -39,15 +48,11 @@ func FileCertificate(certFile, keyFile string) (Certificate, error) {
 	return Certificate{provider: p}, nil
 }
 
-// SelfSigned makes a key pair in memory for these DNS names; it lives for a year, and anew with each process.
+// SelfSigned makes a key pair in memory for these DNS names, anew with each process, and renews it while it is served.
 func SelfSigned(names ...string) (Certificate, error) {
-	pemCert, pemKey, err := cert.GenerateSelfSignedCertKey(names[0], []net.IP{net.IPv4(127, 0, 0, 1)}, names[1:])
+	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // I/O edge: a certificate is valid in wall time
 	if err != nil {
-		return Certificate{}, fmt.Errorf("self-signed certificate: %w", err)
+		return Certificate{}, err
 	}
-	p, err := dynamiccertificates.NewStaticCertKeyContent("self-signed", pemCert, pemKey)
-	if err != nil {
-		return Certificate{}, fmt.Errorf("self-signed certificate: %w", err)
-	}
-	return Certificate{provider: p, ca: pemCert}, nil
+	return Certificate{provider: own, own: own}, nil
 }

@@ -2,17 +2,20 @@ package externalmetrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
@@ -39,16 +42,15 @@ type ServerConfig struct {
 	Kubeconfig string
 }
 
-// Serve answers until ctx ends, then drains the requests in flight.
-func Serve(ctx context.Context, c ServerConfig, p provider.ExternalMetricsProvider) error {
-	server, err := newServer(c, p)
-	if err != nil {
-		return fmt.Errorf("external metrics server: %w", err)
-	}
-	return server.GenericAPIServer.PrepareRun().RunWithContext(ctx)
+// Server is the aggregated API.
+type Server struct {
+	library *genericapiserver.GenericAPIServer
+	// proxy is how the API server's forwarded requests are known; nil where anybody may read.
+	proxy *authenticatorfactory.RequestHeaderConfig
 }
 
-func newServer(c ServerConfig, p provider.ExternalMetricsProvider) (*apiserver.CustomMetricsAdapterServer, error) {
+// NewServer prepares the server. With a cluster it asks there, once, how callers are authenticated.
+func NewServer(c ServerConfig, p provider.ExternalMetricsProvider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
 	config.EnableMetrics = false // our own registry serves metrics; this port answers HPAs
@@ -56,13 +58,35 @@ func newServer(c ServerConfig, p provider.ExternalMetricsProvider) (*apiserver.C
 	serving.Listener = c.Listener
 	serving.ServerCert.GeneratedCert = c.Certificate.provider
 	if err := serving.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("external metrics server: %w", err)
 	}
 	if err := guard(config, c); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("external metrics server: %w", err)
 	}
+	s := &Server{proxy: config.Authentication.RequestHeaderConfig}
+	config.AddReadyzChecks(healthz.NamedCheck("front-proxy-ca", func(*http.Request) error { return s.Ready() }))
 	config.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler { return chain(api, g, c.Standby) }
-	return (&apiserver.Config{GenericConfig: &config.Config}).Complete(nil).New("gpuscaler", nil, p)
+	adapter, err := (&apiserver.Config{GenericConfig: &config.Config}).Complete(nil).New("gpuscaler", nil, p)
+	if err != nil {
+		return nil, fmt.Errorf("external metrics server: %w", err)
+	}
+	s.library = adapter.GenericAPIServer
+	return s, nil
+}
+
+// Run answers until ctx ends, then drains the requests in flight.
+func (s *Server) Run(ctx context.Context) error { return s.library.PrepareRun().RunWithContext(ctx) }
+
+// Ready says why a request that the API server forwards would be refused still. The CA that its certificate is checked by comes with a
+// watch: until then whoever asks is anonymous, and an HPA would be told "forbidden".
+func (s *Server) Ready() error {
+	if s.proxy == nil {
+		return nil
+	}
+	if _, loaded := s.proxy.CAContentProvider.VerifyOptions(); !loaded || len(s.proxy.UsernameHeaders.Value()) == 0 {
+		return errors.New("the front proxy's CA is not loaded: it stands in ConfigMap kube-system/extension-apiserver-authentication")
+	}
+	return nil
 }
 
 // guard decides who may read: whom the cluster's delegated authentication and authorization let in, or anybody on loopback.

@@ -46,47 +46,79 @@ var decisions = fixed{
 	key("advised"): engine.ErrAdvisory,
 }
 
-// serve starts the real server on loopback and returns a reader of its paths.
-func serve(t testing.TB) func(path string) (int, []byte) {
+// run runs the real server on loopback until the test ends.
+func run(t testing.TB, c ServerConfig) (server *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := SelfSigned("localhost")
+	c.Listener = l
+	server, err = NewServer(c, NewProvider(decisions, func() time.Time { return nine }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- Serve(ctx, ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, func() time.Time { return nine }))
-	}()
+	go func() { done <- server.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	return server, l.Addr().String()
+}
+
+// reader returns what asks a server for a path, with the client's own TLS settings or none.
+func reader(t testing.TB, address string, c *tls.Config) func(path string, edit ...func(*http.Request)) (int, []byte) {
+	if c == nil {
+		c = &tls.Config{}
+	}
+	c.InsecureSkipVerify = true
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c}}
 	t.Cleanup(client.CloseIdleConnections)
-	get := func(path string) (int, []byte) {
-		r, err := client.Get("https://" + l.Addr().String() + path)
+	return func(path string, edit ...func(*http.Request)) (int, []byte) {
+		r, err := http.NewRequest(http.MethodGet, "https://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range edit {
+			e(r)
+		}
+		answer, err := client.Do(r)
 		if err != nil {
 			return 0, []byte(err.Error())
 		}
-		defer r.Body.Close()
-		body, _ := io.ReadAll(r.Body)
-		return r.StatusCode, body
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, body
 	}
-	for range 200 {
-		if code, _ := get("/readyz"); code == http.StatusOK {
-			return get
+}
+
+// serve starts a server that anybody on loopback may read and returns a reader of its paths.
+func serve(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
+	t.Helper()
+	certificate, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := run(t, ServerConfig{Certificate: certificate, Open: true})
+	get := reader(t, address, nil)
+	until(t, "the server is ready", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
+	return get
+}
+
+// until waits for something that comes soon, or fails the test.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for range 500 {
+		if is() {
+			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatal("the server is not ready after 4 s")
-	return nil
+	t.Fatalf("it never came that %s", what)
 }
 
 func metricPath(metric, selector string) string {
@@ -142,7 +174,7 @@ func TestTheOpenDoorIsForLoopbackOnly(t *testing.T) {
 	}
 	defer l.Close()
 	certificate, _ := SelfSigned("localhost")
-	err = Serve(context.Background(), ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, time.Now))
+	_, err = NewServer(ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, time.Now))
 	if err == nil || !strings.Contains(err.Error(), "not loopback") {
 		t.Errorf("err = %v", err)
 	}
@@ -159,11 +191,11 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server, err := newServer(ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, func() time.Time { return nine }))
+	server, err := NewServer(ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, func() time.Time { return nine }))
 	if err != nil {
 		b.Fatal(err)
 	}
-	handler := server.GenericAPIServer.Handler
+	handler := server.library.Handler
 	request := httptest.NewRequest(http.MethodGet, metricPath(MetricName, PolicyLabel+"=chat"), nil)
 	b.ReportAllocs()
 	start := cpu()

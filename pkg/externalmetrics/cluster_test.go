@@ -1,0 +1,204 @@
+package externalmetrics
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// client is a TLS configuration with a certificate for this name.
+func (a *authority) client(t testing.TB, name string) *tls.Config {
+	t.Helper()
+	a.sign(t, name, &x509.Certificate{})
+	pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
+}
+
+// front is as much of a cluster as authenticates and authorizes for us. It knows anna by the token "anna's", and lets her, and nobody
+// else, read gpuscaler-desired-replicas in team-chat.
+type front struct {
+	proxy      *authority
+	kubeconfig string
+	listable   chan struct{} // closed: the watch of the ConfigMap begins
+	reviews    atomic.Int64  // TokenReviews and SubjectAccessReviews
+}
+
+func newFront(t testing.TB) *front {
+	f := &front{proxy: newAuthority(t), listable: make(chan struct{})}
+	ca, err := os.ReadFile(f.proxy.file("ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication", ResourceVersion: "1"},
+		Data: map[string]string{
+			"requestheader-client-ca-file":   string(ca),
+			"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
+			"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`, "requestheader-allowed-names": `["front-proxy-client"]`,
+		},
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, config) })
+	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-f.listable:
+		case <-r.Context().Done():
+			return
+		}
+		if q := r.URL.Query(); q.Get("watch") != "" {
+			if q.Get("sendInitialEvents") == "true" {
+				end := corev1.ConfigMap{TypeMeta: config.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+					ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+				}}
+				answer(w, map[string]any{"type": "ADDED", "object": config})
+				answer(w, map[string]any{"type": "BOOKMARK", "object": end})
+			}
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		answer(w, corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.ConfigMap{config}})
+	})
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		f.reviews.Add(1)
+		var review authenticationv1.TokenReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		if review.Spec.Token == "anna's" {
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "anna"}}
+		}
+		answer(w, review)
+	})
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+		f.reviews.Add(1)
+		var review authorizationv1.SubjectAccessReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		a := review.Spec.ResourceAttributes
+		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat" && a.Resource == MetricName
+		answer(w, review)
+	})
+	server := httptest.NewUnstartedServer(mux)
+	server.Start()
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // its watches never end by themselves
+	f.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
+  users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
+	if err := os.WriteFile(f.kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// as is what the front proxy says of whom it forwards.
+func as(user string, groups ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("X-Remote-User", user)
+		r.Header["X-Remote-Group"] = groups
+	}
+}
+
+func guarded(t testing.TB, f *front) (*Server, string) {
+	t.Helper()
+	certificate, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, ServerConfig{Certificate: certificate, Kubeconfig: f.kubeconfig})
+}
+
+// The CA of the front proxy comes by a watch. Who is Ready before it has come is sent requests that it can only refuse.
+func TestAServerIsNotReadyBeforeItKnowsTheFrontProxy(t *testing.T) {
+	f := newFront(t)
+	server, address := guarded(t, f)
+	get := reader(t, address, f.proxy.client(t, "front-proxy-client"))
+	chat := metricPath(MetricName, PolicyLabel+"=chat")
+	until(t, "it answers", func() bool { code, _ := get("/livez"); return code == http.StatusOK })
+	if err := server.Ready(); err == nil || !strings.Contains(err.Error(), "extension-apiserver-authentication") {
+		t.Errorf("ready without the CA: %v", err)
+	}
+	if code, _ := get("/readyz"); code == http.StatusOK {
+		t.Error("/readyz is ok without the CA")
+	}
+	if code, body := get(chat, as("anna")); code != http.StatusForbidden {
+		t.Errorf("without the CA anna gets %d %s", code, body)
+	}
+	close(f.listable)
+	until(t, "it is ready", func() bool { return server.Ready() == nil })
+	if code, body := get(chat, as("anna")); code != http.StatusOK {
+		t.Errorf("ready, and anna gets %d %s", code, body)
+	}
+}
+
+func TestOnlyWhomTheClusterLetsInReads(t *testing.T) {
+	f := newFront(t)
+	close(f.listable)
+	server, address := guarded(t, f)
+	until(t, "it is ready", func() bool { return server.Ready() == nil })
+	chat := metricPath(MetricName, PolicyLabel+"=chat")
+	token := func(text string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text) }
+	}
+	other := newAuthority(t)
+	for _, c := range []struct {
+		name string
+		tls  *tls.Config
+		edit func(*http.Request)
+		path string
+		want int
+	}{
+		{"anna through the API server", f.proxy.client(t, "front-proxy-client"), as("anna"), chat, 200},
+		{"anna by her token", nil, token("anna's"), chat, 200},
+		{"bob through the API server", f.proxy.client(t, "front-proxy-client"), as("bob"), chat, 403},
+		{"anna, another namespace", f.proxy.client(t, "front-proxy-client"), as("anna"), strings.Replace(chat, "team-chat", "team-code", 1), 403},
+		{"anna, another metric", nil, token("anna's"), metricPath("queue-depth", ""), 403},
+		{"nobody", nil, func(*http.Request) {}, chat, 403},
+		{"a token that is none", nil, token("x"), chat, 401},
+		{"anna's name without a certificate", nil, as("anna"), chat, 403},
+		{"anna's name with a certificate of another CA", other.client(t, "front-proxy-client"), as("anna"), chat, 401},
+		{"anna's name with a certificate of the front proxy's CA for another name", f.proxy.client(t, "anna"), as("anna"), chat, 401},
+		{"system:masters by header", nil, as("root", "system:masters"), chat, 403},
+	} {
+		if code, body := reader(t, address, c.tls)(c.path, c.edit); code != c.want {
+			t.Errorf("%s: %d %s, want %d", c.name, code, body, c.want)
+		}
+	}
+}
+
+// An HPA asks four times a minute.
+func TestAReadIsAnsweredFromMemoryForAMinute(t *testing.T) {
+	f := newFront(t)
+	close(f.listable)
+	server, address := guarded(t, f)
+	until(t, "it is ready", func() bool { return server.Ready() == nil })
+	get := reader(t, address, f.proxy.client(t, "front-proxy-client"))
+	for range 20 {
+		if code, body := get(metricPath(MetricName, PolicyLabel+"=chat"), as("anna")); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	if n := f.reviews.Load(); n != 1 {
+		t.Errorf("the API server was asked %d times for 20 reads, want 1", n)
+	}
+}
