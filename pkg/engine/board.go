@@ -255,7 +255,7 @@ type thought struct {
 // think runs the brain on the readings in scratch.
 func (s *slot) think(w *scaling.Workload, view View, now time.Time, t *thought) {
 	if !s.at.IsZero() && s.strange(w, now) {
-		s.state = scaling.Seed(w.Policy, view.Replicas, now)
+		s.begin(w, view.Replicas, now)
 	}
 	observation := observe(view, s.scratch)
 	t.view, t.prior, t.made = view, s.state, true
@@ -301,6 +301,15 @@ func (s *slot) miss(w *scaling.Workload) {
 // gone) the replicas did not follow it, and going on from it would drop 12 replicas to 1 past every window and rate.
 func (s *slot) strange(w *scaling.Workload, now time.Time) bool {
 	return w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto || w.Target != s.workload.Target || now.Sub(s.at) > DefaultMaxAge
+}
+
+// begin starts anew from the replicas that stand. What was learned of the signals stays where they were watched until now.
+func (s *slot) begin(w *scaling.Workload, replicas int32, now time.Time) {
+	if w.Target == s.workload.Target && now.Sub(s.at) <= DefaultMaxAge {
+		s.state.Restart(w.Policy, replicas, now)
+		return
+	}
+	s.state = scaling.Seed(w.Policy, replicas, now)
 }
 
 func (s *slot) record() Record {

@@ -35,6 +35,33 @@ func lift(t *testing.T, from scaling.Mode) {
 func TestWhenAHoldIsLiftedNothingDropsAtOnce(t *testing.T)            { lift(t, scaling.Hold) }
 func TestWhenAnAdvisoryPolicyGoesLiveNothingDropsAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
+// growing is a workload whose backend hangs: its queue grows while its GPUs look idle.
+type growing struct{ *world }
+
+func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
+	out[0] = scaling.Reading{Value: 10 + g.now.Sub(nine).Seconds()/10, At: g.now, Coverage: 1, Known: true}
+	out[1] = scaling.Reading{Value: 0.05, At: g.now, Coverage: 1, Reported: 12, Measured: 12, Known: true}
+}
+
+func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
+	g := growing{newWorld()}
+	chat := g.add("chat", scaling.Hold)
+	p := ratePolicy()
+	p.ScaleDown.StabilizationWindow = 0
+	p.Signals = append(p.Signals, scaling.Signal{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Target: 0.7, MaxAge: time.Minute})
+	g.workloads[0].Policy = p
+	g.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	e := New(g, g, g, Options{})
+	g.after(e, 5*time.Minute)
+	g.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
+	for range 20 {
+		g.after(e, time.Second)
+		if got, err := e.Board().Lookup(chat, g.now); err != nil || got.Replicas != 12 {
+			t.Fatalf("served %d, %v: the queue grows, and 12 replicas run", got.Replicas, err)
+		}
+	}
+}
+
 func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
 	w := newWorld()
 	chat := w.add("chat", scaling.Auto)
