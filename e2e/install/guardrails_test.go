@@ -1,0 +1,156 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// A pod as the guard-rails want it, and one way in which each is bad.
+func goodPod(namespace string) *corev1.Pod {
+	yes, no := true, false
+	user := int64(65532)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gpu-", Namespace: namespace},
+		Spec: corev1.PodSpec{
+			PriorityClassName: "gpu-batch",
+			NodeSelector:      map[string]string{"karpenter.sh/capacity-type": "spot"},
+			Tolerations:       []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}},
+			SecurityContext:   &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{
+				Name: "server", Image: "server",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{"memory": resource.MustParse("1024Mi"), "cpu": resource.MustParse("1")},
+					Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi"), "nvidia.com/gpu": resource.MustParse("1")},
+				},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			}},
+		},
+	}
+}
+
+var badPods = []struct {
+	name, says string
+	spoil      func(*corev1.PodSpec)
+}{
+	{"no toleration", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations = nil }},
+	{"a toleration of something else", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations[0].Key = "team" }},
+	{"no node affinity", "must say on which", func(s *corev1.PodSpec) { s.NodeSelector = nil }},
+	{"a node selector that says nothing of GPUs", "must say on which", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
+	{"an affinity that is only preferred", "must say on which", func(s *corev1.PodSpec) {
+		s.NodeSelector = nil
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 1, Preference: term("karpenter.sh/capacity-type", "spot")}}}}
+	}},
+	{"no PriorityClass", "must set priorityClassName", func(s *corev1.PodSpec) { s.PriorityClassName = "" }},
+	{"less memory requested than allowed", "requests equal to limits for memory", func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Requests["memory"] = resource.MustParse("512Mi")
+	}},
+	{"memory without a limit", "requests equal to limits for memory", func(s *corev1.PodSpec) { delete(s.Containers[0].Resources.Limits, "memory") }},
+	{"fewer GPUs requested than allowed", "", func(s *corev1.PodSpec) { // the API server itself says so first
+		s.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
+		s.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+	}},
+	{"a MIG slice without a toleration", "must tolerate", func(s *corev1.PodSpec) {
+		s.Tolerations = nil
+		delete(s.Containers[0].Resources.Limits, "nvidia.com/gpu")
+		s.Containers[0].Resources.Limits["nvidia.com/mig-1g.10gb"] = resource.MustParse("1")
+	}},
+	{"a GPU in an init container only", "must tolerate", func(s *corev1.PodSpec) {
+		s.Tolerations = nil
+		s.InitContainers = []corev1.Container{*s.Containers[0].DeepCopy()}
+		s.InitContainers[0].Name = "load"
+		delete(s.Containers[0].Resources.Limits, "nvidia.com/gpu")
+	}},
+	{"a time-sliced GPU in production", "time-sliced", func(s *corev1.PodSpec) {
+		delete(s.Containers[0].Resources.Limits, "nvidia.com/gpu")
+		s.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
+	}},
+}
+
+func term(key, value string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+}
+
+// refusal is what the API server says to a pod, which is not kept.
+func refusal(ctx context.Context, pod *corev1.Pod) error {
+	return cluster.Client.Create(ctx, pod, client.DryRunAll)
+}
+
+func TestGuardRailsRefuseBadPodsAndNoOthers(t *testing.T) {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu-batch"}, Value: 1000}
+	if err := cluster.Client.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), class) })
+	production := restricted(t, "guarded-production", "gpuscaler.io/environment", "production")
+	staging := restricted(t, "guarded-staging")
+	h := newHelm(t, restricted(t, "guardrails"))
+
+	// Off by default: nobody is told anything.
+	h.install("guard", map[string]any{"mode": "hpa"})
+	bare := goodPod(production)
+	bare.Spec.Tolerations, bare.Spec.NodeSelector, bare.Spec.PriorityClassName = nil, nil, ""
+	if err := refusal(t.Context(), bare); err != nil {
+		t.Errorf("guard-rails are off: %v", err)
+	}
+
+	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Deny"}}})
+	defer h.uninstall("guard", false)
+	stack.Eventually(t, 30*time.Second, "the guard-rails stand", func(ctx context.Context) error {
+		for _, c := range badPods { // each policy becomes known by itself
+			pod := goodPod(production)
+			c.spoil(&pod.Spec)
+			if err := refusal(ctx, pod); err == nil {
+				return fmt.Errorf("%s: let in", c.name)
+			}
+		}
+		return nil
+	})
+	for _, c := range badPods {
+		pod := goodPod(production)
+		c.spoil(&pod.Spec)
+		if err := refusal(t.Context(), pod); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+	}
+	for name, spoil := range map[string]func(*corev1.PodSpec){
+		"good": func(*corev1.PodSpec) {},
+		"a required node affinity": func(s *corev1.PodSpec) {
+			s.NodeSelector = nil
+			s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{term("node.kubernetes.io/instance-type", "g6e.xlarge")}}}}
+		},
+		"everything tolerated": func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
+		"no GPU at all": func(s *corev1.PodSpec) {
+			s.PriorityClassName, s.Tolerations, s.NodeSelector = "", nil, nil
+			s.Containers[0].Resources = corev1.ResourceRequirements{}
+		},
+		"a sidecar without a GPU": func(s *corev1.PodSpec) {
+			s.Containers = append(s.Containers, *s.Containers[0].DeepCopy())
+			s.Containers[1].Name, s.Containers[1].Resources = "sidecar", corev1.ResourceRequirements{}
+		},
+	} {
+		pod := goodPod(production)
+		spoil(&pod.Spec)
+		if err := refusal(t.Context(), pod); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	shared := goodPod(staging)
+	shared.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
+	delete(shared.Spec.Containers[0].Resources.Limits, "nvidia.com/gpu")
+	if err := refusal(t.Context(), shared); err != nil {
+		t.Errorf("time slices outside production: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/postrender"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
+)
+
+// helm is Helm as the administrator in one namespace.
+type helm struct {
+	t         *testing.T
+	namespace string
+	config    *action.Configuration
+	chart     *helmchart.Chart
+	// edit changes what Helm has rendered before it is applied; nil: nothing.
+	edit postrender.PostRenderer
+}
+
+func newHelm(t *testing.T, namespace string) *helm {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig, flags.Namespace = &cluster.Kubeconfig, &namespace
+	config := new(action.Configuration)
+	// In memory: what Helm remembers of its releases is not what is tested.
+	if err := config.Init(flags, namespace, "memory", func(string, ...any) {}); err != nil {
+		t.Fatal(err)
+	}
+	root, err := chart.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := loader.Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &helm{t: t, namespace: namespace, config: config, chart: c}
+}
+
+func (h *helm) install(name string, values map[string]any) *release.Release {
+	h.t.Helper()
+	r, err := h.installation(name).RunWithContext(h.t.Context(), h.chart, values)
+	if err != nil {
+		h.t.Fatalf("helm install %s: %v", name, err)
+	}
+	return r
+}
+
+// dryRun has the API server look at every object and keep none.
+func (h *helm) dryRun(name string, values map[string]any) *release.Release {
+	h.t.Helper()
+	install := h.installation(name)
+	install.DryRun, install.DryRunOption = true, "server"
+	r, err := install.RunWithContext(h.t.Context(), h.chart, values)
+	if err != nil {
+		h.t.Fatalf("helm install --dry-run=server %s: %v", name, err)
+	}
+	return r
+}
+
+func (h *helm) installation(name string) *action.Install {
+	install := action.NewInstall(h.config)
+	install.ReleaseName, install.Namespace, install.PostRenderer = name, h.namespace, h.edit
+	return install
+}
+
+func (h *helm) upgrade(name string, values map[string]any) {
+	h.t.Helper()
+	upgrade := action.NewUpgrade(h.config)
+	upgrade.Namespace, upgrade.PostRenderer = h.namespace, h.edit
+	if _, err := upgrade.RunWithContext(h.t.Context(), name, h.chart, values); err != nil {
+		h.t.Fatalf("helm upgrade %s: %v", name, err)
+	}
+}
+
+func (h *helm) rollback(name string) {
+	h.t.Helper()
+	if err := action.NewRollback(h.config).Run(name); err != nil {
+		h.t.Fatalf("helm rollback %s: %v", name, err)
+	}
+}
+
+func (h *helm) uninstall(name string, hooks bool) {
+	h.t.Helper()
+	uninstall := action.NewUninstall(h.config)
+	uninstall.DisableHooks = !hooks
+	if _, err := uninstall.Run(name); err != nil {
+		h.t.Fatalf("helm uninstall %s: %v", name, err)
+	}
+}
+
+// edits makes a function over the rendered text a post-renderer.
+type edits func(text string) (string, error)
+
+func (e edits) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	text, err := e(rendered.String())
+	if err != nil {
+		return nil, fmt.Errorf("post-render: %w", err)
+	}
+	return bytes.NewBufferString(text), nil
+}
