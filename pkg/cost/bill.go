@@ -1,0 +1,100 @@
+package cost
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Bill is everything that a ledger says: what a report shows. Its JSON is stable: fields may be added.
+type Bill struct {
+	Cluster    string         `json:"cluster,omitempty"`
+	From       time.Time      `json:"from"`
+	To         time.Time      `json:"to"`
+	Step       float64        `json:"stepSeconds"`
+	Total      Sum            `json:"total"`
+	Teams      []Group        `json:"teams"`
+	Namespaces []Group        `json:"namespaces"`
+	Workloads  []Group        `json:"workloads"` // "namespace/workload"
+	Capacity   []Group        `json:"capacityTypes"`
+	Instances  []Group        `json:"instanceTypes"`
+	Uses       []Group        `json:"uses"`
+	Lines      []Line         `json:"lines"`
+	Series     []Bucket       `json:"series"`
+	Slices     []SliceAdvice  `json:"migAdvice"`
+	Notebooks  []Notebook     `json:"forgottenNotebooks"`
+	Unpriced   []Unpriced     `json:"unpriced"`
+	Prices     []PriceSources `json:"prices"`
+	Notes      []string       `json:"notes"` // what the reader must know about how it was measured
+}
+
+// Unpriced is an offer that ran and has no price.
+type Unpriced struct {
+	Offer
+	GPUHours float64 `json:"gpuHours"`
+}
+
+// PriceSources says for how many GPU-hours a source gave the price.
+type PriceSources struct {
+	From     string  `json:"from"`
+	GPUHours float64 `json:"gpuHours"`
+}
+
+// Period is the time that a bill is for.
+type Period struct {
+	From, To time.Time
+	Step     time.Duration
+	Idle     time.Duration // from which on a notebook counts as forgotten
+}
+
+// Bill closes the books.
+func (l *Ledger) Bill(p Period) *Bill {
+	lines := l.sorted()
+	b := &Bill{Cluster: l.options.Cluster, From: p.From, To: p.To, Step: p.Step.Seconds(), Total: Total(lines), Lines: lines,
+		Slices: l.Slices(), Notebooks: l.Forgotten(p.Idle)}
+	b.Namespaces = GroupBy(lines, func(x *Line) string { return x.Namespace })
+	b.Workloads = GroupBy(lines, func(x *Line) string {
+		if x.Namespace == "" {
+			return ""
+		}
+		return x.Namespace + "/" + x.Workload
+	})
+	if len(l.options.Teams) > 0 {
+		b.Teams = GroupBy(lines, func(x *Line) string {
+			if x.Use != Held {
+				return ""
+			}
+			return cmp.Or(x.Team, "no team")
+		})
+	}
+	b.Capacity = GroupBy(lines, func(x *Line) string { return cmp.Or(x.CapacityType, "unknown") })
+	b.Instances = GroupBy(lines, func(x *Line) string { return cmp.Or(x.InstanceType, "unknown") })
+	b.Uses = GroupBy(lines, func(x *Line) string { return string(x.Use) })
+	for o, hours := range l.unpriced {
+		b.Unpriced = append(b.Unpriced, Unpriced{o, hours})
+	}
+	slices.SortFunc(b.Unpriced, func(x, y Unpriced) int {
+		return cmp.Or(cmp.Compare(y.GPUHours, x.GPUHours), cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.CapacityType, y.CapacityType), cmp.Compare(x.Zone, y.Zone))
+	})
+	for _, from := range slices.Sorted(maps.Keys(l.sources)) {
+		b.Prices = append(b.Prices, PriceSources{from, l.sources[from]})
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(l.series), time.Time.Compare) {
+		b.Series = append(b.Series, *l.series[at])
+	}
+	return b
+}
+
+// sorted lists the lines, the dearest first.
+func (l *Ledger) sorted() (lines []Line) {
+	for k, s := range l.lines {
+		lines = append(lines, Line{Cluster: l.options.Cluster, Team: k.team, Namespace: k.namespace, Workload: k.workload, Owner: k.owner,
+			Use: k.use, InstanceType: k.instanceType, CapacityType: k.capacityType, Sum: *s})
+	}
+	slices.SortFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload),
+			cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Use, b.Use), cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.CapacityType, b.CapacityType))
+	})
+	return lines
+}
