@@ -49,15 +49,20 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
 	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), broken: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	c.policies = policy.NewStore(policy.Options{Clock: time.Now})
+	c.policies = policy.NewStore(policy.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
+		c.poller.SetPolicies(policies, platform) // made below, long before anything is loaded
+	}})
 	kinds, err := o.scaleKinds()
 	if err != nil {
 		return nil, err
 	}
-	c.cluster, err = cluster.New(kube, cluster.Options{
+	read := cluster.Options{
 		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
-	})
-	if err != nil {
+	}
+	if o.capacity {
+		read.Groups, read.Hourly = c.policies, c.hourly
+	}
+	if c.cluster, err = cluster.New(kube, read); err != nil {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
@@ -67,7 +72,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{OnTransition: c.logTransition})
+	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
+		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
+	})
 	c.cluster.Activate(c.engine.Board())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
 	if o.record != "" {
@@ -111,12 +118,14 @@ func (c *controller) run(ctx context.Context) error {
 		return fmt.Errorf("external metrics API: %w", err)
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return c.cluster.Run(ctx) })
+	c.stopping = ctx.Done()
+	// The cluster is read until the Lease is given up: what is taken back at the end is based on what stands there.
+	reading, unread := context.WithCancel(context.WithoutCancel(ctx))
+	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
 	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
-	all.Go(func() error { return c.follow(ctx) })
-	all.Go(func() error { return c.campaign(ctx) })
+	all.Go(func() error { defer unread(); return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
@@ -138,7 +147,9 @@ func (c *controller) lead(ctx context.Context) {
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
-	if err := all.Wait(); err != nil {
+	err := all.Wait()
+	c.takeBack(ctx)
+	if err != nil {
 		c.broken <- err
 	}
 }
@@ -215,19 +226,6 @@ func (c *controller) report(r policy.Report) {
 	}
 	if r.Changed {
 		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))
-	}
-}
-
-// follow hands each new set of policies to the poller.
-func (c *controller) follow(ctx context.Context) error {
-	for {
-		_, next := c.policies.Changed()
-		c.poller.SetPolicies(c.policies.Compiled(), c.policies.Platform())
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next:
-		}
 	}
 }
 

@@ -136,6 +136,25 @@ func (d *document) moveTo(above int) {
 // read decodes the text; false says that there is nothing in it.
 func (d *document) read() (found bool) {
 	defer d.survive(&found)
+	if found = d.parse(); d.root == nil {
+		return found
+	}
+	d.head()
+	switch d.kind {
+	case KindScalingPolicy:
+		var all policyDocument
+		d.decode(&all)
+		d.policy = &all.Spec
+	case KindPlatformConfig:
+		var all platformDocument
+		d.decode(&all)
+		d.platform = &all.Spec
+	}
+	return true
+}
+
+// parse sets the root of the one document in the text, or tells why there is none; false says that there is nothing in it.
+func (d *document) parse() (found bool) {
 	var node yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
 	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
@@ -156,17 +175,6 @@ func (d *document) read() (found bool) {
 		return true
 	}
 	d.root = node.Content[0]
-	d.head()
-	switch d.kind {
-	case KindScalingPolicy:
-		var all policyDocument
-		d.decode(&all)
-		d.policy = &all.Spec
-	case KindPlatformConfig:
-		var all platformDocument
-		d.decode(&all)
-		d.platform = &all.Spec
-	}
 	return true
 }
 

@@ -218,13 +218,5 @@ func (c *platformCompiler) prices() {
 	if book := c.out.Prices.Book; book != "" {
 		c.mounted(book, p.key("book"))
 	}
-	type price struct{ kind, capacity, region string }
-	seen := map[price]bool{}
-	for i, o := range c.out.Prices.Overrides {
-		if k := (price{o.InstanceType, o.CapacityType, o.Region}); seen[k] {
-			c.bad(p.key("overrides").at(i), "this price is given twice", "one price for an instance type, capacity type and region")
-		} else {
-			seen[k] = true
-		}
-	}
+	c.uniquePrices(c.out.Prices.Overrides, p.key("overrides"))
 }

@@ -122,7 +122,7 @@ type DisruptionSpec struct {
 type PricesSpec struct {
 	Source      string           `yaml:"source,omitempty" enum:"karpenter,book" doc:"Karpenter's own offering metric, or the price book" default:"karpenter"`
 	Region      string           `yaml:"region,omitempty" doc:"region of the price book"`
-	Book        string           `yaml:"book,omitempty" doc:"a mounted price book (CSV) instead of the built-in one"`
+	Book        string           `yaml:"book,omitempty" doc:"a mounted price book (kind PriceBook) instead of the built-in one"`
 	Overrides   []PriceSpec      `yaml:"overrides,omitempty" doc:"prices that you know better"`
 	Commitments []CommitmentSpec `yaml:"commitments,omitempty" doc:"capacity that is paid for whether used or not"`
 }

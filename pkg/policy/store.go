@@ -42,12 +42,17 @@ type Report struct {
 type Options struct {
 	// Clock stamps Status.Since; nil leaves it zero.
 	Clock func() time.Time
+	// Prepare is told what comes into force before any reader can see it, so that whoever polls for it has its readings in place: a
+	// policy that decides before it can be read decides blindly. It is called under the store's lock, does no I/O and calls no method
+	// of the store. nil: nobody needs to know.
+	Prepare func(policies []*Compiled, platform *Platform)
 }
 
 // Store holds the policies that are in force. Loads and objects come in at its own pace; readers never wait for them.
 // It implements the engine's port Policies. All methods are safe for concurrent use.
 type Store struct {
-	clock func() time.Time
+	clock   func() time.Time
+	prepare func([]*Compiled, *Platform)
 
 	mu       sync.Mutex
 	files    map[string]*loadedFile // by name
@@ -86,12 +91,15 @@ type targetKey struct {
 // NewStore returns a store in which nothing is in force yet.
 func NewStore(o Options) *Store {
 	s := &Store{
-		clock: o.Clock, files: map[string]*loadedFile{}, policies: map[string]*held{},
+		clock: o.Clock, prepare: o.Prepare, files: map[string]*loadedFile{}, policies: map[string]*held{},
 		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]scaling.Key{},
 		status: map[string]Status{}, seen: newSeen(), platform: noPlatform, good: noPlatform,
 	}
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Time{} }
+	}
+	if s.prepare == nil {
+		s.prepare = func([]*Compiled, *Platform) {}
 	}
 	s.current.Store(&snapshot{platform: noPlatform, next: make(chan struct{})})
 	return s
@@ -161,6 +169,7 @@ func (s *Store) publish() bool {
 	for i, c := range all {
 		next.workloads[i] = c.Workload
 	}
+	s.prepare(next.compiled, next.platform)
 	s.current.Store(next)
 	close(old.next)
 	return true

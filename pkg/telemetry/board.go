@@ -14,14 +14,16 @@ type board struct {
 }
 
 // entries finds an entry by the policy's address, which is hashed in a fraction of the time that two strings take. Workloads that
-// share one compiled policy are told apart by their keys, in others.
+// share one compiled policy are told apart by their keys, in others. Those of the versions before stay in replaced for a while: the
+// tick that is under way when a new one comes was handed the old one.
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
 	others   map[scaling.Key]*entry
+	replaced map[*scaling.Policy]*entry
 }
 
 func newEntries(n int) entries {
-	return entries{make(map[*scaling.Policy]*entry, n), map[scaling.Key]*entry{}}
+	return entries{make(map[*scaling.Policy]*entry, n), map[scaling.Key]*entry{}, map[*scaling.Policy]*entry{}}
 }
 
 func (s *entries) add(e *entry) {
@@ -34,7 +36,13 @@ func (s *entries) add(e *entry) {
 
 func (s *entries) find(w *scaling.Workload) *entry {
 	e := s.byPolicy[w.Policy]
-	if e != nil && e.key != w.Key {
+	if e == nil {
+		if e = s.replaced[w.Policy]; e != nil && e.key != w.Key {
+			return nil
+		}
+		return e
+	}
+	if e.key != w.Key {
 		if e = s.others[w.Key]; e != nil && e.policy != w.Policy {
 			return nil
 		}

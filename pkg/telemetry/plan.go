@@ -48,7 +48,7 @@ type plan struct {
 	entries  entries
 	groups   map[groupKey]*group
 	origin   map[scaling.Key]*origin
-	stable   map[string]bool   // data sources that are as they were in the last plan
+	stable   map[string]bool   // data sources that are where they were in the last plan
 	shapes   map[string]*shape // by query, kept from plan to plan: parsing ten thousand of them takes a tenth of a second
 	known    map[string]*shape // of the last plan
 }
@@ -73,13 +73,18 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, last *plan)
 	for i := range platform.DataSources {
 		d := &platform.DataSources[i]
 		if last.platform != nil {
-			p.stable[d.Name] = reflect.DeepEqual(d, last.platform.DataSource(d.Name))
+			p.stable[d.Name] = samePlace(d, last.platform.DataSource(d.Name))
 		}
 	}
 	for _, c := range policies {
 		p.add(c, last.origin[c.Workload.Key])
 	}
 	p.known = nil
+	for key, o := range last.origin {
+		if have := p.origin[key]; have == nil || have.entry != o.entry {
+			p.entries.replaced[o.entry.policy] = o.entry
+		}
+	}
 	return p
 }
 
@@ -129,6 +134,19 @@ func (p *plan) sameDataSource(d, old *policy.DataSource) bool {
 		return d == old
 	}
 	return d.Name == old.Name && (d.Name == "" || p.stable[d.Name])
+}
+
+// samePlace tells whether d is read where old was. At which pace, and by whom it may be named, is no other measurement: an edit of
+// an interval must not make every reading unknown at once.
+func samePlace(d, old *policy.DataSource) bool {
+	if old == nil {
+		return false
+	}
+	a, b := *d, *old
+	for _, x := range []*policy.DataSource{&a, &b} {
+		x.Default, x.Namespaces, x.Interval, x.Timeout, x.MaxBytes, x.MaxSeries = false, nil, 0, 0, 0, 0
+	}
+	return reflect.DeepEqual(&a, &b)
 }
 
 // takeOver returns the reading of the last version for signal i of the new one, if it measures the same thing at the same place.

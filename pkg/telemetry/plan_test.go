@@ -28,9 +28,16 @@ func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
 		t.Errorf("after the edit: %+v, want the reading of before", r)
 	}
-	if r := read(p, first)[0]; r.Known || r.Cause != scaling.CauseNever {
-		t.Errorf("the version before the edit still reads %+v", r)
+	if p.forget(); read(p, first)[0].Cause != scaling.CauseNever {
+		t.Errorf("a minute later the version before the edit still reads %+v", read(p, first)[0])
 	}
+	paced := promSource(server.URL)
+	paced.Interval, paced.Timeout, paced.MaxBytes, paced.Default = time.Hour, time.Second, 1<<20, false
+	p.SetPolicies([]*policy.Compiled{second}, platformOf(paced))
+	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
+		t.Errorf("polled at another pace: %+v, want the reading of before", r)
+	}
+	p.SetPolicies([]*policy.Compiled{second}, platform)
 
 	third := compiled("chat", "llama", querySource())
 	third.Workload.Policy.Signals[0].Unit = scaling.Percent // what was 5 requests is now 500%
@@ -129,8 +136,8 @@ func TestRunFollowsThePolicies(t *testing.T) {
 	wait(b, 5)
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // another query
 	wait(c, 6)
-	if r := read(p, b)[0]; r.Known {
-		t.Errorf("a policy that is gone reads %+v", r)
+	if p.forget(); read(p, b)[0].Known {
+		t.Errorf("a policy that is gone reads %+v", read(p, b)[0])
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -76,7 +76,8 @@ func New(o Options) (*Poller, error) {
 }
 
 // SetPolicies replaces what is polled. Readings of a signal whose source did not change are kept under the new version of its
-// policy: an edit of one bound must not make ten thousand workloads wait for their next poll. It does no I/O.
+// policy: an edit of one bound must not make ten thousand workloads wait for their next poll. It does no I/O, and is to be called
+// before anybody decides by the new versions (policy.Options.Prepare): what Read is not told of is unknown.
 func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platform) {
 	if platform == nil {
 		platform = &policy.Platform{}
@@ -97,14 +98,35 @@ func (p *Poller) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer p.links.close()
 	defer all.Wait()
+	forget := time.NewTimer(forgetAfter)
+	defer forget.Stop()
 	for {
 		p.reconcile(ctx, &all)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-p.changed:
+		forget.Reset(forgetAfter)
+		for waits := true; waits; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-forget.C:
+				p.forget()
+			case <-p.changed:
+				waits = false
+			}
 		}
 	}
+}
+
+// forgetAfter is far longer than a tick may take: then nobody decides by a version that was replaced.
+const forgetAfter = time.Minute
+
+// forget lets go of the readings of versions that were replaced.
+func (p *Poller) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := p.plan.entries
+	kept.replaced = nil
+	p.plan.entries = kept
+	p.board.entries.Store(&kept)
 }
 
 // reconcile starts, updates and stops runners so that they match the plan.
