@@ -39,7 +39,7 @@ var plan = []room{
 	{"cluster", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, nil, "the hands do not know where the numbers come from"},
 	{"externalmetrics", []string{"calendar", "scaling", "capacity", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
 	{"dashboard", []string{"calendar", "scaling", "capacity", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
-	{"migrate", []string{"calendar", "scaling", "capacity", "policy"}, nil, []string{"k8s.io/client-go"}, "a way in and a way back are texts: they are printed and reviewed without a cluster"},
+	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy"}, nil, []string{"k8s.io/client-go"}, "a way in and a way back are texts: they are printed and reviewed without a cluster"},
 	{"replay", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, []string{"k8s.io/client-go"}, "the replay is another adapter behind the same ports, never another cluster"},
 }
 

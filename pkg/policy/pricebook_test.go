@@ -63,7 +63,7 @@ func TestTheBuiltInPriceBookIsRight(t *testing.T) {
 func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 	for _, c := range []struct{ name, old, wrong, want string }{
 		{"a field that is none", "gpus: 8,", "gpu_count: 8,", "prices.yaml:10:27: spec.regions[0].instanceTypes[0].gpu_count: there is no such field"},
-		{"a price in words", "on-demand: 55.04", "on-demand: $55", "prices.yaml:10:45: spec.regions[0].instanceTypes[0].on-demand: is not what belongs here"},
+		{"a price in words", "on-demand: 55.04", "on-demand: $55", "prices.yaml:10:47: spec.regions[0].instanceTypes[0].on-demand: is not what belongs here"},
 		{"a negative price", "on-demand: 55.04", "on-demand: -1", "on-demand: is not what belongs here"},
 		{"infinity", "on-demand: 55.04", "on-demand: .inf", "on-demand: is not what belongs here"},
 		{"a price of 0", "on-demand: 55.04", "on-demand: 0", "a listed price of 0 is not known"},
@@ -94,7 +94,8 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 }
 
 func TestThePlatformsPricesComeBeforeTheBooks(t *testing.T) {
-	p := platformOf(t, `prices: {overrides: [{instanceType: p5.48xlarge, capacityType: on-demand, hourly: 36.9}], commitments: [{instanceType: g5.xlarge, count: 1, hourly: 0.5}]}`)
+	hourly := 36.9
+	p := &Platform{Prices: PricesSpec{Overrides: []PriceSpec{{InstanceType: "p5.48xlarge", CapacityType: "on-demand", Hourly: &hourly}}}}
 	book, _ := PriceBook("prices.yaml", []byte(wellBook))
 	got := p.Book(book).Price(cost.Offer{InstanceType: "p5.48xlarge", CapacityType: cost.OnDemand, Region: "us-east-1"}, cost.Price{Hourly: 1, From: "karpenter"})
 	if got != (cost.Price{Hourly: 36.9, From: "override"}) {
