@@ -56,13 +56,10 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := cluster.Options{
+	c.cluster, err = cluster.New(kube, cluster.Options{
 		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
-	}
-	if o.capacity {
-		read.Groups, read.Hourly = c.policies, c.hourly
-	}
-	if c.cluster, err = cluster.New(kube, read); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
@@ -72,9 +69,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
-		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
-	})
+	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{OnTransition: c.logTransition})
 	c.cluster.Activate(c.engine.Board())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
 	if o.record != "" {
@@ -118,14 +113,11 @@ func (c *controller) run(ctx context.Context) error {
 		return fmt.Errorf("external metrics API: %w", err)
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	c.stopping = ctx.Done()
-	// The cluster is read until the Lease is given up: what is taken back at the end is based on what stands there.
-	reading, unread := context.WithCancel(context.WithoutCancel(ctx))
-	all.Go(func() error { return c.cluster.Run(reading) })
+	all.Go(func() error { return c.cluster.Run(ctx) })
 	all.Go(func() error { return c.poller.Run(ctx) })
 	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
-	all.Go(func() error { defer unread(); return c.campaign(ctx) })
+	all.Go(func() error { return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
@@ -147,9 +139,7 @@ func (c *controller) lead(ctx context.Context) {
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
-	err := all.Wait()
-	c.takeBack(ctx)
-	if err != nil {
+	if err := all.Wait(); err != nil {
 		c.broken <- err
 	}
 }
