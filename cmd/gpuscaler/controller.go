@@ -38,6 +38,7 @@ type controller struct {
 	leader   *cluster.Leader
 	loop     *loop
 	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
+	stopping <-chan struct{}                        // closed when the process is to end
 	broken   chan error                             // a term that failed; the process ends on it, since a leader that does not decide is worse than none
 }
 
@@ -56,10 +57,13 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cluster, err = cluster.New(kube, cluster.Options{
+	read := cluster.Options{
 		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
-	})
-	if err != nil {
+	}
+	if o.capacity {
+		read.Groups, read.Hourly = c.policies, c.hourly
+	}
+	if c.cluster, err = cluster.New(kube, read); err != nil {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
@@ -69,7 +73,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{OnTransition: c.logTransition})
+	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
+		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
+	})
 	c.cluster.Activate(c.engine.Board())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
 	if o.record != "" {
@@ -113,11 +119,14 @@ func (c *controller) run(ctx context.Context) error {
 		return fmt.Errorf("external metrics API: %w", err)
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return c.cluster.Run(ctx) })
+	c.stopping = ctx.Done()
+	// The cluster is read until the Lease is given up: what is taken back at the end is based on what stands there.
+	reading, unread := context.WithCancel(context.WithoutCancel(ctx))
+	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
 	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
-	all.Go(func() error { return c.campaign(ctx) })
+	all.Go(func() error { defer unread(); return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
@@ -139,7 +148,9 @@ func (c *controller) lead(ctx context.Context) {
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
-	if err := all.Wait(); err != nil {
+	err := all.Wait()
+	c.takeBack(ctx)
+	if err != nil {
 		c.broken <- err
 	}
 }

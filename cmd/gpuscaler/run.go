@@ -36,6 +36,7 @@ type runOptions struct {
 	logLevel          string
 	loopbackPods      bool
 	record            string
+	capacity          bool
 }
 
 func runCommand() *cobra.Command {
@@ -95,6 +96,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only, reach it by port-forward")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
+	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written")
 	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
 	_ = c.MarkFlagRequired("config")
 }

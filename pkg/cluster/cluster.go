@@ -35,6 +35,10 @@ type Options struct {
 	Policies engine.Policies
 	// Annotated takes the policies that HPAs and ScaledObjects carry; nil: annotations other than an operator's are not read.
 	Annotated Annotated
+	// Groups are the capacity groups, whose NodePools are read and nudged; nil: no node is looked at.
+	Groups engine.Groups
+	// Hourly is what an instance costs an hour, 0 where nobody knows; nil: nobody does.
+	Hourly func(instanceType, capacityType string) float64
 	// Leading reports whether this process may write; standbys read only. nil: it always may.
 	Leading func() bool
 	// Instance names this process in Events; the pod's name.
@@ -60,6 +64,7 @@ type Cluster struct {
 	events      *recorder
 	transitions *transitions
 	activator   *activator
+	nodes       *nodes // nil where Options.Groups is
 
 	decidersMu  sync.Mutex
 	decidersOf  []scaling.Workload
@@ -105,6 +110,9 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
 	c.transitions, c.activator = newTransitions(c), newActivator(c)
 	c.scales = newScales(c)
+	if o.Groups != nil {
+		c.nodes = newNodes(c)
+	}
 	c.late = newLateKinds(c)
 	return c
 }
@@ -124,6 +132,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	running.Go(func() { c.scales.run(ctx) })
 	running.Go(func() { c.events.run(ctx) })
 	running.Go(func() { c.transitions.run(ctx) })
+	if c.nodes != nil {
+		running.Go(func() { c.nodes.run(ctx) })
+	}
 
 	// Targets before pods: a pod then finds its target at once, where a target that comes later looks through a namespace of pods.
 	for _, inform := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {

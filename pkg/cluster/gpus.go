@@ -17,14 +17,17 @@ func isGPU(name corev1.ResourceName) bool {
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
 }
 
-// gpusOf counts the GPUs that the scheduler sets aside for one pod: what the running containers hold together, or what the
+// gpusOf counts the GPUs that the scheduler sets aside for one pod.
+func gpusOf(spec *corev1.PodSpec) int32 { return int32(min(asked(spec, isGPU), maxGPUs)) }
+
+// asked counts what the scheduler sets aside for one pod of some resources: what the running containers hold together, or what the
 // hungriest init container holds before them, whichever is more (the rule of Kubernetes' resource accounting; init containers
 // that restart always run beside the others).
-func gpusOf(spec *corev1.PodSpec) int32 {
+func asked(spec *corev1.PodSpec, counts func(corev1.ResourceName) bool) int64 {
 	var running, peak int64
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		n := containerGPUs(c)
+		n := askedBy(c, counts)
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			running += n
 			peak = max(peak, running)
@@ -33,27 +36,64 @@ func gpusOf(spec *corev1.PodSpec) int32 {
 		peak = max(peak, running+n)
 	}
 	for i := range spec.Containers {
-		running += containerGPUs(&spec.Containers[i])
+		running += askedBy(&spec.Containers[i], counts)
 	}
-	return int32(min(max(running, peak), maxGPUs))
+	return max(running, peak)
 }
 
 // maxGPUs keeps an absurd template from overflowing a sum; the largest pod known holds 16.
 const maxGPUs = 1 << 16
 
-// containerGPUs sums a container's GPU resources. Limits win because an extended resource's request must equal its limit and
-// may be left out.
-func containerGPUs(c *corev1.Container) int64 {
+// askedBy sums a container's resources. Limits win because an extended resource's request must equal its limit and may be left out.
+func askedBy(c *corev1.Container, counts func(corev1.ResourceName) bool) int64 {
 	var n int64
 	for name, q := range c.Resources.Limits {
-		if isGPU(name) {
+		if counts(name) {
 			n += min(max(q.Value(), 0), maxGPUs)
 		}
 	}
 	for name, q := range c.Resources.Requests {
-		if _, limited := c.Resources.Limits[name]; !limited && isGPU(name) {
+		if _, limited := c.Resources.Limits[name]; !limited && counts(name) {
 			n += min(max(q.Value(), 0), maxGPUs)
 		}
 	}
 	return n
+}
+
+// extended is so much of an extended resource.
+type extended struct {
+	resource string
+	n        int64
+}
+
+// extendedOf lists the extended resources that a pod asks for: nearly always none, or one.
+func extendedOf(spec *corev1.PodSpec) (all []extended) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for _, list := range []corev1.ResourceList{containers[i].Resources.Limits, containers[i].Resources.Requests} {
+				for name := range list {
+					if isExtended(name) && amount(all, string(name)) == 0 {
+						n := asked(spec, func(other corev1.ResourceName) bool { return other == name })
+						all = append(all, extended{string(name), n})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// isExtended tells nvidia.com/gpu from cpu, hugepages-2Mi and attachable-volumes-aws-ebs.
+func isExtended(name corev1.ResourceName) bool {
+	domain, _, found := strings.Cut(string(name), "/")
+	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+func amount(all []extended, resource string) int64 {
+	for i := range all {
+		if all[i].resource == resource {
+			return all[i].n
+		}
+	}
+	return 0
 }

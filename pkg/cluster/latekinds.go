@@ -50,6 +50,9 @@ func newLateKinds(c *Cluster) *lateKinds {
 		&lateKind{kind: leaderWorkerSetKind, trim: trimLeaderWorkerSet, on: c.onTarget()},
 		&lateKind{kind: scaledObjectKind, trim: trimScaledObject, on: c.onScaledObject()},
 	)
+	if c.nodes != nil {
+		l.kinds = append(l.kinds, c.nodes.pool, c.nodes.claim)
+	}
 	for _, k := range c.options.Kinds {
 		if k.GroupKind() == leaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
 			continue // known by itself

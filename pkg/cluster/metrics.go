@@ -8,6 +8,7 @@ type metrics struct {
 	findings     *prometheus.GaugeVec
 	activations  *prometheus.CounterVec
 	kindsWatched *prometheus.GaugeVec
+	nodeWrites   *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -28,9 +29,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "gpuscaler_kind_watched",
 			Help: "1 while objects of a kind that comes with a CRD are watched, 0 while the API server does not serve it.",
 		}, []string{"group", "kind"}),
+		nodeWrites: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuscaler_node_writes_total",
+			Help: "Writes for capacity groups, by object (nodepool, pod) and result (written, outrun by somebody else's edit, failed).",
+		}, []string{"object", "result"}),
 	}
 	if r != nil {
-		r.MustRegister(m.eventsLost, m.findings, m.activations, m.kindsWatched)
+		r.MustRegister(m.eventsLost, m.findings, m.activations, m.kindsWatched, m.nodeWrites)
 	}
 	return m
 }

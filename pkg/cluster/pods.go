@@ -26,7 +26,10 @@ type podFacts struct {
 	phase             phase
 	pod               engine.Pod
 	gpus              int32
-	group, worker     string // LeaderWorkerSet: index of the replica, index within it
+	group, worker     string  // LeaderWorkerSet: index of the replica, index within it
+	guest             *gpuPod // what nodes are decided by; nil where it asks for no extended resource
+	daemon            bool    // of a DaemonSet, or the kubelet's own: no reason to keep a node
+	undisrupted       bool    // karpenter.sh/do-not-disrupt
 }
 
 // Labels that LeaderWorkerSet puts on each pod of a replica.
@@ -49,6 +52,8 @@ func trimPod(obj any) (any, error) {
 		group:      p.Labels[lwsGroup],
 		worker:     p.Labels[lwsWorker],
 	}
+	f.guest, f.daemon = guestOf(p), isDaemon(p)
+	f.undisrupted = p.Annotations[doNotDisrupt] != "" && p.Annotations[doNotDisrupt] != "false"
 	f.Labels = p.Labels
 	f.pod = engine.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Node: p.Spec.NodeName,

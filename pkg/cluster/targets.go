@@ -44,6 +44,8 @@ type targetFacts struct {
 	replicas   int32
 	size       int32           // pods per replica; > 1 only for groups
 	gpus       int32           // GPUs per replica, all of its pods together
+	extended   []extended      // extended resources per replica
+	quota      bool            // a ResourceQuota refuses its pods
 	selector   labels.Selector // nil while unknown: the view stays unknown with it
 	operator   operatorFacts
 }
@@ -53,7 +55,12 @@ func trimDeployment(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return appTarget(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template.Spec).as("Deployment", d.Spec.Replicas), nil
+	f := appTarget(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template.Spec).as("Deployment", d.Spec.Replicas)
+	for i := range d.Status.Conditions {
+		c := &d.Status.Conditions[i]
+		f.quota = f.quota || c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
+	}
+	return f, nil
 }
 
 func trimStatefulSet(obj any) (any, error) {
@@ -74,6 +81,7 @@ func appTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpe
 		apiVersion: "apps/v1",
 		size:       1,
 		gpus:       gpusOf(pod),
+		extended:   extendedOf(pod),
 		selector:   selector,
 		operator:   readOperator(m.Annotations, m.ManagedFields),
 	}
@@ -98,13 +106,19 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 	if !found || size < 1 {
 		size = 1
 	}
-	workers := templateGPUs(u, "spec", "leaderWorkerTemplate", "workerTemplate")
+	workers := templatePod(u, "spec", "leaderWorkerTemplate", "workerTemplate")
 	leader := workers
 	if _, own, _ := unstructured.NestedMap(u.Object, "spec", "leaderWorkerTemplate", "leaderTemplate"); own {
-		leader = templateGPUs(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
+		leader = templatePod(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
 	}
 	f.size = int32(min(size, maxGPUs))
-	f.gpus = int32(min(int64(leader)+(size-1)*int64(workers), maxGPUs))
+	f.gpus = int32(min(int64(gpusOf(leader))+(size-1)*int64(gpusOf(workers)), maxGPUs))
+	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
+		if amount(f.extended, e.resource) == 0 {
+			n := amount(extendedOf(leader), e.resource) + (size-1)*amount(extendedOf(workers), e.resource)
+			f.extended = append(f.extended, extended{e.resource, min(n, maxGPUs)})
+		}
+	}
 	// status.hpaPodSelector chooses the leaders only; readiness and coverage need every pod of the group.
 	f.selector = labels.SelectorFromSet(labels.Set{lwsName: u.GetName()})
 	return f, nil
@@ -117,7 +131,8 @@ func trimScalable(obj any) (any, error) {
 		return obj, nil
 	}
 	f := unstructuredTarget(u)
-	f.gpus = templateGPUs(u, "spec", "template")
+	pod := templatePod(u, "spec", "template")
+	f.gpus, f.extended = gpusOf(pod), extendedOf(pod)
 	return f, nil
 }
 
@@ -140,15 +155,15 @@ func unstructuredTarget(u *unstructured.Unstructured) *targetFacts {
 // maxReplicas keeps an absurd number in a foreign object from overflowing an int32.
 const maxReplicas = 1 << 24
 
-// templateGPUs counts the GPUs of a pod template inside an unstructured object; 0 where there is none that can be read.
-func templateGPUs(u *unstructured.Unstructured, fields ...string) int32 {
+// templatePod is a pod template inside an unstructured object; an empty pod where there is none that can be read.
+func templatePod(u *unstructured.Unstructured, fields ...string) *corev1.PodSpec {
+	spec := &corev1.PodSpec{}
 	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)
 	if !found || err != nil {
-		return 0
+		return spec
 	}
-	var spec corev1.PodSpec
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
-		return 0
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, spec); err != nil {
+		return &corev1.PodSpec{}
 	}
-	return gpusOf(&spec)
+	return spec
 }

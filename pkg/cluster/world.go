@@ -17,6 +17,9 @@ type world struct {
 	pods    map[string]map[string]*podEntry // namespace, name
 	choose  selectorIndex
 	minor   int // the API server's 1.x; 0 while unknown
+
+	guests  map[string]map[string]*podFacts // pods that ask for an extended resource, as in pods
+	version uint64                          // counts the changes of targets and pods
 }
 
 // target is a scaled object with everything that was seen around it. It exists as soon as anything names it: an HPA may be seen
@@ -43,6 +46,7 @@ func newWorld() *world {
 		targets: map[ref]*target{},
 		pods:    map[string]map[string]*podEntry{},
 		choose:  selectorIndex{},
+		guests:  map[string]map[string]*podFacts{},
 	}
 }
 
@@ -68,6 +72,7 @@ func (w *world) settle(r ref, t *target) {
 func (w *world) putTarget(f *targetFacts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.version++
 	t := w.at(f.ref)
 	old := t.facts
 	t.facts = f
@@ -88,6 +93,7 @@ func sameSelector(a, b labels.Selector) bool {
 func (w *world) dropTarget(r ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.version++
 	t := w.targets[r]
 	if t == nil || t.facts == nil {
 		return
@@ -137,6 +143,7 @@ func without(list []*target, t *target) []*target {
 func (w *world) putPod(p *podFacts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.putGuest(p)
 	byName := w.pods[p.Namespace]
 	if byName == nil {
 		byName = map[string]*podEntry{}
@@ -178,6 +185,7 @@ func sameLabels(a, b map[string]string) bool {
 func (w *world) dropPod(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.dropGuest(namespace, name)
 	entry := w.pods[namespace][name]
 	if entry == nil {
 		return

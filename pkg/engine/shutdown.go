@@ -21,6 +21,17 @@ func (e *Engine) Shutdown(ctx context.Context, now time.Time) {
 				left = true
 			}
 		}
+		if left {
+			settle(ctx)
+		}
+	}
+}
+
+// settle gives what was written the time to be seen.
+func settle(ctx context.Context) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
 	}
 }
 

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// takeBackWithin bounds the end of the last term: a pod has 30 seconds to end in.
+const takeBackWithin = 5 * time.Second
+
+// takeBack lifts every limit that we hold on a NodePool, where the process ends: nobody may be there to lift it later. A leader that
+// was overtaken leaves them to the next.
+func (c *controller) takeBack(ctx context.Context) {
+	select {
+	case <-c.stopping:
+	default:
+		return
+	}
+	if !c.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackWithin)
+	defer cancel()
+	c.engine.Shutdown(ctx, time.Now())
+}
+
+// hourly is what the PlatformConfig in force says an instance costs.
+func (c *controller) hourly(instanceType, capacityType string) float64 {
+	return c.policies.Platform().Hourly(instanceType, capacityType)
+}
+
+// logGroup writes what changed in a capacity group as one JSON line.
+func (c *controller) logGroup(r engine.GroupRecord) {
+	reasons := make([]string, 0, len(r.Reasons))
+	for _, reason := range r.Reasons {
+		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))
+	}
+	c.log.Info("capacity group", "group", r.Group.Name, "advisory", r.Group.Advisory, "phase", r.Phase.String(), "demand", r.Demand.Total(),
+		"pending", r.Demand.Pending, "reasons", reasons, "changes", texts(r.Actions), "plan", texts(r.Plan))
+}
+
+func texts(actions []capacity.Action) (lines []string) {
+	for _, a := range actions {
+		lines = append(lines, strings.TrimSpace(a.Text()))
+	}
+	return lines
+}
