@@ -56,7 +56,7 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("selector %q must name a policy: set matchLabels {%s: <name>} in the HPA's metric", selector, PolicyLabel))
 	}
 	key := scaling.Key{Namespace: namespace, Name: name}
-	served, err := p.decisions.Lookup(key, p.clock())
+	served, err := p.lookup(namespace, name)
 	switch {
 	case errors.Is(err, engine.ErrUnknown):
 		return nil, provider.NewMetricNotFoundForError(metricResource, info.Metric, key.String())
@@ -67,8 +67,16 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 		MetricName:   MetricName,
 		MetricLabels: map[string]string{PolicyLabel: name},
 		Timestamp:    metav1.NewTime(served.At),
-		Value:        *resource.NewQuantity(int64(served.Replicas), resource.DecimalSI),
+		Value:        quantity(served),
 	}}}, nil
+}
+
+func (p *Provider) lookup(namespace, name string) (engine.Served, error) {
+	return p.decisions.Lookup(scaling.Key{Namespace: namespace, Name: name}, p.clock())
+}
+
+func quantity(s engine.Served) resource.Quantity {
+	return *resource.NewQuantity(int64(s.Replicas), resource.DecimalSI)
 }
 
 // ListAllExternalMetrics is what discovery shows: the one name, however many policies there are.

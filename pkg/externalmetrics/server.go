@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 	openapicore "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/core"
 	openapiexternal "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
-	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 )
 
 // authCacheTTL keeps an HPA's 15 s sync off the network: who asks and whether they may is asked of the API server once a minute.
@@ -50,7 +49,15 @@ type Server struct {
 }
 
 // NewServer prepares the server. With a cluster it asks there, once, how callers are authenticated.
-func NewServer(c ServerConfig, p provider.ExternalMetricsProvider) (*Server, error) {
+func NewServer(c ServerConfig, p *Provider) (*Server, error) {
+	return newServer(c, func(g *genericapiserver.Config, api http.Handler) http.Handler {
+		g.RequestInfoResolver = quickInfo{g.RequestInfoResolver}
+		return quick{p, api}
+	}, p)
+}
+
+// newServer takes what may answer in place of the library.
+func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
 	config.EnableMetrics = false // our own registry serves metrics; this port answers HPAs
@@ -65,7 +72,9 @@ func NewServer(c ServerConfig, p provider.ExternalMetricsProvider) (*Server, err
 	}
 	s := &Server{proxy: config.Authentication.RequestHeaderConfig}
 	config.AddReadyzChecks(healthz.NamedCheck("front-proxy-ca", func(*http.Request) error { return s.Ready() }))
-	config.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler { return chain(api, g, c.Standby) }
+	config.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
+		return chain(shortcut(g, api), g, c.Standby)
+	}
 	adapter, err := (&apiserver.Config{GenericConfig: &config.Config}).Complete(nil).New("gpuscaler", nil, p)
 	if err != nil {
 		return nil, fmt.Errorf("external metrics server: %w", err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
@@ -178,34 +177,6 @@ func TestTheOpenDoorIsForLoopbackOnly(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not loopback") {
 		t.Errorf("err = %v", err)
 	}
-}
-
-// BenchmarkRead is what one read of an HPA costs us: the whole chain of handlers, without the client and its connection.
-func BenchmarkRead(b *testing.B) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	certificate, err := SelfSigned("localhost")
-	if err != nil {
-		b.Fatal(err)
-	}
-	server, err := NewServer(ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, func() time.Time { return nine }))
-	if err != nil {
-		b.Fatal(err)
-	}
-	handler := server.library.Handler
-	request := httptest.NewRequest(http.MethodGet, metricPath(MetricName, PolicyLabel+"=chat"), nil)
-	b.ReportAllocs()
-	start := cpu()
-	for b.Loop() {
-		w := httptest.NewRecorder()
-		if handler.ServeHTTP(w, request); w.Code != http.StatusOK {
-			b.Fatalf("%d %s", w.Code, w.Body)
-		}
-	}
-	b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op")
 }
 
 // cpu is the processor time of this process in nanoseconds: a busy machine makes a read wait, not cost more.

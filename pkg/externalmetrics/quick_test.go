@@ -1,0 +1,170 @@
+package externalmetrics
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"pgregory.net/rapid"
+)
+
+// both are the server as it is, and one that leaves everything to the library.
+func both(t testing.TB) (quickly, library *Server) {
+	t.Helper()
+	certificate, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := func() ServerConfig {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return ServerConfig{Listener: l, Certificate: certificate, Open: true}
+	}
+	p := NewProvider(decisions, func() time.Time { return nine })
+	if quickly, err = NewServer(config(), p); err != nil {
+		t.Fatal(err)
+	}
+	if library, err = newServer(config(), func(_ *genericapiserver.Config, api http.Handler) http.Handler { return api }, p); err != nil {
+		t.Fatal(err)
+	}
+	return quickly, library
+}
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+var (
+	namespaces = []string{"team-chat", "team-code", "*", "Team", "team%2Dchat", "a/b", "-"}
+	metrics    = []string{MetricName, "queue-depth", "*", "gpuscaler%2Ddesired-replicas", MetricName + "/x", MetricName + "/"}
+	queries    = []string{readQuery, "labelSelector=" + PolicyLabel + "=", "labelSelector=", "labelSelector=" + PolicyLabel + "%3D%3D", "fieldSelector=metadata.name%3D", ""}
+	policies   = []string{"chat", "night", "new", "old", "held", "advised", "typo", "in", "", "chat,app=x", "-chat", "chat-", "a.b_c", "%63hat", "chat%20", "chat+", "CHAT"}
+	trailers   = []string{"", "&pretty=true", "&watch=true", "&limit=1", "&labelSelector=x", "&timeoutSeconds=5", "&fieldSelector=a", "#x"}
+	methods    = []string{"GET", "HEAD", "POST", "OPTIONS"}
+
+	accepts = rapid.SampledFrom([]string{"", "application/json", "application/json, */*", protobuf, protobuf + ",application/json", protobuf + ", */*", "application/yaml",
+		"text/html", "application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;pretty=1", "image/png", "application/cbor"})
+	agents    = rapid.SampledFrom([]string{"kube-controller-manager/v1.36.0", "", "curl/8.5", "Mozilla/5.0"})
+	encodings = rapid.SampledFrom([]string{"", "gzip"})
+)
+
+// anyRead is an HPA's read with at most one part that is odd, or one of nothing but odd parts.
+func anyRead(t *rapid.T) *http.Request {
+	odd, part := rapid.IntRange(-1, 6).Draw(t, "odd"), 0
+	draw := func(from []string) string {
+		defer func() { part++ }()
+		if part != odd && odd != 6 {
+			return from[0]
+		}
+		return rapid.SampledFrom(from).Draw(t, from[0])
+	}
+	target := readPath + draw(namespaces) + "/" + draw(metrics) + "?" + draw(queries) + draw(policies) + draw(trailers)
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		t.Skip("no address: " + target)
+	}
+	r := httptest.NewRequest(draw(methods), "/", nil)
+	r.URL, r.RequestURI = u, target
+	for name, value := range map[string]string{"Accept": accepts.Draw(t, "accept"), "User-Agent": agents.Draw(t, "agent"), "Accept-Encoding": encodings.Draw(t, "encoding")} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	return r
+}
+
+func TestTheShortWayAnswersWhatTheLibraryAnswers(t *testing.T) {
+	quickly, library := both(t)
+	short := 0
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRead(t)
+		got, want := httptest.NewRecorder(), httptest.NewRecorder()
+		quickly.library.Handler.ServeHTTP(got, r.Clone(t.Context()))
+		library.library.Handler.ServeHTTP(want, r.Clone(t.Context()))
+		if got.Code != want.Code || got.Body.String() != want.Body.String() {
+			t.Fatalf("%d %q\nwant %d %q", got.Code, got.Body, want.Code, want.Body)
+		}
+		for _, h := range []http.Header{got.Header(), want.Header()} {
+			h.Del("Audit-Id")
+		}
+		if !maps.EqualFunc(got.Header(), want.Header(), func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
+			t.Fatalf("headers %v\nwant %v", got.Header(), want.Header())
+		}
+		if _, _, ok := parseRead(r.URL); ok && r.Method == http.MethodGet && got.Code == http.StatusOK {
+			short++
+		}
+	})
+	if short < 10 {
+		t.Errorf("%d requests went the short way", short)
+	}
+}
+
+// Who authorizes is told the same by both: a word that differs could be a door.
+func TestTheShortWayTellsTheAuthorizerWhatTheLibraryTells(t *testing.T) {
+	library := genericapiserver.NewRequestInfoResolver(&genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("/api")})
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRead(t)
+		got, gotErr := quickInfo{library}.NewRequestInfo(r)
+		want, wantErr := library.NewRequestInfo(r)
+		if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
+			t.Fatalf("%+v, %v\nwant %+v, %v", got, gotErr, want, wantErr)
+		}
+	})
+}
+
+func benchmarkRead(b *testing.B, handler http.Handler, edit func(*http.Request)) {
+	request := httptest.NewRequest(http.MethodGet, metricPath(MetricName, PolicyLabel+"=chat"), nil)
+	b.ReportAllocs()
+	start := cpu()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		edit(request) // who authenticates takes the front proxy's headers away
+		if handler.ServeHTTP(w, request); w.Code != http.StatusOK {
+			b.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op")
+}
+
+// BenchmarkRead is what one read of an HPA costs us: the whole chain of handlers, without the client and its connection.
+func BenchmarkRead(b *testing.B) {
+	quickly, library := both(b)
+	for _, way := range []struct {
+		name   string
+		server *Server
+	}{{"ours", quickly}, {"library", library}} {
+		for _, accept := range []string{"application/json", protobuf + ",application/json"} {
+			b.Run(way.name+"/"+accept, func(b *testing.B) {
+				benchmarkRead(b, way.server.library.Handler, func(r *http.Request) { r.Header.Set("Accept", accept) })
+			})
+		}
+	}
+}
+
+// BenchmarkReadThroughTheFrontProxy adds what a cluster asks for: the front proxy's certificate is verified for each request, and the
+// caller's right is looked up in memory. The test's CA is P-256; most clusters have RSA, which is verified faster.
+func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
+	f := newFront(b)
+	close(f.listable)
+	server, _ := guarded(b, f)
+	until(b, "it is ready", func() bool { return server.Ready() == nil })
+	pair := f.proxy.client(b, "front-proxy-client").Certificates[0]
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkRead(b, server.library.Handler, func(r *http.Request) {
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
+		as("anna")(r)
+	})
+}
