@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -218,7 +219,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 func (c *controller) load() { c.report(c.policies.Load(c.options.config...)) }
 
 func (c *controller) report(r policy.Report) {
-	for _, p := range r.Problems {
+	for _, p := range slices.Concat(r.Problems, r.Notices) {
 		level := slog.LevelError
 		if p.Warning {
 			level = slog.LevelWarn

@@ -26,6 +26,8 @@ func (s *Store) load(files []file) Report {
 	defer s.mu.Unlock()
 	s.take(files)
 	s.choosePlatform()
+	before := s.holds
+	s.holds = s.holding()
 	s.compileAll()
 	s.compileObjects()
 	changed := s.publish()
@@ -35,7 +37,7 @@ func (s *Store) load(files []file) Report {
 			d.release()
 		}
 	}
-	return Report{Problems: problems, Changed: changed, Generation: s.current.Load().generation}
+	return Report{Problems: problems, Notices: s.holdEnded(before), Changed: changed, Generation: s.current.Load().generation}
 }
 
 // take replaces the files by what was read. Documents whose text did not change stay the same values.

@@ -34,6 +34,7 @@ type Status struct {
 // Report is the outcome of a Load.
 type Report struct {
 	Problems   []Problem // all of them, warnings too, in the order of the files
+	Notices    []Problem // what came about in this load and stands nowhere: told once
 	Changed    bool      // what is in force differs from before
 	Generation uint64    // counts the changes of what is in force
 }
@@ -61,6 +62,7 @@ type Store struct {
 	config   held                   // the PlatformConfig
 	good     *Platform              // its last good version
 	platform *Platform              // in force: good, or what stands in for it; never nil
+	holds    holder
 	objects  map[objectKey]*object
 	carriers map[scaling.Key]objectKey // the object that carries a policy
 	owners   map[targetKey]scaling.Key // whose number a target follows, as published last

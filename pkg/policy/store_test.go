@@ -259,10 +259,60 @@ func TestHoldActsOutOfADocumentThatIsRefusedElsewhere(t *testing.T) {
 	if w := store.Current()[0]; w.Mode != scaling.Hold || w.Policy.MaxReplicas != 2 {
 		t.Errorf("mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
 	}
+	f.write("q.yaml", platform("mode: auto"))
+	if r := store.Load(f.path); len(r.Notices) > 0 {
+		t.Errorf("two PlatformConfigs, one of which says hold: %s", policy.Render(r.Notices))
+	}
+	f.remove("q.yaml")
 	f.write("p.yaml", platform("bound: {maxReplicas: 1}"))
-	store.Load(f.path)
+	if r := store.Load(f.path); len(r.Notices) != 1 || !strings.HasSuffix(r.Notices[0].File, "/p.yaml") {
+		t.Errorf("the end of the hold is told as %s", policy.Render(r.Notices))
+	}
 	if w := store.Current()[0]; w.Mode != scaling.Auto || w.Policy.MaxReplicas != 2 {
 		t.Errorf("after the hold is taken back: mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
+	}
+}
+
+// Whoever cleans up the file with the emergency stop in it ends the stop: that is said once, with the file's name.
+func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
+	const hold, auto, broken = "mode: hold", "mode: auto", "bounds: {maxReplicas: two}"
+	for _, c := range []struct {
+		name, first string
+		end         func(f folder)
+		want        string // "": nothing is told
+	}{
+		{"deleted", hold, func(f folder) { f.remove("stop.yaml") }, "the PlatformConfig that said mode: hold is deleted, and the hold ended with it; numbers are served for 1 of 2 policies"},
+		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) }, "mode: hold is taken back (now auto): the hold has ended; numbers are served for 1 of 2 policies"},
+		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) }, "mode: hold is taken back (now advisory): the hold has ended; numbers are served for 0 of 2 policies"},
+		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
+		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
+		{"goes on", hold, func(f folder) { f.write("stop.yaml", platform(hold+", bounds: {maxReplicas: 2}")) }, ""},
+		{"goes on through a mistake", hold, func(f folder) { f.write("stop.yaml", platform(broken)) }, ""},
+		{"there was none", auto, func(f folder) { f.remove("stop.yaml") }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFolder(t)
+			store := policy.NewStore(policy.Options{})
+			f.write("a.yaml", simple("a", 3))
+			f.write("b.yaml", strings.Replace(simple("b", 3), "spec:", "spec:\n  mode: advisory", 1))
+			f.write("stop.yaml", platform(c.first))
+			if r := store.Load(f.path); len(r.Notices) > 0 {
+				t.Errorf("at the start it tells %s", policy.Render(r.Notices))
+			}
+			c.end(f)
+			r := store.Load(f.path)
+			if got := len(r.Notices); c.want == "" && got == 0 {
+				return
+			} else if got != 1 || r.Notices[0].Message != c.want || !r.Notices[0].Warning || !r.Changed {
+				t.Fatalf("tells %q, changed %t, want %q", policy.Render(r.Notices), r.Changed, c.want)
+			}
+			if n := r.Notices[0]; !strings.HasSuffix(n.File, "/stop.yaml") {
+				t.Errorf("names %q", n.File)
+			}
+			if r := store.Load(f.path); len(r.Notices) > 0 {
+				t.Errorf("tells it again: %s", policy.Render(r.Notices))
+			}
+		})
 	}
 }
 

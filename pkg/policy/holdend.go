@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// holder is the document that says mode: hold at present, or that holds because it cannot be read; zero: nothing holds.
+type holder struct {
+	file, document string
+	unread         bool
+}
+
+// holding finds out who holds, once a platform is chosen.
+func (s *Store) holding() holder {
+	if s.platform.Mode != scaling.Hold {
+		return holder{}
+	}
+	out := holder{unread: s.platform == unknownPlatform}
+	says := s.config.good
+	for _, d := range s.documents(KindPlatformConfig) {
+		if d.saysHold() || says == nil {
+			says = d
+		}
+	}
+	if says != nil {
+		out.file, out.document = says.file, says.document
+	}
+	return out
+}
+
+// holdEnded tells of a hold that this load has ended. A hold that is lifted by an edit was meant to end; one that ends because its file
+// was removed may have been somebody's cleaning up, and whoever relied on it learns of it here alone.
+func (s *Store) holdEnded(before holder) []Problem {
+	if before == (holder{}) || s.platform.Mode == scaling.Hold {
+		return nil
+	}
+	served := 0
+	for _, w := range s.current.Load().workloads {
+		if w.Mode == scaling.Auto {
+			served++
+		}
+	}
+	ended := Problem{File: before.file, Document: before.document, Field: "spec.mode", Warning: true}
+	switch {
+	case before.unread:
+		ended.Message = "what was held while the PlatformConfig could not be read is no longer"
+	case s.platform == noPlatform:
+		ended.Message = "the PlatformConfig that said mode: hold is deleted, and the hold ended with it"
+	default:
+		ended.Message = "mode: hold is taken back (now " + s.platform.Mode.String() + "): the hold has ended"
+	}
+	ended.Message += fmt.Sprintf("; numbers are served for %d of %d policies", served, len(s.current.Load().workloads))
+	return []Problem{ended}
+}
