@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gpuscaler/gpuscaler/pkg/migrate"
+)
+
+// importOptions are the flags of `gpuscaler import`.
+type importOptions struct {
+	all                   bool
+	files                 []string
+	namespace, kubeconfig string
+	output, directory     string
+	manifest              migrate.Options
+}
+
+func importCommand() *cobra.Command {
+	o := importOptions{}
+	c := &cobra.Command{
+		Use:   "import NAMESPACE/NAME | --all | -f FILE",
+		Short: "Turn an HPA or a ScaledObject into a policy, with the manifest that replaces it and the way back",
+		Long: `Plan the way from an existing HPA or ScaledObject to gpuscaler: an advisory policy made of its metrics,
+triggers, cron windows, behavior and bounds; the manifest that replaces it; the way back; and a list of
+what could not be carried over. It reads the cluster and writes nothing to it.
+
+KEDA's triggers stay in the ScaledObject with a coarse target and are read through it, so no credential moves.
+NAMESPACE/NAME is a ScaledObject, or else an HPA, of that name.`,
+		Example: `  gpuscaler import team-embed/embed-worker
+  gpuscaler import --all -n team-chat --dir migration/
+  kubectl get scaledobject,hpa -A -o yaml | gpuscaler import -f - -o json | jq -r '.[].lost[]'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.BoolVar(&o.all, "all", false, "every ScaledObject, and every HPA that no ScaledObject made")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "read from a file instead of the cluster, - for standard input; may be given several times")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "with --all: this namespace only")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVar(&o.directory, "dir", "", "write NAME.policy.yaml, NAME.replacement.yaml and NAME.rollback.yaml there, in a folder for each namespace")
+	scalerFlags(c, &o.manifest)
+	return c
+}
+
+func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	found, err := o.find(ctx, args)
+	if err != nil {
+		return err
+	}
+	plans, failed := []*migrate.Plan{}, error(nil)
+	for _, u := range found {
+		p, err := migrate.Import(u, o.manifest)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		plans = append(plans, p)
+	}
+	if o.directory != "" {
+		for _, p := range plans {
+			if err := o.write(p); err != nil {
+				return err
+			}
+		}
+	}
+	if o.output == "json" {
+		err = writeJSON(out, plans)
+	} else {
+		for _, p := range plans {
+			o.print(out, p)
+		}
+	}
+	if o.all && len(plans) > 0 && failed != nil { // some of a whole cluster never can be
+		fmt.Fprintln(os.Stderr, "not imported:\n"+failed.Error())
+		return err
+	}
+	return errors.Join(err, failed)
+}
+
+// find reads the objects that are asked for.
+func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructured.Unstructured, error) {
+	ways := 0
+	for _, given := range []bool{len(args) > 0, o.all, len(o.files) > 0} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, errors.New("want one of NAMESPACE/NAME, --all and -f FILE")
+	}
+	if len(o.files) > 0 {
+		return readObjects(o.files)
+	}
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w; give --kubeconfig, or -f FILE", err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if o.all {
+		return listObjects(ctx, client, o.namespace)
+	}
+	return getObject(ctx, client, args[0])
+}
+
+// importable are the kinds in the order in which a name is looked for: where both stand, the HPA is KEDA's own.
+var importable = []schema.GroupVersionResource{
+	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
+}
+
+func getObject(ctx context.Context, c dynamic.Interface, asked string) ([]*unstructured.Unstructured, error) {
+	namespace, name, ok := strings.Cut(asked, "/")
+	if !ok || namespace == "" || name == "" {
+		return nil, fmt.Errorf("%q: want NAMESPACE/NAME", asked)
+	}
+	for _, r := range importable {
+		u, err := c.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			return []*unstructured.Unstructured{u}, nil
+		case !apierrors.IsNotFound(err): // a kind whose CRD is absent is not found either
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("namespace %s has neither a ScaledObject nor an HPA named %s", namespace, name)
+}
+
+func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (all []*unstructured.Unstructured, err error) {
+	for _, r := range importable {
+		list, err := c.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue // no KEDA here
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if u := &list.Items[i]; !madeByKEDA(u) {
+				all = append(all, u)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("there is neither a ScaledObject nor an HPA")
+	}
+	return all, nil
+}
+
+func madeByKEDA(u *unstructured.Unstructured) bool {
+	for _, o := range u.GetOwnerReferences() {
+		if o.Kind == "ScaledObject" {
+			return true
+		}
+	}
+	return false
+}
+
+// readObjects reads the HPAs and ScaledObjects of files, also out of the List that kubectl get prints.
+func readObjects(files []string) (all []*unstructured.Unstructured, err error) {
+	for _, name := range files {
+		in := io.Reader(os.Stdin)
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			in = f
+		}
+		found, err := decodeObjects(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: neither a ScaledObject nor an HPA", strings.Join(files, ", "))
+	}
+	return all, nil
+}
+
+func decodeObjects(in io.Reader) (all []*unstructured.Unstructured, err error) {
+	documents := utilyaml.NewYAMLOrJSONDecoder(in, 4096)
+	take := func(u *unstructured.Unstructured) {
+		if kind := u.GetKind(); (kind == "ScaledObject" || kind == "HorizontalPodAutoscaler") && !madeByKEDA(u) {
+			all = append(all, u)
+		}
+	}
+	for {
+		u := &unstructured.Unstructured{}
+		switch err := documents.Decode(u); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		case u.IsList():
+			if err := u.EachListItem(func(item runtime.Object) error { take(item.(*unstructured.Unstructured)); return nil }); err != nil {
+				return nil, err
+			}
+		case len(u.Object) > 0:
+			take(u)
+		}
+	}
+}
+
+// triggersIn are those of the one ScaledObject in a file.
+func triggersIn(file string) ([]map[string]any, error) {
+	found, err := readObjects([]string{file})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 || found[0].GetKind() != "ScaledObject" {
+		return nil, fmt.Errorf("%s: want one ScaledObject", file)
+	}
+	return migrate.Triggers(found[0])
+}
+
+// write leaves a plan's texts in files.
+func (o *importOptions) write(p *migrate.Plan) error {
+	folder := filepath.Join(o.directory, p.Key().Namespace)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for part, text := range map[string]string{"policy": p.Policy, "replacement": p.Replacement, "rollback": p.Rollback} {
+		if err := os.WriteFile(filepath.Join(folder, p.Key().Name+"."+part+".yaml"), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print shows a plan to a person: first what it is and what is lost, then the texts.
+func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
+	fmt.Fprintf(out, "# %s -> policy %s, advisory\n", p.Source, p.Key())
+	for i, s := range p.Steps {
+		fmt.Fprintf(out, "#  %d. %s\n", i+1, s)
+	}
+	if len(p.Lost) == 0 {
+		fmt.Fprintln(out, "# Everything is carried over.")
+	} else {
+		fmt.Fprintln(out, "# Not carried over:")
+		for _, l := range p.Lost {
+			fmt.Fprintln(out, "#  -", l)
+		}
+	}
+	if o.directory != "" {
+		fmt.Fprintf(out, "# Written to %s/%s.{policy,replacement,rollback}.yaml\n\n", filepath.Join(o.directory, p.Key().Namespace), p.Key().Name)
+		return
+	}
+	name := p.Key().Name
+	fmt.Fprintf(out, "\n# --- %s.policy.yaml\n%s\n# --- %s.replacement.yaml\n%s\n# --- %s.rollback.yaml\n%s\n", name, p.Policy, name, p.Replacement, name, p.Rollback)
+}

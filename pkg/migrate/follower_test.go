@@ -1,0 +1,89 @@
+package migrate
+
+import (
+	"strings"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func TestTheManifestsOfTheExamples(t *testing.T) {
+	so := read(t, "embed-scaledobject.yaml")
+	triggers, err := Triggers(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, c := range map[string]struct {
+		policy string
+		o      Options
+	}{
+		"chat.scaledobject.yaml":               {"team-chat/llama-chat", Options{Authentication: "gpuscaler"}},
+		"chat.formula.scaledobject.yaml":       {"team-chat/llama-chat", Options{Formula: true}},
+		"chat.bare.scaledobject.yaml":          {"team-chat/llama-chat", Options{NoMirror: true, ScalerAddress: "127.0.0.1:9090"}},
+		"embed.scaledobject.yaml":              {"team-embed/embed-worker", Options{Triggers: triggers}},
+		"images.scaledobject.yaml":             {"team-embed/embed-images", Options{}},
+		"transcribe.scaledobject.yaml":         {"team-embed/transcribe", Options{}},
+		"transcribe.formula.scaledobject.yaml": {"team-embed/transcribe", Options{Formula: true}},
+	} {
+		p, platform := example(t, c.policy)
+		got, err := ScaledObject(p, platform, c.o)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		golden(t, file, got)
+	}
+	chat, _ := example(t, "team-chat/llama-chat")
+	got, err := HPA(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "chat.hpa.yaml", got)
+	var h autoscalingv2.HorizontalPodAutoscaler
+	if err := yaml.UnmarshalStrict([]byte(got), &h); err != nil {
+		t.Errorf("Kubernetes would not take it: %v", err)
+	}
+}
+
+// A fallback of 0 replicas would let KEDA take the last replica at the first error.
+func TestTheFallbackIsNeverZero(t *testing.T) {
+	for least, want := range map[int32]int32{0: 1, 1: 1, 3: 3} {
+		if f := stay(least); f.Replicas != want || f.Behavior != "currentReplicasIfHigher" {
+			t.Errorf("minReplicas %d: %+v", least, f)
+		}
+	}
+}
+
+func TestWhatCannotBeWrittenSaysWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		o      Options
+		want   string
+	}{
+		"a trigger of KEDA's without its ScaledObject": {"team-embed/embed-worker", Options{}, "give that with --from FILE"},
+		"a formula beside a trigger of KEDA's":         {"team-embed/embed-worker", Options{Formula: true}, "leave --formula out"},
+		"a formula without a mirror":                   {"team-office/assistant", Options{Formula: true}, "nothing for a formula to fall back on"},
+	} {
+		p, platform := example(t, c.policy)
+		if _, err := ScaledObject(p, platform, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestAnAdvisoryPolicysManifestSaysThatNothingWouldFollow(t *testing.T) {
+	chat, platform := example(t, "team-chat/llama-chat")
+	advisory := *chat
+	advisory.Workload.Mode = scaling.Advisory
+	for _, make := range []func(*policy.Compiled) (string, error){
+		HPA, func(c *policy.Compiled) (string, error) { return ScaledObject(c, platform, Options{}) },
+	} {
+		if text, err := make(&advisory); err != nil || !strings.Contains(text, "The policy is advisory") {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+)
+
+var errNothing = errors.New("nothing of it can be a signal or a schedule of a policy")
+
+// fromHPA reads metrics, bounds and behavior, and writes the HPA that reads our number in their place.
+func (p *Plan) fromHPA(u *unstructured.Unstructured) (*policy.PolicySpec, error) {
+	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
+		return nil, fmt.Errorf("is of %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
+	}
+	var h autoscalingv2.HorizontalPodAutoscaler
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &h); err != nil {
+		return nil, err
+	}
+	for _, o := range h.OwnerReferences {
+		if o.Kind == kindScaledObject {
+			return nil, fmt.Errorf("KEDA made it: import ScaledObject %s/%s", h.Namespace, o.Name)
+		}
+	}
+	low, high := int32(1), h.Spec.MaxReplicas
+	if h.Spec.MinReplicas != nil {
+		low = *h.Spec.MinReplicas
+	}
+	spec := &policy.PolicySpec{
+		ScaleTargetRef: target(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind, h.Spec.ScaleTargetRef.Name),
+		MinReplicas:    &low, MaxReplicas: &high, Behavior: behaviorOf(h.Spec.Behavior),
+	}
+	for i := range h.Spec.Metrics {
+		if err := p.hpaMetric(&h.Spec.Metrics[i], spec); err != nil {
+			return nil, err
+		}
+	}
+	if len(spec.Signals) == 0 {
+		return nil, p.nothing()
+	}
+	p.lose("external.metrics.k8s.io has one owner, and another adapter serves this HPA's metric through it. gpuscaler can serve its number there only in that adapter's place; beside KEDA, use its entrance.")
+	return spec, p.replaceHPA(u)
+}
+
+// nothing says what was lost, as there is no plan to list it.
+func (p *Plan) nothing() error { return fmt.Errorf("%w: %s", errNothing, strings.Join(p.Lost, "; ")) }
+
+func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, spec *policy.PolicySpec) error {
+	switch { // by what is there: a file may name one type and hold another
+	case m.External != nil:
+		if m.External.Metric.Name == metricName {
+			return ErrOurs
+		}
+		p.externalMetric(m.External, spec)
+	case m.Resource != nil:
+		p.lose("metric %s: CPU and memory are no signals here; for a GPU workload use dcgm (GPU activity) beside a queue", m.Resource.Name)
+	case m.ContainerResource != nil:
+		p.lose("metric %s of container %s: CPU and memory are no signals here; for a GPU workload use dcgm (GPU activity) beside a queue", m.ContainerResource.Name, m.ContainerResource.Container)
+	case m.Pods != nil:
+		p.lose("pods metric %s: custom.metrics.k8s.io is not read; write the same series as a prometheus signal with metricType: Value", m.Pods.Metric.Name)
+	case m.Object != nil:
+		p.lose("object metric %s of %s %s: custom.metrics.k8s.io is not read; write the same series as a prometheus signal", m.Object.Metric.Name, m.Object.DescribedObject.Kind, m.Object.DescribedObject.Name)
+	default:
+		p.lose("metric of type %q: it says nothing", m.Type)
+	}
+	return nil
+}
+
+func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, spec *policy.PolicySpec) {
+	s := policy.SignalSpec{Name: signalName(m.Metric.Name, spec), Type: "external", Metric: m.Metric.Name}
+	quantity := m.Target.AverageValue
+	if m.Target.Type == autoscalingv2.ValueMetricType {
+		quantity, s.MetricType = m.Target.Value, "Value"
+	}
+	if quantity == nil {
+		p.lose("external metric %s: it has no target", m.Metric.Name)
+		return
+	}
+	if sel := m.Metric.Selector; sel != nil {
+		s.MatchLabels = maps.Clone(sel.MatchLabels)
+		for _, e := range sel.MatchExpressions {
+			p.lose("external metric %s: matchExpressions on %s; a signal takes matchLabels only", m.Metric.Name, e.Key)
+		}
+	}
+	if s.Target = p.amount(quantity.AsApproximateFloat64(), "external metric "+m.Metric.Name); s.Target != nil {
+		spec.Signals = append(spec.Signals, s)
+	}
+}
+
+// amount is a target as a policy writes it; nil, and lost, where it is none.
+func (p *Plan) amount(v float64, what string) *policy.Amount {
+	if v > 0 {
+		if a, err := policy.NewAmount(number(v)); err == nil {
+			return a
+		}
+	}
+	p.lose("%s: a target of %s; it must be above 0", what, number(v))
+	return nil
+}
+
+// replaceHPA keeps the HPA's name, labels and bounds, and has it follow the policy exactly.
+func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
+	r := pristine(u)
+	spec := r.Object["spec"].(map[string]any)
+	spec["metrics"] = []any{map[string]any{"type": "External", "external": map[string]any{
+		"metric": map[string]any{"name": metricName, "selector": map[string]any{"matchLabels": map[string]any{policyLabel: p.key.Name}}},
+		"target": map[string]any{"type": "AverageValue", "averageValue": "1"},
+	}}}
+	spec["behavior"] = behaviorMap()
+	var err error
+	p.Replacement, err = render(r)
+	return err
+}
+
+// behaviorMap is exactly, for an object that is kept as a map.
+func behaviorMap() map[string]any {
+	b := exactly()
+	side := func(d direction) map[string]any {
+		r := d.Policies[0]
+		return map[string]any{"tolerance": d.Tolerance, "stabilizationWindowSeconds": int64(d.Window), "policies": []any{
+			map[string]any{"type": r.Type, "value": int64(r.Value), "periodSeconds": int64(r.PeriodSeconds)},
+		}}
+	}
+	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
+}
+
+func target(apiVersion, kind, name string) *policy.TargetRef {
+	t := &policy.TargetRef{Name: name}
+	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {
+		t.APIVersion, t.Kind = apiVersion, kind
+	}
+	return t
+}
+
+// behaviorOf carries an HPA's behavior, whose words are ours.
+func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *policy.BehaviorSpec {
+	if b == nil {
+		return nil
+	}
+	side := func(r *autoscalingv2.HPAScalingRules) *policy.DirectionSpec {
+		if r == nil {
+			return nil
+		}
+		d := &policy.DirectionSpec{StabilizationWindowSeconds: r.StabilizationWindowSeconds}
+		if r.Tolerance != nil {
+			t := policy.Tolerance(r.Tolerance.AsApproximateFloat64())
+			d.Tolerance = &t
+		}
+		if r.SelectPolicy != nil {
+			d.SelectPolicy = string(*r.SelectPolicy)
+		}
+		for _, rate := range r.Policies {
+			d.Policies = append(d.Policies, policy.RateSpec{Type: string(rate.Type), Value: &rate.Value, PeriodSeconds: &rate.PeriodSeconds})
+		}
+		return d
+	}
+	return &policy.BehaviorSpec{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
+}
+
+// signalName makes a name that a formula can call and no other signal of the policy has.
+func signalName(from string, spec *policy.PolicySpec) string {
+	name := strings.ToLower(identifierOf(from))
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "s_" + name
+	}
+	taken := func(n string) bool {
+		return slices.ContainsFunc(spec.Signals, func(s policy.SignalSpec) bool { return s.Name == n })
+	}
+	for i, base := 2, name; taken(name); i++ {
+		name = fmt.Sprintf("%s_%d", base, i)
+	}
+	return name
+}

@@ -1,0 +1,69 @@
+package migrate
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares a text that people read with the one in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what it was (go test ./pkg/migrate -update writes it anew):\n%s", name, got)
+	}
+}
+
+// example is a policy of the shipped examples, with the platform.
+func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
+	t.Helper()
+	s := policy.NewStore(policy.Options{})
+	if r := s.Load("../../config/examples/"); policy.Errors(r.Problems) > 0 {
+		t.Fatal(policy.Render(r.Problems))
+	}
+	namespace, name, _ := strings.Cut(name, "/")
+	c := s.Find(scaling.Key{Namespace: namespace, Name: name})
+	if c == nil {
+		t.Fatalf("no policy %s/%s", namespace, name)
+	}
+	return c, s.Platform()
+}
+
+// read is an object of testdata.
+func read(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(text))
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}

@@ -1,0 +1,185 @@
+package migrate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// load compiles a policy's text as the controller would.
+func load(t *testing.T, text string) *policy.Compiled {
+	t.Helper()
+	s := policy.NewStore(policy.Options{})
+	if r := s.LoadFS(fstest.MapFS{"p.yaml": {Data: []byte(text)}}); policy.Errors(r.Problems) > 0 {
+		t.Fatalf("%s\n%s", policy.Render(r.Problems), text)
+	}
+	return s.Compiled()[0]
+}
+
+func TestTheWayInAndBack(t *testing.T) {
+	for file, lost := range map[string]int{"embed-scaledobject.yaml": 2, "queue-hpa.yaml": 3} {
+		u := read(t, file)
+		plan, err := Import(u, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(file, ".yaml") + ".import."
+		golden(t, name+"policy.yaml", plan.Policy)
+		golden(t, name+"replacement.yaml", plan.Replacement)
+		golden(t, name+"rollback.yaml", plan.Rollback)
+		golden(t, name+"lost.txt", strings.Join(plan.Lost, "\n")+"\n")
+		if len(plan.Lost) != lost {
+			t.Errorf("%s: lost %q", file, plan.Lost)
+		}
+		c := load(t, plan.Policy)
+		if c.Workload.Mode != scaling.Advisory || c.Workload.Key != plan.Key() {
+			t.Errorf("%s: mode %v, key %v", file, c.Workload.Mode, c.Workload.Key)
+		}
+	}
+}
+
+// What is applied to go back says of the spec what stood there, and nothing of the server's.
+func TestTheRollbackIsTheObjectThatStood(t *testing.T) {
+	u := read(t, "embed-scaledobject.yaml")
+	plan, err := Import(u, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(plan.Rollback), &back.Object); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := yaml.Marshal(u.Object["spec"])
+	got, _ := yaml.Marshal(back.Object["spec"])
+	if string(got) != string(want) {
+		t.Errorf("the spec is\n%s\nwant\n%s", got, want)
+	}
+	if m := back.Object["metadata"].(map[string]any); m["uid"] != nil || m["resourceVersion"] != nil || back.Object["status"] != nil || back.GetAnnotations()["owner"] == "" {
+		t.Errorf("metadata %v", m)
+	}
+}
+
+func scaledObjectOf(triggers, rest string) string {
+	return "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a, namespace: b}\nspec:\n  scaleTargetRef: {name: a}\n" + rest + "  triggers:\n" + triggers
+}
+
+const redisTrigger = "  - {type: redis, metadata: {address: 'r:6379', listName: jobs, listLength: '10'}}\n"
+
+func TestTheIdleDelayCountsOnce(t *testing.T) {
+	for rest, want := range map[string]struct{ ours, kedas string }{
+		"":                        {"5m", "cooldownPeriod: 0\n"},
+		"  cooldownPeriod: 0\n":   {"0s", "cooldownPeriod: 0\n"},
+		"  cooldownPeriod: 120\n": {"0s", "cooldownPeriod: 120\n"},
+	} {
+		plan, err := Import(parse(t, scaledObjectOf(redisTrigger, rest)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan.Policy, "cooldownPeriod: "+want.ours+"\n") || !strings.Contains(plan.Replacement, want.kedas) {
+			t.Errorf("%q: want %+v\n%s\n%s", rest, want, plan.Policy, plan.Replacement)
+		}
+	}
+}
+
+func TestATriggerWithoutANameGetsOneThatTheSignalCalls(t *testing.T) {
+	plan, err := Import(parse(t, scaledObjectOf(redisTrigger, "")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, plan.Policy)
+	if c.Sources[0].Trigger != "redis-0" || !strings.Contains(plan.Replacement, "name: redis-0") || !strings.Contains(plan.Replacement, `listLength: "40"`) {
+		t.Errorf("%+v\n%s", c.Sources[0], plan.Replacement)
+	}
+}
+
+func TestTheTargetThatKEDATakesByDefaultIsTheSignals(t *testing.T) {
+	plan, err := Import(parse(t, scaledObjectOf("  - {type: kafka, name: k, metadata: {topic: t}}\n", "")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := load(t, plan.Policy); c.Workload.Policy.Signals[0].Target != 10 {
+		t.Errorf("%+v", c.Workload.Policy.Signals[0])
+	}
+}
+
+func TestWhatKEDAsFormulaDidIsNamedAndTakenOut(t *testing.T) {
+	plan, err := Import(parse(t, scaledObjectOf(redisTrigger, "  idleReplicaCount: 0\n  advanced: {scalingModifiers: {formula: 'a + b', target: '2'}}\n")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := strings.Join(plan.Lost, "\n"); !strings.Contains(lost, "a + b") || !strings.Contains(lost, "idleReplicaCount") {
+		t.Errorf("lost %s", lost)
+	}
+	if strings.Contains(plan.Replacement, "scalingModifiers") || strings.Contains(plan.Replacement, "idleReplicaCount") {
+		t.Errorf("still there:\n%s", plan.Replacement)
+	}
+}
+
+func TestWhatCannotBeImportedSaysWhy(t *testing.T) {
+	ours := scaledObjectOf("  - {type: external-push, name: gpuscaler, metadata: {scalerAddress: x}}\n", "")
+	const hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b%s}\nspec:\n  scaleTargetRef: {kind: Deployment, name: a}\n  maxReplicas: 3\n  metrics: [%s]\n"
+	hpaOf := func(meta, metric string) string {
+		return strings.Replace(strings.Replace(hpa, "%s", meta, 1), "%s", metric, 1)
+	}
+	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
+	for name, c := range map[string]struct{ text, want string }{
+		"a Deployment":                {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\n", "want a HorizontalPodAutoscaler or a ScaledObject"},
+		"an old HPA":                  {"apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\n", "autoscaling/v2"},
+		"an HPA on CPU alone":         {hpaOf("", cpu), "CPU and memory are no signals here"},
+		"an HPA that KEDA made":       {hpaOf(", ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: so, uid: u}]", cpu), "import ScaledObject b/so"},
+		"an HPA that follows us":      {hpaOf("", "{type: External, external: {metric: {name: gpuscaler-desired-replicas}, target: {type: AverageValue, averageValue: '1'}}}"), ErrOurs.Error()},
+		"a ScaledObject that asks us": {ours, ErrOurs.Error()},
+		"a ScaledObject on CPU alone": {scaledObjectOf("  - {type: cpu, metadata: {value: '60'}}\n", ""), "trigger cpu"},
+	} {
+		if _, err := Import(parse(t, c.text), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := Import(parse(t, ours), Options{}); !errors.Is(err, ErrOurs) {
+		t.Error(err)
+	}
+}
+
+// Every scaler's target is found where the policy's signal takes it from and the mirror is given another.
+func TestEveryKnownScalersTargetIsAimed(t *testing.T) {
+	for kind, fields := range targetFields {
+		for _, f := range fields {
+			tr := map[string]any{"type": kind, "metadata": map[string]any{f.name: "7", activationField(f.name): "3"}}
+			if name, v, known := targetOf(tr); name != f.name || v != 7 || !known || activationOf(tr) != 3 {
+				t.Errorf("%s: %s %v %v", kind, name, v, known)
+			}
+			aim(tr, 28, 0)
+			if m := tr["metadata"].(map[string]any); m[f.name] != "28" || len(m) != 1 {
+				t.Errorf("%s: %v", kind, m)
+			}
+		}
+	}
+	if got := fold("one two three four", 9); !slices.Equal(got, []string{"one two", "three", "four"}) {
+		t.Errorf("folded %q", got)
+	}
+}
+
+// Whatever an object holds, importing it ends in a plan whose policy the controller takes, or in an error that says why.
+func FuzzImport(f *testing.F) {
+	f.Add(scaledObjectOf(redisTrigger, ""))
+	f.Add(scaledObjectOf("  - {type: cron, metadata: {start: '* * * * *', end: x, timezone: UTC, desiredReplicas: '1'}}\n", "  fallback: {replicas: 1, failureThreshold: 2}\n"))
+	f.Add("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\nspec: {maxReplicas: 3, metrics: [{type: External}]}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		u := &unstructured.Unstructured{}
+		if yaml.Unmarshal([]byte(text), &u.Object) != nil || u.Object == nil {
+			return
+		}
+		plan, err := Import(u, Options{})
+		if (plan == nil) == (err == nil) {
+			t.Fatalf("plan %v, error %v", plan, err)
+		}
+	})
+}

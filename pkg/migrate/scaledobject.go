@@ -1,0 +1,178 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// ScalerAddress is where the chart's Service answers KEDA. The dns scheme makes KEDA look again when the leader moves.
+const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
+
+// Options say how a ScaledObject differs from the usual one.
+type Options struct {
+	ScalerAddress string // default: ScalerAddress
+	// Authentication names the ClusterTriggerAuthentication with KEDA's client certificate; empty: plain text.
+	Authentication string
+	// Formula makes KEDA use a formula, ours or else the mirrors, in place of the greatest of all. It cannot stand beside a signal of
+	// type keda.
+	Formula bool
+	// NoMirror leaves out the coarse triggers.
+	NoMirror bool
+	// Triggers are those of the ScaledObject that stands now: the ones that signals of type keda name are kept from there.
+	Triggers []map[string]any
+}
+
+type scaledObjectSpec struct {
+	ScaleTargetRef  targetRef `yaml:"scaleTargetRef,flow"`
+	MinReplicaCount int32     `yaml:"minReplicaCount"`
+	MaxReplicaCount int32     `yaml:"maxReplicaCount"`
+	CooldownPeriod  int       `yaml:"cooldownPeriod"`
+	Fallback        fallback  `yaml:"fallback,flow"`
+	Advanced        advanced  `yaml:"advanced"`
+	Triggers        []trigger `yaml:"triggers"`
+}
+
+type fallback struct {
+	FailureThreshold int    `yaml:"failureThreshold"`
+	Replicas         int32  `yaml:"replicas"`
+	Behavior         string `yaml:"behavior"`
+}
+
+type advanced struct {
+	HPA       hpaConfig  `yaml:"horizontalPodAutoscalerConfig"`
+	Modifiers *modifiers `yaml:"scalingModifiers,omitempty"`
+}
+
+type hpaConfig struct {
+	Behavior behavior `yaml:"behavior"`
+}
+
+type modifiers struct {
+	Formula          string `yaml:"formula"`
+	Target           string `yaml:"target"`
+	ActivationTarget string `yaml:"activationTarget"`
+	MetricType       string `yaml:"metricType"`
+}
+
+// ScaledObject returns the ScaledObject that follows a policy exactly, with coarse mirrors of its queues beside our trigger: while
+// gpuscaler is away KEDA still raises replicas on those, and nothing falls.
+func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
+	w := &c.Workload
+	m, err := mirrors(c, p, &o)
+	if err != nil {
+		return "", err
+	}
+	spec := scaledObjectSpec{
+		ScaleTargetRef:  scaleTarget(w.Target),
+		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
+		Fallback: stay(w.Policy.MinReplicas),
+		Advanced: advanced{HPA: hpaConfig{exactly()}},
+		Triggers: written(append([]map[string]any{ours(o)}, m.triggers...)),
+	}
+	notes := append(followerNotes(w), "cooldownPeriod is 0: the idle delay is the policy's "+policy.Duration(w.Policy.CooldownPeriod).String()+" and counts once.")
+	if o.Formula {
+		if len(m.terms) == 0 {
+			return "", fmt.Errorf("policy %s: no signal of it can be read by KEDA itself, so there is nothing for a formula to fall back on: leave --formula out", w.Key)
+		}
+		spec.Fallback = fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
+		spec.Advanced.Modifiers = &modifiers{Formula: triggerName + " ?? " + greatest(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue"}
+		notes = append(notes, "While gpuscaler is away the formula follows the mirrors, in replicas, both ways. fallback.behavior scalingModifiers needs KEDA 2.20 or later.")
+	} else {
+		notes = append(notes, neverDark(w.Policy, m)...)
+	}
+	return manifest(append(notes, m.notes...), object{
+		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Metadata: metadata{w.Key.Name, w.Key.Namespace}, Spec: spec,
+	})
+}
+
+// stay is what KEDA makes of our trigger while gpuscaler is away. Its replicas are never 0: KEDA would take a workload with
+// minReplicaCount 0 down at the first error, before failureThreshold is reached.
+func stay(minReplicas int32) fallback {
+	return fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
+}
+
+func neverDark(p *scaling.Policy, m mirrored) (notes []string) {
+	text := "While gpuscaler is away nothing falls"
+	if len(m.triggers) > 0 {
+		text += fmt.Sprintf(", and the coarse mirror still raises (%d times the policy's target, so that it normally stays below our number)", coarse)
+	}
+	notes = append(notes, text+". fallback.behavior needs KEDA 2.17 or later.")
+	if p.MinReplicas == 0 {
+		notes = append(notes, "From the third failed poll on KEDA takes a fallback for activity: a workload at 0 then gets 1 replica. Without `fallback` it would stay at 0 until a mirror wakes it.")
+	}
+	if len(m.triggers) > 0 && slices.ContainsFunc(p.Schedules, func(s scaling.Schedule) bool { return s.Max >= 0 }) {
+		notes = append(notes, "The policy has a schedule with maxReplicas. KEDA takes the greatest trigger, so a mirror may raise above that ceiling: where the ceiling must win, leave the mirrors out (--mirror=false).")
+	}
+	return notes
+}
+
+func scaleTarget(t scaling.Target) targetRef {
+	r := targetRef{Name: t.Name}
+	if t.APIVersion != "apps/v1" || t.Kind != "Deployment" { // KEDA's default
+		r.APIVersion, r.Kind = t.APIVersion, t.Kind
+	}
+	return r
+}
+
+// ours is the trigger that asks us.
+func ours(o Options) map[string]any {
+	address := o.ScalerAddress
+	if address == "" {
+		address = ScalerAddress
+	}
+	t := map[string]any{"type": "external-push", "name": triggerName, "metadata": map[string]any{"scalerAddress": address}}
+	if o.Authentication != "" {
+		t["authenticationRef"] = map[string]any{"name": o.Authentication, "kind": "ClusterTriggerAuthentication"}
+	}
+	return t
+}
+
+// trigger is written with its type and name first, as people do.
+type trigger map[string]any
+
+func written(all []map[string]any) (triggers []trigger) {
+	for _, t := range all {
+		triggers = append(triggers, trigger(t))
+	}
+	return triggers
+}
+
+// MarshalYAML orders the fields.
+func (t trigger) MarshalYAML() (any, error) {
+	order := []string{"type", "name", "metricType", "metadata", "authenticationRef"}
+	for _, key := range slices.Sorted(maps.Keys(t)) {
+		if !slices.Contains(order, key) {
+			order = append(order, key)
+		}
+	}
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range order {
+		v, ok := t[key]
+		if !ok {
+			continue
+		}
+		value := &yaml.Node{}
+		if err := value.Encode(v); err != nil {
+			return nil, err
+		}
+		if key == "authenticationRef" {
+			value.Style = yaml.FlowStyle
+		}
+		out.Content = append(out.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+	}
+	return out, nil
+}
+
+func greatest(terms []string) string {
+	if len(terms) == 1 {
+		return terms[0]
+	}
+	return "max(" + strings.Join(terms, ", ") + ")"
+}

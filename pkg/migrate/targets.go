@@ -1,0 +1,113 @@
+package migrate
+
+import (
+	"strconv"
+	"strings"
+)
+
+// targetFields are where KEDA's scalers keep their target per replica, by type, and what counts where it is not written. The field that
+// must stand is first; of several that may, the one that does.
+var targetFields = map[string][]field{
+	"activemq":               {{"targetQueueSize", 10}},
+	"apache-kafka":           {{"lagThreshold", 10}},
+	"artemis-queue":          {{"queueLength", 10}},
+	"aws-cloudwatch":         {{"targetMetricValue", 0}},
+	"aws-kinesis-stream":     {{"shardCount", 2}},
+	"aws-sqs-queue":          {{"queueLength", 5}},
+	"azure-monitor":          {{"targetValue", 0}},
+	"azure-queue":            {{"queueLength", 5}},
+	"azure-servicebus":       {{"messageCount", 5}},
+	"beanstalkd":             {{"value", 0}},
+	"datadog":                {{"targetValue", 0}, {"queryValue", 0}},
+	"elasticsearch":          {{"targetValue", 0}},
+	"gcp-pubsub":             {{"value", 10}, {"subscriptionSize", 0}},
+	"graphite":               {{"threshold", 0}},
+	"ibmmq":                  {{"queueDepth", 20}},
+	"influxdb":               {{"thresholdValue", 0}},
+	"kafka":                  {{"lagThreshold", 10}},
+	"loki":                   {{"threshold", 0}},
+	"metrics-api":            {{"targetValue", 0}},
+	"mongodb":                {{"queryValue", 0}},
+	"mssql":                  {{"targetValue", 0}},
+	"mysql":                  {{"queryValue", 0}},
+	"nats-jetstream":         {{"lagThreshold", 10}},
+	"new-relic":              {{"threshold", 0}},
+	"postgresql":             {{"targetQueryValue", 0}},
+	"prometheus":             {{"threshold", 0}},
+	"pulsar":                 {{"msgBacklogThreshold", 10}},
+	"rabbitmq":               {{"value", 0}, {"queueLength", 0}},
+	"redis":                  {{"listLength", 5}},
+	"redis-cluster":          {{"listLength", 5}},
+	"redis-cluster-streams":  {{"pendingEntriesCount", 5}, {"streamLength", 5}, {"lagCount", 0}},
+	"redis-sentinel":         {{"listLength", 5}},
+	"redis-sentinel-streams": {{"pendingEntriesCount", 5}, {"streamLength", 5}, {"lagCount", 0}},
+	"redis-streams":          {{"pendingEntriesCount", 5}, {"streamLength", 5}, {"lagCount", 0}},
+	"solace-event-queue":     {{"messageCountTarget", 0}},
+	"temporal":               {{"targetQueueSize", 5}},
+}
+
+type field struct {
+	name     string
+	fallback float64 // what KEDA takes where it is not written; 0: it must be written
+}
+
+// targetOf finds the field of a trigger's target and its value, which is 0 where it is not written and KEDA has no default; known is
+// false for a type that is not in the table.
+func targetOf(t map[string]any) (name string, value float64, known bool) {
+	kind, _ := t["type"].(string)
+	fields := targetFields[kind]
+	if len(fields) == 0 {
+		return "", 0, false
+	}
+	metadata, _ := t["metadata"].(map[string]any)
+	for _, f := range fields {
+		if text, written := metadata[f.name]; written {
+			v, _ := strconv.ParseFloat(strings.TrimSpace(textOf(text)), 64)
+			return f.name, v, true
+		}
+	}
+	return fields[0].name, fields[0].fallback, true
+}
+
+// activationOf is the trigger's activation target: activationListLength beside listLength.
+func activationOf(t map[string]any) float64 {
+	name, _, known := targetOf(t)
+	if !known {
+		return 0
+	}
+	metadata, _ := t["metadata"].(map[string]any)
+	v, _ := strconv.ParseFloat(strings.TrimSpace(textOf(metadata[activationField(name)])), 64)
+	return v
+}
+
+func activationField(target string) string {
+	return "activation" + strings.ToUpper(target[:1]) + target[1:]
+}
+
+// aim gives a trigger a target and an activation target; one of an unknown type stays as it is.
+func aim(t map[string]any, target, activation float64) {
+	name, _, known := targetOf(t)
+	if !known {
+		return
+	}
+	metadata := t["metadata"].(map[string]any)
+	metadata[name] = number(target)
+	delete(metadata, activationField(name))
+	if activation > 0 {
+		metadata[activationField(name)] = number(activation)
+	}
+}
+
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case int:
+		return strconv.Itoa(v)
+	case float64:
+		return number(v)
+	}
+	return ""
+}
