@@ -69,7 +69,6 @@ func everything() map[string]any {
 		"dashboards":   map[string]any{"enabled": false},
 		"alerts":       map[string]any{"enabled": false}, // compared with config/alerts elsewhere
 		"certificates": map[string]any{"source": "cert-manager"},
-		"page":         map[string]any{"expose": true},
 		"hostNetwork":  true,
 		"record":       map[string]any{"enabled": true},
 		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},

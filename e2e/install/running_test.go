@@ -1,0 +1,268 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/components"
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// container is what a container runtime makes of our image and security
+// context: a root that holds the binary and the mounted files, read-only, and
+// user 65532 without a capability to gain. Its arguments are the pod's.
+const container = `set -e
+root=$(mktemp -d)
+mount -t tmpfs none "$root"
+mkdir -p "$root/etc/gpuscaler/config"
+touch "$root/gpuscaler"
+mount --bind "$0" "$root/gpuscaler"
+mount --bind "$CONFIG" "$root/etc/gpuscaler/config"
+cp "$KUBECONFIG" "$root/kubeconfig"
+chmod 444 "$root/kubeconfig"
+mount -o remount,bind,ro "$root/etc/gpuscaler/config"
+mount -o remount,ro "$root"
+export KUBECONFIG=/kubeconfig
+exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
+
+// confined says whether this machine lets a test do that.
+func confined() bool {
+	return exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && setpriv --no-new-privs true").Run() == nil
+}
+
+// host makes the chart's pods processes of this machine: their image is the
+// working tree's binary, their ConfigMap a directory, their Service an
+// ExternalName, which is all that the API server follows to loopback.
+type host struct {
+	binary, config string
+	port           string // of the stand-in for kube-proxy
+	shell          string
+}
+
+func (h host) edit(text string) (string, error) {
+	var out []string
+	for _, document := range strings.Split("\n"+text, "\n---") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			return "", err
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		if err := h.change(&o); err != nil {
+			return "", err
+		}
+		changed, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, string(changed))
+	}
+	return strings.Join(out, "---\n"), nil
+}
+
+func (h host) change(o *unstructured.Unstructured) error {
+	switch {
+	case o.GetKind() == "Service" && o.GetName() == "gpuscaler":
+		o.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+	case o.GetKind() == "Deployment" || o.GetKind() == "Job":
+		if err := unstructured.SetNestedField(o.Object, "true", "spec", "template", "metadata", "labels", stack.HostProcess); err != nil {
+			return err
+		}
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			return err
+		}
+		h.run(containers[0].(map[string]any))
+		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
+	}
+	return nil
+}
+
+func (h host) run(c map[string]any) {
+	c["command"] = []any{"/bin/sh", "-c", h.shell, h.binary}
+	args := c["args"].([]any)
+	for i, a := range args {
+		a := a.(string)
+		a = strings.Replace(a, "--service-port=443", "--service-port="+h.port, 1)
+		a = strings.Replace(a, "address=127.0.0.1:", "address=:", 1) // each pod has a loopback address of its own
+		args[i] = strings.Replace(a, "address=:", "address=$(POD_IP):", 1)
+	}
+	if args[0] == "run" {
+		args = append(args, "--allow-loopback-pods")
+	}
+	c["args"] = append(args, "--kubeconfig=$(KUBECONFIG_IN)")
+	c["env"] = append(c["env"].([]any),
+		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
+		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
+}
+
+// newHost builds gpuscaler and readies a machine for the chart's pods.
+func newHost(t *testing.T, namespace string) host {
+	t.Helper()
+	if !confined() {
+		t.Skip("this machine does not let a test make a mount namespace: pods on a read-only root are not shown")
+	}
+	h := host{binary: buildBinary(t), config: filepath.Join(cluster.Dir, "mounted-"+namespace), shell: `exec unshare -m sh -c '` + strings.ReplaceAll(container, "'", `'\''`) + `' "$0" "$@"`}
+	if err := os.MkdirAll(h.config, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	port, err := cluster.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.port = strconv.Itoa(port)
+	proxy := leaderproxy.Service{Namespace: namespace, Selector: map[string]string{"app.kubernetes.io/name": "gpuscaler"}, Port: "https"}
+	if _, err := leaderproxy.Run(t.Context(), cluster.Client, proxy, net.JoinHostPort("127.0.0.1", h.port)); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// buildBinary compiles the working tree's gpuscaler with the flags of the other
+// end-to-end tests, so that they share what is compiled.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	if given := os.Getenv(controller.BinaryVariable); given != "" {
+		return given
+	}
+	root, err := components.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(cluster.Dir, "gpuscaler")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/gpuscaler")
+	build.Dir, build.Env = filepath.Dir(root), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return binary
+}
+
+// mount is the kubelet's part: the ConfigMap's files in a directory.
+func (h host) mount(t *testing.T, namespace string) {
+	t.Helper()
+	var config corev1.ConfigMap
+	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "gpuscaler"}, &config); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range config.Data {
+		if err := os.WriteFile(filepath.Join(h.config, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const always = `apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: chat, namespace: default}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicas: 1
+  maxReplicas: 9
+  schedules:
+  - {name: always, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 3}
+`
+
+func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
+	serve(t, "karpenter.sh", "nodepools")
+	h := newHelm(t, restricted(t, "gpuscaler-system"))
+	machine := newHost(t, h.namespace)
+	h.edit = edits(machine.edit)
+	pods := kubelet.Run(t.Context(), cluster)
+	values := map[string]any{
+		"mode": "all", "platform": map[string]any{"cluster": "e2e"}, "files": map[string]any{"chat.yaml": always},
+		"leaderElection": map[string]any{"duration": "6s"},
+	}
+	objects := parse(t, h.install("gpuscaler", values).Manifest)
+	machine.mount(t, h.namespace)
+	defer dump(t, pods, h.namespace)
+	stack.Eventually(t, time.Minute, "two replicas", available(h.namespace, 2))
+	stack.Eventually(t, time.Minute, "registered and reached", func(ctx context.Context) error {
+		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
+	})
+	for _, p := range podsOf(t, h.namespace) {
+		process := pods.Process(p.Namespace, p.Name)
+		if process == nil {
+			t.Fatalf("%s does not run", p.Name)
+		}
+		unprivileged(t, process.Pid())
+	}
+	for _, o := range objects { // every flag that the chart writes is one that the binary knows: it runs
+		if o.GetKind() == "ConfigMap" && o.GetName() == "gpuscaler" {
+			validate(t, machine)
+		}
+	}
+}
+
+// unprivileged reads from the kernel what the process may do.
+func unprivileged(t *testing.T, pid int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"Uid:\t65532\t65532\t65532\t65532", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"} {
+		if !strings.Contains(string(status), line) {
+			t.Errorf("process %d: no %q", pid, line)
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(mounts)), "\n") {
+		fields := strings.Fields(line) // seen from its root: mount point, options
+		if (fields[4] == "/" || strings.HasPrefix(fields[4], "/etc")) && !strings.HasPrefix(fields[5], "ro") {
+			t.Errorf("process %d: %s is mounted %s", pid, fields[4], fields[5])
+		}
+	}
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 3 {
+		t.Errorf("process %d: its root holds %v (%v)", pid, files, err)
+	}
+}
+
+func validate(t *testing.T, machine host) {
+	t.Helper()
+	if text, err := exec.CommandContext(t.Context(), machine.binary, "validate", machine.config).CombinedOutput(); err != nil {
+		t.Errorf("helm test would fail: %v\n%s", err, text)
+	}
+}
+
+func podsOf(t *testing.T, namespace string) []corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := cluster.Client.List(t.Context(), &list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// dump shows the ends of the pods' logs where the test fails.
+func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
+	if !t.Failed() {
+		return
+	}
+	logs, _ := filepath.Glob(filepath.Join(cluster.Dir, "logs", namespace+"-*.log"))
+	for _, path := range logs {
+		text, _ := os.ReadFile(path)
+		lines := strings.Split(string(text), "\n")
+		t.Logf("--- the end of %s\n%s", path, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	}
+}
