@@ -131,11 +131,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
-	page := dashboard.NewPage(c.engine.Board(), dashboard.Options{
-		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(), Standby: func() bool { return !c.leading() },
-	})
-	all.Go(func() error { return serveHTTP(ctx, c.options.pageAddress, page) })
-	all.Go(func() error { sample(ctx, page, time.Now); return nil })
+	all.Go(func() error { return c.servePages(ctx) })
 	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))
 	err = all.Wait()
 	c.log.Info("stopped")

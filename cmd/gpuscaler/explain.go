@@ -97,7 +97,11 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Expl
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	client, err := o.leader.client()
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("%w\ndoes gpuscaler answer at %s?", err, server)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,15 +33,29 @@ const connectTimeout = 15 * time.Second
 //
 // The API server's service proxy is no way there: it takes the Authorization header off, and puts nobody's name in its place.
 type leaderFlags struct {
-	server                         string
+	server, tokenFile, caFile      string
 	kubeconfig, context, namespace string
 }
 
 func (f *leaderFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "the page's address, e.g. http://127.0.0.1:8081 of `gpuscaler demo`; empty: the leader's pod, by port-forward through the API server")
+	c.Flags().StringVar(&f.server, "server", "", "the page's address, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: the leader's pod, by port-forward through the API server")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --server: a bearer token of yours, for the page's tenant address")
+	c.Flags().StringVar(&f.caFile, "certificate-authority", "", "with --server: the CA of the page's certificate; empty: those of this machine")
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig; empty: $KUBECONFIG or ~/.kube/config, as kubectl")
 	c.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace that gpuscaler runs in")
+}
+
+// client asks the page at --server as whoever the token says.
+func (f *leaderFlags) client() (*http.Client, error) {
+	if f.tokenFile == "" && f.caFile == "" {
+		return http.DefaultClient, nil
+	}
+	if !strings.HasPrefix(f.server, "https://") {
+		return nil, errors.New("--token-file and --certificate-authority go with --server https://...: a token must not travel in the clear")
+	}
+	tripper, err := rest.TransportFor(&rest.Config{BearerTokenFile: f.tokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: f.caFile}})
+	return &http.Client{Transport: tripper, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, err
 }
 
 // reach returns the address of the leader's page; done gives it up.

@@ -33,6 +33,7 @@ type runOptions struct {
 	scalerTLS         externalmetrics.ScalerTLS
 	statusAddress     string
 	pageAddress       string
+	tenantPage        tenantPage
 	logLevel          string
 	loopbackPods      bool
 	record            string
@@ -93,7 +94,10 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.scalerTLS.ClientCAFile, "scaler-client-ca-file", "", "CA of KEDA's client certificate (mutual TLS 1.3)")
 	f.StringSliceVar(&o.scalerTLS.ClientNames, "scaler-client-names", nil, "DNS names of which KEDA's certificate must carry one")
 	f.StringVar(&o.statusAddress, "status-address", ":8080", "address of /metrics, /healthz and /readyz")
-	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only, reach it by port-forward")
+	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only: gpuscaler explain and gpuscaler page come by port-forward")
+	f.StringVar(&o.tenantPage.address, "tenant-page-address", "", "address of the page for tenants, e.g. :8443: who shows a bearer token sees the namespaces where they may get horizontalpodautoscalers; empty: none")
+	f.StringVar(&o.tenantPage.certFile, "tenant-page-cert-file", "", "its certificate, read again when it changes")
+	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "its private key")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
 	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written")
@@ -109,6 +113,9 @@ func (o *runOptions) check() error {
 	}
 	if (o.certFile == "") != (o.keyFile == "") {
 		return fmt.Errorf("--tls-cert-file and --tls-private-key-file go together")
+	}
+	if err := o.tenantPage.check(); err != nil {
+		return err
 	}
 	_, err := o.scaleKinds()
 	return err

@@ -98,9 +98,13 @@ func (a *API) workloads(w http.ResponseWriter, r *http.Request) {
 	}
 	all := a.All(at)
 	if a.options.Visible != nil {
+		seen := map[string]bool{}
 		all = slices.DeleteFunc(all, func(e Explanation) bool {
 			namespace, _, _ := strings.Cut(e.Policy, "/")
-			return !a.options.Visible(r, namespace)
+			if _, asked := seen[namespace]; !asked {
+				seen[namespace] = a.options.Visible(r, namespace)
+			}
+			return !seen[namespace]
 		})
 	}
 	write(w, all)

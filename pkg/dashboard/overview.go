@@ -178,7 +178,7 @@ func (p *Page) overview(r *http.Request, l listing) overview {
 	for _, x := range found[max(0, v.Pager.First-1):v.Pager.Last] {
 		v.Rows = append(v.Rows, rowView{x, p.spark(x.Key)})
 	}
-	v.NodePools, v.Cost = p.panels()
+	v.NodePools, v.Cost = p.panels(r)
 	return v
 }
 

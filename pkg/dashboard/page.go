@@ -31,7 +31,7 @@ type Options struct {
 	Panels Panels
 	// Standby reports that another process decides: its JSON then sends the reader there. nil: never.
 	Standby func() bool
-	// Visible tells whether whoever asks may see a namespace; nil: everybody sees everything.
+	// Visible tells whether whoever asks may see a namespace, or all of them where it is empty; nil: everybody sees everything.
 	Visible func(r *http.Request, namespace string) bool
 	// Hosts are names, in lower case, that it answers to on loopback besides addresses and localhost.
 	Hosts []string

@@ -160,12 +160,16 @@ func TestAWorkloadNamedLikeAScriptIsOnlyAName(t *testing.T) {
 }
 
 func TestWhoMaySeeOneNamespaceSeesNothingOfTheOthers(t *testing.T) {
-	l := morning(12, Options{Visible: func(r *http.Request, namespace string) bool {
-		return r.Header.Get("X-Remote-User") == "anna" && namespace == "team-chat"
+	l := morning(12, Options{Panels: somePanels{}, Visible: func(r *http.Request, namespace string) bool {
+		return r.Header.Get("X-Remote-User") == "anna" && namespace == "team-chat" || r.Header.Get("X-Remote-User") == "root"
 	}})
+	root := func(r *http.Request) { r.Header.Set("X-Remote-User", "root") }
+	if !strings.Contains(ask(l.page, "/", root).Body.String(), "Node pools") {
+		t.Error("who may see everything sees no NodePools")
+	}
 	anna := func(r *http.Request) { r.Header.Set("X-Remote-User", "anna") }
 	for _, path := range []string{"/", "/history?range=24h", WorkloadsPath} {
-		if body := ask(l.page, path, anna).Body.String(); !strings.Contains(body, "llama-chat") || strings.Contains(body, "whisper") {
+		if body := ask(l.page, path, anna).Body.String(); !strings.Contains(body, "llama-chat") || strings.Contains(body, "whisper") || strings.Contains(body, "Node pools") {
 			t.Errorf("%s shows too little or too much", path)
 		}
 		if body := ask(l.page, path).Body.String(); strings.Contains(body, "llama-chat") {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -66,9 +67,10 @@ type causeView struct {
 	GPUs          int
 }
 
-// panels asks for nodes and cost; both are empty where nothing is known.
-func (p *Page) panels() (pools []nodePoolView, cost *costView) {
-	if p.options.Panels == nil {
+// panels asks for nodes and cost; both are empty where nothing is known. They speak of the whole cluster: who may not see all of it
+// sees none of them.
+func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
+	if p.options.Panels == nil || !p.visible(r, "") {
 		return nil, nil
 	}
 	for _, n := range p.options.Panels.NodePools() {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/visitor"
+)
+
+// maxVisitors bounds the connections of the tenants' page: each costs a TLS handshake and its buffers.
+const maxVisitors = 512
+
+// tenantPage is where the page may be read off loopback: by whom the cluster knows, who sees the namespaces that the cluster lets them.
+type tenantPage struct {
+	address, certFile, keyFile string
+}
+
+func (p *tenantPage) check() error {
+	if p.address != "" && (p.certFile == "" || p.keyFile == "") {
+		return errors.New("--tenant-page-address: tokens must not travel in the clear; give --tenant-page-cert-file and --tenant-page-key-file")
+	}
+	return nil
+}
+
+// serve answers until ctx ends. The certificate is read again when its files change.
+func (p *tenantPage) serve(ctx context.Context, door *visitor.Door, page http.Handler) error {
+	watcher, err := certwatcher.New(p.certFile, p.keyFile)
+	if err != nil {
+		return fmt.Errorf("--tenant-page-cert-file: %w", err)
+	}
+	go func() { _ = watcher.Start(ctx) }() // it ends with ctx
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("--tenant-page-address: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
+	return serveOn(ctx, tls.NewListener(netutil.LimitListener(l, maxVisitors), config), door.Guard(page))
+}
+
+// servePages serves the page until ctx ends: to everybody on this pod's loopback, where a port-forward ends that the API server allowed, and
+// to tenants where they have an address.
+func (c *controller) servePages(ctx context.Context) error {
+	local, err := listenLoopback(c.options.pageAddress)
+	if err != nil {
+		return fmt.Errorf("--page-address: %w; for others there is --tenant-page-address", err)
+	}
+	options := dashboard.Options{
+		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(), Standby: func() bool { return !c.leading() },
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	var page *dashboard.Page
+	if tenants := c.options.tenantPage; tenants.address != "" {
+		door, err := visitor.New(c.kube)
+		if err != nil {
+			return err
+		}
+		options.Visible = door.Visible
+		page = dashboard.NewPage(c.engine.Board(), options)
+		all.Go(func() error { return tenants.serve(ctx, door, page) })
+	} else {
+		page = dashboard.NewPage(c.engine.Board(), options)
+	}
+	all.Go(func() error { return serveOn(ctx, local, visitor.Trusted(page)) })
+	all.Go(func() error { sample(ctx, page, time.Now); return nil })
+	return all.Wait()
+}

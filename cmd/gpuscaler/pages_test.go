@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// knowsAnna is a cluster that authenticates anna, and answers nothing else.
+func knowsAnna(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		review.Status.Authenticated, review.Status.User.Username = review.Spec.Token == "anna's", "anna"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
+	write(t, kubeconfig, []byte(text))
+	return kubeconfig
+}
+
+func write(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
+	dir := t.TempDir()
+	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	write(t, file("crt"), pem)
+	write(t, file("key"), key)
+	write(t, file("anna"), []byte("anna's"))
+	write(t, file("mallory"), []byte("made up"))
+	o := runOptions{
+		kubeconfig: knowsAnna(t), externalMetrics: "off", leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
+		pageAddress: freeAddress(t), tenantPage: tenantPage{address: freeAddress(t), certFile: file("crt"), keyFile: file("key")},
+	}
+	c, err := newController(o, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.servePages(ctx) }()
+	defer func() { stop(); <-ended }()
+
+	// A standby's answer is enough: who is not let in does not get it.
+	says := func(f leaderFlags) string {
+		f.caFile = map[bool]string{true: file("crt")}[strings.HasPrefix(f.server, "https")]
+		for range 100 {
+			err := (&explainOptions{leader: f, output: "text"}).run(t.Context(), nil, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), "connection refused") {
+				return fmt.Sprint(err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return "it never answered"
+	}
+	tenants := "https://" + o.tenantPage.address
+	for name, want := range map[leaderFlags]string{
+		{server: "http://" + o.pageAddress}:             "does not lead",
+		{server: tenants}:                               "does not know you",
+		{server: tenants, tokenFile: file("mallory")}:   "does not know you",
+		{server: tenants, tokenFile: file("anna")}:      "does not lead",
+		{server: "http://x", tokenFile: file("anna")}:   "in the clear",
+		{server: tenants, tokenFile: file("not there")}: "no such file",
+	} {
+		if got := says(name); !strings.Contains(got, want) {
+			t.Errorf("%+v: %s, want %q", name, got, want)
+		}
+	}
+	if answer, err := http.Get("http://" + o.tenantPage.address + dashboard.WorkloadsPath); err == nil && answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("in the clear: %s", answer.Status)
+	}
+}
+
+func TestThePageIsNotServedToTheWorldByAccident(t *testing.T) {
+	if err := (&runOptions{externalMetrics: "off", tenantPage: tenantPage{address: ":8443"}}).check(); err == nil || !strings.Contains(err.Error(), "in the clear") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	c, err := newController(runOptions{
+		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a", pageAddress: "0.0.0.0:0",
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.servePages(t.Context()); err == nil || !strings.Contains(err.Error(), "--tenant-page-address") {
+		t.Errorf("off loopback without a token: %v", err)
+	}
+}
