@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -16,6 +17,7 @@ type gaugeFetcher struct {
 	pods     engine.Pods
 	profile  *exposition.Profile
 	matchers map[string]string
+	departed departed
 
 	namespace string // label
 }
@@ -42,7 +44,7 @@ func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 	if err != nil {
 		return n, err
 	}
-	b.readings(out)
+	b.readings(out, &f.departed, now())
 	return n, nil
 }
 
@@ -92,14 +94,19 @@ func (b *gaugeBatch) add(at int32, s *exposition.Sample) {
 	}
 }
 
-func (b *gaugeBatch) readings(out []scaling.Reading) {
+func (b *gaugeBatch) readings(out []scaling.Reading, d *departed, now time.Time) {
+	d.begin()
 	for i := range b.roster.works {
 		k := &b.roster.works[i]
 		for j := range k.slots {
 			m := b.metrics[k.offset+j]
-			out[k.offset+j] = b.roster.combine(k, &k.slots[j], func(row int) exposition.Value {
+			r := b.roster.combine(k, &k.slots[j], func(row int) exposition.Value {
 				return b.cells[row*b.width+j].Value(m)
 			})
+			if k.slots[j].signal.Kind == scaling.Total {
+				d.fill(b.roster, k, &k.slots[j], &r, now)
+			}
+			out[k.offset+j] = r
 		}
 	}
 }

@@ -30,6 +30,10 @@ type row struct {
 	work  int32
 	next  int32
 	fault scaling.Cause // why the pod's own /metrics could not be read
+
+	// Of the reading that was combined last.
+	value   float64
+	counted bool
 }
 
 // newRoster asks for the pods of every workload. With leaders, only the pod of a group that serves metrics is listed where the
@@ -106,7 +110,7 @@ func (r *roster) width() int {
 // combine makes a workload's reading for one signal of its pods' values.
 //
 //	Mean   mean over the ready pods that reported: a loading pod's idle GPU says nothing about load
-//	Total  sum over all pods that reported: requests may still wait in a pod that drains
+//	Total  sum over all pods that reported: requests may still wait in a pod that drains; see departed for those of a pod that went
 //
 // Values much older than the newest (by more than maxAge) are of pods whose exporter died; they do not count as reported, so that
 // one dead exporter shows as coverage and does not make the whole workload's reading old. At is the oldest that counted.
@@ -124,7 +128,9 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 	var n, reported int32
 	worst := exposition.Missing
 	for i, v := range values {
-		ready := r.rows[k.rowsLo+i].pod.Ready
+		row := &r.rows[k.rowsLo+i]
+		row.counted = false
+		ready := row.pod.Ready
 		if v.Quality != exposition.Good {
 			worst = max(worst, v.Quality)
 			continue
@@ -135,6 +141,7 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 		if n == 0 || v.At.Before(out.At) {
 			out.At = v.At
 		}
+		row.value, row.counted = v.Value, true
 		sum += v.Value
 		n++
 		if ready {

@@ -14,10 +14,11 @@ import (
 // engineScraper reads the pages of model servers: gauges as they stand, latencies over a window that is kept here.
 type engineScraper struct {
 	*scraper
-	profile *exposition.Profile
-	pods    engine.Pods
-	others  func() []engine.Pod // set where the metrics are served by pods that are not the workload's own
-	windows map[windowKey]*exposition.Window
+	profile  *exposition.Profile
+	pods     engine.Pods
+	others   func() []engine.Pod // set where the metrics are served by pods that are not the workload's own
+	windows  map[windowKey]*exposition.Window
+	departed departed
 }
 
 // windowKey names one latency of one pod. A pod that was replaced under its name started anew.
@@ -68,7 +69,7 @@ func (e *engineScraper) fetch(ctx context.Context, slots []slot, out []scaling.R
 		return 0, errNoPods
 	}
 	n := e.round(ctx, r.targets(), e.profile.SeriesNames(metricsOf(slots)...))
-	r.gauges.readings(out) // of latencies too: they are written over below
+	r.gauges.readings(out, &e.departed, now()) // of latencies too: they are written over below
 	r.latencyReadings(slots, out)
 	return n, nil
 }
