@@ -1,0 +1,56 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+var columns = []string{"period_start", "period_end", "cluster", "team", "namespace", "workload", "owner", "use", "instance_type", "capacity_type",
+	"gpu_hours", "unpriced_gpu_hours", "cost_usd", "busy_usd", "idle_by_activity_usd", "idle_by_memory_usd", "unheld_usd", "unmeasured_usd", "activity"}
+
+// WriteCSV writes a row for each line of the bill, all of them, for those who charge it back. A cost that is not known is an empty
+// field and not 0; so is an activity.
+func WriteCSV(w io.Writer, b *cost.Bill) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(columns); err != nil {
+		return err
+	}
+	from, to := b.From.UTC().Format(time.RFC3339), b.To.UTC().Format(time.RFC3339)
+	for i := range b.Lines {
+		l := &b.Lines[i]
+		row := []string{from, to, cell(l.Cluster), cell(l.Team), cell(l.Namespace), cell(l.Workload), cell(l.Owner), string(l.Use), cell(l.InstanceType), cell(l.CapacityType),
+			number(l.GPUHours, 4), number(l.UnpricedGPUHours, 4)}
+		for _, v := range []float64{l.Cost, l.Busy, l.IdleByActivity, l.IdleByMemory, l.Unheld, l.Unmeasured} {
+			if l.Priced() {
+				row = append(row, number(v, 6))
+			} else {
+				row = append(row, "")
+			}
+		}
+		if a := l.Activity(); a.Known {
+			row = append(row, number(a.Value, 4))
+		} else {
+			row = append(row, "")
+		}
+		if err := out.Write(row); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// cell keeps a label's value from being a formula where a spreadsheet opens the file.
+func cell(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+func number(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }

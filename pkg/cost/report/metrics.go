@@ -1,0 +1,55 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+// families are the metrics of a bill. A line without a price has no dollars: it is missing there, and not 0.
+var families = []struct {
+	name, help string
+	basis      string // value of the label basis, for the parts of idle
+	dollars    bool
+	value      func(*cost.Line) float64
+}{
+	{"gpuscaler_cost_gpu_hours", "GPU-hours over the window.", "", false, func(l *cost.Line) float64 { return l.GPUHours }},
+	{"gpuscaler_cost_unpriced_gpu_hours", "GPU-hours over the window whose price is not known.", "", false, func(l *cost.Line) float64 { return l.UnpricedGPUHours }},
+	{"gpuscaler_cost_dollars", "Dollars over the window, of the GPU-hours with a known price.", "", true, func(l *cost.Line) float64 { return l.Cost }},
+	{"gpuscaler_cost_idle_dollars", "Dollars over the window that were paid for nothing, by what tells so.", "activity", true, func(l *cost.Line) float64 { return l.IdleByActivity }},
+	{"gpuscaler_cost_idle_dollars", "", "memory", true, func(l *cost.Line) float64 { return l.IdleByMemory }},
+	{"gpuscaler_cost_idle_dollars", "", "held by nobody", true, func(l *cost.Line) float64 { return l.Unheld }},
+	{"gpuscaler_cost_unmeasured_dollars", "Dollars over the window of which it is not known whether they were idle.", "", true, func(l *cost.Line) float64 { return l.Unmeasured }},
+}
+
+// WriteMetrics writes the lines in the Prometheus text format, for a textfile collector or a Pushgateway.
+func WriteMetrics(w io.Writer, b *cost.Bill) error {
+	out := &strings.Builder{}
+	window := span(b.To.Sub(b.From))
+	for _, f := range families {
+		if f.help != "" {
+			fmt.Fprintf(out, "# HELP %s %s\n# TYPE %[1]s gauge\n", f.name, f.help)
+		}
+		for i := range b.Lines {
+			l := &b.Lines[i]
+			if f.dollars && !l.Priced() {
+				continue
+			}
+			out.WriteString(f.name + "{")
+			for _, label := range [][2]string{{"cluster", l.Cluster}, {"team", l.Team}, {"namespace", l.Namespace}, {"workload", l.Workload}, {"owner", l.Owner}, {"use", string(l.Use)},
+				{"instance_type", l.InstanceType}, {"capacity_type", l.CapacityType}, {"basis", f.basis}} {
+				if label[1] != "" {
+					fmt.Fprintf(out, "%s=\"%s\",", label[0], escape.Replace(label[1]))
+				}
+			}
+			fmt.Fprintf(out, "window=\"%s\"} %s\n", window, strconv.FormatFloat(f.value(l), 'g', -1, 64))
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -1,0 +1,212 @@
+// Package history asks a Prometheus-compatible server about days, through Prometheus' own client library: for the report and for
+// lint, which a person waits for. The poller, which asks every few seconds for years, has its own reader (promapi), which decodes an
+// answer series by series. Here an answer is held whole, so each is bounded in bytes, series and time.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+)
+
+// Limits bound one answer. The zero value of each field is the default.
+type Limits struct {
+	Bytes  int64         // of the body after decompression; default 256 MiB
+	Series int           // default 50,000
+	Time   time.Duration // of one question; default 2 minutes
+}
+
+// Server is one Prometheus-compatible server. It is safe for concurrent use.
+type Server struct {
+	api    v1.API
+	limits Limits
+
+	mu       sync.Mutex
+	warnings []string
+}
+
+// Open returns the server at address, e.g. "https://prometheus.example:9090" or a URL with a path prefix. h says how it is reached, in
+// Prometheus' own words (http_config). Nothing is asked yet.
+func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("%q is no address of a Prometheus server: want http://HOST:PORT or https://HOST, with its path where it has one", address)
+	}
+	// Thanos and VictoriaMetrics answer with what is left of a broken fan-out unless told not to: half of the GPUs would cost nothing.
+	u.RawQuery = url.Values{"partial_response": {"false"}, "deny_partial_response": {"1"}}.Encode()
+	guard := fetch.GuardFor(u.Hostname())
+	client, err := config.NewClientFromConfig(h, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent("gpuscaler"))
+	if err != nil {
+		return nil, err
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 256 << 20
+	}
+	if l.Series <= 0 {
+		l.Series = 50_000
+	}
+	if l.Time <= 0 {
+		l.Time = 2 * time.Minute
+	}
+	client.Transport = &bounded{client.Transport, l.Bytes}
+	c, err := api.NewClient(api.Config{Address: u.String(), Client: client})
+	if err != nil {
+		return nil, err
+	}
+	return &Server{api: v1.NewAPI(c), limits: l}, nil
+}
+
+// ErrTooLarge says that an answer is beyond the limits. A smaller step, a shorter time or a narrower selection helps.
+var ErrTooLarge = errors.New("the answer is larger than allowed")
+
+// bounded cuts answers at their cap.
+type bounded struct {
+	next  http.RoundTripper
+	bytes int64
+}
+
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(r)
+	if err == nil {
+		response.Body = &capped{response.Body, b.bytes}
+	}
+	return response, err
+}
+
+type capped struct {
+	io.ReadCloser
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		// One byte more tells the end from the cap.
+		if n, err := c.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
+			return 0, err
+		}
+		return 0, ErrTooLarge
+	}
+	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// ask runs one question with its time and its options, and keeps the server's warnings.
+func ask[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
+	defer cancel()
+	answer, warnings, err := f(ctx, v1.WithTimeout(s.limits.Time), v1.WithLimit(uint64(s.limits.Series)+1))
+	s.mu.Lock()
+	for _, w := range warnings {
+		if !slices.Contains(s.warnings, w) && len(s.warnings) < 20 {
+			s.warnings = append(s.warnings, w)
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return answer, fmt.Errorf("%w\nthe question was: %s", err, what)
+	}
+	return answer, nil
+}
+
+func (s *Server) count(n int, what string) error {
+	if n > s.limits.Series {
+		return fmt.Errorf("%w: more than %d series\nthe question was: %s", ErrTooLarge, s.limits.Series, what)
+	}
+	return nil
+}
+
+// Range asks an expression from start to end.
+func (s *Server) Range(ctx context.Context, expr string, r v1.Range) (model.Matrix, error) {
+	v, err := ask(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
+		return s.api.QueryRange(ctx, expr, r, o...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(model.Matrix)
+	if !ok {
+		return nil, fmt.Errorf("answered a %s, want a matrix\nthe question was: %s", v.Type(), expr)
+	}
+	return m, s.count(len(m), expr)
+}
+
+// Instant asks an expression at a moment.
+func (s *Server) Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error) {
+	v, err := ask(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
+		return s.api.Query(ctx, expr, at, o...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	vector, ok := v.(model.Vector)
+	if !ok {
+		return nil, fmt.Errorf("answered a %s, want a vector\nthe question was: %s", v.Type(), expr)
+	}
+	return vector, s.count(len(vector), expr)
+}
+
+// Names lists the metrics among those that match between from and to.
+func (s *Server) Names(ctx context.Context, match string, from, to time.Time) ([]string, error) {
+	values, err := ask(ctx, s, "metric names of "+match, func(ctx context.Context, o ...v1.Option) (model.LabelValues, v1.Warnings, error) {
+		return s.api.LabelValues(ctx, model.MetricNameLabel, []string{match}, from, to, o...)
+	})
+	var out []string
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return out, err
+}
+
+// Series lists the label sets that match between from and to.
+func (s *Server) Series(ctx context.Context, match string, from, to time.Time) ([]model.LabelSet, error) {
+	sets, err := ask(ctx, s, match, func(ctx context.Context, o ...v1.Option) ([]model.LabelSet, v1.Warnings, error) {
+		return s.api.Series(ctx, []string{match}, from, to, o...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sets, s.count(len(sets), match)
+}
+
+// Kind returns what a metric's exporter says it is: "gauge", "counter", "histogram"; "" where nobody says.
+func (s *Server) Kind(ctx context.Context, metric string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
+	defer cancel()
+	all, err := s.api.Metadata(ctx, metric, "1")
+	if err != nil || len(all[metric]) == 0 {
+		return "", err
+	}
+	if kind := all[metric][0].Type; kind != v1.MetricTypeUnknown {
+		return string(kind), nil
+	}
+	return "", nil
+}
+
+// Version is what the server says of itself.
+func (s *Server) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
+	defer cancel()
+	info, err := s.api.Buildinfo(ctx)
+	return info.Version, err
+}
+
+// Warnings are what the server remarked on its answers, each once.
+func (s *Server) Warnings() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.warnings)
+}

@@ -1,0 +1,242 @@
+package usage
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// chunk is what was read of some steps.
+type chunk struct {
+	*reader
+	steps      int
+	begin, end time.Time
+
+	series    map[seriesKey]*series
+	exporters map[podName]bool // pods that only carry the numbers
+	nodes     map[string]*node
+	pods      map[podName]podFacts
+	prices    map[cost.Offer]float64
+}
+
+type podName struct{ namespace, name string }
+
+// seriesKey is one GPU or MIG instance in the hands of one pod, or of none.
+type seriesKey struct {
+	host, uuid, instance string
+	pod                  podName
+}
+
+type series struct {
+	labels    exposition.Labels
+	model     string
+	profile   string
+	container string
+	node      string               // as the series itself says
+	values    map[string][]float64 // by metric, step by step; NaN: nothing
+}
+
+// hostLabels name the machine, the surest first. instance is an address and is no name.
+var hostLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node", "exported_node"}
+
+// take sorts one series of a metric.
+func (c *chunk) take(name string, s *model.SampleStream) {
+	l := labelsOf(s.Metric)
+	k := seriesKey{host: first(s.Metric, hostLabels...), instance: first(s.Metric, "GPU_I_ID")}
+	if k.uuid = first(s.Metric, "UUID", "uuid"); k.uuid == "" {
+		k.uuid = k.host + "/" + first(s.Metric, "gpu", "device")
+	}
+	if owner, ok := exposition.GPUOwner(l); ok {
+		k.pod = podName{owner.Namespace, owner.Pod}
+	}
+	if own := (podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}); own.name != "" && (own != k.pod || isExporter(s.Metric)) {
+		c.exporters[own] = true
+	}
+	have := c.series[k]
+	if have == nil {
+		have = &series{labels: l, model: first(s.Metric, "modelName"), profile: first(s.Metric, "GPU_I_PROFILE"),
+			container: first(s.Metric, "exported_container", "container_name", "container"), values: map[string][]float64{}}
+		c.series[k] = have
+	}
+	// The label that the person's own relabeling put there, where Hostname is the exporter's pod.
+	have.node = first(s.Metric, "node", "kubernetes_node", "Hostname", "hostname")
+	values := have.values[name]
+	if values == nil {
+		values = slices.Repeat([]float64{math.NaN()}, c.steps)
+		have.values[name] = values
+	}
+	for _, p := range s.Values {
+		i := int(p.Timestamp.Time().Sub(c.begin)/c.options.Step) - 1
+		// Two scrape jobs report one GPU twice: the greater counts.
+		if v := float64(p.Value); i >= 0 && i < c.steps && !(v <= values[i]) {
+			values[i] = v
+		}
+	}
+}
+
+// isExporter tells a GPU's pod from the exporter that a scrape without honorLabels put in its place: a free GPU has no exported_pod.
+func isExporter(m model.Metric) bool {
+	return m["exported_pod"] == "" && m["pod_name"] == "" &&
+		(strings.Contains(string(m["pod"]), "dcgm-exporter") || strings.Contains(string(m["container"]), "dcgm-exporter"))
+}
+
+// settle makes moments of what was read, step by step.
+func (c *chunk) settle() {
+	// One order, so that sums come out the same to the last bit.
+	keys := make([]seriesKey, 0, len(c.series))
+	for k := range c.series {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b seriesKey) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.instance, b.instance), cmp.Compare(a.pod.namespace, b.pod.namespace), cmp.Compare(a.pod.name, b.pod.name))
+	})
+	placed := make([]*node, len(keys))
+	for i, k := range keys {
+		placed[i] = c.place(k)
+	}
+	for step := range c.steps {
+		c.ledger.Add(c.moment(step, keys, placed))
+	}
+}
+
+// place finds the machine of a series: by what the series says, else by where its pod runs. A machine that nobody described is one
+// without an instance type.
+func (c *chunk) place(k seriesKey) *node {
+	for _, name := range []string{c.series[k].node, k.host, c.pods[k.pod].node} {
+		if n := c.nodes[name]; n != nil {
+			return n
+		}
+		// ip-10-0-1-2 is ip-10-0-1-2.ec2.internal.
+		short, _, _ := strings.Cut(name, ".")
+		if n := c.nodes[short]; n != nil && short != "" {
+			return n
+		}
+	}
+	name := cmp.Or(c.pods[k.pod].node, c.series[k].node, k.host, "unknown")
+	n := &node{name: name, offer: cost.Offer{Region: c.options.Region}}
+	c.nodes[name] = n
+	return n
+}
+
+func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Moment {
+	m := cost.Moment{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
+	devices := map[*node][]*cost.Device{}
+	byID := map[string]*cost.Device{}
+	for i, k := range keys {
+		s, ok := c.measured(k, step)
+		if !ok {
+			continue
+		}
+		d := byID[placed[i].name+"\xff"+k.uuid]
+		if d == nil {
+			d = &cost.Device{ID: k.uuid, Model: c.series[k].model}
+			byID[placed[i].name+"\xff"+k.uuid] = d
+			devices[placed[i]] = append(devices[placed[i]], d)
+		}
+		join(d, s)
+	}
+	for _, name := range sortedKeys(c.nodes) {
+		n := c.nodes[name]
+		if n.name != name || len(devices[n]) == 0 && !n.presentAt(step) {
+			continue // the short name of a machine, or one that is not there
+		}
+		out := cost.Node{Name: n.name, Offer: n.offer, Pool: n.pool, Observed: c.price(n.offer)}
+		for _, d := range devices[n] {
+			tidy(d)
+			out.Devices = append(out.Devices, *d)
+			c.gpus++
+			if n.offer.InstanceType == "" {
+				c.unplaced++
+			}
+		}
+		m.Nodes = append(m.Nodes, out)
+	}
+	return m
+}
+
+// slicePart is what one series says of a slice, with the memory of the GPU.
+type slicePart struct {
+	cost.Slice
+	total float64
+}
+
+// measured is a series at a step; ok is false where it said nothing.
+func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
+	s := c.series[k]
+	var gpus exposition.GPUs
+	at := c.begin.Add(time.Duration(step+1) * c.options.Step)
+	for name, values := range s.values {
+		if v := values[step]; !math.IsNaN(v) {
+			gpus.Add(&exposition.Sample{Name: name, Labels: s.labels, Value: v, At: at})
+			ok = true
+		}
+	}
+	if !ok {
+		return out, false
+	}
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile}
+	if k.pod.name != "" && !c.exporters[k.pod] {
+		out.Pods = []cost.Pod{c.pod(k.pod, s.container)}
+	}
+	switch v := gpus.Value(exposition.Activity); v.Quality {
+	case exposition.Good:
+		out.Activity = cost.Of(v.Value)
+	case exposition.Suspected:
+		c.suspected++
+	default:
+		c.unknown++
+	}
+	if v := gpus.Value(exposition.Memory); v.Quality == exposition.Good {
+		used, free := s.field("DCGM_FI_DEV_FB_USED", step), s.field("DCGM_FI_DEV_FB_FREE", step)
+		out.Memory, out.UsedMiB, out.total = cost.Of(v.Value), used, used+free
+	}
+	return out, true
+}
+
+func (s *series) field(name string, step int) float64 {
+	if v := s.values[name]; v != nil {
+		return v[step]
+	}
+	if v := s.values[strings.ToLower(name)]; v != nil {
+		return v[step]
+	}
+	return math.NaN()
+}
+
+// join puts what a series says of a slice to what others say of it: two pods share it in time, or followed each other in the step.
+func join(d *cost.Device, s slicePart) {
+	if s.ID == "" {
+		d.MemoryMiB = max(d.MemoryMiB, s.total)
+	}
+	for i := range d.Slices {
+		have := &d.Slices[i]
+		if have.ID != s.ID {
+			continue
+		}
+		// A GPU without a pod is one that somebody held for a part of the step, or the copy of another scrape job.
+		have.Pods = append(have.Pods, s.Pods...)
+		have.Activity, have.Memory, have.UsedMiB = most(have.Activity, s.Activity), most(have.Memory, s.Memory), max(have.UsedMiB, s.UsedMiB)
+		return
+	}
+	d.Slices = append(d.Slices, s.Slice)
+}
+
+func most(a, b cost.Fraction) cost.Fraction {
+	if !a.Known || b.Known && b.Value > a.Value {
+		return b
+	}
+	return a
+}
+
+// tidy drops the whole GPU of one that is cut: DCGM reports both.
+func tidy(d *cost.Device) {
+	cut := slices.ContainsFunc(d.Slices, func(s cost.Slice) bool { return s.ID != "" })
+	d.Slices = slices.DeleteFunc(d.Slices, func(s cost.Slice) bool { return cut && s.ID == "" })
+}

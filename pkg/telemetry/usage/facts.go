@@ -1,0 +1,258 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+// node is a machine with GPUs, as somebody other than the exporter described it.
+type node struct {
+	name    string
+	pool    string
+	offer   cost.Offer
+	present []bool // step by step; nil: only where GPUs report
+}
+
+func (n *node) presentAt(step int) bool { return n.present != nil && n.present[step] }
+
+// readNodes asks what the machines are: the API server's word first, then Karpenter's, then kube-state-metrics'.
+func (c *chunk) readNodes(ctx context.Context) error {
+	if err := c.readLabels(ctx); err != nil {
+		return err
+	}
+	if err := c.readKarpenter(ctx); err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(c.options.Nodes) {
+		c.know(name).offer = c.complete(c.options.Nodes[name])
+	}
+	return nil
+}
+
+// readKarpenter asks which GPU nodes there were, at each step: one that boots is paid for and reports nothing.
+func (c *chunk) readKarpenter(ctx context.Context) error {
+	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
+	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region) (max_over_time(%s[%s]))",
+		c.options.metric("karpenter_nodes_allocatable", gpus), model.Duration(c.options.Step)))
+	if err != nil {
+		return err
+	}
+	for _, s := range m {
+		name := first(s.Metric, "node_name")
+		if name == "" {
+			continue
+		}
+		c.karpenter = true
+		n := c.know(name)
+		n.pool = first(s.Metric, "nodepool")
+		n.offer = c.complete(cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"),
+			Region: first(s.Metric, "region"), Zone: first(s.Metric, "zone")})
+		if n.present == nil {
+			n.present = make([]bool, c.steps)
+		}
+		for _, p := range s.Values {
+			if i := int(p.Timestamp.Time().Sub(c.begin)/c.options.Step) - 1; i >= 0 && i < c.steps {
+				n.present[i] = true
+			}
+		}
+	}
+	return nil
+}
+
+// know returns the machine of that name, which also answers to its short name.
+func (c *chunk) know(name string) *node {
+	n := c.nodes[name]
+	if n == nil {
+		n = &node{name: name}
+		c.nodes[name] = n
+		if short, _, cut := strings.Cut(name, "."); cut && c.nodes[short] == nil {
+			c.nodes[short] = n
+		}
+	}
+	return n
+}
+
+// complete fills in what follows from the rest.
+func (c *chunk) complete(o cost.Offer) cost.Offer {
+	o.Region = cmp.Or(o.Region, regionOf(o.Zone, c.options.Region))
+	return o
+}
+
+// Node labels as kube-state-metrics writes them, where its --metric-labels-allowlist lets them through.
+const (
+	labelInstance  = "label_node_kubernetes_io_instance_type"
+	labelRegion    = "label_topology_kubernetes_io_region"
+	labelZone      = "label_topology_kubernetes_io_zone"
+	labelKarpenter = "label_karpenter_sh_capacity_type"
+	labelEKS       = "label_eks_amazonaws_com_capacity_type"
+	labelGKESpot   = "label_cloud_google_com_gke_spot"
+	labelAKSSpot   = "label_kubernetes_azure_com_scalesetpriority"
+)
+
+// readLabels asks kube-state-metrics, for clusters and node groups without Karpenter.
+func (c *chunk) readLabels(ctx context.Context) error {
+	by := strings.Join([]string{"node", labelInstance, labelRegion, labelZone, labelKarpenter, labelEKS, labelGKESpot, labelAKSSpot}, ", ")
+	v, err := c.last(ctx, by, "kube_node_labels")
+	if err != nil {
+		return err
+	}
+	hosts := map[string]bool{}
+	for k, s := range c.series {
+		hosts[k.host], hosts[s.node] = true, true
+	}
+	for _, s := range v {
+		name, kind := first(s.Metric, "node"), first(s.Metric, labelInstance)
+		short, _, _ := strings.Cut(name, ".")
+		if name == "" || kind == "" || !hosts[name] && !hosts[short] {
+			continue // without a GPU, or without what we came for
+		}
+		c.know(name).offer = c.complete(cost.Offer{InstanceType: kind, CapacityType: capacityType(s.Metric), Region: first(s.Metric, labelRegion), Zone: first(s.Metric, labelZone)})
+	}
+	return nil
+}
+
+// capacityType translates the clouds' own words.
+func capacityType(m model.Metric) string {
+	if v := first(m, labelKarpenter); v != "" {
+		return v
+	}
+	spot := first(m, labelGKESpot) == "true" || first(m, labelAKSSpot) == "spot" || first(m, labelEKS) == "SPOT"
+	switch {
+	case spot:
+		return cost.Spot
+	case first(m, labelEKS) == "CAPACITY_BLOCK":
+		return cost.Reserved
+	}
+	return cost.OnDemand // what a node is that says nothing else, on each of these clouds
+}
+
+// last asks for the label sets that a metric had within the chunk.
+func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
+	return c.server.Instant(ctx, fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), model.Duration(c.end.Sub(c.begin))), c.end)
+}
+
+// podFacts is what kube-state-metrics says of a pod.
+type podFacts struct {
+	node, workload string
+	owner          string
+	notebook       bool
+}
+
+// Pod labels that name a person or an interactive session: JupyterHub's (KubeSpawner), Kubeflow's, and the usual ones for people.
+const (
+	labelHubUser   = "label_hub_jupyter_org_username"
+	labelComponent = "label_component"
+	labelNotebook  = "label_notebook_name"
+	labelOwner     = "label_owner"
+	labelUser      = "label_user"
+)
+
+// readPods asks whose the pods are that held GPUs.
+func (c *chunk) readPods(ctx context.Context) error {
+	var namespaces []string
+	for k := range c.series {
+		if ns := k.pod.namespace; ns != "" && !slices.Contains(namespaces, ns) {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	if len(namespaces) == 0 {
+		return nil
+	}
+	slices.Sort(namespaces)
+	for i := range namespaces {
+		namespaces[i] = regexp.QuoteMeta(namespaces[i])
+	}
+	in := labels.MustNewMatcher(labels.MatchRegexp, "namespace", strings.Join(namespaces, "|"))
+	v, err := c.last(ctx, "namespace, pod, node, created_by_kind, created_by_name", "kube_pod_info", in)
+	if err != nil {
+		return err
+	}
+	for _, s := range v {
+		c.reader.pods = true
+		c.pods[podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}] = podFacts{node: first(s.Metric, "node"),
+			workload: maker(first(s.Metric, "created_by_kind"), first(s.Metric, "created_by_name"))}
+	}
+	v, err = c.last(ctx, strings.Join([]string{"namespace, pod", labelHubUser, labelComponent, labelNotebook, labelOwner, labelUser}, ", "), "kube_pod_labels", in)
+	for _, s := range v {
+		name := podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}
+		f := c.pods[name]
+		f.owner = first(s.Metric, labelHubUser, labelOwner, labelUser)
+		f.notebook = first(s.Metric, labelNotebook, labelHubUser) != "" || first(s.Metric, labelComponent) == "singleuser-server"
+		c.pods[name] = f
+	}
+	return err
+}
+
+var (
+	replicaHash = regexp.MustCompile(`-[0-9a-z]{5,10}$`)                                     // of a ReplicaSet, after its Deployment
+	cronMinute  = regexp.MustCompile(`-[0-9]{8,}$`)                                          // of a Job, after its CronJob
+	podSuffix   = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`) // of a pod, after its Deployment or StatefulSet
+)
+
+// maker is the workload behind what made a pod: a Deployment's ReplicaSet goes by the Deployment's name.
+func maker(kind, name string) string {
+	switch kind {
+	case "ReplicaSet":
+		return replicaHash.ReplaceAllString(name, "")
+	case "Job":
+		return cronMinute.ReplaceAllString(name, "")
+	case "Node", "<none>": // a static pod; a pod of its own
+		return ""
+	}
+	return name
+}
+
+// pod says who holds a GPU.
+func (c *chunk) pod(p podName, container string) cost.Pod {
+	f := c.pods[p]
+	out := cost.Pod{Namespace: p.namespace, Name: p.name, Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, "")), Owner: f.owner, Notebook: f.notebook}
+	// JupyterHub names pods after people, and its container after what it is.
+	if user, is := strings.CutPrefix(p.name, "jupyter-"); is {
+		out.Notebook, out.Owner = true, cmp.Or(f.owner, user)
+	}
+	out.Notebook = out.Notebook || container == "notebook"
+	return out
+}
+
+// readPrices asks Karpenter what the offers cost, per zone, on average over the chunk.
+func (c *chunk) readPrices(ctx context.Context) error {
+	if c.options.NoPrices {
+		return nil
+	}
+	var types []string
+	for _, n := range c.nodes {
+		if t := n.offer.InstanceType; t != "" && !slices.Contains(types, regexp.QuoteMeta(t)) {
+			types = append(types, regexp.QuoteMeta(t))
+		}
+	}
+	if len(types) == 0 {
+		return nil
+	}
+	slices.Sort(types)
+	of := labels.MustNewMatcher(labels.MatchRegexp, "instance_type", strings.Join(types, "|"))
+	v, err := c.server.Instant(ctx, fmt.Sprintf("max by (instance_type, capacity_type, zone) (avg_over_time(%s[%s]))",
+		c.options.metric("karpenter_cloudprovider_instance_type_offering_price_estimate", of), model.Duration(c.end.Sub(c.begin))), c.end)
+	c.prices = map[cost.Offer]float64{}
+	for _, s := range v {
+		c.prices[cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"), Zone: first(s.Metric, "zone")}] = float64(s.Value)
+	}
+	return err
+}
+
+// price is what Karpenter says. Where the node's zone is not known no price is: spot differs between zones.
+func (c *chunk) price(o cost.Offer) cost.Price {
+	hourly, ok := c.prices[cost.Offer{InstanceType: o.InstanceType, CapacityType: o.CapacityType, Zone: o.Zone}]
+	if !ok {
+		return cost.Price{}
+	}
+	return cost.Price{Hourly: hourly, From: "Karpenter"}
+}
