@@ -27,8 +27,10 @@ type Options struct {
 	Streams int
 	// Done ends every live stream once it is closed, so that a server can drain.
 	Done <-chan struct{}
-	// Panels adds nodes and cost; nil: nothing is known of them.
+	// Panels tells of nodes and cost; nil: of the nodes on the engine's board, and of Cost.
 	Panels Panels
+	// Cost is what the GPUs cost at present; nil: no price is known.
+	Cost func() (c Cost, ok bool)
 	// Standby reports that another process decides: its JSON then sends the reader there. nil: never.
 	Standby func() bool
 	// Visible tells whether whoever asks may see a namespace, or all of them where it is empty; nil: everybody sees everything.
@@ -52,6 +54,9 @@ type Page struct {
 // NewPage returns the page over a board, with the JSON API mounted. Its owner calls Sample every few seconds.
 func NewPage(b *engine.Board, o Options) *Page {
 	o = o.withDefaults()
+	if o.Panels == nil {
+		o.Panels = boardPanels{b, o.Cost}
+	}
 	p := &Page{board: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: beat}
 	mux := http.NewServeMux()
 	p.api.Register(mux)

@@ -17,10 +17,14 @@ type Panels interface {
 type NodePool struct {
 	Name         string
 	Group        string // capacity group; empty: none
+	Phase        string // of the group
 	CapacityType string // spot, on-demand, reserved, or several with commas
-	Nodes        int
-	Busy, Idle   int // GPUs
+	Nodes        int    // that can be used
+	Coming       int    // launched, or asked for
+	Busy, Idle   int    // GPUs
 	Nudges       []Nudge
+	Unknown      bool   // the numbers mean nothing
+	Trouble      string // why the numbers are not to be relied on; empty: they are
 }
 
 // Nudge is a field of a NodePool that is not as its owner wrote it, by our hand.
@@ -70,7 +74,7 @@ type causeView struct {
 // panels asks for nodes and cost; both are empty where nothing is known. They speak of the whole cluster: who may not see all of it
 // sees none of them.
 func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
-	if p.options.Panels == nil || !p.visible(r, "") {
+	if !p.visible(r, "") {
 		return nil, nil
 	}
 	for _, n := range p.options.Panels.NodePools() {

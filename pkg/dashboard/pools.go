@@ -1,0 +1,88 @@
+package dashboard
+
+import (
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// boardPanels are the NodePools of the capacity groups on the engine's board, and what another room says of money.
+type boardPanels struct {
+	board *engine.Board
+	cost  func() (Cost, bool) // nil: no price is known
+}
+
+func (p boardPanels) NodePools() (all []NodePool) {
+	for _, name := range p.board.Groups() {
+		if r, ok := p.board.Group(name); ok {
+			all = append(all, poolsOf(&r)...)
+		}
+	}
+	return all
+}
+
+func (p boardPanels) Cost() (Cost, bool) {
+	if p.cost == nil {
+		return Cost{}, false
+	}
+	return p.cost()
+}
+
+// poolsOf are a group's pools in the order in which it prefers them.
+func poolsOf(r *engine.GroupRecord) []NodePool {
+	if r.At.IsZero() {
+		return []NodePool{{Name: "?", Group: r.Group.Name, Unknown: true, Trouble: orNotYet(r.Err)}}
+	}
+	all := make([]NodePool, 0, len(r.Pools))
+	for i := range r.Pools {
+		p := poolOf(&r.Pools[i])
+		p.Group, p.Phase = r.Group.Name, r.Phase.String()
+		if r.Err != "" {
+			p.Trouble = "as of the last decision: " + r.Err
+		}
+		for j := range r.Nudges {
+			if n := &r.Nudges[j]; n.Pool == p.Name {
+				p.Nudges = append(p.Nudges, nudgeOf(n))
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func orNotYet(err string) string {
+	if err == "" {
+		return "not decided yet"
+	}
+	return err
+}
+
+func poolOf(u *engine.PoolUse) NodePool {
+	p := NodePool{Name: u.Name}
+	var types []string
+	for kind, use := range u.Use {
+		if use.Nodes+use.Coming == 0 {
+			continue
+		}
+		types = append(types, capacity.CapacityType(kind).String())
+		p.Nodes, p.Coming = p.Nodes+use.Nodes, p.Coming+use.Coming
+		p.Busy, p.Idle = p.Busy+int(use.Used), p.Idle+int(use.Idle())
+	}
+	p.CapacityType = strings.Join(types, ", ")
+	switch {
+	case !u.Exists:
+		p.Unknown, p.Trouble = true, "there is no such NodePool"
+	case !u.Ready:
+		p.Trouble = "not Ready"
+	}
+	return p
+}
+
+func nudgeOf(n *capacity.Nudge) Nudge {
+	out := Nudge{Field: n.Name(), From: n.Original.String(), To: n.Value.String(), Reason: n.Rule.String(), Until: n.Until}
+	if n.Releasing {
+		out.Reason = "goes back"
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+func fallenBack() *engine.GroupRecord {
+	spot, demand := engine.PoolUse{Name: "l40s-spot", Exists: true, Ready: true}, engine.PoolUse{Name: "l40s-ondemand", Exists: true, Ready: true}
+	spot.Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6}
+	demand.Use[capacity.OnDemand] = engine.Use{Nodes: 4, GPUs: 16, Used: 16}
+	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // pods that are going still count
+	return &engine.GroupRecord{
+		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: capacity.Fallback,
+		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
+		Nudges: []capacity.Nudge{
+			{Pool: "l40s-ondemand", Field: capacity.FieldWeight, Value: "60", Original: "10", Rule: capacity.RuleFallback},
+			{Pool: "l40s-spot", Field: capacity.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: capacity.RuleHold, Until: nine.Add(19 * time.Minute)},
+		},
+	}
+}
+
+func TestPoolsShowWhatIsUsedWhatIsIdleAndWhatIsHeld(t *testing.T) {
+	got := poolsOf(fallenBack())
+	want := []NodePool{
+		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Coming: 1, Busy: 6, Idle: 2, Nudges: []Nudge{
+			{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation hold", Until: nine.Add(19 * time.Minute)}}},
+		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0, Nudges: []Nudge{
+			{Field: "weight", From: "10", To: "60", Reason: "spot fallback"}}},
+		{Name: "typo", Group: "chat", Phase: "fallback", Unknown: true, Trouble: "there is no such NodePool"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func TestAGroupThatIsNotDecidedIsNotZeroGPUs(t *testing.T) {
+	for err, want := range map[string]string{"": "not decided yet", "NodePools cannot be listed": "NodePools cannot be listed"} {
+		got := poolsOf(&engine.GroupRecord{Group: &capacity.Group{Name: "chat"}, Err: err})
+		if len(got) != 1 || !got[0].Unknown || got[0].Trouble != want {
+			t.Errorf("%q: %+v", err, got)
+		}
+	}
+	stale := fallenBack()
+	stale.Err = "the snapshot is too old"
+	if got := poolsOf(stale)[0]; got.Trouble != "as of the last decision: the snapshot is too old" || got.Busy != 6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+type poolPanels struct{ boardPanels }
+
+func (poolPanels) NodePools() []NodePool { return poolsOf(fallenBack()) }
+
+func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
+	l := morning(3, Options{Panels: poolPanels{}})
+	body := ask(l.page, "/").Body.String()
+	for _, want := range []string{
+		"there is no such NodePool", "2 and 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
+		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" colspan="3">unknown</td>`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if body := ask(newLively(3, Options{}).page, "/").Body.String(); strings.Contains(body, "Node pools") {
+		t.Error("a cluster without capacity groups has an empty table")
+	}
+}
