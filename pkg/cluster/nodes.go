@@ -134,6 +134,11 @@ func (n *nodes) putEvent(e *claimEvent) {
 func (n *nodes) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	select {
+	case <-n.cluster.late.looked:
+	case <-ctx.Done():
+		return
+	}
 	ticker := time.NewTicker(n.cluster.options.DiscoveryPeriod)
 	defer ticker.Stop()
 	var read time.Time
@@ -175,11 +180,6 @@ func (n *nodes) readSchema() bool {
 
 // tellAbsent says once that there is no Karpenter, where there are groups that would need one.
 func (n *nodes) tellAbsent() {
-	select {
-	case <-n.cluster.late.looked:
-	default:
-		return
-	}
 	if n.absent || len(n.cluster.options.Groups.Groups()) == 0 {
 		return
 	}
@@ -299,6 +299,29 @@ func (n *nodes) watches() bool {
 	return len(n.synced) > 0
 }
 
+// waitForSync waits until Karpenter's objects and the fields of NodePools are known, where there is one, and no longer than for a kind
+// that cannot be listed: a new leader that decided before would lift every fence and put every nudge back.
+func (n *nodes) waitForSync(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, n.cluster.late.patience)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !n.ready() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			n.cluster.log.Warn("not everything about NodePools could be read; they are left as they are written until it can")
+			return
+		}
+	}
+}
+
+func (n *nodes) ready() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.pool.synced() == nil || n.complete() && n.schema.known
+}
+
 // complete tells whether all that demand is made of was read. The caller holds the lock.
 func (n *nodes) complete() bool {
 	if n.pool.synced() != nil && len(n.synced) == 0 {
@@ -309,5 +332,5 @@ func (n *nodes) complete() bool {
 			return false
 		}
 	}
-	return n.cluster.synced.Load()
+	return true
 }

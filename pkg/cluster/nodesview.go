@@ -33,7 +33,7 @@ func (n *nodes) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.O
 		v = n.look(g, of)
 		n.views[g] = v
 	}
-	o.Pools, o.Others, o.Lost = v.pools, v.others, !n.complete()
+	o.Pools, o.Others, o.Lost = v.pools, v.others, !n.complete() || !n.cluster.synced.Load()
 	o.Shields, o.Buffers = n.schema.shields, false
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]

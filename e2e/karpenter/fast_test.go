@@ -1,0 +1,233 @@
+package karpenter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// The holds, patiences and paces of package capacity are minutes and hours; a
+// test has seconds. fast is gpuscaler's policies, engine and cluster in a
+// process of its own whose clock runs faster, so that all of them pass in
+// seconds; Karpenter, the scheduler and the API server keep theirs. What the
+// cluster shows is moved to the fast clock on its way in.
+const fastEnv = "GPUSCALER_E2E_FAST"
+
+// fastConfig is what a fast process is told.
+type fastConfig struct {
+	Kubeconfig, Policies string
+	Load, Status         string // files: demand by policy; what was decided
+	Epoch                time.Time
+	Speed                float64
+}
+
+// fastStatus is what a fast process tells after each tick.
+type fastStatus struct {
+	Now     time.Time
+	Synced  bool
+	Numbers map[string]int32
+	Groups  map[string]fastGroup
+	Err     string
+}
+
+type fastGroup struct {
+	Phase                    string
+	Demand, Pending          int64
+	Reasons, Findings, Plan  []string
+	Nudges                   []string
+	Surge, AtRisk            int32
+	Capped                   bool
+	SpotNodes, OnDemandNodes int
+}
+
+func (c fastConfig) now() time.Time { return c.at(time.Now()) }
+
+// at is an instant of the cluster on the fast clock.
+func (c fastConfig) at(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
+}
+
+// lens shows the cluster on the fast clock.
+type lens struct {
+	engine.Nodes
+	config fastConfig
+}
+
+func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+	l.Nodes.Observe(g, of, o)
+	o.Pools = slices.Clone(o.Pools)
+	for i := range o.Pools {
+		p := &o.Pools[i]
+		p.Nodes, p.Failures, p.Losses = slices.Clone(p.Nodes), slices.Clone(p.Failures), slices.Clone(p.Losses)
+		for j := range p.Nodes {
+			p.Nodes[j].Created = l.config.at(p.Nodes[j].Created)
+		}
+		for j := range p.Failures {
+			p.Failures[j].At = l.config.at(p.Failures[j].At)
+		}
+		for j := range p.Losses {
+			p.Losses[j].At = l.config.at(p.Losses[j].At)
+		}
+	}
+	pods := func(list []capacity.Pod) []capacity.Pod {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Since = l.config.at(list[i].Since)
+		}
+		return list
+	}
+	o.Others = pods(o.Others)
+	for i := range o.Workloads {
+		o.Workloads[i].Pods = pods(o.Workloads[i].Pods)
+	}
+}
+
+// demand reads what is asked for from a file; a policy that stands in none is
+// not measured.
+type demand struct {
+	config fastConfig
+	values map[string]float64
+}
+
+func (d *demand) Read(w *scaling.Workload, out []scaling.Reading) {
+	clear(out)
+	if value, known := d.values[w.Key.String()]; known && len(out) > 0 {
+		out[0] = scaling.Reading{Value: value, At: d.config.now(), Coverage: 1, Reported: 100, Known: true}
+	}
+}
+
+// fast runs until it is told to end.
+func fast(text string) error {
+	var c fastConfig
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	store := policy.NewStore(policy.Options{})
+	for _, p := range store.Load(c.Policies).Problems {
+		log.Error("policy", "problem", p.String())
+	}
+	go store.Watch(ctx, 200*time.Millisecond, func(policy.Report) {}, c.Policies)
+	seen, err := cluster.New(config, cluster.Options{Groups: store, Policies: store, DiscoveryPeriod: time.Second, Log: log})
+	if err != nil {
+		return err
+	}
+	reading, unread := context.WithCancel(context.Background())
+	defer unread()
+	go func() {
+		if err := seen.Run(reading); err != nil {
+			log.Error("cluster", "error", err)
+		}
+	}()
+	d := &demand{config: c}
+	e := engine.New(store, d, seen, engine.Options{Groups: store, Nodes: lens{seen.Nodes(), c}, OnGroup: func(r engine.GroupRecord) {
+		log.Info("group", "phase", r.Phase.String(), "reasons", reasonsOf(r), "changes", textsOf(r.Actions))
+	}})
+	for ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+		if seen.Synced() {
+			d.values = loads(c.Load)
+			out := e.Tick(ctx, c.now())
+			tell(c, e, out)
+		}
+	}
+	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	e.Shutdown(end, c.now())
+	return nil
+}
+
+func loads(path string) map[string]float64 {
+	values := map[string]float64{}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil {
+		return nil
+	}
+	return values
+}
+
+func tell(c fastConfig, e *engine.Engine, out engine.Outcome) {
+	s := fastStatus{Now: c.now(), Synced: true, Numbers: map[string]int32{}, Groups: map[string]fastGroup{}}
+	if out.Err != nil {
+		s.Err = out.Err.Error()
+	}
+	for _, key := range e.Board().Keys() {
+		if n, err := e.Board().Lookup(key, s.Now); err == nil {
+			s.Numbers[key.String()] = n.Replicas
+		}
+	}
+	for _, name := range e.Board().Groups() {
+		if r, ok := e.Board().Group(name); ok && !r.At.IsZero() {
+			s.Groups[name] = groupOf(r)
+		}
+	}
+	text, err := json.Marshal(s)
+	if err == nil && os.WriteFile(c.Status+".new", text, 0o600) == nil {
+		_ = os.Rename(c.Status+".new", c.Status) // the reader would miss one of ten a second
+	}
+}
+
+func groupOf(r engine.GroupRecord) fastGroup {
+	use := r.Use()
+	g := fastGroup{
+		Phase: r.Phase.String(), Demand: r.Demand.Total(), Pending: r.Demand.Pending, Reasons: reasonsOf(r), Plan: textsOf(r.Plan),
+		SpotNodes: use[capacity.Spot].Nodes, OnDemandNodes: use[capacity.OnDemand].Nodes,
+	}
+	for _, f := range r.Findings {
+		g.Findings = append(g.Findings, f.Text(r.Group))
+	}
+	for _, n := range r.Nudges {
+		g.Nudges = append(g.Nudges, fmt.Sprintf("%s %s = %s (was %s by %s)", n.Pool, n.Name(), n.Value, n.Original, n.Owner))
+	}
+	for _, w := range r.Workloads {
+		g.Surge, g.AtRisk, g.Capped = max(g.Surge, w.Advice.Surge), max(g.AtRisk, w.Advice.AtRisk), g.Capped || w.Advice.Capped
+	}
+	return g
+}
+
+func reasonsOf(r engine.GroupRecord) (all []string) {
+	for _, reason := range r.Reasons {
+		all = append(all, reason.Rule.String()+": "+reason.Text(r.Group))
+	}
+	return all
+}
+
+func textsOf(actions []capacity.Action) (all []string) {
+	for _, a := range actions {
+		all = append(all, strings.TrimSpace(a.Text()))
+	}
+	return all
+}
+
+// fastFiles are where a scene and its fast process meet.
+func fastFiles(dir string) (load, status string) {
+	return filepath.Join(dir, "load.json"), filepath.Join(dir, "status.json")
+}

@@ -1,0 +1,93 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+const allFields = "limits,weight,disruption"
+
+func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
+	pools := []pool{
+		{name: "fence-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16)},
+		{name: "fence-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
+		{name: "fence-res", kind: "reserved", weight: 10, nudge: allFields, by: updated},
+	}
+	faces, hashes := map[string]string{}, map[string]string{}
+	for _, p := range pools {
+		p.create(t)
+	}
+	chat(t, "fence", nil)
+	for _, p := range pools {
+		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+	}
+	g := start(t, map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, nodePools: {spot: fence-spot, on-demand: fence-od, reserved: fence-res}}\n"),
+		"chat.yaml":     chatPolicy("fence"),
+	})
+	g.load(t, map[string]float64{"fence/chat": 0})
+	fenced := func(ctx context.Context) error {
+		var all error
+		for _, p := range pools {
+			if limit := p.limitNow(ctx); limit != "0" {
+				all = errors.Join(all, fmt.Errorf("%s: limit %s", p.name, limit))
+			}
+		}
+		return all
+	}
+	stack.Eventually(t, 40*time.Second, "every pool is fenced", fenced)
+
+	g.end(syscall.SIGKILL)
+	g.run(t)
+	time.Sleep(3 * time.Second) // the next leader finds the fence and keeps it
+	if err := fenced(t.Context()); err != nil {
+		t.Errorf("after a crash: %v", err)
+	}
+
+	g.load(t, map[string]float64{"fence/chat": 2})
+	whole := func(context.Context) error {
+		var all error
+		for _, p := range pools {
+			if face := p.face(t); face != faces[p.name] {
+				all = errors.Join(all, fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, faces[p.name]))
+			}
+		}
+		return all
+	}
+	stack.Eventually(t, 20*time.Second, "every pool is as before, byte for byte, and nothing of it is ours", whole)
+	g.group(t, 40*time.Second, "two spot nodes", func(s fastGroup) error {
+		if s.SpotNodes != 2 || s.OnDemandNodes != 0 {
+			return errors.New("not two on spot")
+		}
+		return nil
+	})
+
+	g.load(t, map[string]float64{"fence/chat": 0})
+	g.group(t, 90*time.Second, "Karpenter's own emptiness takes the nodes", func(s fastGroup) error {
+		if s.SpotNodes+s.OnDemandNodes > 0 {
+			return errors.New("nodes are left")
+		}
+		return nil
+	})
+	stack.Eventually(t, 40*time.Second, "every pool is fenced again", fenced)
+	g.end(syscall.SIGTERM)
+	if err := whole(t.Context()); err != nil && !strings.Contains(err.Error(), "gpuscaler.io/record") {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	for _, p := range pools {
+		if limit := p.limitNow(t.Context()); limit == "0" {
+			t.Errorf("a limit of ours outlives us on %s", p.name)
+		}
+		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
+			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)
+		}
+	}
+}
