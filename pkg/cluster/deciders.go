@@ -54,10 +54,30 @@ func withPolicies(h reader, d *deciders) Facts {
 		w = d.byKey[scaling.Key{Namespace: h.hpa.Namespace, Name: f.Deciders[0]}]
 	}
 	if w != nil {
-		f.Policy = &PolicyFacts{
-			SameTarget:  refOfWorkload(w) == h.hpa.target,
-			MinReplicas: w.Policy.MinReplicas, MaxReplicas: w.Policy.MaxReplicas,
-		}
+		f.Policy = factsOf(w, h.hpa.target)
 	}
 	return f
+}
+
+func factsOf(w *scaling.Workload, target ref) *PolicyFacts {
+	return &PolicyFacts{
+		Name: w.Key.Name, SameTarget: refOfWorkload(w) == target, MinReplicas: w.Policy.MinReplicas, MaxReplicas: w.Policy.MaxReplicas,
+		Advisory: w.Mode == scaling.Advisory, CooldownPeriod: w.Policy.CooldownPeriod,
+		ReadsTriggers: slices.ContainsFunc(w.Policy.Signals, func(s scaling.Signal) bool { return s.Type == "keda" }),
+	}
+}
+
+// decider is the policy whose number a ScaledObject's trigger asks for: the one that its metadata names, else that of its name, else
+// whichever decides for its target; nil where there is none.
+func (d *deciders) decider(s *scaledObjectFacts) *scaling.Workload {
+	if name := s.metadata["policy"]; name != "" {
+		return d.byKey[scaling.Key{Namespace: s.Namespace, Name: name}]
+	}
+	if w := d.byKey[scaling.Key{Namespace: s.Namespace, Name: s.Name}]; w != nil && refOfWorkload(w) == s.target {
+		return w
+	}
+	if names := d.byTarget[s.target]; len(names) > 0 {
+		return d.byKey[scaling.Key{Namespace: s.Namespace, Name: names[0]}]
+	}
+	return nil
 }

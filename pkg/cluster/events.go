@@ -19,18 +19,21 @@ const reportingController = "gpuscaler.io/gpuscaler"
 
 // Reasons of our Events. Alerts may match them: they stay.
 const (
-	ReasonTargetChanged      = "TargetChanged"        // the number that is served differs from the one before
-	ReasonSignalsMissing     = "SignalsMissing"       // decided on missing inputs: may rise, may not fall
-	ReasonSignalsBack        = "SignalsBack"          // every required input is there again
-	ReasonHPAMisconfigured   = "HPAMisconfigured"     // an HPA will not follow its number exactly
-	ReasonAnnotationInvalid  = "AnnotationInvalid"    // an annotation of ours is not understood
-	ReasonPolicyInvalid      = "PolicyInvalid"        // the policy in an object's annotations is held back
-	ReasonActivated          = "ActivatedFromZero"    // we wrote /scale 0 -> 1
-	ReasonDeactivated        = "DeactivatedToZero"    // we wrote /scale 1 -> 0
-	ReasonActivationFailed   = "ActivationFailed"     // the API server refused it
-	ReasonAPIServiceStolen   = "APIServiceStolen"     // somebody else serves external metrics in our place
-	ReasonAPIServiceOccupied = "APIServiceOccupied"   // mode owner, but it belongs to somebody else
-	ReasonAPIServiceTaken    = "APIServiceRegistered" // the API server asks us for external metrics
+	ReasonTargetChanged             = "TargetChanged"             // the number that is served differs from the one before
+	ReasonSignalsMissing            = "SignalsMissing"            // decided on missing inputs: may rise, may not fall
+	ReasonSignalsBack               = "SignalsBack"               // every required input is there again
+	ReasonHPAMisconfigured          = "HPAMisconfigured"          // an HPA will not follow its number exactly
+	ReasonScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with our trigger will not do what it says
+	ReasonKEDAManaged               = "KEDAAnnotated"             // we applied or took back annotations of KEDA's, as gpuscaler.io/manage-keda allows
+	ReasonKEDAManageFailed          = "KEDAAnnotationFailed"      // the API server, or another owner, refused it
+	ReasonAnnotationInvalid         = "AnnotationInvalid"         // an annotation of ours is not understood
+	ReasonPolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is held back
+	ReasonActivated                 = "ActivatedFromZero"         // we wrote /scale 0 -> 1
+	ReasonDeactivated               = "DeactivatedToZero"         // we wrote /scale 1 -> 0
+	ReasonActivationFailed          = "ActivationFailed"          // the API server refused it
+	ReasonAPIServiceStolen          = "APIServiceStolen"          // somebody else serves external metrics in our place
+	ReasonAPIServiceOccupied        = "APIServiceOccupied"        // mode owner, but it belongs to somebody else
+	ReasonAPIServiceTaken           = "APIServiceRegistered"      // the API server asks us for external metrics
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 // order of events.
 func (t *target) follow() (engine.Follower, string) {
 	if s := t.scaledObject; s != nil {
-		if s.paused {
-			return engine.Follower{Kind: kindScaledObject, Name: s.Name, Why: "KEDA holds it: autoscaling.keda.sh/paused"}, ""
+		if s.pause.whole != "" {
+			return engine.Follower{Kind: kindScaledObject, Name: s.Name, Why: "KEDA holds it: " + s.pause.whole}, ""
 		}
 		if h := t.reading(s.Name); h != nil {
 			return t.judged(engine.Follower{Kind: kindScaledObject, Name: s.Name}, h), ""
@@ -26,6 +26,9 @@ func (t *target) follow() (engine.Follower, string) {
 
 func (t *target) judged(f engine.Follower, h *hpaFacts) engine.Follower {
 	f.Desired, f.Why = h.desired, h.inactive
+	if f.Why == "" && f.Kind == kindScaledObject {
+		f.Why = t.scaledObject.pause.why()
+	}
 	if f.Why == "" {
 		f.Why = t.inexact(h)
 	}
@@ -83,6 +86,8 @@ func (t *target) lintFacts(h *hpaFacts) Facts {
 	}
 	if s := t.scaledObject; s != nil && s.Name != h.scaledObject {
 		f.Others = append(f.Others, kindScaledObject+" "+s.Name)
+	} else if s != nil {
+		f.PausedIn, f.PausedOut = s.pause.in != "", s.pause.out != ""
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,6 +24,7 @@ const (
 	Bounds        = "Bounds"               // clamps what the policy may ask for
 	TwoOwners     = "TwoOwners"            // another object moves the same replicas
 	TwoPolicies   = "TwoPolicies"          // two policies decide for one workload
+	NotServed     = "PolicyIsAdvisory"     // its metric answers an error: it never moves
 )
 
 // Finding is one reason for which an HPA will not follow its number exactly, and what to write instead.
@@ -34,6 +36,8 @@ type Facts struct {
 	Minor int
 	// ScaledObject made the HPA; what is wrong must be put right there.
 	ScaledObject string
+	// PausedIn and PausedOut say that KEDA turned a direction off because somebody annotated the ScaledObject so.
+	PausedIn, PausedOut bool
 	// Others moves the same target: "HorizontalPodAutoscaler b", "ScaledObject c".
 	Others []string
 	// PoliciesKnown says that the next three fields mean something.
@@ -46,8 +50,12 @@ type Facts struct {
 
 // PolicyFacts is what Lint must know of a policy.
 type PolicyFacts struct {
+	Name                     string
 	SameTarget               bool // it decides for the object that the HPA scales
 	MinReplicas, MaxReplicas int32
+	Advisory                 bool
+	CooldownPeriod           time.Duration
+	ReadsTriggers            bool // it has a signal of type keda
 }
 
 const (
@@ -70,7 +78,7 @@ func Lint(h *autoscalingv2.HorizontalPodAutoscaler, f Facts) []Finding {
 		l.at = "ScaledObject " + f.ScaledObject + ": spec.advanced.horizontalPodAutoscalerConfig.behavior"
 	}
 	for _, rule := range []func(){
-		l.selector, l.policies, l.owners, l.metric, l.otherMetrics, l.bounds, l.directions,
+		l.selector, l.policies, l.advisory, l.owners, l.metric, l.otherMetrics, l.bounds, l.directions,
 	} {
 		rule()
 	}
@@ -104,6 +112,13 @@ func (l *lint) selector() {
 func (l *lint) policies() {
 	if len(l.facts.Deciders) > 1 {
 		l.add(TwoPolicies, "several policies decide for its target: "+strings.Join(l.facts.Deciders, ", "), "keep one of them")
+	}
+}
+
+// advisory is said of the ScaledObject where one made the HPA.
+func (l *lint) advisory() {
+	if p := l.facts.Policy; p != nil && p.Advisory && l.facts.ScaledObject == "" {
+		l.add(NotServed, "the policy is advisory: its number is not served, and this HPA never moves", "remove the metric, or the policy's mode: advisory")
 	}
 }
 
@@ -157,8 +172,12 @@ func (l *lint) directions() {
 	l.tolerance("scaleDown", down)
 	l.window("scaleUp", up, 0)
 	l.window("scaleDown", down, defaultDownWindow)
-	l.off("scaleUp", up)
-	l.off("scaleDown", down)
+	if !l.facts.PausedOut {
+		l.off("scaleUp", up)
+	}
+	if !l.facts.PausedIn {
+		l.off("scaleDown", down)
+	}
 	l.rates("scaleUp", up)
 	l.rates("scaleDown", down)
 }

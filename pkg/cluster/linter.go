@@ -59,6 +59,13 @@ func (l *linter) round(now time.Time) {
 			count[f.What]++
 		}
 	}
+	for _, s := range l.cluster.world.scaledObjects() {
+		for _, f := range lintScaledObject(s, decide) {
+			about := s.reference()
+			found[complain(about, ReasonScaledObjectMisconfigured, f.What, f.Why+": "+f.Fix)] = about
+			count[f.What]++
+		}
+	}
 	for _, p := range l.cluster.world.problems() {
 		found[complain(p.about, ReasonAnnotationInvalid, "annotation", p.problem)] = p.about
 	}
@@ -130,8 +137,12 @@ func (w *world) problems() (all []problem) {
 				all = append(all, problem{h.reference(), h.operator.problem})
 			}
 		}
-		if s := t.scaledObject; s != nil && s.operator.problem != "" {
-			all = append(all, problem{s.reference(), s.operator.problem})
+		if s := t.scaledObject; s != nil {
+			for _, text := range []string{s.operator.problem, s.manage.problem} {
+				if text != "" {
+					all = append(all, problem{s.reference(), text})
+				}
+			}
 		}
 	}
 	return all

@@ -134,7 +134,9 @@ type scaledObjectFacts struct {
 	scales      scaling.Target
 	min, max    int32
 	cooldown    int64 // seconds; -1 where it is not set
-	paused      bool  // KEDA deletes the HPA of a paused ScaledObject: nobody moves the replicas
+	pause       kedaPause
+	manage      kedaManage
+	lint        scaledObjectLint
 	operator    operatorFacts
 	annotations map[string]string
 	metadata    map[string]string // of the trigger that points at us
@@ -159,12 +161,14 @@ func trimScaledObject(obj any) (any, error) {
 		min:         int32(numberOr(u, kedaMinReplicas, "spec", "minReplicaCount")),
 		max:         int32(numberOr(u, kedaMaxReplicas, "spec", "maxReplicaCount")),
 		cooldown:    numberOr(u, -1, "spec", "cooldownPeriod"),
-		paused:      kedaPaused(annotations),
+		pause:       readPause(annotations, u.GetManagedFields()),
+		manage:      readManage(annotations, u.GetManagedFields()),
 		operator:    readOperator(annotations, u.GetManagedFields()),
 		annotations: ourAnnotations(annotations),
 		metrics:     metricsOfTriggers(u),
 	}
 	f.readTriggers(u)
+	f.lint = readScaledObjectLint(u, f)
 	return f, nil
 }
 
@@ -176,33 +180,22 @@ func (f *scaledObjectFacts) readTriggers(u *unstructured.Unstructured) {
 	for _, t := range triggers {
 		trigger, _ := t.(map[string]any)
 		name, _, _ := unstructured.NestedString(trigger, "name")
-		kind, _, _ := unstructured.NestedString(trigger, "type")
-		metadata, _, _ := unstructured.NestedStringMap(trigger, "metadata")
 		if name != "" {
 			f.triggers = append(f.triggers, name)
 		}
-		external := kind == "external" || kind == "external-push"
-		if external && f.metadata == nil && (name == fieldManager || strings.Contains(metadata["scalerAddress"], fieldManager)) {
-			f.metadata = metadata
+		if f.metadata == nil && asksUs(trigger) {
+			if f.metadata, _, _ = unstructured.NestedStringMap(trigger, "metadata"); f.metadata == nil {
+				f.metadata = map[string]string{}
+			}
 		}
 	}
 }
 
-// kedaPaused follows KEDA's reading: a replica count pauses whatever else is said, and a value that is no boolean is true.
-func kedaPaused(annotations map[string]string) bool {
-	if _, ok := annotations["autoscaling.keda.sh/paused-replicas"]; ok {
-		return true
-	}
-	v, ok := annotations["autoscaling.keda.sh/paused"]
-	return ok && !isFalse(v)
-}
-
-func isFalse(v string) bool {
-	switch v {
-	case "0", "f", "F", "false", "FALSE", "False":
-		return true
-	}
-	return false
+func asksUs(trigger map[string]any) bool {
+	name, _, _ := unstructured.NestedString(trigger, "name")
+	kind, _, _ := unstructured.NestedString(trigger, "type")
+	address, _, _ := unstructured.NestedString(trigger, "metadata", "scalerAddress")
+	return (kind == "external" || kind == "external-push") && (name == fieldManager || strings.Contains(address, fieldManager))
 }
 
 func numberOr(u *unstructured.Unstructured, fallback int64, fields ...string) int64 {

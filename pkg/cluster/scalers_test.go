@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,13 +68,17 @@ func TestAScaledObjectThatKEDAPausedMovesNothing(t *testing.T) {
 		w := newWorld()
 		w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 		w.putScaledObject(nil, must(trimScaledObject(u)).(*scaledObjectFacts))
-		if v, _ := w.view(workload("chat")); v.Follower.Exact || v.Follower.Why == "" {
+		v, _ := w.view(workload("chat"))
+		if v.Follower.Exact || v.Follower.Why == "" {
 			t.Errorf("%s: follower %+v", annotation, v.Follower)
+		}
+		if !v.Operator.Paused || !strings.Contains(v.OperatorBy, annotation) {
+			t.Errorf("%s: operator %+v by %q: what is paused is neither scaled nor are its nodes nudged", annotation, v.Operator, v.OperatorBy)
 		}
 	}
 	for value, paused := range map[string]bool{"true": true, "yes": true, "": true, "false": false, "0": false} {
-		if kedaPaused(map[string]string{"autoscaling.keda.sh/paused": value}) != paused {
-			t.Errorf("paused: %q", value)
+		if p := readPause(map[string]string{"autoscaling.keda.sh/paused": value}, nil); (p.whole != "") != paused {
+			t.Errorf("paused: %q: %+v", value, p)
 		}
 	}
 }

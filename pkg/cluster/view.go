@@ -25,6 +25,9 @@ func (t *target) refresh() {
 		said = append(said, &t.scaledObject.operator)
 	}
 	v.Operator, v.OperatorBy = merge(said...)
+	if t.scaledObject != nil && t.facts != nil {
+		v.Operator, v.OperatorBy = t.scaledObject.pause.over(v.Operator, v.OperatorBy, v.Replicas)
+	}
 	v.Follower, t.policy = t.follow()
 	t.view = v
 	t.list = t.listPods()

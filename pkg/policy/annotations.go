@@ -23,6 +23,7 @@ const (
 	AnnotationQueueSource   = AnnotationPrefix + "queue-source"            // where a signal named queue is read
 	AnnotationQueueTarget   = AnnotationPrefix + "queue-depth-per-replica" // its target
 	AnnotationSchedule      = AnnotationPrefix + "schedule"                // schedules, one a line
+	AnnotationManageKEDA    = AnnotationPrefix + "manage-keda"             // what of KEDA's annotations we may write: activation, hold
 )
 
 // policyKeys are those of them that make a policy, in the order in which they are laid over one another, each with the name that
@@ -34,7 +35,7 @@ var policyKeys = []struct{ annotation, metadata string }{
 }
 
 // otherKeys are annotations of ours that mean something else, or nothing to us as readers.
-var otherKeys = []string{AnnotationPaused, AnnotationOverride, AnnotationPrefix + "last-decision", AnnotationPrefix + "nudge", AnnotationPrefix + "manage-keda"}
+var otherKeys = []string{AnnotationPaused, AnnotationOverride, AnnotationPrefix + "last-decision", AnnotationPrefix + "nudge", AnnotationManageKEDA}
 
 // CarriesPolicy tells whether annotations make a policy.
 func CarriesPolicy(annotations map[string]string) bool {
