@@ -62,7 +62,7 @@ func replayBenchCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
-	c.Flags().StringVar(&policies, "policy", "config/examples/scenarios/inflight.yaml", "policy to try")
+	c.Flags().StringVar(&policies, "policy", "config/examples/scenarios/rate.yaml", "policy to try")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c
 }

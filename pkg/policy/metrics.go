@@ -68,7 +68,7 @@ var fieldsFor = map[SourceType][]string{
 	SourceKEDA:       {"trigger"},
 }
 
-var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage"}
+var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage", "forecast"}
 
 var podFields = []string{"source", "metric", "quantile", "window"}
 

@@ -77,6 +77,8 @@ var policyMistakes = []mistake{
 	{"a list and a stream", "listName: jobs", "listName: jobs, stream: jobs"},
 	{"neither list nor stream", "listName: jobs, ", ""},
 	{"a consumer group of a list", "listName: jobs", "listName: jobs, consumerGroup: workers"},
+	{"a forecast of seconds", "listName: jobs", "listName: jobs, forecast: {window: 10s}"},
+	{"a forecast of a hundred deviations", "listName: jobs", "listName: jobs, forecast: {deviations: 100}"},
 	{"a formula of an unknown signal", "kv.replicas)", "cache.replicas)"},
 	{"a formula of an unknown field", "kv.replicas)", "kv.wanted)"},
 	{"a formula that is true", "max(gateway.replicas, kv.replicas)", "gateway.replicas > 2.0"},

@@ -21,6 +21,10 @@ const (
 	defaultMinCoverage = 0.8
 	// Long enough for some requests at a quiet hour, short enough to see a queue grow.
 	defaultWindow = 2 * time.Minute
+	// A few cold starts: what rose once within them is likely to rise again before its replicas would be worth ending.
+	defaultForecastWindow = 5 * time.Minute
+	// 98 of 100 minutes, where the noise is normal.
+	defaultDeviations = 2
 )
 
 // signalName is what formulas can write, '-' as '_'.
@@ -86,6 +90,7 @@ func (c *compiler) signal(s *SignalSpec, p *yamlPath) (scaling.Signal, Source) {
 	c.target(s, p, metric, &signal)
 	signal.MaxAge = c.maxAge(s, source.DataSource)
 	signal.MinCoverage = c.minCoverage(s, p)
+	signal.Forecast = c.forecast(s.Forecast, p.key("forecast"))
 	signal.Source = source.fingerprint()
 	return signal, source
 }
@@ -277,6 +282,24 @@ func (c *compiler) maxAge(s *SignalSpec, source string) time.Duration {
 		return max(defaultMaxAge, 4*d.Interval)
 	}
 	return defaultMaxAge
+}
+
+// forecast compiles what is kept ahead of need; nothing where it is not written.
+func (c *compiler) forecast(s *ForecastSpec, p *yamlPath) scaling.Forecast {
+	if s == nil {
+		return scaling.Forecast{}
+	}
+	f := scaling.Forecast{Window: defaultForecastWindow, Deviations: cmp.Or(s.Deviations, defaultDeviations)}
+	if s.Window != nil {
+		f.Window = time.Duration(*s.Window)
+	}
+	if f.Window < time.Minute || f.Window > 24*time.Hour {
+		c.bad(p.key("window"), "is no time to remember", "1m to 24h")
+	}
+	if !(f.Deviations > 0 && f.Deviations <= 10) {
+		c.bad(p.key("deviations"), "is no number of deviations", "above 0, at most 10; 2 where the noise is normal covers 98 of 100 minutes")
+	}
+	return f
 }
 
 func (c *compiler) minCoverage(s *SignalSpec, p *yamlPath) float64 {

@@ -29,13 +29,14 @@ type SignalSpec struct {
 	Name string `yaml:"name" required:"true" doc:"a short name, by which formulas and explanations call it"`
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda" doc:"how it is read"`
 
-	Target           *Amount  `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms" default:"none: always written"`
-	ActivationTarget *Amount  `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this" default:"0"`
-	MetricType       string   `yaml:"metricType,omitempty" enum:"AverageValue,Value" doc:"AverageValue: the reading is a total over the workload. Value: it is already a mean over the replicas" default:"Value for shares and times (GPU activity, cache use, latencies, any target in % or a time), else AverageValue"`
-	Class            string   `yaml:"class,omitempty" enum:"demand,latency,utilization" doc:"what it says about the users: utilization alone never takes replicas away while demand or latency grows" default:"by type and metric"`
-	Optional         bool     `yaml:"optional,omitempty" doc:"leave it out while it is missing, instead of forbidding every fall" default:"false"`
-	MaxAge           Duration `yaml:"maxAge,omitempty" doc:"a reading older than this may raise, and cannot lower" default:"2m, or four polls of its source if that is longer"`
-	MinCoverage      *Percent `yaml:"minCoverage,omitempty" doc:"share of the ready pods that must have reported for the reading to lower the target" default:"80%"`
+	Target           *Amount       `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms" default:"none: always written"`
+	ActivationTarget *Amount       `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this" default:"0"`
+	MetricType       string        `yaml:"metricType,omitempty" enum:"AverageValue,Value" doc:"AverageValue: the reading is a total over the workload. Value: it is already a mean over the replicas" default:"Value for shares and times (GPU activity, cache use, latencies, any target in % or a time), else AverageValue"`
+	Class            string        `yaml:"class,omitempty" enum:"demand,latency,utilization" doc:"what it says about the users: utilization alone never takes replicas away while demand or latency grows" default:"by type and metric"`
+	Optional         bool          `yaml:"optional,omitempty" doc:"leave it out while it is missing, instead of forbidding every fall" default:"false"`
+	MaxAge           Duration      `yaml:"maxAge,omitempty" doc:"a reading older than this may raise, and cannot lower" default:"2m, or four polls of its source if that is longer"`
+	MinCoverage      *Percent      `yaml:"minCoverage,omitempty" doc:"share of the ready pods that must have reported for the reading to lower the target" default:"80%"`
+	Forecast         *ForecastSpec `yaml:"forecast,omitempty" doc:"keep what it rose to lately ready for the next time; raises only" default:"off"`
 
 	Source      string            `yaml:"source,omitempty" doc:"a data source of the PlatformConfig" default:"the default one that fits"`
 	QueryRef    string            `yaml:"queryRef,omitempty" doc:"prometheus: a query of the PlatformConfig"`
@@ -53,6 +54,12 @@ type SignalSpec struct {
 	LocalQueue    string `yaml:"localQueue,omitempty" doc:"kueue: a LocalQueue of the policy's namespace"`
 	ClusterQueue  string `yaml:"clusterQueue,omitempty" doc:"kueue: a ClusterQueue"`
 	Trigger       string `yaml:"trigger,omitempty" doc:"keda: the name of a trigger of the same ScaledObject"`
+}
+
+// ForecastSpec keeps replicas ahead of need. The smaller the noise of the last minutes, the less is kept.
+type ForecastSpec struct {
+	Window     *Duration `yaml:"window,omitempty" doc:"how long a rise is remembered, 1m to 24h" default:"5m"`
+	Deviations float64   `yaml:"deviations,omitempty" doc:"how far above the mean of the window replicas are kept, in deviations of what rose above it; at most 10" default:"2"`
 }
 
 // ScheduleSpec is a window of time with a floor, a ceiling or both. Start and end recur; from and until are days or moments

@@ -20,7 +20,7 @@ const (
 	RuleStabilize            // the extreme of the window counts. A: the window in seconds; B: when its holder leaves it
 	RuleIdle                 // to zero after the cooldown; from zero on the first demand. A: seconds inactive, -1 where a silent pod may be serving; B: when the cooldown ends
 	RuleRate                 // at most so many replicas per period. A: index in Direction.Rates, -1 when disabled; B: replicas at the period's start
-	RuleForecast             // replicas that a forecast asks for ahead of need. A: that floor
+	RuleForecast             // replicas kept ahead of need. A: how many, before rounding; B: the mean ask of the signal over its window
 	RuleScheduleFloor        // the greatest floor of the open windows. A: the floor; B: until when; -B: from when, where Lead raises it early
 	RuleScheduleCeiling      // the least ceiling of the open windows. A: the ceiling; B: until when
 	RuleAtRisk               // replicas about to be lost are replaced ahead. A: how many are at risk

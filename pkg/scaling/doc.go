@@ -16,7 +16,7 @@
 //	stabilize          the least proposal of the up window, the greatest of the down window
 //	idle               to zero after the cooldown; from zero on the first demand
 //	rate               Pods and Percent per period
-//	forecast           floors: they wait for no window, no tolerance and no rate
+//	forecast           keeps what demand rose to lately; floors wait for no window, no tolerance and no rate
 //	schedule floor
 //	schedule ceiling   wins over floors and backlog; takes away only as fast as the down rates allow
 //	at-risk, surge     successors and movers: they overlap with what they replace, and may pass the ceiling

@@ -1,12 +1,5 @@
 package scaling
 
-// forecast raises to what a forecast asks for ahead of need; a forecast never lowers.
-func (t *tick) forecast() {
-	if f := clamp(t.o.Forecast, 0, maxReplicas); f > 0 {
-		t.set(RuleForecast, -1, max(t.n, f), float64(f), 0)
-	}
-}
-
 // atRisk asks for the successors of replicas that are about to lose their node, before it happens. The number counts those that
 // stay, so each one at risk stands on top of it for as long as it is there: a successor that is Ready by now is one of the number and
 // no spare, and to count it as one would end it, or another, before its predecessor went, and ask for it anew in the next tick. This

@@ -122,10 +122,22 @@ func TestRate(t *testing.T) {
 }
 
 func TestForecast(t *testing.T) {
+	ahead := func(p *Policy) { p.Signals[0].Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2} }
+	lately := func(level, mean, spread float64) func(*State) {
+		return func(s *State) { s.outlooks[0] = outlook{true, level, mean, spread} }
+	}
 	check(t, RuleForecast, []row{
 		{name: "raises at once", replicas: 2, values: []float64{20}, policy: func(p *Policy) { p.ScaleUp.Select = Disabled }, see: func(o *Observation) { o.Forecast = 7 }, want: 7, from: 2, to: 7, a: 7},
 		{name: "never lowers", replicas: 2, values: []float64{90}, see: func(o *Observation) { o.Forecast = 7 }, want: 9, from: 9, to: 9, a: 7},
 		{name: "none", replicas: 2, values: []float64{90}, see: func(o *Observation) { o.Forecast = -3 }, want: 9, from: silent},
+		{name: "keeps two deviations", replicas: 4, values: []float64{30}, policy: ahead, recall: lately(3, 3, 1), want: 5, from: 3, to: 5, a: 3 + 2*math.Sqrt(300.0/301), b: 3},
+		{name: "in a calm hour it keeps nothing", replicas: 4, values: []float64{30}, policy: ahead, recall: lately(3, 3, 0), want: 3, from: 3, to: 3, a: 3, b: 3},
+		{name: "begins at the number in force", replicas: 4, values: []float64{30}, policy: ahead, want: 4, from: 3, to: 4, a: 4 - (1.0/31)*(1.0/301), b: 4 - (1.0/31)*(1.0/301)},
+		{name: "the greater of both counts", replicas: 4, values: []float64{30}, policy: ahead, recall: lately(3, 3, 1), see: func(o *Observation) { o.Forecast = 7 }, want: 7, from: 3, to: 7, a: 7},
+		{name: "wakes nobody", replicas: 0, values: []float64{0}, policy: ahead, recall: lately(3, 3, 1), want: 0, from: silent},
+		{name: "what the cooldown ended it lets go", replicas: 4, values: []float64{0}, policy: func(p *Policy) { ahead(p); p.CooldownPeriod = time.Minute }, recall: lately(0, 1, 1), want: 0, from: silent},
+		{name: "speaks of no missing signal", replicas: 4, values: []float64{math.NaN()}, policy: ahead, recall: lately(9, 9, 1), want: 4, from: silent},
+		{name: "bounds win", replicas: 4, values: []float64{30}, policy: ahead, recall: lately(90, 90, 1), want: 20, from: 3, to: 92, a: 90 + 2*math.Sqrt(300.0/301) - (60.0/31)*(1.0/301) - (27.0/31)*(1.0/301), b: 90 - (87.0/31)*(1.0/301)},
 	})
 }
 

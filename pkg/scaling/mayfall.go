@@ -51,6 +51,8 @@ func (t *tick) endless() Rule {
 		return RuleMissing
 	case t.binding == RuleVeto || t.binding == RuleLoading:
 		return t.binding
+	case t.keepsAhead():
+		return RuleForecast
 	}
 	return RuleNone
 }

@@ -54,6 +54,7 @@ type Signal struct {
 	Target     float64 // per replica, > 0; percentages are fractions (80% is 0.8)
 	Activation float64 // the workload is active while the value is strictly above
 	Optional   bool    // a missing optional signal is left out; a missing required one forbids any fall
+	Forecast   Forecast
 	// MaxAge is the age from which a reading is stale; > 0.
 	MaxAge time.Duration
 	// MinCoverage is the share of ready pods that must have reported for the reading to lower a target, 0..1.

@@ -18,6 +18,9 @@ func (s *State) Numbers() []int64 {
 	for _, t := range s.trends {
 		out = append(out, flag(t.known), int64(math.Float64bits(t.fast)), int64(math.Float64bits(t.slow)))
 	}
+	for _, o := range s.outlooks {
+		out = append(out, flag(o.known), int64(math.Float64bits(o.level)), int64(math.Float64bits(o.mean)), int64(math.Float64bits(o.spread)))
+	}
 	for _, w := range []*window{&s.down, &s.up} {
 		out = append(out, int64(w.n))
 		for _, e := range w.list[:w.n] {
@@ -37,6 +40,9 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	s := State{policy: p, seeded: r.next() == 1, at: r.next(), base: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
 	for i := range s.trends {
 		s.trends[i] = trend{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
+	}
+	for i := range s.outlooks {
+		s.outlooks[i] = outlook{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
 	}
 	for _, w := range []*window{&s.down, &s.up} {
 		w.n = int8(r.count(len(w.list)))

@@ -17,6 +17,7 @@ type State struct {
 	activeAt   int64 // the last instant at which something kept replicas; the cooldown counts from here
 	panicUntil int64
 	trends     [MaxSignals]trend
+	outlooks   [MaxSignals]outlook
 	down, up   window // proposals; up holds them negated, so that both keep the greatest
 	steps      steps
 	agenda     agenda
@@ -39,15 +40,15 @@ func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
 	}
-	old, learned := s.policy, s.trends
-	s.policy, s.trends, s.agenda = p, [MaxSignals]trend{}, agenda{}
+	old, trends, outlooks := s.policy, s.trends, s.outlooks
+	s.policy, s.trends, s.outlooks, s.agenda = p, [MaxSignals]trend{}, [MaxSignals]outlook{}, agenda{}
 	if old == nil {
 		return
 	}
 	for i := range min(len(p.Signals), MaxSignals) {
 		for j := range min(len(old.Signals), MaxSignals) {
 			if p.Signals[i].measures(&old.Signals[j]) {
-				s.trends[i] = learned[j]
+				s.trends[i], s.outlooks[i] = trends[j], outlooks[j]
 				break
 			}
 		}
@@ -57,9 +58,9 @@ func (s *State) Adopt(p *Policy) {
 // Restart is Seed for a workload that is still the one that the state knows: what was learned of its signals stays.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
-	learned := s.trends
+	trends, outlooks := s.trends, s.outlooks
 	*s = Seed(p, replicas, now)
-	s.trends = learned
+	s.trends, s.outlooks = trends, outlooks
 }
 
 // begin makes the state fit the tick and returns the milliseconds since the last one. A clock that stepped back takes all stamps with it, so that time seems to stand still; frozen

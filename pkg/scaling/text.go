@@ -71,6 +71,10 @@ func (r Reason) Text(p *Policy) string {
 func (r Reason) limitText(p *Policy) string {
 	switch r.Rule {
 	case RuleForecast:
+		if r.Index >= 0 {
+			f := p.forecastOf(r.Index)
+			return fmt.Sprintf("%s asked for %s on average in %s, with %s deviations %s", p.signalName(r.Index), trim(r.B), length(f.Window.Seconds()), trim(f.Deviations), trim(r.A))
+		}
 		return fmt.Sprintf("%.0f ahead of need", r.A)
 	case RuleScheduleFloor:
 		if r.B < 0 {
@@ -183,6 +187,13 @@ func (p *Policy) scheduleName(i int8) string {
 		return "schedule " + strconv.Itoa(int(i))
 	}
 	return p.Schedules[i].Window.Name
+}
+
+func (p *Policy) forecastOf(i int8) Forecast {
+	if int(i) >= len(p.Signals) {
+		return Forecast{}
+	}
+	return p.Signals[i].Forecast
 }
 
 func (p *Policy) unit(i int8) Unit {

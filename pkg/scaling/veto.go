@@ -16,11 +16,17 @@ const (
 	growth     = 0.1
 )
 
-// learn feeds the trends with what this tick could see. A signal that is not known keeps its trend.
+// learn feeds the trends and the outlooks with what this tick could see. A signal that is not known keeps them.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
-		if t.p.Signals[i].Class != Utilization && t.status[i] == SignalOK {
+		if t.status[i] != SignalOK {
+			continue
+		}
+		if t.p.Signals[i].Class != Utilization {
 			s.trends[i] = s.trends[i].next(t.asks[i].Value, t.elapsed)
+		}
+		if t.p.Signals[i].Forecast.Window > 0 {
+			s.outlooks[i] = t.outlook(i)
 		}
 	}
 }

@@ -21,13 +21,16 @@ type Knob struct {
 	set   func(*scaling.Policy, float64)
 }
 
-// Knobs are those of a policy: each signal's target where the greatest signal wins, the window and the rate of the way down, the
+// Knobs are those of a policy: each signal's target and its forecast, the window and the rate of the way down, the
 // window and the tolerance of the way up, the cooldown before zero. Bounds, schedules and formulas are intentions, not parameters:
 // nobody asked for fewer replicas at night because a trace had none.
 func Knobs(c *policy.Compiled) (out []Knob) {
 	p := c.Workload.Policy
 	for i := range p.Signals {
 		out = append(out, targetKnob(p, i))
+		if p.Signals[i].Forecast.Window > 0 {
+			out = append(out, forecastKnobs(p, i)...)
+		}
 	}
 	seconds := func(v float64) string { return strconv.Itoa(int(v)) }
 	window := func(name, side string, now time.Duration, tries []float64, set func(*scaling.Policy, time.Duration)) Knob {
@@ -80,6 +83,20 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return k
+}
+
+// forecastKnobs are how much a signal keeps ahead of need, and for how long.
+func forecastKnobs(p *scaling.Policy, i int) []Knob {
+	s := &p.Signals[i]
+	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	return []Knob{
+		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2, 1.5, 1.25, 1, 0.75, 0.5}, Write: plain,
+			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
+		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
+			Write: func(v float64) string { return plain(v) + "s" },
+			set:   func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Window = time.Duration(v) * time.Second }},
+	}
 }
 
 // threeDigits rounds a target to what a person would write.

@@ -1,0 +1,88 @@
+package scaling
+
+import (
+	"math"
+	"time"
+)
+
+// Forecast keeps replicas ahead of what a signal asks for: its mean over about Window, and Deviations times how far it rises above
+// that. A step is seen by the signal at once and costs a cold start of waiting; what a forecast buys is that the next one, as great
+// as those of the last minutes, finds replicas that stand. In a calm hour the deviations are small and so is what is kept.
+type Forecast struct {
+	Window     time.Duration // how long a rise is remembered; 0 turns the forecast off
+	Deviations float64       // upward deviations kept ready above the mean, >= 0: 2 covers 98 of 100 minutes of a noise that is normal
+}
+
+// outlook is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
+type outlook struct {
+	known  bool
+	level  float64 // of the last half minute; a single scrape counts arrivals of a few seconds, whose chance is no demand
+	mean   float64
+	spread float64 // mean square of how far the level stood above the mean, doubled: the variance of what is symmetric
+}
+
+// next takes a tick's ask in. Only what rises above the mean is a deviation: a variance of both sides would ask for more replicas
+// when demand ends.
+func (o outlook) next(ask float64, elapsed int64, window time.Duration) outlook {
+	tau := max(window.Milliseconds(), 1)
+	level := toward(o.level, ask, elapsed, fastMillis)
+	above := max(level-o.mean, 0)
+	weight := float64(elapsed) / float64(elapsed+tau)
+	square := float64(2 * above * above)
+	return outlook{known: true, level: level, mean: toward(o.mean, level, elapsed, tau),
+		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
+}
+
+// upper is the ask that is to find its replicas ready.
+func (o outlook) upper(deviations float64) float64 {
+	return o.mean + float64(deviations*math.Sqrt(o.spread))
+}
+
+// outlook is what is known of a signal with this tick. The first of a policy or a leader begins at the number in force, or a restart
+// would forget what stood there for a reason.
+func (t *tick) outlook(i int8) outlook {
+	ask, o := t.asks[i].Replicas, t.s.outlooks[i]
+	if !o.known {
+		from := max(ask, float64(t.s.base))
+		o = outlook{known: true, level: from, mean: from}
+	}
+	return o.next(ask, t.elapsed, t.p.Signals[i].Forecast.Window)
+}
+
+// forecast raises to what is kept ahead of need, and never lowers; it wakes nobody, and what the cooldown has ended it lets go. A
+// signal that is not known has none: where it is required the number is held anyway.
+func (t *tick) forecast() {
+	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
+	for i := range t.signals {
+		f := &t.p.Signals[i].Forecast
+		if t.n == 0 && t.p.MinReplicas <= 0 || f.Window <= 0 || t.status[i] != SignalOK || t.without(i) {
+			continue
+		}
+		o := t.outlook(i)
+		if ask := min(o.upper(f.Deviations), maxReplicas); ask > best {
+			best, mean, index = ask, o.mean, i
+		}
+	}
+	if best > 0 {
+		t.set(RuleForecast, index, max(t.n, roundUp(best)), best, mean)
+	}
+}
+
+// keepsAhead reports whether a forecast may keep the number although no demand comes any more. A mean still rises after the end of
+// what raised it, up to the last level.
+func (t *tick) keepsAhead() bool {
+	if t.n <= t.o.Forecast {
+		return true
+	}
+	for i := range t.signals {
+		if f := &t.p.Signals[i].Forecast; f.Window > 0 {
+			o := t.s.outlooks[i]
+			above := max(o.level-o.mean, 0)
+			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
+			if roundUp(o.upper(f.Deviations)) >= t.n {
+				return true
+			}
+		}
+	}
+	return false
+}

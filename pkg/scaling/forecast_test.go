@@ -1,0 +1,101 @@
+package scaling
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A crowd comes every four minutes and stays for one; a replica takes a minute to load, which is as long as the crowd stays.
+func TestAfterAFewCrowdsTheNextFindsReplicasReady(t *testing.T) {
+	short := func(f Forecast) (waiting int) {
+		sig := queue(10)
+		sig.Forecast = f
+		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{StabilizationWindow: 30 * time.Second}}
+		w := newWorld(t, p, 2, 20)
+		w.boot = time.Minute
+		w.value = func(w *world, _ int) float64 {
+			if w.now.Sub(nine)%(4*time.Minute) >= 3*time.Minute {
+				return 60
+			}
+			return 20
+		}
+		for range 3600 {
+			w.tick(time.Second)
+			if late := w.now.Sub(nine) > 40*time.Minute; late && w.value(w, 0) == 60 && w.o.Ready < 6 {
+				waiting++
+			}
+		}
+		return waiting
+	}
+	if n := short(Forecast{}); n < 200 {
+		t.Errorf("without a forecast %d seconds of 5 crowds find too few, which proves nothing", n)
+	}
+	if n := short(Forecast{Window: 5 * time.Minute, Deviations: 2}); n > 0 {
+		t.Errorf("%d seconds of 5 crowds find too few replicas", n)
+	}
+}
+
+func TestWhenTrafficEndsTheForecastLetsGo(t *testing.T) {
+	sig := queue(10)
+	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 3}
+	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
+	w := newWorld(t, p, 2, 20)
+	w.run(10 * time.Minute)
+	w.load(90)
+	w.run(10 * time.Minute)
+	w.load(0)
+	w.tick(time.Second)
+	if w.last.Replicas < 5 || w.last.Binding != RuleForecast {
+		t.Errorf("%d by %v a second after 9 were needed\n%s", w.last.Replicas, w.last.Binding, table(p, &w.last))
+	}
+	if w.run(90 * time.Minute); w.last.Replicas != 1 {
+		t.Errorf("%d an hour and a half later\n%s", w.last.Replicas, table(p, &w.last))
+	}
+}
+
+func TestAForecastNeverLowers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			plain := *p
+			plain.Signals = append([]Signal(nil), p.Signals...)
+			for i := range plain.Signals {
+				plain.Signals[i].Forecast = Forecast{}
+			}
+			with, _ := Decide(p, o, s, now)
+			s.policy = &plain // with all that it remembers
+			if without, _ := Decide(&plain, o, s, now); with.Replicas < without.Replicas {
+				t.Fatalf("%d with a forecast, %d without\n%s", with.Replicas, without.Replicas, table(p, &with))
+			}
+		})
+	})
+}
+
+// Whatever is asked for: more asks never mean less kept, and never more is kept than the greatest ask by the deviations of a single step.
+func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		window := time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second
+		deviations := rapid.Float64Range(0, 10).Draw(t, "deviations")
+		var less, more outlook
+		most := 0.0
+		for i := range rapid.IntRange(1, 60).Draw(t, "ticks") {
+			ask := rapid.Float64Range(0, 100).Draw(t, "ask")
+			plus := rapid.Float64Range(0, 100).Draw(t, "more")
+			elapsed := int64(rapid.IntRange(0, 600_000).Draw(t, "elapsed"))
+			if i == 0 {
+				less, more = outlook{true, ask, ask, 0}, outlook{true, ask + plus, ask + plus, 0}
+			}
+			// From one history: the tick with the greater ask keeps at least as much.
+			if a, b := less.next(ask, elapsed, window), less.next(ask+plus, elapsed, window); b.upper(deviations) < a.upper(deviations)-1e-9 {
+				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.upper(deviations), ask+plus, b.upper(deviations))
+			}
+			less, more = less.next(ask, elapsed, window), more.next(ask+plus, elapsed, window)
+			most = max(most, ask+plus)
+			if kept := more.upper(deviations); !(kept >= 0) || kept > most*(1+deviations*math.Sqrt2)+1e-6 {
+				t.Fatalf("%v is kept, and no more than %v was ever asked for", kept, most)
+			}
+		}
+	})
+}
