@@ -1,0 +1,142 @@
+package monitoring
+
+import (
+	"slices"
+	"testing"
+)
+
+const (
+	busyGPU = `{exported_namespace="team",exported_pod="chat-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-a",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
+	freeGPU = `{namespace="gpu-operator",pod="nvidia-dcgm-exporter-a",UUID="GPU-2",Hostname="n1",modelName="L40S"}`
+	miGPU   = `{exported_namespace="team",exported_pod="mig-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-b",UUID="GPU-3",GPU_I_ID="7",Hostname="n2",modelName="H100"}`
+	honored = `{namespace="lab",pod="train-1",UUID="GPU-4",hostname="n3",modelName="A100"}`
+	blank   = `{exported_namespace="team",exported_pod="old-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-c",UUID="GPU-5",Hostname="n4",modelName="K80"}`
+
+	chat  = `{namespace="team",policy="chat"}`
+	group = `{group="chat"}`
+)
+
+// healthy is a day on which nobody should be woken: a busy server, a free GPU, a
+// MIG slice, a training job, a GPU whose counters are blank, a group with what
+// is only worth knowing.
+var healthy = world{
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x300", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x300",
+	"DCGM_FI_DEV_FB_USED" + busyGPU: "41000x300", "DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x300", "DCGM_FI_DEV_GPU_TEMP" + busyGPU: "71x300",
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_UTIL" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x300",
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x300", "DCGM_FI_DEV_GPU_UTIL" + miGPU: "0x300",
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored: "0.95x300", "DCGM_FI_DEV_GPU_UTIL" + honored: "99x300",
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + blank: "9223372036854775794x300", "DCGM_FI_DEV_GPU_TEMP" + blank: "9223372036854775794x300",
+	"DCGM_FI_DEV_GPU_UTIL" + blank:                                          "60x300",
+	`kube_pod_owner{namespace="team",pod="chat-1",owner_kind="ReplicaSet"}`: "1x300",
+	`kube_pod_owner{namespace="lab",pod="train-1",owner_kind="Job"}`:        "1x300",
+
+	"gpuscaler_policy_degraded" + chat: "0x300", "gpuscaler_policy_unseen" + chat: "0x300",
+	"gpuscaler_target_replicas" + chat: "3x300", "gpuscaler_current_replicas" + chat: "3x300",
+	"gpuscaler_pending_replicas" + chat: "0x300", "gpuscaler_loading_replicas" + chat: "0x300",
+	"gpuscaler_decision_timestamp_seconds" + chat:                                   "0+60x300",
+	`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`:   "1x300",
+	`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`:          "0+4x300",
+	`gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x300",
+	`gpuscaler_hpa_findings{what="tolerance"}`:                                      "0x300",
+
+	"gpuscaler_group_constrained_replicas" + group:                                       "0x300",
+	`gpuscaler_group_finding{group="chat",nodepool="spot",finding="never-consolidated"}`: "1x300",
+	`gpuscaler_group_phase{group="chat",phase="prefer spot"}`:                            "1x300",
+	`gpuscaler_leader{instance="a"}`:                                                     "1x300",
+	`gpuscaler_leader{instance="b"}`:                                                     "0x300",
+	`gpuscaler_apiservice_stolen{instance="a"}`:                                          "0x300",
+	`gpuscaler_tick_failures_total{instance="a"}`:                                        "0x300",
+	`gpuscaler_events_lost_total{instance="a"}`:                                          "0x300",
+}
+
+// Each fault begins after an hour; the alert is silent at `quiet` and fires at
+// `loud`, minutes from the start, alone unless `also` says who else.
+var faults = []struct {
+	alert       string
+	quiet, loud int
+	fault       map[string]string
+	also        []string
+}{
+	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.01x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 2x240"}, nil},
+	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x60 0x240"}, nil},
+	{"GPUUnderused", 60, 150, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.2x240"}, nil},
+	{"GPUUnderused", 110, 140, map[string]string{ // younger than an hour, it is not judged
+		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "_x60 0.2x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "_x60 60x240"}, nil},
+	{"GPUMemoryFull", 70, 80, map[string]string{"DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x60 500x240"}, nil},
+	{"GPUHot", 62, 70, map[string]string{"DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x60 91x240"}, nil},
+	{"TrainingStalled", 75, 90, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored: "0.95x60 0x240", "DCGM_FI_DEV_GPU_UTIL" + honored: "99x60 0x240"}, []string{"GPUIdle"}},
+	{"GPUCounterStuck", 80, 95, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240"}, nil},
+
+	{"SignalLost", 68, 72, map[string]string{"gpuscaler_policy_degraded" + chat: "0x60 1x240"}, nil},
+	{"SourceDown", 66, 75, map[string]string{
+		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
+	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"}, nil}, // it never answered
+	{"TargetUnseen", 68, 72, map[string]string{"gpuscaler_policy_unseen" + chat: "0x60 1x240"}, nil},
+	{"NotFollowed", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
+	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
+	{"PolicyRefused", 63, 70, map[string]string{
+		`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`: "1x60 _x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="Held"}`: "_x60 1x240"}, nil},
+	{"HPANotExact", 80, 95, map[string]string{`gpuscaler_hpa_findings{what="tolerance"}`: "0x60 2x240"}, nil},
+
+	{"CapacityConstrained", 70, 80, map[string]string{"gpuscaler_group_constrained_replicas" + group: "0x60 2x240"}, nil},
+	{"NudgeFight", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"}, nil},
+	{"SpotGone", 110, 125, map[string]string{
+		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
+
+	{"NobodyLeads", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
+	{"NobodyLeads", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"}, nil}, // both are gone
+	{"TwoLead", 61, 65, map[string]string{`gpuscaler_leader{instance="b"}`: "0x60 1x240"}, nil},
+	{"APIServiceStolen", 60, 63, map[string]string{`gpuscaler_apiservice_stolen{instance="a"}`: "0x60 1x240"}, nil},
+	{"DecisionsStale", 61, 65, map[string]string{"gpuscaler_decision_timestamp_seconds" + chat: "0+60x60 3600x240"}, nil},
+	{"TicksFail", 66, 85, map[string]string{`gpuscaler_tick_failures_total{instance="a"}`: "0x60 0+60x240"}, nil},
+	{"EventsLost", 70, 85, map[string]string{`gpuscaler_events_lost_total{instance="a"}`: "0x60 0+3x240"}, nil},
+}
+
+func TestNobodyIsWokenOnAHealthyDay(t *testing.T) {
+	for i, names := range firing(t, healthy, 30, 90, 150, 240) {
+		if len(names) > 0 {
+			t.Errorf("look %d: %v", i, names)
+		}
+	}
+}
+
+func TestEachAlertFiresOnItsFaultAndNoOtherDoes(t *testing.T) {
+	tried := map[string]bool{}
+	for _, f := range faults {
+		tried[f.alert] = true
+		t.Run(f.alert, func(t *testing.T) {
+			t.Parallel()
+			seen := firing(t, healthy.with(f.fault), f.quiet, f.loud)
+			if slices.Contains(seen[0], f.alert) {
+				t.Errorf("it fires at %d min already", f.quiet)
+			}
+			want := append([]string{f.alert}, f.also...)
+			slices.Sort(want)
+			if !slices.Equal(seen[1], want) {
+				t.Errorf("at %d min: %v fire, want %v", f.loud, seen[1], want)
+			}
+		})
+	}
+	for _, a := range alerts(t) {
+		if !tried[a.Name()] {
+			t.Errorf("no fault makes %s fire", a.Name())
+		}
+	}
+}
+
+// A server that has nothing to do at night stands as still as a training job
+// that hangs.
+func TestAnIdleServerIsNoStalledTraining(t *testing.T) {
+	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})
+	if got := firing(t, w, 90)[0]; !slices.Equal(got, []string{"GPUIdle"}) {
+		t.Errorf("%v fire", got)
+	}
+}
+
+// One counter that is stuck at zero must not make a busy GPU an idle one.
+func TestABusyGPUWithAStuckCounterIsNotIdle(t *testing.T) {
+	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0x300"})
+	if got := firing(t, w, 90)[0]; slices.Contains(got, "GPUIdle") || !slices.Contains(got, "GPUCounterStuck") {
+		t.Errorf("%v fire", got)
+	}
+}

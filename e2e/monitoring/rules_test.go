@@ -1,0 +1,173 @@
+package monitoring
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+)
+
+const (
+	root      = "../.."
+	ruleFile  = root + "/config/alerts/gpuscaler.yaml"
+	evalEvery = 30 * time.Second
+)
+
+func groups(t *testing.T, o *rules.ManagerOptions) []*rules.Group {
+	t.Helper()
+	o.Logger, o.Parser, o.Context = slog.New(slog.DiscardHandler), parser.NewParser(parser.Options{}), t.Context()
+	o.NotifyFunc = func(context.Context, string, ...*rules.Alert) {}
+	loaded, errs := rules.NewManager(o).LoadGroups(evalEvery, labels.EmptyLabels(), "", nil, false, ruleFile)
+	for _, err := range errs {
+		t.Fatal(err)
+	}
+	if len(loaded) < 2 {
+		t.Fatalf("%d groups", len(loaded))
+	}
+	list := slices.Collect(maps.Values(loaded))
+	// The recording rules first: the alerts read them.
+	slices.SortFunc(list, func(a, b *rules.Group) int { return strings.Compare(order(a), order(b)) })
+	return list
+}
+
+func order(g *rules.Group) string {
+	if g.Name() == "gpuscaler-gpus" {
+		return ""
+	}
+	return g.Name()
+}
+
+// world is a set of series, by what they say of themselves: a fault replaces
+// some and adds others.
+type world map[string]string
+
+// with returns the world after a fault; an empty value takes a series away.
+func (w world) with(fault map[string]string) world {
+	out := maps.Clone(w)
+	for series, values := range fault {
+		if values == "" {
+			if _, ok := out[series]; !ok {
+				panic("no such series: " + series)
+			}
+			delete(out, series)
+			continue
+		}
+		out[series] = values
+	}
+	return out
+}
+
+func (w world) load() string {
+	var text strings.Builder
+	text.WriteString("load 1m\n")
+	for _, series := range slices.Sorted(maps.Keys(w)) {
+		text.WriteString("  " + series + " " + w[series] + "\n")
+	}
+	return text.String()
+}
+
+// firing evaluates the rules from minute 0 on, and returns which alerts fire at
+// each of those minutes.
+func firing(t *testing.T, w world, minutes ...int) [][]string {
+	t.Helper()
+	loader, err := promqltest.NewLazyLoader(w.load(), promqltest.LazyLoaderOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loader.Close()
+	loader.SubqueryInterval = evalEvery
+	groups := groups(t, &rules.ManagerOptions{
+		QueryFunc: rules.EngineQueryFunc(loader.QueryEngine(), loader.Storage()), Appendable: loader.Storage(),
+	})
+	out := make([][]string, len(minutes))
+	last := slices.Max(minutes)
+	for at := time.Duration(0); at <= time.Duration(last)*time.Minute; at += evalEvery {
+		now := time.Unix(0, 0).UTC().Add(at)
+		loader.WithSamplesTill(now, func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range groups {
+				g.Eval(loader.Context(), now)
+			}
+		})
+		for i, m := range minutes {
+			if at == time.Duration(m)*time.Minute {
+				out[i] = active(t, groups)
+			}
+		}
+	}
+	return out
+}
+
+func active(t *testing.T, groups []*rules.Group) (names []string) {
+	t.Helper()
+	for _, g := range groups {
+		for _, r := range g.Rules() {
+			if err := r.LastError(); err != nil {
+				t.Fatalf("%s: %v", r.Name(), err)
+			}
+			alert, ok := r.(*rules.AlertingRule)
+			if !ok {
+				continue
+			}
+			if slices.ContainsFunc(alert.ActiveAlerts(), func(a *rules.Alert) bool { return a.State == rules.StateFiring }) {
+				names = append(names, alert.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// alerts are those of the file.
+func alerts(t *testing.T) (all []*rules.AlertingRule) {
+	t.Helper()
+	for _, g := range groups(t, &rules.ManagerOptions{}) {
+		for _, r := range g.Rules() {
+			if a, ok := r.(*rules.AlertingRule); ok {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+func TestTheChartShipsTheSameFiles(t *testing.T) {
+	same := map[string]string{ruleFile: root + "/charts/gpuscaler/files/alerts.yaml"}
+	boards, err := filepath.Glob(root + "/config/dashboards/*.json")
+	if err != nil || len(boards) == 0 {
+		t.Fatalf("no dashboards (%v)", err)
+	}
+	for _, path := range boards {
+		same[path] = root + "/charts/gpuscaler/files/dashboards/" + filepath.Base(path)
+	}
+	for source, copied := range same {
+		want, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile(copied, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(copied); err != nil || string(got) != string(want) {
+			t.Errorf("%s is not %s (%v): go test ./monitoring -update copies it", copied, source, err)
+		}
+	}
+	shipped, _ := filepath.Glob(root + "/charts/gpuscaler/files/dashboards/*.json")
+	if len(shipped) != len(boards) {
+		t.Errorf("the chart ships %d dashboards, config has %d", len(shipped), len(boards))
+	}
+}
