@@ -15,7 +15,7 @@ help: ## list the targets
 
 build: ## build bin/gpuscaler, a static binary
 	@echo "building bin/gpuscaler (about two minutes the first time) ..."
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
 
 demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the external-metrics API on loopback
 	@./bin/gpuscaler demo $(DEMO_FLAGS)
