@@ -27,6 +27,9 @@ type Options struct {
 // makes each of them hold.
 const DefaultMaxAge = 60 * time.Second
 
+// keptChanges is for how many changes memory is kept from tick to tick: the first tick of 10,000 policies has as many.
+const keptChanges = 256
+
 // Engine ticks. It is not safe for concurrent ticks; its Board is safe for concurrent readers.
 type Engine struct {
 	policies  Policies
@@ -86,7 +89,9 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	if e.nodes != nil {
 		e.nodes.adopt()
 	}
-	e.changes = e.changes[:0]
+	if e.changes = e.changes[:0]; cap(e.changes) > keptChanges {
+		e.changes = nil
+	}
 	out := Outcome{At: now}
 	for i, s := range e.slots {
 		if !s.grouped {
@@ -190,7 +195,7 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 // announce tells the cluster, the history and whoever listens.
 func (e *Engine) announce(w *scaling.Workload, r Record, first bool) {
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
-	e.board.history.add(r)
+	e.board.history.add(&r)
 	if e.options.OnTransition != nil {
 		e.options.OnTransition(r)
 	}

@@ -13,7 +13,7 @@ const (
 	historyAge = 24 * time.Hour
 	// historyPerWorkload keeps one flapping workload from pushing out the others: a change each three minutes for 24 hours.
 	historyPerWorkload = 480
-	// historyTotal bounds the memory of all records together to about 40 MB, whatever the number of workloads.
+	// historyTotal bounds the memory of all records together to about 10 MB, whatever the number of workloads.
 	historyTotal = 24_000
 	// forgetEvery is how often policies that went are looked for; their last records stay in memory for so much longer than a day.
 	forgetEvery = time.Hour
@@ -22,25 +22,31 @@ const (
 // History is the bounded record of transitions, oldest first for each workload.
 type History struct {
 	mu    sync.RWMutex
-	byKey map[scaling.Key][]Record
+	byKey map[scaling.Key][]compact
 	total int
 	swept time.Time // when forget last looked at every key
+	small packer
 }
 
-func newHistory() *History { return &History{byKey: map[scaling.Key][]Record{}} }
+func newHistory() *History { return &History{byKey: map[scaling.Key][]compact{}} }
 
-func (h *History) add(r Record) {
+func (h *History) add(r *Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.byKey[r.Workload.Key]
 	before := len(list)
+	var last *compact
+	if before > 0 {
+		last = &list[before-1]
+	}
+	made := h.small.pack(r, last)
 	oldest := r.At.Add(-historyAge)
 	// The record in force at the horizon stays, so that a question about 23 hours ago has an answer.
-	for len(list) > 1 && (list[1].At.Before(oldest) || len(list) >= historyPerWorkload) {
-		list[0] = Record{}
+	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
+		list[0] = compact{}
 		list = list[1:]
 	}
-	list = append(list, r)
+	list = append(list, made)
 	h.byKey[r.Workload.Key] = list
 	h.total += len(list) - before
 	if h.total > historyTotal {
@@ -53,7 +59,7 @@ func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {
 		if n := len(list); n > 1 {
-			list = append([]Record(nil), list[n/2:]...)
+			list = append([]compact(nil), list[n/2:]...)
 			h.byKey[k] = list
 		}
 		h.total += len(list)
@@ -72,7 +78,7 @@ func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	h.swept = now
 	oldest := now.Add(-historyAge)
 	for k, list := range h.byKey {
-		if list[len(list)-1].At.Before(oldest) && !stands(k) {
+		if list[len(list)-1].at.Before(oldest) && !stands(k) {
 			h.total -= len(list)
 			delete(h.byKey, k)
 		}
@@ -84,11 +90,11 @@ func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	list := h.byKey[k]
-	i := sort.Search(len(list), func(i int) bool { return list[i].At.After(at) })
+	i := sort.Search(len(list), func(i int) bool { return list[i].at.After(at) })
 	if i == 0 {
 		return Record{}, false
 	}
-	return list[i-1], true
+	return list[i-1].record(), true
 }
 
 // Of returns a workload's transitions between two instants, oldest first.
@@ -96,22 +102,22 @@ func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var out []Record
-	for _, r := range h.byKey[k] {
-		if !r.At.Before(from) && !r.At.After(to) {
-			out = append(out, r)
+	for _, c := range h.byKey[k] {
+		if !c.at.Before(from) && !c.at.After(to) {
+			out = append(out, c.record())
 		}
 	}
 	return out
 }
 
-// Walk visits a workload's transitions, newest first, until visit returns false. A record is the history's own: it is not changed,
-// and not kept after visit returns. The history is locked meanwhile, so visit does not wait for anything.
+// Walk visits a workload's transitions, newest first, until visit returns false. The history is locked meanwhile, so visit does not
+// wait for anything.
 func (h *History) Walk(k scaling.Key, visit func(*Record) bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	list := h.byKey[k]
 	for i := len(list) - 1; i >= 0; i-- {
-		if !visit(&list[i]) {
+		if r := list[i].record(); !visit(&r) {
 			return
 		}
 	}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// fill sets every field of a value, whatever it is made of, to something that rapid draws.
+func fill(t *rapid.T, v reflect.Value) {
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		at := time.Unix(rapid.Int64Range(-62135596800, 253402300799).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
+		if *x = at.UTC(); rapid.Bool().Draw(t, "local") {
+			*x = at.In(time.Local)
+		}
+		return
+	case *scaling.Reasons:
+		list := make([]scaling.Reason, rapid.IntRange(0, scaling.MaxReasons).Draw(t, "reasons"))
+		for i := range list {
+			fill(t, reflect.ValueOf(&list[i]).Elem())
+		}
+		*x = scaling.ReasonsOf(list)
+		return
+	case **scaling.Policy:
+		*x = &scaling.Policy{MinReplicas: 3}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(rapid.Int64().Draw(t, "int"))
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(t, "uint"))
+	case reflect.Float64:
+		v.SetFloat(rapid.Float64().Draw(t, "float"))
+	case reflect.String:
+		v.SetString(rapid.String().Draw(t, "string"))
+	case reflect.Slice:
+		n := rapid.IntRange(0, 3).Draw(t, "length")
+		if v.SetZero(); n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		}
+		for i := range n {
+			fill(t, v.Index(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(t, v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	default:
+		t.Fatalf("a record holds a %s, which the history does not keep", v.Type())
+	}
+}
+
+// A field that somebody adds to a record is kept in the history, or this fails.
+func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
+	var p packer
+	rapid.Check(t, func(t *rapid.T) {
+		var want Record
+		fill(t, reflect.ValueOf(&want).Elem())
+		c := p.pack(&want, nil)
+		if got := c.record(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("kept\n%+v\nof\n%+v", got, want)
+		}
+	})
+}
+
+func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
+	var p packer
+	r := Record{At: nine, Readings: []scaling.Reading{{Value: math.NaN()}, {Value: math.Inf(1)}, {}}}
+	c := p.pack(&r, nil)
+	got := c.record().Readings
+	if len(got) != 3 || !math.IsNaN(got[0].Value) || !math.IsInf(got[1].Value, 1) || got[2] != (scaling.Reading{}) {
+		t.Errorf("kept %+v", got)
+	}
+}
+
+func TestRecordsOfOneVersionShareItAndThoseOfAnotherDoNot(t *testing.T) {
+	w := newWorld("chat")
+	e := New(w, w, w, Options{})
+	chat := w.workloads[0].Key
+	e.Tick(context.Background(), nine)
+	w.backlog[chat] = 90
+	w.after(e, time.Second)
+	w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Origin: "edited"}}
+	w.backlog[chat] = 190
+	w.after(e, time.Second)
+	list := e.Board().history.byKey[chat]
+	if len(list) != 3 || list[0].workload != list[1].workload || list[1].workload == list[2].workload {
+		t.Fatalf("%d records", len(list))
+	}
+	for i, want := range []struct {
+		replicas int32
+		origin   string
+	}{{2, ""}, {9, ""}, {19, "edited"}} {
+		if r := list[i].record(); r.Decision.Replicas != want.replicas || r.Workload.Origin != want.origin || len(r.Readings) != 1 || len(r.Without) == 0 {
+			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+}
+
+func BenchmarkPackRecord(b *testing.B) {
+	s := newSteady(1)
+	e := New(s, s, s, Options{})
+	s.at(nine)
+	e.Tick(context.Background(), nine)
+	r, _ := e.Board().Record(s.workloads[0].Key)
+	var p packer
+	c := p.pack(&r, nil)
+	b.ReportMetric(float64(len(c.data)), "bytes")
+	b.ReportAllocs()
+	for b.Loop() {
+		p.pack(&r, &c)
+	}
+}

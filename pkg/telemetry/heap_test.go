@@ -1,0 +1,170 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// writePolicies writes n policies as a platform writes them: three signals, a formula, two schedules, a hundred to a file.
+func writePolicies(b *testing.B, address string, n int) string {
+	dir := b.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	write("platform.yaml", fmt.Sprintf(`apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: prod}
+spec:
+  dataSources: [{name: prom, type: prometheus, address: %q}]
+  queries: [{name: gateway-queue, query: "sum by (namespace, pool) (queue)", workloadLabel: pool}]
+`, address))
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `---
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: model-%d, namespace: team-%d}
+spec:
+  scaleTargetRef: {name: model-%d}
+  minReplicas: 0
+  maxReplicas: 12
+  cooldownPeriod: 15m
+  signals:
+  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}
+  - {name: queue, type: vllm, target: 10}
+  - {name: gpu, type: dcgm, target: 70%%}
+  formula: "max(gateway.replicas, has(queue.value) ? queue.replicas : 0, gpu.replicas)"
+  behavior:
+    scaleDown: {stabilizationWindowSeconds: 600, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
+  schedules:
+  - {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", minReplicas: 2}
+  - {name: night, timezone: Europe/Berlin, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 0}
+`, i, i%50, i)
+		if i%100 == 99 || i == n-1 {
+			write(fmt.Sprintf("policies-%05d.yaml", i), text.String())
+			text.Reset()
+		}
+	}
+	return dir
+}
+
+// fivePods gives each workload five pods; their names are made anew for each question, as little of a cache's own memory counts here.
+type fivePods struct{}
+
+func (fivePods) Pods(w *scaling.Workload) (out []engine.Pod) {
+	for i := range 5 {
+		out = append(out, engine.Pod{Name: fmt.Sprintf("%s-%d", w.Key.Name, i), Ready: true})
+	}
+	return out
+}
+
+// calm is a cluster of workloads at five replicas.
+type calm struct{}
+
+func (calm) View(*scaling.Workload) (engine.View, bool) {
+	return engine.View{Replicas: 5, Ready: 5, GPUs: 1, MinReplicas: 0, MaxReplicas: 12, Operator: scaling.NoOperator,
+		Follower: engine.Follower{Kind: "HorizontalPodAutoscaler", Name: "model", Desired: 5, Exact: true}}, true
+}
+func (calm) Apply(context.Context, []engine.Change) error { return nil }
+
+// gauges answers for every workload: 47 requests at the gateway, 8 in each pod, GPUs busy.
+func gauges(n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		at := float64(time.Now().UnixMilli()) / 1000
+		query, sep := r.FormValue("query"), ""
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[`)
+		for i := range n {
+			if strings.Contains(query, "gpuscaler_part") {
+				fmt.Fprintf(w, `%s{"metric":{"namespace":"team-%d","pool":"model-%d","gpuscaler_part":"value"},"value":[%.3f,"47"]}`, sep, i%50, i, at)
+				sep = ","
+				continue
+			}
+			name, value, pod := "vllm:num_requests_waiting", "8", "pod"
+			if strings.Contains(query, "DCGM") {
+				name, value = "DCGM_FI_DEV_GPU_UTIL", "60"
+			}
+			for j := range 5 {
+				fmt.Fprintf(w, `%s{"metric":{"__name__":%q,"namespace":"team-%d",%q:"model-%d-%d"},"value":[%.3f,%q]}`, sep, name, i%50, pod, i, j, at, value)
+				sep = ","
+			}
+		}
+		fmt.Fprint(w, `]}}`)
+	}
+}
+
+// live is the heap that is in use.
+func live() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies and tells what of it stays on the heap. The first record of the
+// history is in it; the caches of the cluster are not.
+func BenchmarkHeapPerPolicy(b *testing.B) {
+	const n = 10_000
+	server := httptest.NewServer(gauges(n))
+	b.Cleanup(server.Close)
+	dir := writePolicies(b, server.URL, n)
+	for b.Loop() {
+		start := live()
+		p := newPoller(b, Options{Pods: fivePods{}})
+		var store *policy.Store
+		store = policy.NewStore(policy.Options{Clock: time.Now})
+		if r := store.Load(dir); len(r.Problems) > 0 || len(store.Current()) != n {
+			b.Fatal(policy.Render(r.Problems))
+		}
+		loaded := live()
+		p.SetPolicies(store.Compiled(), store.Platform())
+		pollOnce(b, p)
+		polled := live()
+		e := engine.New(store, p, calm{}, engine.Options{})
+		now := time.Now()
+		for i := range 3 {
+			if out := e.Tick(context.Background(), now.Add(time.Duration(i)*time.Second)); out.Err != nil || out.Decided != n {
+				b.Fatalf("%d decided, %v", out.Decided, out.Err)
+			}
+		}
+		decided := live()
+		b.ReportMetric((loaded-start)/n, "policy-B/policy")
+		b.ReportMetric((polled-loaded)/n, "telemetry-B/policy")
+		b.ReportMetric((decided-polled)/n, "engine-B/policy")
+		b.ReportMetric((decided-start)/n, "B/policy")
+		if d, _ := e.Board().Decision(store.Current()[n-1].Key); d.Degraded || d.Replicas != 5 {
+			b.Fatalf("decided %+v", d)
+		}
+		if out := os.Getenv("HEAP_PROFILE"); out != "" {
+			writeHeap(b, out)
+		}
+		runtime.KeepAlive(p)
+		runtime.KeepAlive(e)
+	}
+}
+
+func writeHeap(b *testing.B, path string) {
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := pprof.WriteHeapProfile(f); err != nil {
+		b.Fatal(err)
+	}
+}
