@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -91,6 +93,9 @@ func (c *compiler) scaleTarget() {
 		return
 	}
 	c.ref = scaling.Target{APIVersion: orDefault(t.APIVersion, "apps/v1"), Kind: orDefault(t.Kind, "Deployment"), Name: t.Name}
+	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // it becomes part of a path
+		c.bad(specPath.key("scaleTargetRef").key("name"), "is not an object's name", "lower-case letters, digits, '-' and '.'")
+	}
 	if t.APIVersion != "" && t.Kind == "" {
 		c.bad(specPath.key("scaleTargetRef").key("kind"), "is missing", "the kind that belongs to "+t.APIVersion)
 	}
