@@ -62,15 +62,14 @@ type Board struct {
 type slot struct {
 	// The engine's own: touched by the tick alone.
 	state   scaling.State
-	scratch []scaling.Reading
 	grouped bool   // decided with its capacity group
 	advice  Advice // of the nodes, from the tick before
 
 	mu       sync.Mutex
-	mode     scaling.Mode // as written now; workload has the one of the last decision
-	workload scaling.Workload
+	mode     scaling.Mode      // as written now; workload has the one of the last decision
+	workload *scaling.Workload // a copy that nobody changes; records in the history share it
 	view     View
-	decision scaling.Decision
+	decision kept
 	before   int32
 	readings []scaling.Reading
 	without  []Counterfactual // of the last tick that was news
@@ -81,7 +80,44 @@ type slot struct {
 
 // newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".
 func newSlot(w *scaling.Workload) *slot {
-	return &slot{workload: *w, view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
+	return &slot{workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
+}
+
+// copied is a copy, because a pointer into the policies in force would keep all of them for as long as the history does.
+func copied(w *scaling.Workload) *scaling.Workload {
+	c := *w
+	return &c
+}
+
+// kept is a scaling.Decision without the room for the reasons that it does not have, three quarters of it.
+type kept struct {
+	Replicas, Uncapped      int32
+	Active, Degraded        bool
+	Binding, Tied           scaling.Rule
+	BindingIndex, TiedIndex int8
+	Asks                    [scaling.MaxSignals]int32
+	Status                  [scaling.MaxSignals]scaling.SignalStatus
+	MayFall                 time.Time
+	FallRule                scaling.Rule
+	Reasons                 []scaling.Reason
+}
+
+// take keeps d, in the memory of the decision before.
+func (k *kept) take(d *scaling.Decision) {
+	*k = kept{
+		Replicas: d.Replicas, Uncapped: d.Uncapped, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
+		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Asks: d.Asks, Status: d.Status, MayFall: d.MayFall, FallRule: d.FallRule,
+		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
+	}
+}
+
+// whole is the decision that was taken.
+func (k *kept) whole() scaling.Decision {
+	return scaling.Decision{
+		Replicas: k.Replicas, Uncapped: k.Uncapped, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
+		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Asks: k.Asks, Status: k.Status, MayFall: k.MayFall, FallRule: k.FallRule,
+		Reasons: scaling.ReasonsOf(k.Reasons),
+	}
 }
 
 func newBoard(maxAge time.Duration) *Board {
@@ -192,7 +228,7 @@ func (b *Board) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.decision, !s.at.IsZero()
+	return s.decision.whole(), !s.at.IsZero()
 }
 
 // Record returns a copy of a workload's newest outcome; ok is false for an unknown policy. A record with a zero At was never decided.
@@ -216,7 +252,7 @@ func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*r = Record{
-		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
+		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
 		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen,
 	}
 	return true
@@ -247,17 +283,18 @@ func (s *slot) told() told {
 // thought is a decision that is not published yet, and what it was made from.
 type thought struct {
 	view     View
+	readings []scaling.Reading
 	decision scaling.Decision
 	prior    scaling.State // before the tick
 	made     bool
 }
 
-// think runs the brain on the readings in scratch.
+// think runs the brain on the thought's readings.
 func (s *slot) think(w *scaling.Workload, view View, now time.Time, t *thought) {
 	if !s.at.IsZero() && s.strange(w, now) {
 		s.begin(w, view.Replicas, now)
 	}
-	observation := observe(view, s.scratch)
+	observation := observe(view, t.readings)
 	t.view, t.prior, t.made = view, s.state, true
 	t.decision = s.state.Decide(w.Policy, &observation, now)
 }
@@ -273,11 +310,15 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 	if first || before.replicas != t.decision.Replicas {
 		s.before, s.since = before.replicas, now
 	}
-	if len(s.readings) != len(s.scratch) {
-		s.readings = make([]scaling.Reading, len(s.scratch))
+	if len(s.readings) != len(t.readings) {
+		s.readings = make([]scaling.Reading, len(t.readings))
 	}
-	copy(s.readings, s.scratch)
-	s.workload, s.view, s.decision, s.at, s.unseen = *w, t.view, t.decision, now, false
+	copy(s.readings, t.readings)
+	if *s.workload != *w {
+		s.workload = copied(w)
+	}
+	s.decision.take(&t.decision)
+	s.view, s.at, s.unseen = t.view, now, false
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
@@ -293,7 +334,7 @@ func (s *slot) miss(w *scaling.Workload) {
 	defer s.mu.Unlock()
 	s.unseen = true
 	if s.at.IsZero() {
-		s.workload = *w // a decision is explained by the policy that made it; before the first there is only the newest
+		s.workload = copied(w) // a decision is explained by the policy that made it; before the first there is only the newest
 	}
 }
 
@@ -314,14 +355,14 @@ func (s *slot) begin(w *scaling.Workload, replicas int32, now time.Time) {
 
 func (s *slot) record() Record {
 	return Record{
-		Workload: s.workload, View: s.view, Decision: s.decision, Before: s.before,
+		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
 		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen,
 	}
 }
 
 // counterfactuals asks the brain again, once for each rule that took part, leaving that rule out; from is the state before the tick.
 func (s *slot) counterfactuals(from scaling.State) []Counterfactual {
-	reasons := s.decision.Reasons.All()
+	reasons := s.decision.Reasons
 	out := make([]Counterfactual, len(reasons))
 	for i, r := range reasons {
 		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)

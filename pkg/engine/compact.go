@@ -33,15 +33,9 @@ type packer struct {
 	base   time.Time
 }
 
-// pack makes a record small. before is the record before it of the same workload, or nil.
-func (p *packer) pack(r *Record, before *compact) compact {
-	out := compact{at: r.At}
-	if before != nil && *before.workload == r.Workload {
-		out.workload = before.workload
-	} else {
-		w := r.Workload
-		out.workload = &w
-	}
+// pack makes a record small; w is a copy of its workload that nobody changes.
+func (p *packer) pack(r *Record, w *scaling.Workload) compact {
+	out := compact{at: r.At, workload: w}
 	rest := *r
 	rest.Workload, rest.At = scaling.Workload{}, time.Time{}
 	p.buffer, p.base = p.buffer[:0], r.At

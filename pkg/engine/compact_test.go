@@ -70,7 +70,7 @@ func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want Record
 		fill(t, reflect.ValueOf(&want).Elem())
-		c := p.pack(&want, nil)
+		c := p.pack(&want, &want.Workload)
 		if got := c.record(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("kept\n%+v\nof\n%+v", got, want)
 		}
@@ -80,7 +80,7 @@ func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
 	var p packer
 	r := Record{At: nine, Readings: []scaling.Reading{{Value: math.NaN()}, {Value: math.Inf(1)}, {}}}
-	c := p.pack(&r, nil)
+	c := p.pack(&r, &r.Workload)
 	got := c.record().Readings
 	if len(got) != 3 || !math.IsNaN(got[0].Value) || !math.IsInf(got[1].Value, 1) || got[2] != (scaling.Reading{}) {
 		t.Errorf("kept %+v", got)
@@ -118,10 +118,23 @@ func BenchmarkPackRecord(b *testing.B) {
 	e.Tick(context.Background(), nine)
 	r, _ := e.Board().Record(s.workloads[0].Key)
 	var p packer
-	c := p.pack(&r, nil)
+	c := p.pack(&r, &r.Workload)
 	b.ReportMetric(float64(len(c.data)), "bytes")
 	b.ReportAllocs()
 	for b.Loop() {
-		p.pack(&r, &c)
+		p.pack(&r, &r.Workload)
 	}
+}
+
+// The same for the newest decision, which the board keeps without the room for reasons that it does not have.
+func TestTheBoardKeepsEveryFieldOfADecision(t *testing.T) {
+	var k kept
+	rapid.Check(t, func(t *rapid.T) {
+		var want scaling.Decision
+		fill(t, reflect.ValueOf(&want).Elem())
+		k.take(&want)
+		if got := k.whole(); got != want {
+			t.Fatalf("kept\n%+v\nof\n%+v", got, want)
+		}
+	})
 }

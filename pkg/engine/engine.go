@@ -165,17 +165,18 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 		return false, nil
 	}
 	view.Advice = s.advice
-	if len(s.scratch) != len(w.Policy.Signals) {
-		s.scratch = make([]scaling.Reading, len(w.Policy.Signals))
+	if n := len(w.Policy.Signals); cap(t.readings) < n {
+		t.readings = make([]scaling.Reading, n)
 	}
-	e.telemetry.Read(w, s.scratch)
+	t.readings = t.readings[:len(w.Policy.Signals)]
+	e.telemetry.Read(w, t.readings)
 	s.think(w, view, now, t)
 	return true, nil
 }
 
 func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) {
 	if record, first, isNews := s.publish(w, t, now); isNews {
-		e.announce(w, record, first)
+		e.announce(s, w, record, first)
 	}
 }
 
@@ -193,9 +194,9 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 }
 
 // announce tells the cluster, the history and whoever listens.
-func (e *Engine) announce(w *scaling.Workload, r Record, first bool) {
+func (e *Engine) announce(s *slot, w *scaling.Workload, r Record, first bool) {
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
-	e.board.history.add(&r)
+	e.board.history.add(&r, s.workload)
 	if e.options.OnTransition != nil {
 		e.options.OnTransition(r)
 	}

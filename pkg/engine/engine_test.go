@@ -235,12 +235,14 @@ func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
 	}
 }
 
+func note(h *History, r Record) { h.add(&r, &r.Workload) }
+
 func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
 	h := newHistory()
 	calm, flapping := scaling.Key{Name: "calm"}, scaling.Key{Name: "flapping"}
-	h.add(&Record{Workload: scaling.Workload{Key: calm}, At: nine})
+	note(h, Record{Workload: scaling.Workload{Key: calm}, At: nine})
 	for i := range 100_000 {
-		h.add(&Record{Workload: scaling.Workload{Key: flapping}, At: nine.Add(time.Duration(i) * time.Second)})
+		note(h, Record{Workload: scaling.Workload{Key: flapping}, At: nine.Add(time.Duration(i) * time.Second)})
 	}
 	if n := len(h.byKey[flapping]); n > historyPerWorkload {
 		t.Errorf("%d records of one workload, want at most %d", n, historyPerWorkload)
@@ -249,7 +251,7 @@ func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
 		t.Error("the calm workload's only record was pushed out")
 	}
 	for i := range 2 * historyTotal {
-		h.add(&Record{Workload: scaling.Workload{Key: scaling.Key{Name: fmt.Sprint(i % 5000)}}, At: nine.Add(time.Duration(i) * time.Second)})
+		note(h, Record{Workload: scaling.Workload{Key: scaling.Key{Name: fmt.Sprint(i % 5000)}}, At: nine.Add(time.Duration(i) * time.Second)})
 	}
 	if h.total > historyTotal {
 		t.Errorf("%d records in all, want at most %d", h.total, historyTotal)

@@ -30,16 +30,13 @@ type History struct {
 
 func newHistory() *History { return &History{byKey: map[scaling.Key][]compact{}} }
 
-func (h *History) add(r *Record) {
+// add takes in a record; w is a copy of its workload that nobody changes, the same one for the same version.
+func (h *History) add(r *Record, w *scaling.Workload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.byKey[r.Workload.Key]
 	before := len(list)
-	var last *compact
-	if before > 0 {
-		last = &list[before-1]
-	}
-	made := h.small.pack(r, last)
+	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
 	// The record in force at the horizon stays, so that a question about 23 hours ago has an answer.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
