@@ -100,7 +100,7 @@ func (c *controller) registration(certificate externalmetrics.Certificate) (*clu
 	o := c.options
 	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
 		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace, Name: o.service}, Port: o.servicePort,
-		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
+		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
 	})
 }
 

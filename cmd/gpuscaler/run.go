@@ -25,6 +25,7 @@ type runOptions struct {
 	leaseDuration           time.Duration
 
 	externalMetrics   string
+	ownerRole         string
 	metricsAPIAddress string
 	servicePort       int32
 	certFile, keyFile string
@@ -83,6 +84,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the Lease that makes a leader")
 	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long a silent leader is believed; reads fail and HPAs hold that long after a crash")
 	f.StringVar(&o.externalMetrics, "external-metrics", "auto", "auto: own external.metrics.k8s.io unless somebody else does; owner: insist, and report who does; off: leave it alone")
+	f.StringVar(&o.ownerRole, "registration-owner", "", "ClusterRole with which our registration for external metrics goes away, as after an uninstall; empty: it stays")
 	f.StringVar(&o.metricsAPIAddress, "external-metrics-address", ":6443", "address of the external metrics API")
 	f.StringVar(&o.certFile, "tls-cert-file", "", "serving certificate of the external metrics API, read again when it changes; empty: self-signed in memory")
 	f.StringVar(&o.keyFile, "tls-private-key-file", "", "its private key")

@@ -69,6 +69,7 @@ func everything() map[string]any {
 		"dashboards":   map[string]any{"enabled": false},
 		"alerts":       map[string]any{"enabled": false}, // compared with config/alerts elsewhere
 		"certificates": map[string]any{"source": "cert-manager"},
+		"page":         map[string]any{"tenants": map[string]any{"enabled": true}},
 		"hostNetwork":  true,
 		"record":       map[string]any{"enabled": true},
 		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},
@@ -130,6 +131,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a wildcard kind":               {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
 		"a file of the platform's name": {"files": map[string]any{"platform.yaml": ""}},
 		"no certificate":                {"certificates": map[string]any{"source": "secret"}},
+		"a page in plain text":          {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
 		"a port that is none":           {"page": map[string]any{"port": 99999}},
 	} {
 		r := release("hpa")

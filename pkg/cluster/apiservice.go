@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -52,6 +54,9 @@ type APIServiceOptions struct {
 	Instance   string                // this pod, in Events
 	Log        *slog.Logger          // nil: slog.Default()
 	Metrics    prometheus.Registerer // nil: nothing is registered
+	// OwnerRole is a ClusterRole with which a registration of ours goes away, by Kubernetes' garbage collection: left behind by an
+	// uninstall it would break discovery, and with it the deletion of every namespace. Empty: the registration stays.
+	OwnerRole string
 }
 
 const (
@@ -68,6 +73,7 @@ type APIService struct {
 	log     *slog.Logger
 	objects dynamic.ResourceInterface
 	watch   dynamic.Interface
+	roles   rbacclient.ClusterRoleInterface
 	events  *recorder
 	owned   prometheus.Gauge
 	stolen  prometheus.Gauge
@@ -114,7 +120,7 @@ func newAPIService(typed kubernetes.Interface, objects dynamic.Interface, o APIS
 		o.CABundle = func() []byte { return nil }
 	}
 	g := &APIService{
-		options: o, log: o.Log, watch: objects, objects: objects.Resource(apiServices),
+		options: o, log: o.Log, watch: objects, objects: objects.Resource(apiServices), roles: typed.RbacV1().ClusterRoles(),
 		owned: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuscaler_apiservice_owned", Help: "1 while the API server asks us for external metrics.",
 		}),
@@ -319,6 +325,7 @@ func (g *APIService) apply(ctx context.Context, found *apiregistration.APIServic
 	if found != nil {
 		want.ResourceVersion = found.ResourceVersion
 	}
+	want.OwnerReferences = g.owner(ctx)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
@@ -331,4 +338,18 @@ func (g *APIService) apply(ctx context.Context, found *apiregistration.APIServic
 		return fmt.Errorf("somebody else registered meanwhile: %w", err)
 	}
 	return err
+}
+
+// owner refers to the role that the registration goes away with. Where it cannot be read the registration is written all the same:
+// HPAs wait for it.
+func (g *APIService) owner(ctx context.Context) []metav1.OwnerReference {
+	if g.options.OwnerRole == "" {
+		return nil
+	}
+	role, err := g.roles.Get(ctx, g.options.OwnerRole, metav1.GetOptions{})
+	if err != nil {
+		g.log.Warn("the registration for external metrics will outlive an uninstall: its owner cannot be read", "role", g.options.OwnerRole, "error", err)
+		return nil
+	}
+	return []metav1.OwnerReference{{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}}
 }

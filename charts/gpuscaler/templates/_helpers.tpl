@@ -49,6 +49,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* Secret of the tenants' page's certificate: bearer tokens are not shown to plain text. */ -}}
+{{- define "gpuscaler.pageSecret" -}}
+{{- if .Values.page.tenants.secretName }}{{ .Values.page.tenants.secretName }}
+{{- else if eq .Values.certificates.source "cert-manager" }}{{ include "gpuscaler.fullname" . }}-page
+{{- else }}{{ fail "page.tenants needs a certificate: name its Secret in page.tenants.secretName, or set certificates.source to cert-manager" }}
+{{- end }}
+{{- end }}
+
 {{- /* ServiceMonitor, PodMonitor or none. */ -}}
 {{- define "gpuscaler.monitor" -}}
 {{- if ne .Values.metrics.monitor "auto" }}{{ .Values.metrics.monitor }}
