@@ -40,6 +40,6 @@ metric) and to KEDA (as an external scaler). Every number is explained.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), demoCommand(), validateCommand(), explainCommand(), pageCommand(), traceCommand(), replayCommand(), tuneCommand(), manifestsCommand(), importCommand())
+	root.AddCommand(runCommand(), demoCommand(), validateCommand(), explainCommand(), pageCommand(), traceCommand(), replayCommand(), tuneCommand(), manifestsCommand(), importCommand(), restoreCommand(), capacityCommand())
 	return root
 }

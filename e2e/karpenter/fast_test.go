@@ -66,6 +66,10 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
+// born is at for a creation, which the API server cuts to whole seconds: half a
+// minute here.
+func (c fastConfig) born(t time.Time) time.Time { return c.at(t.Add(time.Second - time.Millisecond)) }
+
 // lens shows the cluster on the fast clock.
 type lens struct {
 	engine.Nodes
@@ -79,7 +83,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 		p := &o.Pools[i]
 		p.Nodes, p.Failures, p.Losses = slices.Clone(p.Nodes), slices.Clone(p.Failures), slices.Clone(p.Losses)
 		for j := range p.Nodes {
-			p.Nodes[j].Created = l.config.at(p.Nodes[j].Created)
+			p.Nodes[j].Created = l.config.born(p.Nodes[j].Created)
 		}
 		for j := range p.Failures {
 			p.Failures[j].At = l.config.at(p.Failures[j].At)
@@ -91,7 +95,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	pods := func(list []capacity.Pod) []capacity.Pod {
 		list = slices.Clone(list)
 		for i := range list {
-			list[i].Since = l.config.at(list[i].Since)
+			list[i].Since = l.config.born(list[i].Since)
 		}
 		return list
 	}

@@ -234,8 +234,14 @@ func (t *tick) giveUp() {
 // successor tells whether a pod of the workload that was born in the move is Ready on spot.
 func (t *tick) successor(w *Workload) bool {
 	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Ready && p.Pool == t.spot && stamp(p.Since) >= t.s.move.since && !t.endangered(&p)
+		return p.Ready && p.Pool == t.spot && t.bornInMove(p.Since) && !t.endangered(&p)
 	})
+}
+
+// bornInMove tells what was created since the move began. The API server cuts a creation to whole seconds: a successor that comes
+// within the second of the move seems older than it.
+func (t *tick) bornInMove(at time.Time) bool {
+	return stamp(at) >= t.s.move.since-t.s.move.since%time.Second.Milliseconds()
 }
 
 // landedOnDemand tells whether a pod that was born in the move runs on an on-demand node that was, too: one that found room on a node
@@ -243,7 +249,7 @@ func (t *tick) successor(w *Workload) bool {
 func (t *tick) landedOnDemand(w *Workload) bool {
 	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
 		n := t.node(&p)
-		return n != nil && p.Pool == t.onDemand && stamp(p.Since) >= t.s.move.since && stamp(n.Created) >= t.s.move.since
+		return n != nil && p.Pool == t.onDemand && t.bornInMove(p.Since) && t.bornInMove(n.Created)
 	})
 }
 

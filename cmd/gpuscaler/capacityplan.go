@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// capacityPlan is what would be changed on NodePools.
+type capacityPlan struct {
+	At       time.Time   `json:"at"`
+	For      span        `json:"for"`
+	Groups   []groupPlan `json:"groups"`
+	Released []string    `json:"released,omitempty"` // on NodePools that no group names any more
+}
+
+type groupPlan struct {
+	Name     string          `json:"name"`
+	Advisory bool            `json:"advisory"`
+	Phase    string          `json:"phase"`
+	Demand   int64           `json:"demand"`
+	Reasons  []string        `json:"reasons"`
+	Findings []string        `json:"findings,omitempty"`
+	Changes  []plannedChange `json:"changes"`
+}
+
+type plannedChange struct {
+	In     span   `json:"in"`
+	Object string `json:"object"`
+	Field  string `json:"field"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Rule   string `json:"rule"`
+}
+
+// span is a duration as people write it.
+type span time.Duration
+
+func (s span) String() string               { return time.Duration(s).String() }
+func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// seenCluster is what is planned on.
+type seenCluster interface {
+	engine.Cluster
+	Nodes() engine.Nodes
+}
+
+// planner stands between an engine and the cluster: what is asked for stays, and what would be written is written down.
+type planner struct {
+	engine.Cluster
+	engine.Nodes
+	plan  *capacityPlan
+	start time.Time
+	now   time.Time
+}
+
+// View shows each workload as one that a person paused: it wants what it has.
+func (p *planner) View(w *scaling.Workload) (engine.View, bool) {
+	v, ok := p.Cluster.View(w)
+	v.Operator = scaling.Operator{Paused: true, Min: -1, Max: -1}
+	return v, ok
+}
+
+func (*planner) Apply(context.Context, []engine.Change) error { return nil }
+
+func (*planner) Read(_ *scaling.Workload, out []scaling.Reading) { clear(out) }
+
+func (p *planner) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	at := slices.IndexFunc(p.plan.Groups, func(plan groupPlan) bool { return g != nil && plan.Name == g.Name })
+	for _, a := range actions {
+		if at < 0 {
+			if text := strings.TrimSpace(a.Text()); !slices.Contains(p.plan.Released, text) {
+				p.plan.Released = append(p.plan.Released, text)
+			}
+			continue
+		}
+		p.plan.Groups[at].add(span(p.now.Sub(p.start)), a)
+	}
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// add writes down what an action changes, the first time that it is asked for: nothing is carried out, so it is asked for again.
+func (g *groupPlan) add(in span, action capacity.Action) {
+	var changes []plannedChange
+	switch a := action.(type) {
+	case capacity.NodePoolPatch:
+		for _, c := range a.Changes {
+			rule := c.Rule.String()
+			if c.Restore {
+				rule = "as it was"
+			}
+			changes = append(changes, plannedChange{in, "NodePool " + a.Pool, "spec." + c.Name(), c.From.String(), c.To.String(), rule})
+		}
+	case capacity.PodMark:
+		field, value, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(a.Text(), a.Namespace+"/"+a.Name)), ": ")
+		value, _, _ = strings.Cut(value, "  (")
+		changes = append(changes, plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, field, "", value, a.Rule.String()})
+	}
+	for _, c := range changes {
+		if !slices.ContainsFunc(g.Changes, func(o plannedChange) bool { return o.Object == c.Object && o.Field == c.Field && o.To == c.To }) {
+			g.Changes = append(g.Changes, c)
+		}
+	}
+}
+
+// both is what an engine decides for.
+type both interface {
+	engine.Policies
+	engine.Groups
+}
+
+// makePlan ticks through the time ahead on a cluster that stands still.
+func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.Duration) *capacityPlan {
+	start := time.Now().Round(time.Second)
+	plan := &capacityPlan{At: start, For: span(ahead)}
+	for _, g := range policies.Groups() {
+		plan.Groups = append(plan.Groups, groupPlan{Name: g.Name, Advisory: g.Advisory, Changes: []plannedChange{}})
+	}
+	p := &planner{Cluster: seen, Nodes: seen.Nodes(), plan: plan, start: start}
+	e := engine.New(policies, p, p, engine.Options{Groups: policies, Nodes: p})
+	for p.now = start; p.now.Sub(start) <= ahead && ctx.Err() == nil; p.now = p.now.Add(time.Second) {
+		e.Tick(ctx, p.now)
+		for i := range plan.Groups {
+			plan.Groups[i].look(e.Board(), p.now == start, span(p.now.Sub(start)))
+		}
+	}
+	for i := range plan.Groups {
+		slices.SortStableFunc(plan.Groups[i].Changes, func(a, b plannedChange) int { return strings.Compare(a.Object, b.Object) })
+	}
+	return plan
+}
+
+// look takes over what the board says: reasons and findings of now, and what an advisory group would do, whenever.
+func (g *groupPlan) look(board *engine.Board, first bool, in span) {
+	r, ok := board.Group(g.Name)
+	if !ok || r.At.IsZero() {
+		return
+	}
+	for _, a := range r.Plan {
+		g.add(in, a)
+	}
+	if !first {
+		return
+	}
+	g.Phase, g.Demand = r.Phase.String(), r.Demand.Total()
+	for _, reason := range r.Reasons {
+		g.Reasons = append(g.Reasons, reason.Rule.String()+": "+reason.Text(r.Group))
+	}
+	for _, f := range r.Findings {
+		g.Findings = append(g.Findings, f.Text(r.Group))
+	}
+}
