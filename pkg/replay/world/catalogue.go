@@ -80,6 +80,40 @@ func Rivals() []Rival {
 					Triggers: []KEDATrigger{{Measure: InSystem, Target: s[0]}}}.Make
 			},
 		},
+		{
+			Name: "knative", Words: "Knative's KPA on concurrency, 70% of 8 slots, stable window 60 s, panic window 6 s at 200%, scraped each second",
+			Knobs: []Knob{
+				{Name: "target", Default: 5.6, Tries: []float64{3, 4, 5, 5.6, 6, 7, 8, 9, 10, 12}},
+				{Name: "stable window, s", Default: 60, Tries: []float64{600, 300, 180, 120, 60, 30}},
+				{Name: "scale-down-delay, s", Default: 0, Tries: []float64{1800, 900, 600, 300, 120, 0}},
+				{Name: "panic threshold", Default: 2, Tries: []float64{1.1, 1.5, 2, 4, 10}},
+			},
+			Make: func(b Bounds, s []float64) Maker {
+				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]), ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.Make
+			},
+		},
+		{
+			Name: "llm-d-wva", Words: "llm-d's WVA, saturation rules on KV cache and queue (version 1), one replica at a time, each 60 s",
+			Knobs: []Knob{
+				{Name: "kvSpareTrigger", Default: 0.1, Tries: []float64{0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05}},
+				{Name: "queueSpareTrigger", Default: 3, Tries: []float64{4.9, 4.5, 4, 3, 2, 1}},
+				{Name: "interval, s", Default: 60, Tries: []float64{15, 30, 60}},
+			},
+			Make: func(b Bounds, s []float64) Maker {
+				return WVA{Min: b.Min, Max: max(1, b.Max), CacheSpare: s[0], QueueSpare: s[1], Interval: seconds(s[2])}.Make
+			},
+		},
+		{
+			Name: "skyserve", Words: "SkyServe's request-rate autoscaler, upscale delay 300 s, downscale delay 1200 s",
+			Knobs: []Knob{
+				{Name: "target_qps_per_replica", Default: 1, Tries: []float64{0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}},
+				{Name: "upscale delay, s", Default: 300, Tries: []float64{20, 40, 60, 120, 300}},
+				{Name: "downscale delay, s", Default: 1200, Tries: []float64{2400, 1200, 600, 300, 120, 60, 20}},
+			},
+			Make: func(b Bounds, s []float64) Maker {
+				return SkyServe{Min: max(1, b.Min), Max: max(1, b.Max), Target: s[0], Up: seconds(s[1]), Down: seconds(s[2])}.Make
+			},
+		},
 	}
 }
 

@@ -23,7 +23,7 @@ func TestASeedGivesTheseBytes(t *testing.T) {
 	for i, r := range Rivals() {
 		c.Workloads = append(c.Workloads, Workload{
 			Key: scaling.Key{Namespace: "rivals", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
-			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
+			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i%5], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
 		})
 	}
 	got := append(encode(run(t, c, 6*time.Hour)), '\n')

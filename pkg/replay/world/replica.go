@@ -223,3 +223,13 @@ func (r *replica) neighbours() (n int) {
 	}
 	return n
 }
+
+// cachedTokens is how many tokens its requests hold in its KV cache; a slot that is free takes no time.
+func (r *replica) cachedTokens() (n int64) {
+	for i := range r.slots {
+		if r.slots[i].takes > 0 {
+			n += int64(r.slots[i].tokens)
+		}
+	}
+	return n
+}
