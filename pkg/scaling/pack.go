@@ -1,0 +1,99 @@
+package scaling
+
+import "math"
+
+// Packed is a State at rest. A State has room for eight signals, sixteen schedules and three times sixteen numbers of replicas, and
+// most policies in most hours use a tenth of it: who keeps ten thousand of them keeps them packed. The zero Packed is the zero State.
+// Packing and unpacking into the same memory allocate nothing once it is large enough.
+type Packed struct {
+	policy *Policy
+	words  []int64
+}
+
+// packedHead is how many words come before the lists.
+const packedHead = 6
+
+// Pack keeps s in the memory of p.
+func (p *Packed) Pack(s *State) {
+	w := append(p.words[:0], pair(s.base, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
+	var known, expected int64 // a bit for each signal
+	for i := range s.trends {
+		if t := &s.trends[i]; t.known {
+			known |= 1 << i
+			w = append(w, word(t.fast), word(t.slow))
+		}
+	}
+	for i := range s.outlooks {
+		if o := &s.outlooks[i]; o.known {
+			expected |= 1 << i
+			w = append(w, word(o.level), word(o.mean), word(o.spread))
+		}
+	}
+	for _, e := range s.down.list[:s.down.n] {
+		w = append(w, e.at, int64(e.value))
+	}
+	for _, e := range s.up.list[:s.up.n] {
+		w = append(w, e.at, int64(e.value))
+	}
+	for _, e := range s.steps.list[:s.steps.n] {
+		w = append(w, e.at, pair(e.low, e.high))
+	}
+	schedules := 0
+	if s.policy != nil {
+		schedules = min(len(s.policy.Schedules), MaxSchedules)
+	}
+	if schedules > 0 {
+		w = append(w, s.agenda.from, s.agenda.until, int64(s.agenda.open)<<16|int64(s.agenda.ahead))
+		w = append(w, s.agenda.change[:schedules]...)
+	}
+	if w[4] = known<<8 | expected; s.seeded {
+		w[4] |= 1 << 16
+	}
+	w[5] = int64(s.down.n) | int64(s.up.n)<<8 | int64(s.steps.n)<<16 | int64(schedules)<<24
+	p.policy, p.words = s.policy, w
+}
+
+// Unpack makes s the state that was packed.
+func (p *Packed) Unpack(s *State) {
+	*s = State{policy: p.policy}
+	if len(p.words) == 0 {
+		return
+	}
+	w := p.words
+	s.base, s.extra = halves(w[0])
+	s.at, s.activeAt, s.panicUntil, s.seeded = w[1], w[2], w[3], w[4]>>16 != 0
+	flags, counts := w[4], w[5]
+	w = w[packedHead:]
+	for i := range s.trends {
+		if flags>>8&(1<<i) != 0 {
+			s.trends[i], w = trend{true, number(w[0]), number(w[1])}, w[2:]
+		}
+	}
+	for i := range s.outlooks {
+		if flags&(1<<i) != 0 {
+			s.outlooks[i], w = outlook{true, number(w[0]), number(w[1]), number(w[2])}, w[3:]
+		}
+	}
+	s.down.n, s.up.n, s.steps.n = int8(counts), int8(counts>>8), int8(counts>>16)
+	for _, list := range [2][]sample{s.down.list[:s.down.n], s.up.list[:s.up.n]} {
+		for i := range list {
+			list[i], w = sample{w[0], int32(w[1])}, w[2:]
+		}
+	}
+	for i := range s.steps.n {
+		low, high := halves(w[1])
+		s.steps.list[i], w = step{w[0], low, high}, w[2:]
+	}
+	if n := int(counts >> 24); n > 0 {
+		s.agenda.from, s.agenda.until, s.agenda.open, s.agenda.ahead = w[0], w[1], uint16(w[2]>>16), uint16(w[2])
+		copy(s.agenda.change[:], w[3:3+n])
+	}
+}
+
+// Copy makes p what q is, in the memory of p.
+func (p *Packed) Copy(q *Packed) { p.policy, p.words = q.policy, append(p.words[:0], q.words...) }
+
+func word(v float64) int64        { return int64(math.Float64bits(v)) }
+func number(v int64) float64      { return math.Float64frombits(uint64(v)) }
+func pair(a, b int32) int64       { return int64(a)<<32 | int64(uint32(b)) }
+func halves(v int64) (a, b int32) { return int32(v >> 32), int32(v) }
