@@ -23,7 +23,7 @@ from the files alone, without a cluster, and their comments say what to know bef
 		Example: `  gpuscaler manifests hpa policies/chat.yaml --config platform.yaml
   gpuscaler manifests scaledobject team-embed/embed-images --config platform.yaml --config policies/ | kubectl apply --server-side -f -`,
 	}
-	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand())
+	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsPlaceholderCommand(), manifestsGitopsCommand())
 	return c
 }
 

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/migrate"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+)
+
+// placeholderOptions are the flags of `gpuscaler manifests placeholder`.
+type placeholderOptions struct {
+	from, timezone, start, end, image, group string
+	replicas                                 int32
+}
+
+func manifestsPlaceholderCommand() *cobra.Command {
+	o := placeholderOptions{}
+	c := &cobra.Command{
+		Use:   "placeholder --from DEPLOYMENT",
+		Short: "Pods that hold GPU nodes ready ahead of a peak and give way to real ones",
+		Long: `Print a Deployment of pods that do nothing and ask for exactly what a replica of --from asks for: the
+same resources, node selector, affinity and tolerations. Karpenter brings nodes for them; when real
+replicas come, the scheduler evicts placeholders (priority -10, never preempting anybody) and the node
+is there. With it come the policy that raises it in a window of time, and the HPA that follows.
+
+A workload's own leadTime is the first choice: replicas that start early need no second pod. A
+placeholder is for models that must not load before their hour. Where Karpenter serves CapacityBuffers,
+a buffer needs no pods at all.
+
+The priority is -10 and no lower: from -33554432 on Karpenter takes a node of placeholders for empty.`,
+		Example: `  kubectl -n team-chat get deployment llama-chat -o yaml > chat.yaml
+  gpuscaler manifests placeholder --from chat.yaml --replicas 4 --timezone Europe/Berlin --start "40 7 * * 1-5" --end "15 8 * * 1-5"`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.from, "from", "", "file with the Deployment that the nodes are for, as kubectl get -o yaml prints it")
+	f.Int32Var(&o.replicas, "replicas", 1, "how many replicas' worth of nodes to hold")
+	f.StringVar(&o.timezone, "timezone", "", "zone of the window, such as Europe/Berlin")
+	f.StringVar(&o.start, "start", "", "when nodes are wanted: five cron fields; earlier than the peak by the time that a node takes to come")
+	f.StringVar(&o.end, "end", "", "when they are no longer held: five cron fields")
+	f.StringVar(&o.group, "capacity-group", "", "capacity group of the policy; empty: none")
+	f.StringVar(&o.image, "image", "registry.k8s.io/pause:3.10", "image that does nothing")
+	for _, name := range []string{"from", "timezone", "start", "end"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	return c
+}
+
+func (o *placeholderOptions) run(out io.Writer) error {
+	if o.replicas < 1 {
+		return errors.New("--replicas: want 1 or more")
+	}
+	objects, err := objectsIn([]string{o.from})
+	if err != nil {
+		return err
+	}
+	if len(objects) != 1 || objects[0].GetKind() != "Deployment" {
+		return fmt.Errorf("%s: want one Deployment", o.from)
+	}
+	var of appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[0].Object, &of); err != nil {
+		return fmt.Errorf("%s: %w", o.from, err)
+	}
+	deployment, err := yaml.Marshal(o.deployment(&of))
+	if err != nil {
+		return err
+	}
+	document := o.policy(&of)
+	hpa, err := followerOf(document)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, placeholderPriority+"---\n%s---\n# The policy goes where your policies are; it is no Kubernetes object.\n%s---\n%s", deployment, document, hpa)
+	return err
+}
+
+const placeholderPriority = `# Placeholders give way to everybody, and never make anybody give way.
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: gpuscaler-placeholder}
+value: -10
+preemptionPolicy: Never
+globalDefault: false
+description: pods that hold a GPU node until somebody needs it
+`
+
+func placeholderName(of *appsv1.Deployment) string { return of.Name + "-placeholder" }
+
+func (o *placeholderOptions) policy(of *appsv1.Deployment) string {
+	group := ""
+	if o.group != "" {
+		group = "  capacityGroup: " + o.group + "\n"
+	}
+	return fmt.Sprintf(`apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  scaleTargetRef: {name: %[1]s}
+  minReplicas: 0
+  maxReplicas: %[3]d
+  activate: true
+%[7]s  schedules:
+  - {name: hold, timezone: %[4]q, start: %[5]q, end: %[6]q, minReplicas: %[3]d}
+`, placeholderName(of), of.Namespace, o.replicas, o.timezone, o.start, o.end, group)
+}
+
+// followerOf compiles the policy as the controller would, and prints the HPA that follows it.
+func followerOf(document string) (string, error) {
+	dir, err := os.MkdirTemp("", "gpuscaler-placeholder-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	file := dir + "/placeholder.yaml"
+	// A group stands in the PlatformConfig, which is not asked for here.
+	alone := strings.Join(strings.Split(document, "  capacityGroup: "), "  # ")
+	if err := os.WriteFile(file, []byte(alone), 0o600); err != nil {
+		return "", err
+	}
+	store := policy.NewStore(policy.Options{})
+	report := store.Load(file)
+	for _, p := range report.Problems {
+		if !p.Warning {
+			return "", fmt.Errorf("%s: %s; allowed: %s", p.Field, p.Message, p.Allowed)
+		}
+	}
+	if len(store.Compiled()) != 1 {
+		return "", errors.New("the policy could not be made")
+	}
+	return migrate.HPA(store.Compiled()[0])
+}
+
+func (o *placeholderOptions) deployment(of *appsv1.Deployment) map[string]any {
+	pod := of.Spec.Template.Spec
+	name := placeholderName(of)
+	labels := map[string]any{"app.kubernetes.io/name": name}
+	spec := map[string]any{
+		"priorityClassName": "gpuscaler-placeholder", "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false,
+		"containers": []any{map[string]any{"name": "hold", "image": o.image, "resources": resourcesOf(&pod)}},
+	}
+	if len(pod.NodeSelector) > 0 {
+		spec["nodeSelector"] = pod.NodeSelector
+	}
+	if len(pod.Tolerations) > 0 {
+		spec["tolerations"] = pod.Tolerations
+	}
+	if pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+		spec["affinity"] = map[string]any{"nodeAffinity": pod.Affinity.NodeAffinity}
+	}
+	return map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name, "namespace": of.Namespace, "labels": labels},
+		"spec": map[string]any{
+			"replicas": 0, "selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec},
+		},
+	}
+}
+
+// resourcesOf adds up what the containers of a pod ask for, as one container's.
+func resourcesOf(pod *corev1.PodSpec) map[string]any {
+	requests := corev1.ResourceList{}
+	for i := range pod.Containers {
+		r := pod.Containers[i].Resources
+		for name, q := range r.Limits {
+			if _, asked := r.Requests[name]; !asked {
+				add(requests, name, q)
+			}
+		}
+		for name, q := range r.Requests {
+			add(requests, name, q)
+		}
+	}
+	out := map[string]any{"requests": requests}
+	limits := corev1.ResourceList{}
+	for name, q := range requests {
+		if strings.Contains(string(name), "/") {
+			limits[name] = q // an extended resource's limit equals its request
+		}
+	}
+	if len(limits) > 0 {
+		out["limits"] = limits
+	}
+	return out
+}
+
+func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	sum := list[name]
+	sum.Add(q)
+	list[name] = sum
+}
