@@ -61,7 +61,7 @@ type Board struct {
 
 type slot struct {
 	// The engine's own: touched by the tick alone.
-	state   scaling.State
+	state   scaling.Packed
 	grouped bool   // decided with its capacity group
 	advice  Advice // of the nodes, from the tick before
 
@@ -285,18 +285,21 @@ type thought struct {
 	view     View
 	readings []scaling.Reading
 	decision scaling.Decision
-	prior    scaling.State // before the tick
+	prior    scaling.Packed // before the tick
 	made     bool
 }
 
-// think runs the brain on the thought's readings.
-func (s *slot) think(w *scaling.Workload, view View, now time.Time, t *thought) {
+// think runs the brain on the thought's view and readings; awake is memory for the state.
+func (s *slot) think(w *scaling.Workload, now time.Time, t *thought, awake *scaling.State) {
+	s.state.Unpack(awake)
 	if !s.at.IsZero() && s.strange(w, now) {
-		s.begin(w, view.Replicas, now)
+		s.begin(w, t.view.Replicas, now, awake)
 	}
-	observation := observe(view, t.readings)
-	t.view, t.prior, t.made = view, s.state, true
-	t.decision = s.state.Decide(w.Policy, &observation, now)
+	t.prior.Pack(awake)
+	observation := observe(t.view, t.readings)
+	t.decision = awake.Decide(w.Policy, &observation, now)
+	s.state.Pack(awake)
+	t.made = true
 }
 
 // publish puts a decision on the board. Where it is news it returns a record of it.
@@ -322,7 +325,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
-	s.without = s.counterfactuals(t.prior)
+	s.without = s.counterfactuals(&t.prior)
 	news = s.record()
 	news.Before = before.replicas
 	return news, first, true
@@ -345,12 +348,12 @@ func (s *slot) strange(w *scaling.Workload, now time.Time) bool {
 }
 
 // begin starts anew from the replicas that stand. What was learned of the signals stays where they were watched until now.
-func (s *slot) begin(w *scaling.Workload, replicas int32, now time.Time) {
+func (s *slot) begin(w *scaling.Workload, replicas int32, now time.Time, state *scaling.State) {
 	if w.Target == s.workload.Target && now.Sub(s.at) <= DefaultMaxAge {
-		s.state.Restart(w.Policy, replicas, now)
+		state.Restart(w.Policy, replicas, now)
 		return
 	}
-	s.state = scaling.Seed(w.Policy, replicas, now)
+	*state = scaling.Seed(w.Policy, replicas, now)
 }
 
 func (s *slot) record() Record {
@@ -360,8 +363,10 @@ func (s *slot) record() Record {
 	}
 }
 
-// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out; from is the state before the tick.
-func (s *slot) counterfactuals(from scaling.State) []Counterfactual {
+// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out; before is the state before the tick.
+func (s *slot) counterfactuals(before *scaling.Packed) []Counterfactual {
+	var from scaling.State
+	before.Unpack(&from)
 	reasons := s.decision.Reasons
 	out := make([]Counterfactual, len(reasons))
 	for i, r := range reasons {

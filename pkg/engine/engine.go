@@ -41,7 +41,8 @@ type Engine struct {
 	seen    []scaling.Workload // the slice that slots stand parallel to
 	slots   []*slot
 	changes []Change
-	thought thought    // of the workload that is being decided
+	thought thought // of the workload that is being decided
+	awake   scaling.State
 	nodes   *nodeTicks // nil: no node is looked at
 }
 
@@ -164,13 +165,13 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 		s.miss(w)
 		return false, nil
 	}
-	view.Advice = s.advice
+	t.view, t.view.Advice = view, s.advice
 	if n := len(w.Policy.Signals); cap(t.readings) < n {
 		t.readings = make([]scaling.Reading, n)
 	}
 	t.readings = t.readings[:len(w.Policy.Signals)]
 	e.telemetry.Read(w, t.readings)
-	s.think(w, view, now, t)
+	s.think(w, now, t, &e.awake)
 	return true, nil
 }
 
