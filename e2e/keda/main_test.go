@@ -3,11 +3,13 @@ package keda
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -37,7 +39,10 @@ func run(m *testing.M) int {
 				controller.ScalerFlag(), "--scaler-tls-cert-file=" + file("gpuscaler.crt"), "--scaler-tls-private-key-file=" + file("gpuscaler.key"),
 				"--scaler-client-ca-file=" + file("ca.crt"), "--scaler-client-names=" + OperatorName,
 			},
-			Values: map[string]any{"readExternalMetrics": []any{"s1-redis-mirror-jobs"}},
+			Values: map[string]any{
+				"keda":                map[string]any{"manage": true},
+				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs", "s0-redis-advisory-jobs"},
+			},
 		},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			if redis, err = s.Redis(ctx); err != nil {
@@ -53,13 +58,15 @@ func run(m *testing.M) int {
 			if scaler, err = c.Scaler(ctx); err != nil {
 				return err
 			}
-			return authenticate(ctx, c.Stack, "gpuscaler", OperatorName)
+			release := chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"keda": map[string]any{"manage": true}}}
+			return errors.Join(chart.Apply(ctx, c.Stack.Client, release, "admission.yaml"), authenticate(ctx, c.Stack, "gpuscaler", OperatorName))
 		},
 		Platform: func(s *stack.Stack) string {
 			return fmt.Sprintf(`
 dataSources:
 - {name: prom, type: prometheus, default: true, address: "%s", interval: 1s}
-- {name: jobs, type: redis, address: "%s", interval: 1s}
+- {name: jobs, type: redis, address: "%s", interval: 500ms}
+- {name: triggers, type: external, interval: 1s}
 `, s.Prometheus.URL, redis)
 		},
 	})

@@ -2,67 +2,66 @@ package keda
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-func TestFromZeroToManyToZero(t *testing.T) {
-	t.Parallel()
-	ns := scene.Space(t, "zero")
-	list := goredis.NewClient(&goredis.Options{Addr: redis})
-	defer list.Close()
-	workload.Create(t, scene.Stack.Client, workload.Deployment(ns, "embed", 0))
-	scene.Policies.Write(t, "zero", controller.Policy(ns, "embed", `
+const jobsPolicy = `
 minReplicas: 0
 maxReplicas: 8
 cooldownPeriod: 3s
 signals:
-- {name: backlog, type: redis, source: jobs, listName: zero-jobs, target: 10}
-behavior:
-  scaleUp: {tolerance: 0}
-  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
-`))
-	if err := Apply(t.Context(), scene.Stack.Client, fmt.Sprintf(`
-apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata: {name: embed, namespace: %s}
-spec:
-  scaleTargetRef: {name: embed}
-  minReplicaCount: 0
-  maxReplicaCount: 8
-  cooldownPeriod: 0
-  pollingInterval: 30
-  advanced:
-    horizontalPodAutoscalerConfig:
-      behavior:
-        scaleUp: {tolerance: "0", stabilizationWindowSeconds: 0, policies: [{type: Pods, value: 1000, periodSeconds: 15}]}
-        scaleDown: {tolerance: "0", stabilizationWindowSeconds: 0, policies: [{type: Percent, value: 100, periodSeconds: 15}]}
-  triggers:
-  - type: external-push
-    name: gpuscaler
-    metadata: {scalerAddress: "%s"}
-    authenticationRef: {name: gpuscaler, kind: ClusterTriggerAuthentication}
-`, ns, scaler.Address)); err != nil {
-		t.Fatal(err)
+- {name: backlog, type: redis, source: jobs, listName: %s, target: 10}` + promptly
+
+// The whole day of a queue worker, by the manifest that we print alone.
+func TestFromZeroToManyToZero(t *testing.T) {
+	t.Parallel()
+	s := place(t, "zero", 0)
+	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	s.backlog(t, 37)
+	stack.Eventually(t, 20*time.Second, "four replicas for 37 jobs", s.has(4))
+	s.backlog(t, 15)
+	stack.Eventually(t, 20*time.Second, "two for 15", s.has(2))
+	s.backlog(t, 0)
+	stack.Eventually(t, 60*time.Second, "none for none", s.has(0)) // KEDA looks every 30 s whether it may go to zero
+	if got := s.course(t).Numbers(); !slices.Equal(got, []int32{0, 1, 4, 2, 1, 0}) {
+		t.Errorf("the Deployment went %v", s.course(t))
 	}
-	time.Sleep(8 * time.Second)
-	pushed := time.Now()
-	for i := range 37 {
-		if err := list.RPush(t.Context(), "zero-jobs", i).Err(); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// KEDA would look every 30 s: what wakes a workload within two is our push.
+func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
+	t.Parallel()
+	s := place(t, "push", 0)
+	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	if n, _, _ := unstructured.NestedInt64(s.scaledObject(t).Object, "spec", "pollingInterval"); n != 0 && n != 30 {
+		t.Fatalf("pollingInterval %d, want KEDA's 30", n)
 	}
-	has := func(n int32) {
-		stack.Eventually(t, 45*time.Second, fmt.Sprintf("%d replicas", n), workload.Has(scene.Stack.Client, ns, "embed", n))
-		t.Logf("%d after %s", n, time.Since(pushed))
+	const rounds = 5
+	var took []time.Duration
+	for range rounds {
+		// KEDA alone would take it to zero at its next look.
+		stack.Eventually(t, 20*time.Second, "wants none", s.target(0))
+		s.scale(t, 0)
+		stack.Eventually(t, 20*time.Second, "asleep", s.has(0))
+		before := len(s.course(t))
+		pushed := time.Now()
+		s.backlog(t, 1)
+		stack.Eventually(t, 20*time.Second, "awake", s.spec(1))
+		woke := s.course(t)[before].At
+		took = append(took, woke.Sub(pushed).Round(time.Millisecond))
+		s.backlog(t, 0)
 	}
-	has(4)
-	list.Del(t.Context(), "zero-jobs")
-	has(0)
+	slices.Sort(took)
+	t.Logf("from a job in Redis to a replica: %v", took)
+	if worst := took[rounds-1]; worst > 2*time.Second {
+		t.Errorf("it took up to %s, want at most 2s", worst)
+	}
 }

@@ -200,3 +200,18 @@ func TestKEDAsAnnotationsStandWhileTheyAreWantedAndNoLonger(t *testing.T) {
 		t.Errorf("without its policy: %v, %t", want, known)
 	}
 }
+
+// KEDA's own queue trigger beside ours is the mirror that raises while we are away; CPU beside ours is a second opinion.
+func TestAMirrorBesideOurTriggerIsNoMistakeAndCPUIs(t *testing.T) {
+	h := exactHPA("keda-hpa-chat", "chat", "")
+	h.Spec.Metrics[0].External.Metric.Name = "s0-" + DesiredReplicasMetric
+	h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType,
+		External: &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: "s1-redis-jobs"}}})
+	if found := Lint(h, Facts{ScaledObject: "chat"}); found != nil {
+		t.Errorf("a mirror: %v", found)
+	}
+	h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType})
+	if got := whats(Lint(h, Facts{ScaledObject: "chat"})); !slices.Equal(got, []string{OtherMetrics}) {
+		t.Errorf("CPU: %v", got)
+	}
+}

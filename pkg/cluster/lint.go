@@ -143,8 +143,15 @@ func (l *lint) metric() {
 	}
 }
 
+// otherMetrics leaves a ScaledObject's further triggers alone: they are the coarse mirrors that raise while we are away.
 func (l *lint) otherMetrics() {
-	if n := len(l.spec.Metrics); n > 1 {
+	n := len(l.spec.Metrics)
+	for i := range l.spec.Metrics {
+		if m := &l.spec.Metrics[i]; l.facts.ScaledObject != "" && m.External != nil && !isOurMetric(m.External.Metric.Name) {
+			n--
+		}
+	}
+	if n > 1 {
 		l.add(OtherMetrics, fmt.Sprintf("it reads %d metrics and takes the greatest: another may raise above ours", n),
 			"make the others signals of the policy")
 	}

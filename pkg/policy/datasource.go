@@ -62,8 +62,8 @@ func (c *platformCompiler) dataSource(s *DataSourceSpec, p *yamlPath) DataSource
 		Profile: SourceType(s.Profile), Scheme: cmp.Or(s.Scheme, "http"), Path: cmp.Or(s.Path, "/metrics"), Port: s.Port,
 		PodLabels: s.PodLabels, PodsIn: s.PodsIn,
 	}
-	if d.Interval < time.Second || d.Interval > time.Hour {
-		c.bad(p.key("interval"), "is out of range", "1s to 1h")
+	if d.Interval < shortestInterval || d.Interval > time.Hour {
+		c.bad(p.key("interval"), "is out of range", "500ms to 1h")
 	}
 	if d.Timeout == 0 {
 		d.Timeout = min(defaultTimeout, d.Interval)

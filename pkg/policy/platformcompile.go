@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	defaultInterval  = 15 * time.Second
+	defaultInterval = 15 * time.Second
+	// shortestInterval lets a job wake a workload within two seconds: half a second to be seen, one for the tick, a quarter for the push.
+	shortestInterval = 500 * time.Millisecond
 	defaultTimeout   = 10 * time.Second
 	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
 	defaultMaxSeries = 50_000

@@ -1,0 +1,124 @@
+package keda
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/migrate"
+)
+
+// The way in, the switch and the way back, as `gpuscaler import` says: at no
+// step do replicas move.
+func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
+	t.Parallel()
+	s := place(t, "import", 1)
+	apply(t, s.kedasOwn(10, `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 5}}}}`))
+	s.backlog(t, 37)
+	stack.Eventually(t, 60*time.Second, "KEDA alone: four replicas for 37 jobs", s.has(4))
+	settled := time.Now()
+
+	text, err := scene.CLI(t.Context(), "import", s.ns+"/"+name, "-o", "json", "--kubeconfig", scene.Stack.Kubeconfig,
+		"--scaler-address", scaler.Address, "--authentication", "gpuscaler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []migrate.Plan
+	if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) != 1 || len(plans[0].Lost) > 0 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	plan := plans[0]
+	put := func(policy string) {
+		if err := scene.Policies.Put(s.ns, policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(plan.Policy)
+	t.Cleanup(func() { _ = scene.Policies.Remove(s.ns) })
+	stack.Eventually(t, 20*time.Second, "advisory: it says what it would do beside what is", s.explained(func(e dashboard.Explanation) error {
+		if e.Mode != "advisory" || e.Target != 4 || e.Current != 4 || e.Degraded || !strings.Contains(e.Served, "advisory") {
+			return fmt.Errorf("%+v", e)
+		}
+		return nil
+	}))
+
+	put(strings.Replace(plan.Policy, "  mode: advisory\n", "", 1))
+	stack.Eventually(t, 20*time.Second, "served", s.explained(func(e dashboard.Explanation) error {
+		if e.Served != "served" || e.Target != 4 {
+			return fmt.Errorf("%s, %d", e.Served, e.Target)
+		}
+		return nil
+	}))
+	apply(t, plan.Replacement)
+	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e dashboard.Explanation) error {
+		if e.Follower == nil || !e.Follower.Exact || e.Target != 4 || e.Degraded {
+			return fmt.Errorf("%d, degraded %t, follower %+v", e.Target, e.Degraded, e.Follower)
+		}
+		return nil
+	}))
+	stack.Always(t, 6*time.Second, "four all along", s.spec(4))
+	if moved := s.course(t).Since(settled); len(moved) > 1 {
+		t.Errorf("the switch moved replicas: %v", moved)
+	}
+	s.backlog(t, 61)
+	stack.Eventually(t, 30*time.Second, "it follows", s.has(7))
+
+	settled = time.Now()
+	back := s.scaledObject(t)
+	old, err := Parse(plan.Rollback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old[0].SetResourceVersion(back.GetResourceVersion()) // kubectl replace reads it so
+	if err := scene.Stack.Client.Update(t.Context(), old[0]); err != nil {
+		t.Fatal(err)
+	}
+	put(plan.Policy)
+	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e dashboard.Explanation) error {
+		if e.Follower != nil {
+			return fmt.Errorf("follower %+v", e.Follower)
+		}
+		return nil
+	}))
+	stack.Always(t, 8*time.Second, "seven all along", s.spec(7))
+	if moved := s.course(t).Since(settled); len(moved) > 1 {
+		t.Errorf("the way back moved replicas: %v", moved)
+	}
+}
+
+// Each manifest that is printed is one that the API server and KEDA's webhooks
+// take.
+func TestThePrintedManifestsAreTaken(t *testing.T) {
+	t.Parallel()
+	examples, err := filepath.Glob("../../config/examples/*.yaml")
+	if err != nil || len(examples) < 4 {
+		t.Fatalf("%q, %v", examples, err)
+	}
+	for _, ns := range []string{"team-chat", "team-embed", "team-office"} {
+		scene.Space(t, ns)
+	}
+	so := write(t, "so.yaml", strings.Replace((&subject{ns: "team-embed"}).kedasOwn(10, ""), "name: list", "name: sqs", 1))
+	for _, file := range examples {
+		if filepath.Base(file) == "platform.yaml" {
+			continue
+		}
+		for _, flags := range [][]string{{"hpa"}, {"scaledobject", "--from", so}, {"scaledobject", "--from", so, "--mirror=false", "--authentication", "gpuscaler"}} {
+			args := append([]string{"manifests", flags[0], file, "--config", "../../config/examples/platform.yaml"}, flags[1:]...)
+			text, err := scene.CLI(t.Context(), args...)
+			if err != nil {
+				t.Errorf("%v: %v", flags, err)
+				continue
+			}
+			if err := Apply(t.Context(), scene.Stack.Client, text, client.DryRunAll); err != nil {
+				t.Errorf("%s %s: %v\n%s", filepath.Base(file), flags[0], err, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package keda
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// says returns a check that the operator's line of an explanation names an
+// annotation, and that the number is that.
+func (s *subject) says(annotation string, target int32) func(dashboard.Explanation) error {
+	return func(e dashboard.Explanation) error {
+		if e.Operator == nil || !strings.Contains(e.Operator.By, annotation) || e.Target != target {
+			return fmt.Errorf("target %d, operator %+v", e.Target, e.Operator)
+		}
+		return nil
+	}
+}
+
+func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
+	t.Parallel()
+	s := place(t, "pause", 1)
+	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	s.backlog(t, 25)
+	stack.Eventually(t, 30*time.Second, "three replicas", s.has(3))
+
+	for _, c := range []struct {
+		annotation, value string
+		backlog           int
+		held, free        int32 // replicas while it is paused, and after
+	}{
+		{"autoscaling.keda.sh/paused", "true", 55, 3, 6},
+		{"autoscaling.keda.sh/paused-scale-in", "true", 15, 6, 2},
+		{"autoscaling.keda.sh/paused-scale-out", "true", 45, 2, 5},
+		{"autoscaling.keda.sh/paused-replicas", "4", 15, 4, 2},
+	} {
+		s.annotate(t, c.annotation, c.value)
+		stack.Eventually(t, 15*time.Second, c.annotation+" is explained", s.explained(func(e dashboard.Explanation) error {
+			if e.Operator == nil || !strings.Contains(e.Operator.By, c.annotation) {
+				return fmt.Errorf("operator %+v", e.Operator)
+			}
+			return nil
+		}))
+		s.backlog(t, c.backlog)
+		stack.Eventually(t, 15*time.Second, "the number stays with the replicas", s.explained(s.says(c.annotation, c.held)))
+		stack.Always(t, 5*time.Second, c.annotation, s.spec(c.held))
+		s.annotate(t, c.annotation, nil)
+		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
+	}
+	stack.Eventually(t, 10*time.Second, "nobody speaks any more", s.explained(func(e dashboard.Explanation) error {
+		if e.Operator != nil || e.Follower == nil || !e.Follower.Exact {
+			return fmt.Errorf("operator %+v, follower %+v", e.Operator, e.Follower)
+		}
+		return nil
+	}))
+	if err := s.noted("ScaledObjectMisconfigured")(t.Context()); err == nil {
+		t.Error("a pause was told as a mistake")
+	}
+}
+
+// Where a ScaledObject lets us, we use KEDA's own annotations, and take them back.
+func TestKEDAsAnnotationsAreUsedWhereItIsAllowedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := place(t, "manage", 0)
+	apply(t, s.kedasOwn(10, ""))
+	s.annotate(t, "gpuscaler.io/manage-keda", "activation,hold")
+	now := time.Now().UTC()
+	s.policy(t, fmt.Sprintf(jobsPolicy+`
+schedules:
+- {name: prewarm, timezone: UTC, from: %s, until: %s, minReplicas: 1}`, s.queue(), now.Format("2006-01-02T15:04"), now.Add(time.Hour).Format("2006-01-02T15:04")))
+	carries := func(annotation, value string) func(dashboard.Explanation) error {
+		return func(dashboard.Explanation) error {
+			if got := s.scaledObject(t).GetAnnotations()[annotation]; got != value {
+				return fmt.Errorf("%s is %q, want %q", annotation, got, value)
+			}
+			return nil
+		}
+	}
+	stack.Eventually(t, 20*time.Second, "activation is forced before the first job", s.explained(carries("autoscaling.keda.sh/force-activation", "true")))
+	stack.Eventually(t, 20*time.Second, "KEDA holds one replica ready, and no trigger of ours stands there", s.has(1))
+
+	s.annotate(t, "gpuscaler.io/paused", "true")
+	stack.Eventually(t, 10*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
+	s.annotate(t, "gpuscaler.io/paused", nil)
+	stack.Eventually(t, 10*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
+
+	if err := scene.Policies.Remove(s.ns); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 20*time.Second, "the policy goes, and what was ours with it", func(context.Context) error {
+		return carries("autoscaling.keda.sh/force-activation", "")(dashboard.Explanation{})
+	})
+	stack.Eventually(t, 30*time.Second, "KEDA takes it to zero again", s.has(0))
+}

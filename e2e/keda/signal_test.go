@@ -1,0 +1,85 @@
+package keda
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// kedasOwn is a ScaledObject as it stands before gpuscaler comes.
+func (s *subject) kedasOwn(listLength int, rest string) string {
+	return fmt.Sprintf(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  scaleTargetRef: {name: %[1]s}
+  minReplicaCount: 0
+  maxReplicaCount: 8
+  pollingInterval: 5
+  cooldownPeriod: 5
+%[3]s
+  triggers:
+  - {type: redis, name: list, metadata: {address: "%[4]s", listName: %[5]s, listLength: "%[6]d"}}
+`, name, s.ns, rest, redis, s.queue(), listLength)
+}
+
+// KEDA keeps the address and the credentials of the queue; we ask it by the
+// trigger's name.
+func TestARedisListThatKEDAReadsIsOurSignal(t *testing.T) {
+	t.Parallel()
+	s := place(t, "signal", 1)
+	s.policy(t, `
+minReplicas: 0
+maxReplicas: 8
+cooldownPeriod: 3s
+signals:
+- {name: backlog, type: keda, trigger: list, target: 10}`+promptly)
+	s.follow(t, s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, ""))))
+	s.backlog(t, 37)
+	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
+	stack.Eventually(t, 10*time.Second, "explain shows the trigger's reading", s.explained(func(e dashboard.Explanation) error {
+		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.Follower == nil || !e.Follower.Exact {
+			return fmt.Errorf("signals %+v, follower %+v", e.Signals, e.Follower)
+		}
+		return nil
+	}))
+	var h autoscalingv2.HorizontalPodAutoscaler
+	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Spec.Metrics) != 2 || h.Spec.Metrics[1].External.Target.AverageValue.String() != "40" {
+		t.Errorf("the HPA's metrics are %+v: want ours, and the list at four times our target", h.Spec.Metrics)
+	}
+	s.backlog(t, 8)
+	stack.Eventually(t, 30*time.Second, "one for 8", s.has(1))
+	s.backlog(t, 0)
+	stack.Eventually(t, 60*time.Second, "none for none", s.has(0))
+	s.backlog(t, 11)
+	stack.Eventually(t, 60*time.Second, "two for 11, from zero", s.has(2))
+}
+
+// A window of the calendar, from zero and back.
+func TestACronFloorRaisesFromZeroAndEnds(t *testing.T) {
+	t.Parallel()
+	s := place(t, "cron", 0)
+	opens := time.Now().UTC().Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	closes := opens.Add(time.Minute)
+	cron := func(at time.Time) string { return fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()) }
+	s.policy(t, fmt.Sprintf(jobsPolicy+`
+schedules:
+- {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	stack.Always(t, time.Until(opens)-2*time.Second, "asleep before it opens", s.spec(0))
+	stack.Eventually(t, 15*time.Second, "two once it is open", s.has(2))
+	stack.Eventually(t, 100*time.Second, "none after it has closed", s.has(0))
+	if down := s.course(t); down[len(down)-1].At.Before(closes) {
+		t.Errorf("it fell before the window closed at %s: %v", closes, down)
+	}
+}

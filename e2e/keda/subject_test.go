@@ -1,0 +1,255 @@
+package keda
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// name is that of every Deployment, policy and ScaledObject here; each test has
+// its own namespace.
+const name = "embed"
+
+// promptly is a behavior under which a target stands three seconds after the
+// last reason for it.
+const promptly = `
+behavior:
+  scaleUp: {tolerance: 0}
+  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
+`
+
+// subject is a Deployment whose replicas KEDA moves.
+type subject struct {
+	ns       string
+	replicas *record.Watched // spec.replicas of the Deployment
+	jobs     *goredis.Client
+}
+
+// place creates a namespace with a Deployment and has its replicas recorded.
+func place(t *testing.T, ns string, replicas int32) *subject {
+	t.Helper()
+	s := &subject{ns: scene.Space(t, ns), jobs: goredis.NewClient(&goredis.Options{Addr: redis})}
+	t.Cleanup(func() { s.jobs.Close() })
+	d := workload.Deployment(ns, name, replicas)
+	workload.Create(t, scene.Stack.Client, d)
+	t.Cleanup(func() { // its GPUs are for the next test
+		err := errors.Join(client.IgnoreNotFound(scene.Stack.Client.Delete(context.Background(), ScaledObject(ns, name))),
+			scene.Stack.Client.Delete(context.Background(), d))
+		if err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(keda.Log())
+		}
+	})
+	var err error
+	if s.replicas, err = record.Deployment(t.Context(), scene.Stack.Client, ns, name); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.has(replicas))
+	return s
+}
+
+// queue is the name of the Redis list with the subject's jobs.
+func (s *subject) queue() string { return s.ns + "-jobs" }
+
+// backlog makes the list as long as that.
+func (s *subject) backlog(t *testing.T, n int) {
+	t.Helper()
+	jobs := make([]any, n)
+	for i := range jobs {
+		jobs[i] = i
+	}
+	pipe := s.jobs.TxPipeline()
+	pipe.Del(t.Context(), s.queue())
+	if n > 0 {
+		pipe.RPush(t.Context(), s.queue(), jobs...)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// policy writes the subject's policy file.
+func (s *subject) policy(t *testing.T, spec string) {
+	t.Helper()
+	if err := scene.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.Policies.Remove(s.ns) }) // a test may take it away itself
+}
+
+// manifest is what `gpuscaler manifests scaledobject` prints for the subject's
+// policy, asking gpuscaler where this scene has it.
+func (s *subject) manifest(t *testing.T, flags ...string) string {
+	t.Helper()
+	args := append([]string{
+		"manifests", "scaledobject", s.ns + "/" + name, "--config", scene.Policies.Dir,
+		"--scaler-address", scaler.Address, "--authentication", "gpuscaler",
+	}, flags...)
+	text, err := scene.CLI(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// follow applies a manifest, waits until KEDA has made the HPA and gpuscaler
+// has seen who follows.
+func (s *subject) follow(t *testing.T, manifest string) {
+	t.Helper()
+	apply(t, manifest)
+	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e dashboard.Explanation) error {
+		if e.Follower == nil || e.Follower.Kind != "ScaledObject" {
+			return fmt.Errorf("follower %+v", e.Follower)
+		}
+		return nil
+	}))
+}
+
+func apply(t *testing.T, manifest string) {
+	t.Helper()
+	if err := Apply(t.Context(), scene.Stack.Client, manifest); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// annotate sets annotations of the ScaledObject, or removes those that are nil.
+func (s *subject) annotate(t *testing.T, pairs ...any) {
+	t.Helper()
+	annotations := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		annotations[pairs[i].(string)] = pairs[i+1]
+	}
+	patch(t, ScaledObject(s.ns, name), map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+func patch(t *testing.T, o client.Object, change map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scene.Stack.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scale sets the replicas by hand.
+func (s *subject) scale(t *testing.T, n int32) {
+	t.Helper()
+	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}, map[string]any{"spec": map[string]any{"replicas": int64(n)}})
+}
+
+// scaledObject reads the ScaledObject as it is now.
+func (s *subject) scaledObject(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	o := ScaledObject(s.ns, name)
+	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// has returns a check that the Deployment wants so many replicas and has them.
+func (s *subject) has(n int32) func(context.Context) error {
+	return workload.Has(scene.Stack.Client, s.ns, name, n)
+}
+
+// wants returns a check that it wants so many, ready or not.
+func (s *subject) spec(n int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var d appsv1.Deployment
+		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, &d); err != nil {
+			return err
+		}
+		if *d.Spec.Replicas != n {
+			return fmt.Errorf("%d replicas, want %d", *d.Spec.Replicas, n)
+		}
+		return nil
+	}
+}
+
+func (s *subject) explained(check func(dashboard.Explanation) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		e, err := scene.Explain(ctx, s.ns+"/"+name)
+		if err != nil {
+			return err
+		}
+		return check(e)
+	}
+}
+
+// target returns a check of the number, decided with every signal known.
+func (s *subject) target(n int32) func(context.Context) error {
+	return s.explained(func(e dashboard.Explanation) error {
+		if e.Target != n || e.Degraded {
+			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, n, e.Signals)
+		}
+		return nil
+	})
+}
+
+// course is how the replicas moved.
+func (s *subject) course(t *testing.T) record.Steps {
+	t.Helper()
+	steps, err := s.replicas.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// noted returns a check that an Event about the ScaledObject says all those words.
+func (s *subject) noted(reason string, words ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var events corev1.EventList
+		if err := scene.Stack.Client.List(ctx, &events, client.InNamespace(s.ns)); err != nil {
+			return err
+		}
+		var notes []string
+		for _, e := range events.Items {
+			if e.InvolvedObject.Kind != "ScaledObject" || e.Reason != reason {
+				continue
+			}
+			missing := false
+			for _, w := range words {
+				missing = missing || !strings.Contains(e.Message, w)
+			}
+			if !missing {
+				return nil
+			}
+			notes = append(notes, e.Message)
+		}
+		return fmt.Errorf("no Event %s with %q; there are %q", reason, words, notes)
+	}
+}
+
+func write(t *testing.T, file, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), file)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,32 @@
+package keda
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// A cluster's CA signs for many: who is not KEDA gets no number, even with a
+// certificate of that CA.
+func TestAWrongClientCertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	s := place(t, "stranger", 2)
+	if err := authenticate(t.Context(), scene.Stack, "stranger", "somebody.else.svc"); err != nil {
+		t.Fatal(err)
+	}
+	s.policy(t, strings.Replace(fmt.Sprintf(jobsPolicy, s.queue()), "minReplicas: 0", "minReplicas: 1", 1))
+	s.backlog(t, 45)
+	manifest := s.manifest(t, "--mirror=false")
+	stranger := strings.Replace(manifest, "authenticationRef: {kind: ClusterTriggerAuthentication, name: gpuscaler}", "authenticationRef: {kind: ClusterTriggerAuthentication, name: stranger}", 1)
+	if stranger == manifest {
+		t.Fatalf("no authenticationRef in\n%s", manifest)
+	}
+	apply(t, stranger)
+	stack.Eventually(t, 30*time.Second, "KEDA is refused", s.noted("KEDAScalerFailed", "tls: "))
+	stack.Always(t, 6*time.Second, "nothing moves", s.spec(2))
+	apply(t, manifest)
+	stack.Eventually(t, 60*time.Second, "with KEDA's own certificate it goes", s.has(5))
+}
