@@ -74,8 +74,12 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 	}
 	for _, p := range s.Values {
 		i := int(p.Timestamp.Time().Sub(c.begin)/c.options.Step) - 1
-		// Two scrape jobs report one GPU twice: the greater counts.
-		if v := float64(p.Value); i >= 0 && i < c.steps && !(v <= values[i]) {
+		v := float64(p.Value)
+		if math.IsNaN(v) {
+			v = math.Inf(1) // served and not known, which is not the same as not served
+		}
+		// Two scrape jobs report one GPU twice: the greater that is known counts.
+		if i >= 0 && i < c.steps && (math.IsNaN(values[i]) || math.IsInf(values[i], 1) || v > values[i] && !math.IsInf(v, 1)) {
 			values[i] = v
 		}
 	}

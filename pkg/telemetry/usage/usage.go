@@ -83,10 +83,10 @@ type reader struct {
 	names   []string
 	ledger  *cost.Ledger
 
-	gpus                    int // GPU-steps
-	unknown, suspected      int // of these: no activity; contradicted by the hardware
-	unplaced                int // on no machine that anybody described
-	karpenter, pods         bool // what the server knows
+	gpus               int  // GPU-steps
+	unknown, suspected int  // of these: no activity; contradicted by the hardware
+	unplaced           int  // on no machine that anybody described
+	karpenter, pods    bool // what the server knows
 }
 
 // selector renders a matcher, with the ones that belong into every question.

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	files "github.com/gpuscaler/gpuscaler/config"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
+)
+
+// prometheusFlags say how a person reaches a Prometheus server; report and lint share them.
+type prometheusFlags struct {
+	address, http string
+	matchers      map[string]string
+}
+
+func (f *prometheusFlags) register(s *pflag.FlagSet) {
+	s.StringVar(&f.address, "prometheus", "", "address of a Prometheus-compatible server, e.g. http://127.0.0.1:9090")
+	s.StringVar(&f.http, "http-config", "", "file with Prometheus' own http_config for it: TLS, bearer token file, basic auth, proxy")
+	s.StringToStringVar(&f.matchers, "matcher", nil, "label that every question is narrowed by, where the server knows several clusters: cluster=prod")
+}
+
+func (f *prometheusFlags) open() (*history.Server, error) {
+	if f.address == "" {
+		return nil, errors.New("--prometheus says which server to ask, e.g. http://127.0.0.1:9090 (kubectl port-forward reaches one in the cluster)")
+	}
+	h := &config.DefaultHTTPClientConfig
+	if f.http != "" {
+		text, err := os.ReadFile(f.http)
+		if err != nil {
+			return nil, err
+		}
+		if h, err = config.LoadHTTPConfig(string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.http, err)
+		}
+	}
+	return history.Open(f.address, *h, history.Limits{})
+}
+
+// kubeFlags say how a person reaches a cluster.
+type kubeFlags struct{ kubeconfig, context string }
+
+func (f *kubeFlags) register(s *pflag.FlagSet) {
+	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
+	s.StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
+}
+
+func (f *kubeFlags) config() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+}
+
+// reportOptions are the flags of `gpuscaler report`.
+type reportOptions struct {
+	prometheus   prometheusFlags
+	kube         kubeFlags
+	since, until string
+	step         time.Duration
+	prices       string
+	platform     []string
+	cluster      string
+	region       string
+	notebooks    time.Duration
+	output, file string
+	printPrices  bool
+}
+
+func reportCommand() *cobra.Command {
+	o := reportOptions{}
+	c := &cobra.Command{
+		Use:   "report --prometheus URL",
+		Short: "What GPUs cost over past days, who held them, and what of it was idle",
+		Long: `Read from Prometheus what each GPU did and which pod held it, and say what it cost: per team, namespace,
+workload, instance type and capacity type; what of it was idle, by activity where that is known and by memory
+where not; what nobody held; notebooks that were forgotten; and workloads that would fit a MIG slice.
+
+Prices come from overrides in the PlatformConfig, else from Karpenter's offering metric, else from the price
+book (--prices; a small one is built in: --print-prices). A price that nobody knows is unknown and never 0.
+
+It reads dcgm-exporter's metrics; Karpenter's (karpenter_nodes_allocatable, and the AWS provider's
+karpenter_cloudprovider_instance_type_offering_price_estimate) and kube-state-metrics' (kube_pod_info,
+kube_pod_labels, kube_node_labels) where they are there, and says what is missing. --kubeconfig adds what the
+NodeClaims and nodes of the present say of their instance types.`,
+		Example: `  gpuscaler report --prometheus http://127.0.0.1:9090 --since 7d
+  gpuscaler report --prometheus http://127.0.0.1:9090 --since 30d -o html --file cost.html --platform platform.yaml
+  gpuscaler report --prometheus https://prom.example --http-config http.yaml --since 1d -o csv > chargeback.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	f := c.Flags()
+	o.prometheus.register(f)
+	o.kube.register(f)
+	f.StringVar(&o.since, "since", "7d", "how far back: 12h, 7d, 4w")
+	f.StringVar(&o.until, "until", "", "the end, as a time (2026-11-21T00:00:00Z) or a day (2026-11-21, its begin in UTC); empty: now")
+	f.DurationVar(&o.step, "step", 0, "how finely to look; 0: by the length, 5m for a week")
+	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook); empty: the one that the PlatformConfig names, else the built-in one")
+	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig: teams, cluster, prices")
+	f.StringVar(&o.cluster, "cluster", "", "the cluster's name on every line; empty: the PlatformConfig's")
+	f.StringVar(&o.region, "region", "", "region of nodes that do not say theirs; empty: the PlatformConfig's prices.region")
+	f.DurationVar(&o.notebooks, "notebook-idle", 8*time.Hour, "for how long a notebook must have been idle to count as forgotten")
+	f.StringVarP(&o.output, "output", "o", "text", "text, html, csv (chargeback), json, or prom (metrics in Prometheus' text format)")
+	f.StringVar(&o.file, "file", "", "where to write; empty: standard output")
+	f.BoolVar(&o.printPrices, "print-prices", false, "print the built-in price book, and do nothing else")
+	return c
+}
+
+func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error {
+	if o.printPrices {
+		_, err := out.Write(files.Prices)
+		return err
+	}
+	write := map[string]func(io.Writer, *cost.Bill) error{"text": report.WriteText, "html": report.WriteHTML, "csv": report.WriteCSV, "json": report.WriteJSON, "prom": report.WriteMetrics}[o.output]
+	if write == nil {
+		return fmt.Errorf("-o %q: want text, html, csv, json or prom", o.output)
+	}
+	period, err := o.period(time.Now())
+	if err != nil {
+		return err
+	}
+	platform, err := openPlatform(o.platform)
+	if err != nil {
+		return err
+	}
+	book, err := o.book(platform)
+	if err != nil {
+		return err
+	}
+	server, err := o.prometheus.open()
+	if err != nil {
+		return err
+	}
+	bill, err := o.bill(ctx, server, platform, book, period, progress)
+	if err != nil {
+		return err
+	}
+	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
+}
+
+func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period, progress io.Writer) (*cost.Bill, error) {
+	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region, platform.Prices.Region),
+		NoPrices: platform.Prices.Source == "book"}
+	if o.kube.kubeconfig != "" || o.kube.context != "" {
+		var err error
+		if read.Nodes, err = o.offers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	bar := newProgress(progress)
+	read.Progress = func(done float64) { bar.tell("asking Prometheus", done) }
+	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform), Resolution: resolution(period)})
+	notes, err := usage.Read(ctx, server, read, ledger)
+	bar.end()
+	if err != nil {
+		return nil, err
+	}
+	b := ledger.Bill(period)
+	b.Notes = notes
+	for _, w := range server.Warnings() {
+		b.Notes = append(b.Notes, "The server warned: "+w)
+	}
+	return b, nil
+}
+
+// period reads --since, --until and --step. The end is rounded to the step, so that two runs within it ask the same.
+func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
+	since, err := model.ParseDuration(o.since)
+	if err != nil || since <= 0 {
+		return p, fmt.Errorf("--since %q: want a length such as 12h, 7d or 4w", o.since)
+	}
+	p = cost.Period{To: now, Step: o.step, Idle: o.notebooks}
+	if o.until != "" {
+		if p.To, err = time.Parse(time.RFC3339, o.until); err != nil {
+			if p.To, err = time.Parse(time.DateOnly, o.until); err != nil {
+				return p, fmt.Errorf("--until %q: want 2026-11-21 or 2026-11-21T00:00:00Z", o.until)
+			}
+		}
+	}
+	if p.Step == 0 {
+		p.Step = stepFor(time.Duration(since))
+	}
+	if p.Step < time.Second || time.Duration(since) < 2*p.Step || p.Step%time.Second != 0 {
+		return p, fmt.Errorf("--step %s: want whole seconds, and at least two steps in %s", p.Step, o.since)
+	}
+	p.To = p.To.Truncate(p.Step)
+	p.From = p.To.Add(-time.Duration(since).Truncate(p.Step))
+	return p, nil
+}
+
+// stepFor keeps a report at about two thousand steps.
+func stepFor(since time.Duration) time.Duration {
+	for _, step := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute} {
+		if since <= 2100*step {
+			return step
+		}
+	}
+	return time.Hour
+}
+
+// resolution is how fine pictures are: at most about 340 points.
+func resolution(p cost.Period) time.Duration {
+	for _, r := range []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
+		if r >= p.Step && p.To.Sub(p.From) <= 340*r {
+			return r
+		}
+	}
+	return max(24*time.Hour, p.Step)
+}
+
+// openPlatform reads the PlatformConfig as the controller does; without a path it is an empty one.
+func openPlatform(paths []string) (*policy.Platform, error) {
+	store := policy.NewStore(policy.Options{})
+	if len(paths) > 0 {
+		problems := store.Load(paths...).Problems
+		if store.Platform().Origin == "" {
+			return nil, fmt.Errorf("--platform: no PlatformConfig in %s\n%s", strings.Join(paths, ", "), strings.TrimSpace(policy.Render(problems)))
+		}
+	}
+	return store.Platform(), nil
+}
+
+// book is the price book with the PlatformConfig's own prices before it.
+func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
+	name, text := "the built-in price book", files.Prices
+	if path := cmp.Or(o.prices, platform.Prices.Book); path != "" {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("price book: %w", err)
+		}
+		name = path
+	}
+	book, problems := policy.PriceBook(name, text)
+	if book == nil {
+		return nil, fmt.Errorf("the price book is refused:\n%s", strings.TrimSpace(policy.Render(problems)))
+	}
+	return platform.Book(book), nil
+}
+
+func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, error) {
+	rest, err := o.kube.config().ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	offers, err := cluster.Offers(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("instance types of the present (--kubeconfig): %w", err)
+	}
+	return offers, nil
+}
+
+func teamsOf(p *policy.Platform) map[string]string {
+	out := map[string]string{}
+	for _, t := range p.Teams {
+		for _, ns := range t.Namespaces {
+			out[ns] = t.Name
+		}
+	}
+	return out
+}

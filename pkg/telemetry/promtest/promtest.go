@@ -1,0 +1,266 @@
+// Package promtest is a Prometheus server for tests: Prometheus' own query engine over samples in memory, behind the parts of its HTTP
+// API that are asked about days (query, query_range, series, label values, metadata, build information). What a test shows of a
+// question holds for the real server, the look-back and duplicate-label errors included.
+package promtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// Parser reads PromQL as the server does.
+var Parser = parser.NewParser(parser.Options{})
+
+// Server answers until the test ends.
+type Server struct {
+	URL   string
+	Begin time.Time         // of the first sample
+	Kinds map[string]string // what /metadata says: metric to gauge, counter ...; set before the first question
+
+	engine *promql.Engine
+	series []*series
+
+	mu    sync.Mutex
+	asked []string
+}
+
+type series struct {
+	labels  labels.Labels
+	samples []chunks.Sample
+}
+
+type sample struct {
+	t int64
+	v float64
+}
+
+func (s sample) T() int64                      { return s.t }
+func (s sample) F() float64                    { return s.v }
+func (s sample) ST() int64                     { return 0 }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
+
+// Serve starts a server with series in the notation of Prometheus' own tests, one a line: up{job="a"} 1x60. They have a value each
+// minute from begin on.
+func Serve(t testing.TB, begin time.Time, text string) *Server {
+	t.Helper()
+	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: Parser})}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		l, values, err := Parser.ParseSeriesDesc(line)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		one := &series{labels: l}
+		for i, v := range values {
+			if !v.Omitted {
+				one.samples = append(one.samples, sample{begin.Add(time.Duration(i) * time.Minute).UnixMilli(), v.Value})
+			}
+		}
+		s.series = append(s.series, one)
+	}
+	slices.SortFunc(s.series, func(a, b *series) int { return labels.Compare(a.labels, b.labels) })
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	s.URL = web.URL
+	return s
+}
+
+// Asked returns the expressions that were asked so far.
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// Selectors returns every selector of every expression that was asked.
+func (s *Server) Selectors(t testing.TB) (out []string) {
+	t.Helper()
+	for _, q := range s.Asked() {
+		expr, err := Parser.ParseExpr(q)
+		if err != nil {
+			t.Errorf("%s: %v", q, err)
+			continue
+		}
+		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			if v, ok := n.(*parser.VectorSelector); ok {
+				out = append(out, v.String())
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+// ServeHTTP answers as Prometheus does.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var data any
+	var err error
+	switch r.URL.Path {
+	case "/api/v1/query", "/api/v1/query_range":
+		data, err = s.query(r)
+	case "/api/v1/series":
+		data, err = s.matching(r, func(l labels.Labels) any { return l.Map() })
+	case "/api/v1/label/__name__/values":
+		data, err = s.matching(r, func(l labels.Labels) any { return l.Get("__name__") })
+	case "/api/v1/metadata":
+		name := r.FormValue("metric")
+		known := map[string]any{}
+		if kind := s.Kinds[name]; kind != "" {
+			known[name] = []map[string]string{{"type": kind, "help": "", "unit": ""}}
+		}
+		data = known
+	case "/api/v1/status/buildinfo":
+		data = map[string]string{"version": "3.5.0"}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	answer := map[string]any{"status": "success", "data": data}
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		answer = map[string]any{"status": "error", "errorType": "bad_data", "error": err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (s *Server) query(r *http.Request) (any, error) {
+	text := r.FormValue("query")
+	s.mu.Lock()
+	s.asked = append(s.asked, text)
+	s.mu.Unlock()
+	var q promql.Query
+	var err error
+	if r.URL.Path == "/api/v1/query" {
+		q, err = s.engine.NewInstantQuery(r.Context(), s, nil, text, moment(r.FormValue("time")))
+	} else {
+		step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
+		q, err = s.engine.NewRangeQuery(r.Context(), s, nil, text, moment(r.FormValue("start")), moment(r.FormValue("end")), time.Duration(step*float64(time.Second)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	result := q.Exec(r.Context())
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	return map[string]any{"resultType": result.Value.Type(), "result": encode(result.Value)}, nil
+}
+
+func moment(text string) time.Time {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return time.Now() // I/O edge: an instant query without a time means the server's present
+	}
+	return time.UnixMilli(int64(math.Round(seconds * 1000)))
+}
+
+func encode(v parser.Value) any {
+	point := func(t int64, v float64) []any {
+		return []any{float64(t) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
+	}
+	out := []map[string]any{}
+	switch v := v.(type) {
+	case promql.Vector:
+		for _, x := range v {
+			out = append(out, map[string]any{"metric": x.Metric.Map(), "value": point(x.T, x.F)})
+		}
+	case promql.Matrix:
+		for _, x := range v {
+			values := [][]any{}
+			for _, f := range x.Floats {
+				values = append(values, point(f.T, f.F))
+			}
+			out = append(out, map[string]any{"metric": x.Metric.Map(), "values": values})
+		}
+	case promql.Scalar:
+		return point(v.T, v.V)
+	}
+	return out
+}
+
+// matching lists what matches match[] within start and end, each once.
+func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	from, to := moment(r.FormValue("start")).UnixMilli(), moment(r.FormValue("end")).UnixMilli()
+	out, seen := []any{}, map[string]bool{}
+	for _, text := range r.Form["match[]"] {
+		ms, err := Parser.ParseMetricSelector(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range s.series {
+			v := what(one.labels)
+			if len(one.within(from, to)) > 0 && matches(one.labels, ms) && !seen[fmt.Sprint(v)] {
+				seen[fmt.Sprint(v)] = true
+				out = append(out, v)
+			}
+		}
+	}
+	if len(r.Form["match[]"]) == 0 {
+		return nil, errors.New("no match[] parameter provided")
+	}
+	return out, nil
+}
+
+func (s *series) within(from, to int64) (out []chunks.Sample) {
+	for _, x := range s.samples {
+		if x.T() >= from && x.T() <= to {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Querier makes the server a storage.Queryable.
+func (s *Server) Querier(from, to int64) (storage.Querier, error) {
+	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+		set := &list{at: -1}
+		for _, one := range s.series {
+			if samples := one.within(from, to); len(samples) > 0 && matches(one.labels, ms) {
+				set.series = append(set.series, storage.NewListSeries(one.labels, samples))
+			}
+		}
+		return set
+	}}, nil
+}
+
+func matches(l labels.Labels, ms []*labels.Matcher) bool {
+	return !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) })
+}
+
+type list struct {
+	series []storage.Series
+	at     int
+}
+
+func (l *list) Next() bool                        { l.at++; return l.at < len(l.series) }
+func (l *list) At() storage.Series                { return l.series[l.at] }
+func (l *list) Err() error                        { return nil }
+func (l *list) Warnings() annotations.Annotations { return nil }
