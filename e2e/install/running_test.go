@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -204,10 +206,68 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		}
 		unprivileged(t, process.Pid())
 	}
-	for _, o := range objects { // every flag that the chart writes is one that the binary knows: it runs
-		if o.GetKind() == "ConfigMap" && o.GetName() == "gpuscaler" {
-			validate(t, machine)
+	validate(t, machine)
+
+	// A rollout and the way back: nobody has to do more than Helm does.
+	values["logLevel"] = "debug"
+	h.upgrade("gpuscaler", values)
+	stack.Eventually(t, time.Minute, "upgraded", rolled(h.namespace, "--log-level=debug"))
+	h.rollback("gpuscaler")
+	stack.Eventually(t, time.Minute, "rolled back", rolled(h.namespace, "--log-level=info"))
+	stack.Eventually(t, 30*time.Second, "reached again", func(ctx context.Context) error {
+		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
+	})
+
+	// The pre-delete hook holds the Lease and puts a NodePool back; the
+	// registration goes with its role.
+	nudged := pool("nudged", "weight")
+	if err := cluster.Client.Create(t.Context(), nudged); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), nudged) })
+	leaveWeight(t, h.namespace)
+	h.uninstall("gpuscaler", true)
+	stack.Eventually(t, 30*time.Second, "nothing is left", func(ctx context.Context) error {
+		if left := existing(t, objects); len(left) > 0 {
+			return fmt.Errorf("left: %v", left)
 		}
+		if err := cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the registration stays: %v", err)
+		}
+		return nil
+	})
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(nudged), nudged); err != nil {
+		t.Fatal(err)
+	}
+	if nudged.Spec.Weight != nil {
+		t.Errorf("the weight of %d stays", *nudged.Spec.Weight)
+	}
+}
+
+// leaveWeight is a nudge that a controller left behind.
+func leaveWeight(t *testing.T, namespace string) {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "nudged"}, "spec": map[string]any{"weight": int64(90)},
+	}}
+	if err := as(t, namespace, "gpuscaler").Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rolled wants every pod to be Ready and to have that argument.
+func rolled(namespace, argument string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var list corev1.PodList
+		if err := cluster.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if !slices.Contains(list.Items[i].Spec.Containers[0].Args, argument) {
+				return fmt.Errorf("%s has not %s", list.Items[i].Name, argument)
+			}
+		}
+		return available(namespace, 2)(ctx)
 	}
 }
 
