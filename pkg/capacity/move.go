@@ -137,7 +137,7 @@ func (t *tick) ahead(at int64) time.Time {
 // pick chooses the next replica: another of the node that is being emptied, or the first of the least used node, at the set pace.
 func (t *tick) pick() {
 	m, s := &t.s.move, &t.s.spot
-	if !t.known || t.peaks() || t.s.shortSince != 0 || t.left == 0 {
+	if !t.known || t.peaks() || t.s.shortSince != 0 || t.left == 0 || t.emptied() {
 		return
 	}
 	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
@@ -166,6 +166,16 @@ func (t *tick) pick() {
 		t.s.touch()
 	}
 	*m = move{step: surging, since: t.at, workload: w.Key, victim: p.UID, node: nodes[best].Name}
+}
+
+// emptied tells whether an empty on-demand node is still there: the next successor would land on it, and not on spot.
+func (t *tick) emptied() bool {
+	for i := range t.o.Pools[t.onDemand].Nodes {
+		if n := &t.o.Pools[t.onDemand].Nodes[i]; n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.takes(t.now) {
+			return true
+		}
+	}
+	return false
 }
 
 // victim is the pod of a node that goes first: of a workload that is whole and at rest.
