@@ -66,8 +66,8 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if o.output == "text" {
 		options.OnTransition = tellTransition(out)
 	}
-	if o.requests != "" {
-		requests, err := o.trace.open(o.requests)
+	if o.requests != "" || o.trace.fetched.wanted() {
+		requests, err := o.trace.open(ctx, o.requests)
 		if err != nil {
 			return err
 		}

@@ -67,10 +67,10 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 }
 
 // open reads everything that the flags name.
-func (o *caseFlags) open(notes io.Writer) (judge.Case, error) {
+func (o *caseFlags) open(ctx context.Context, notes io.Writer) (judge.Case, error) {
 	c := judge.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
-	if len(o.policies) == 0 || o.requests == "" {
-		return c, errors.New("--policy and --requests say what to try, and on what")
+	if len(o.policies) == 0 || o.requests == "" && !o.trace.fetched.wanted() {
+		return c, errors.New("--policy and --requests (or --prometheus and --query) say what to try, and on what")
 	}
 	var err error
 	if c.SLO, err = parseSLO(o.slo); err != nil {
@@ -82,7 +82,7 @@ func (o *caseFlags) open(notes io.Writer) (judge.Case, error) {
 	if c.Policy, err = openPolicy(o.policies, o.name, notes); err != nil {
 		return c, err
 	}
-	if c.Traffic, err = o.trace.open(o.requests); err != nil {
+	if c.Traffic, err = o.trace.open(ctx, o.requests); err != nil {
 		return c, err
 	}
 	if o.spot != "" {
@@ -193,6 +193,7 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
+  gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
   gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
@@ -287,7 +288,7 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	c, err := o.open(progress)
+	c, err := o.open(ctx, progress)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +21,7 @@ type traceFlags struct {
 	format  string
 	unit    string
 	zone    string
+	fetched rangeFlags
 }
 
 func (t *traceFlags) register(f *pflag.FlagSet) {
@@ -36,9 +39,17 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&t.options.Scale, "scale", 0, "multiply rates; thins a log, and is then at most 1")
 	f.BoolVar(&t.options.DropFailed, "drop-failed", false, "leave out requests that failed")
 	f.Uint64Var(&t.options.Seed, "trace-seed", 1, "seed of arrivals that are drawn from rates")
+	t.fetched.register(f)
 }
 
-func (t *traceFlags) open(path string) (*trace.Trace, error) {
+// open reads the file, or fetches what --prometheus has.
+func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error) {
+	switch {
+	case path == "" && !t.fetched.wanted():
+		return nil, errors.New("name a file of recorded traffic, or a server with --prometheus and --query")
+	case path != "" && t.fetched.wanted():
+		return nil, fmt.Errorf("%s and --prometheus are two traces: name one", path)
+	}
 	o := t.options
 	o.Format, o.TimeUnit = trace.Format(t.format), trace.TimeUnit(t.unit)
 	if t.zone != "" {
@@ -48,6 +59,9 @@ func (t *traceFlags) open(path string) (*trace.Trace, error) {
 		}
 		o.Location = zone
 	}
+	if t.fetched.wanted() {
+		return t.fetched.open(ctx, o)
+	}
 	return trace.Open(path, o)
 }
 
@@ -56,22 +70,28 @@ func traceCommand() *cobra.Command {
 	var output string
 	var spot bool
 	c := &cobra.Command{
-		Use:   "trace FILE",
+		Use:   "trace FILE | --prometheus URL --query PROMQL",
 		Short: "What a recorded trace holds, as the replay would understand it",
 		Long: `Read a trace as the replay does and say what it holds: requests, duration, rate profile, longest gap
 and a picture. Request logs (CSV, JSON lines), windowed rates (a CSV, or a .tar.gz of one per client),
-Prometheus range answers and spot traces are read, each also gzipped. What cannot be read is refused
+Prometheus range answers and spot traces are read, each also gzipped; --prometheus
+fetches such an answer. What cannot be read is refused
 with file, line, what was found and what is allowed.`,
 		Example: `  gpuscaler trace requests.csv.gz
   gpuscaler trace access.jsonl --time-column ts --where model=llama -o json
   gpuscaler trace --spot spot.csv
-  gpuscaler trace requests.csv -o svg > rate.svg`,
-		Args: cobra.ExactArgs(1),
+  gpuscaler trace requests.csv -o svg > rate.svg
+  gpuscaler trace --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d --save week.json`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if spot {
-				return describeSpot(args[0], output, c.OutOrStdout())
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
 			}
-			t, err := flags.open(args[0])
+			if spot {
+				return describeSpot(file, output, c.OutOrStdout())
+			}
+			t, err := flags.open(c.Context(), file)
 			if err != nil {
 				return err
 			}

@@ -50,11 +50,11 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if !(o.heldOut > 0 && o.heldOut < 1) {
 		return fmt.Errorf("--held-out %g: want a share above 0 and below 1", o.heldOut)
 	}
-	whole, err := o.open(notes)
+	whole, err := o.open(ctx, notes)
 	if err != nil {
 		return err
 	}
-	searched, held, err := o.split(whole)
+	searched, held, err := o.split(ctx, whole)
 	if err != nil {
 		return err
 	}
@@ -81,16 +81,16 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 }
 
 // split opens the traffic twice: what is searched, and the end that is held out.
-func (o *tuneOptions) split(whole judge.Case) (searched, held judge.Case, err error) {
+func (o *tuneOptions) split(ctx context.Context, whole judge.Case) (searched, held judge.Case, err error) {
 	from := o.trace.options.From
 	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
 	searched, held = whole, whole
 	first, last := o.trace, o.trace
 	first.options.To, last.options.From = cut, cut
-	if searched.Traffic, err = first.open(o.requests); err != nil {
+	if searched.Traffic, err = first.open(ctx, o.requests); err != nil {
 		return
 	}
-	held.Traffic, err = last.open(o.requests)
+	held.Traffic, err = last.open(ctx, o.requests)
 	return
 }
 

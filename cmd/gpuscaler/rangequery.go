@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+const (
+	// A server refuses more points a series in one answer (11,000): a week by the minute is 10,080.
+	pointsAtOnce = 10_000
+	// mostPoints bounds what is fetched for a trace: a year by the minute of one series, or a week of fifty.
+	mostPoints = 600_000
+)
+
+// rangeFlags say which recorded rates to fetch, where a trace is no file.
+type rangeFlags struct {
+	prometheusFlags
+	query, start, end string
+	step              time.Duration
+	save              string
+	answer            []byte // what was fetched: tune reads it twice
+}
+
+func (r *rangeFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&r.address, "prometheus", "", "fetch the traffic from a Prometheus-compatible server instead, e.g. http://127.0.0.1:9090")
+	f.StringVar(&r.http, "http-config", "", "file with Prometheus' own http_config for it: TLS, bearer token file, basic auth, proxy")
+	f.StringVar(&r.query, "query", "", "requests per second in PromQL, for --prometheus: sum(rate(gateway_requests_total[1m]))")
+	f.StringVar(&r.start, "start", "-7d", "where the fetched range begins: 2026-11-14T00:00:00Z, seconds since 1970, or -7d before its end")
+	f.StringVar(&r.end, "end", "now", "where it ends: a time, seconds since 1970, -1h before now, or now")
+	f.DurationVar(&r.step, "step", time.Minute, "between two points; the query's own window should be as long")
+	f.StringVar(&r.save, "save", "", "keep the server's answer in this file, which is a trace of its own")
+}
+
+// wanted reports whether the trace is to be fetched.
+func (r *rangeFlags) wanted() bool { return r.address != "" }
+
+// open fetches once, and reads what came as the file that --save writes.
+func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, error) {
+	if r.answer == nil {
+		span, err := r.span(time.Now()) // the command line is the edge: "now" is when the person asks
+		if err != nil {
+			return nil, err
+		}
+		if err := r.fetch(ctx, span); err != nil {
+			return nil, err
+		}
+		if r.save != "" {
+			if err := os.WriteFile(r.save, r.answer, 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
+	o.Format = trace.Prometheus
+	return trace.Read("--query "+r.query, bytes.NewReader(r.answer), o)
+}
+
+func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
+	out := v1.Range{Step: r.step}
+	if r.query == "" {
+		return out, errors.New("--query says what to fetch from --prometheus: requests per second, e.g. sum(rate(gateway_requests_total[1m]))")
+	}
+	if r.step < time.Second {
+		return out, fmt.Errorf("--step %s: want at least 1s", r.step)
+	}
+	var err error
+	if out.End, err = instantOf("--end", r.end, now); err != nil {
+		return out, err
+	}
+	if out.Start, err = instantOf("--start", r.start, out.End); err != nil {
+		return out, err
+	}
+	if !out.Start.Before(out.End) {
+		return out, fmt.Errorf("--start %s is not before --end %s", r.start, r.end)
+	}
+	if n := out.End.Sub(out.Start) / r.step; n > mostPoints {
+		return out, fmt.Errorf("%s by %s are %d points, at most %d are fetched: a longer --step, or a shorter range", out.End.Sub(out.Start), r.step, n, mostPoints)
+	}
+	return out, nil
+}
+
+// instantOf reads a time, seconds since 1970, "now", or a length before.
+func instantOf(flag, text string, before time.Time) (time.Time, error) {
+	if text == "now" {
+		return before, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if len(text) > 1 && text[0] == '-' {
+		if d, err := model.ParseDuration(text[1:]); err == nil && d > 0 {
+			return before.Add(-time.Duration(d)), nil
+		}
+	}
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < math.MaxInt32*8 {
+		return time.UnixMilli(int64(s * 1000)).UTC(), nil
+	}
+	return time.Time{}, fmt.Errorf("%s %q: want 2026-11-14T00:00:00Z, seconds since 1970, now, or a length before such as -7d", flag, text)
+}
+
+// fetch asks piece by piece and joins the pieces by their labels.
+func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
+	server, err := r.prometheusFlags.open()
+	if err != nil {
+		return err
+	}
+	byLabels := map[model.Fingerprint]*model.SampleStream{}
+	var all model.Matrix
+	points := 0
+	for at := whole.Start; !at.After(whole.End); at = at.Add(pointsAtOnce * whole.Step) {
+		piece := v1.Range{Start: at, End: at.Add((pointsAtOnce - 1) * whole.Step), Step: whole.Step}
+		if piece.End.After(whole.End) {
+			piece.End = whole.End
+		}
+		answer, err := server.Range(ctx, r.query, piece)
+		if err != nil {
+			return fmt.Errorf("--prometheus %s: %w", r.address, err)
+		}
+		for _, s := range answer {
+			if points += len(s.Values); points > mostPoints {
+				return fmt.Errorf("--query %s: more than %d points: sum it, lengthen --step, or shorten the range", r.query, mostPoints)
+			}
+			known := byLabels[s.Metric.Fingerprint()]
+			if known == nil {
+				all = append(all, s)
+				byLabels[s.Metric.Fingerprint()] = s
+				continue
+			}
+			known.Values = append(known.Values, s.Values...)
+			known.Histograms = append(known.Histograms, s.Histograms...)
+		}
+	}
+	var saved struct {
+		Status   string   `json:"status"`
+		Warnings []string `json:"warnings,omitempty"`
+		Data     struct {
+			ResultType string       `json:"resultType"`
+			Result     model.Matrix `json:"result"`
+		} `json:"data"`
+	}
+	saved.Status, saved.Warnings, saved.Data.ResultType, saved.Data.Result = "success", server.Warnings(), "matrix", all
+	r.answer, err = json.Marshal(&saved)
+	return err
+}
