@@ -33,8 +33,9 @@ func (c *controller) hourly(instanceType, capacityType string) float64 {
 	return c.policies.Platform().Hourly(instanceType, capacityType)
 }
 
-// logGroup writes what changed in a capacity group as one JSON line.
+// logGroup writes what changed in a capacity group as one JSON line, and tells of it where people look.
 func (c *controller) logGroup(r engine.GroupRecord) {
+	c.cluster.TellGroup(&r)
 	reasons := make([]string, 0, len(r.Reasons))
 	for _, reason := range r.Reasons {
 		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))

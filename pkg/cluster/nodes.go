@@ -38,6 +38,8 @@ type nodes struct {
 	// The engine's alone.
 	views  map[*capacity.Group]*groupView
 	strays strayView
+	// yielded is until when each field that somebody else edited is left alone, as it was told last.
+	yielded map[string]time.Time
 }
 
 // nodeFacts is what is kept of a Node.
@@ -52,7 +54,7 @@ var _ engine.Nodes = (*nodes)(nil)
 func newNodes(c *Cluster) *nodes {
 	n := &nodes{
 		cluster: c, pools: map[string]*poolFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
-		noticed: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
+		noticed: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
 		schemas: func() (nodeSchema, error) { return readNodeSchema(c.typed.Discovery()) },
 	}
 	n.hands = newHands(c, n)

@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+func poolFrom(t *testing.T, text string) *poolFacts {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return poolOf(u)
+}
+
+const spotPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
+spec:
+  weight: 80
+  limits: {nvidia.com/gpu: 16, cpu: "400"}
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
+  template:
+    metadata: {labels: {pool: l40s}}
+    spec:
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
+      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
+status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
+
+func TestWherePodsMayLand(t *testing.T) {
+	p := poolFrom(t, spotPool)
+	gpu := []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}}
+	need := func(e ...corev1.NodeSelectorRequirement) *corev1.NodeSelector {
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: e}}}
+	}
+	for _, c := range []struct {
+		name string
+		pod  gpuPod
+		want landing
+	}{
+		{"without the taint's toleration", gpuPod{}, never},
+		{"tolerating everything", gpuPod{tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, lands},
+		{"tolerating another value", gpuPod{tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Value: "x"}}}, never},
+		{"plain", gpuPod{tolerations: gpu}, lands},
+		{"for this pool by its label", gpuPod{tolerations: gpu, selector: map[string]string{"pool": "l40s"}}, lands},
+		{"for another pool", gpuPod{tolerations: gpu, selector: map[string]string{"karpenter.sh/nodepool": "other"}}, never},
+		{"pinned to on-demand", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "on-demand"}}, never},
+		{"pinned to spot", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "spot"}}, lands},
+		{"a label that no node has", gpuPod{tolerations: gpu, selector: map[string]string{"team": "chat"}}, never},
+		{"a label that Karpenter chooses", gpuPod{tolerations: gpu, selector: map[string]string{"node.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
+		{"a zone that is excluded", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1e"}})}, never},
+		{"a zone that is not", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a"}})}, lands},
+		{"not on spot", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: capacityTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"spot"}})}, never},
+		{"more GPUs than some have", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"4"}})}, lands},
+		{"more than any has", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"8"}})}, never},
+		{"a range against a range", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpExists})}, unsure},
+		{"one node by name", gpuPod{tolerations: gpu, required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name"}}}}}}, never},
+		{"either of two", gpuPod{tolerations: gpu, required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "team", Operator: corev1.NodeSelectorOpExists}}},
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpExists}}}}}}, lands},
+	} {
+		if got := p.landsIn(&c.pod); got != c.want {
+			t.Errorf("a pod %s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestANodePoolIsReadAsItIsWritten(t *testing.T) {
+	p := poolFrom(t, spotPool)
+	v := p.of("nvidia.com/gpu", nodeSchema{known: true, limits: true, weight: true, budgets: true})
+	if !v.Exists || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 || v.Weight.Value != "80" || v.Template != "1" || v.Consent.String() != "limits,weight" {
+		t.Errorf("view %+v", v)
+	}
+	if v.Budgets.Value != `[{"nodes":"10%"}]` || v.ConsolidateAfter.Value != `"1m"` || !v.ConsolidateAfter.Unsupported || v.Budgets.Unsupported {
+		t.Errorf("disruption %+v %+v", v.Budgets, v.ConsolidateAfter)
+	}
+	if len(v.Limits) != 2 || v.Limits[0].Resource != "cpu" || v.Limits[0].Value != `"400"` || v.Limits[1].Value != `16` {
+		t.Errorf("limits %+v", v.Limits)
+	}
+	mig := p.of("nvidia.com/mig-1g.10gb", nodeSchema{})
+	if len(mig.Limits) != 3 || mig.Limits[2].Value != "" || !mig.Limits[2].Unsupported || mig.Usage != 0 {
+		t.Errorf("another resource: %+v", mig.Limits)
+	}
+	static := poolFrom(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {replicas: 2}}`)
+	if v := static.of("nvidia.com/gpu", nodeSchema{known: true, limits: true, weight: true}); !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
+		t.Errorf("a static pool takes no weight and no limit of GPUs: %+v", v)
+	}
+}
