@@ -1,0 +1,101 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+)
+
+var updateReference = flag.Bool("update", false, "write config/metrics.md anew")
+
+const metricReference = "../../config/metrics.md"
+
+const referenceHead = `# What gpuscaler serves at /metrics
+
+Made from the code by ` + "`go test ./cmd/gpuscaler -run Metrics -update`" + `; do not edit. Beside these stand Go's own (go_..., process_...).
+Only the leader serves what is about policies and groups. Metrics of a workload carry its own namespace: scrape with ` + "`honor_labels: true`" + `.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+`
+
+// description is what prometheus.Desc prints of itself; it has no getters.
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: "[^"]*",)? constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
+
+func TestTheReferenceListsTheMetricsThatAreServed(t *testing.T) {
+	c := offline(t)
+	families := make(chan *prometheus.Desc)
+	go func() { c.registry.Describe(families); close(families) }()
+	rows := map[string]string{}
+	for d := range families {
+		m := description.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("cannot be read: %s", d)
+		}
+		if name := m[1]; strings.HasPrefix(name, "gpuscaler_") {
+			rows[name] = fmt.Sprintf("| `%s` | %s | %s | %s |", name, kindOf(name), strings.ReplaceAll(m[3], ",", ", "), strings.ReplaceAll(m[2], `\"`, `"`))
+		}
+	}
+	if len(rows) < 30 {
+		t.Fatalf("%d metrics", len(rows))
+	}
+	text := referenceHead
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		text += rows[name] + "\n"
+	}
+	if *updateReference {
+		if err := os.WriteFile(metricReference, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := os.ReadFile(metricReference); err != nil || string(found) != text {
+		t.Errorf("%s is out of date (%v): go test ./cmd/gpuscaler -run Metrics -update", metricReference, err)
+	}
+}
+
+// offline is a controller of a cluster that does not answer: wired, and not run.
+func offline(t *testing.T) *controller {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: https://127.0.0.1:1}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := newController(runOptions{
+		kubeconfig: kubeconfig, namespace: "gpuscaler-system", pod: "gpuscaler-0", service: "gpuscaler", lease: "gpuscaler", leaseDuration: 15e9,
+		externalMetrics: "auto", capacity: true,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := externalmetrics.SelfSigned("gpuscaler.gpuscaler-system.svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.registration(certificate); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// kindOf follows the names, as Prometheus' conventions have it.
+func kindOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
+}
