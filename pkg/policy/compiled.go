@@ -57,9 +57,9 @@ type Source struct {
 	DataSource string
 
 	// prometheus with QueryName: Query is PromQL written by the platform team; one query serves every workload that names it. The
-	// result is matched back by NamespaceLabel and WorkloadLabel, whose value is LabelValue (the target's name unless the signal says
-	// otherwise). Without QueryName: Query was built from a selector of the tenant's, for its namespace alone, and WorkloadLabel is empty.
-	// Query holds the data source's matchers already.
+	// result is matched back by NamespaceLabel and WorkloadLabel, whose value is LabelValue (empty: the target's name). Without
+	// QueryName: Query was built from a selector of the tenant's, for its namespace alone, and WorkloadLabel is empty. Query holds the
+	// data source's matchers already.
 	QueryName, Query          string
 	WorkloadLabel, LabelValue string
 	NamespaceLabel            string // the label of the answer that holds the workload's namespace

@@ -45,7 +45,7 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 		}
 	}
 	gateway := c.Sources[0]
-	if gateway.DataSource != "prom" || gateway.WorkloadLabel != "inference_pool" || gateway.LabelValue != "llama-chat" ||
+	if gateway.DataSource != "prom" || gateway.WorkloadLabel != "inference_pool" || gateway.LabelValue != "" ||
 		gateway.Query != `sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size{cluster="prod-use1"})` {
 		t.Errorf("gateway is read from %+v", gateway)
 	}

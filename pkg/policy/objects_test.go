@@ -214,7 +214,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 		want          policy.Source
 		says          string
 	}{
-		{"gateway-queue", "10", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", LabelValue: "llama", NamespaceLabel: "namespace"}, ""},
+		{"gateway-queue", "10", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 		{"keda/sqs", "10", policy.Source{Type: policy.SourceKEDA, Trigger: "sqs"}, ""},
 		{"r/jobs:high", "10", policy.Source{Type: policy.SourceRedis, DataSource: "r", ListName: "jobs:high"}, ""},
 		{"external/sqs-depth", "10", policy.Source{Type: policy.SourceExternal, Metric: "sqs-depth"}, ""},
@@ -224,7 +224,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 		{"gateway-queue", "", policy.Source{}, "has no target"},
 		{"", "10", policy.Source{}, "there is no queue to measure"},
 		{"gateway-queue", "0", policy.Source{}, `metadata.annotations[gpuscaler.io/queue-depth-per-replica]: nothing can be divided by it; found "0"`},
-		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", LabelValue: "llama", NamespaceLabel: "namespace"}, ""},
+		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 	} {
 		t.Run(c.source+"="+c.depth, func(t *testing.T) {
 			store, _ := storeWith(t)

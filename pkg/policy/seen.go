@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"hash/maphash"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,13 +16,52 @@ type seen struct {
 	pairs    map[[2]calendar.Window]time.Time
 	formulas map[string]scaling.Formula
 	words    map[string]string
+
+	// Lists of policies that are written after one template: they differ in their names alone, which are not in here.
+	signals   lists[scaling.Signal]
+	sources   lists[Source]
+	schedules lists[scaling.Schedule]
+	rates     lists[scaling.RatePolicy]
 }
 
-// mostSeen bounds each of the memories; beyond it that one starts anew.
-const mostSeen = 1 << 14
+const (
+	// mostSeen bounds each of the memories; beyond it that one starts anew.
+	mostSeen = 1 << 14
+	// mostLists is fewer, because lists that nobody else has stay in memory for as long as this remembers them.
+	mostLists = 1 << 12
+)
 
 func newSeen() *seen {
-	return &seen{pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{}}
+	return &seen{
+		pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{},
+		signals: lists[scaling.Signal]{}, sources: lists[Source]{}, schedules: lists[scaling.Schedule]{}, rates: lists[scaling.RatePolicy]{},
+	}
+}
+
+// lists holds one copy of each list by its hash.
+type lists[T comparable] map[uint64][]T
+
+var hashSeed = maphash.MakeSeed()
+
+// one returns the one copy of a list, which nobody writes to from then on.
+func (l lists[T]) one(list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	for i := range list {
+		maphash.WriteComparable(&h, list[i])
+	}
+	key := h.Sum64()
+	if known, ok := l[key]; ok && slices.Equal(known, list) {
+		return known
+	}
+	if len(l) >= mostLists {
+		clear(l)
+	}
+	l[key] = slices.Clone(list)
+	return l[key]
 }
 
 func remember[K comparable, V any](m map[K]V, key K, value V) V {
@@ -71,7 +112,7 @@ func (s *seen) word(text string) string {
 	return remember(s.words, text, strings.Clone(text))
 }
 
-// share lets a compiled policy use the one copy of its words.
+// share lets a compiled policy use the one copy of its words and of its lists.
 func (s *seen) share(c *Compiled) {
 	w := &c.Workload
 	for _, text := range []*string{&w.Key.Namespace, &w.Target.APIVersion, &w.Target.Kind, &w.Group, &c.Team} {
@@ -87,11 +128,11 @@ func (s *seen) share(c *Compiled) {
 			*text = s.word(*text)
 		}
 		source.Type = SourceType(s.word(string(source.Type)))
-		if source.LabelValue == w.Key.Name {
-			source.LabelValue = w.Key.Name
-		}
 	}
 	for i := range w.Policy.Schedules {
 		w.Policy.Schedules[i].Window.Name = s.word(w.Policy.Schedules[i].Window.Name)
 	}
+	p := w.Policy
+	p.Signals, c.Sources, p.Schedules = s.signals.one(p.Signals), s.sources.one(c.Sources), s.schedules.one(p.Schedules)
+	p.ScaleUp.Rates, p.ScaleDown.Rates = s.rates.one(p.ScaleUp.Rates), s.rates.one(p.ScaleDown.Rates)
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,7 +109,9 @@ func (c *compiler) queryRef(s *SignalSpec, p *yamlPath, source *Source) {
 		c.lack(p.key("queryRef"), "the platform does not let namespace "+c.key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
 	}
 	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
-	source.WorkloadLabel, source.LabelValue = q.WorkloadLabel, cmp.Or(s.LabelValue, c.ref.Name)
+	if source.WorkloadLabel = q.WorkloadLabel; s.LabelValue != c.ref.Name {
+		source.LabelValue = s.LabelValue
+	}
 	source.NamespaceLabel = q.NamespaceLabel
 }
 

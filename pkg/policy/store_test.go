@@ -221,6 +221,34 @@ func TestASignalsSourceStaysThroughEditsOfWhatIsNotMeasured(t *testing.T) {
 	}
 }
 
+// Ten thousand policies of one template have one list of signals; what happens to one of them must not happen to the others.
+func TestPoliciesOfOneTemplateShareTheirListsAndNothingElse(t *testing.T) {
+	f := newFolder(t)
+	s := policy.NewStore(policy.Options{})
+	allowed := `dataSources: [{name: jobs, type: redis, address: "redis:6379"%s}]`
+	of := func(name, namespace string, target int) string {
+		text := strings.Replace(simple(name, 3), "namespace: team-chat", "namespace: "+namespace, 1)
+		return strings.Replace(text, "{name: queue, type: vllm, target: 10}", fmt.Sprintf("{name: queue, type: redis, listName: jobs, target: %d}", target), 1)
+	}
+	f.write("p.yaml", platform(fmt.Sprintf(allowed, "")))
+	f.write("a.yaml", of("a", "team-chat", 10)+"---\n"+of("b", "team-code", 10)+"---\n"+of("c", "team-chat", 20))
+	if r := s.Load(f.path); len(r.Problems) > 0 {
+		t.Fatal(policy.Render(r.Problems))
+	}
+	all := s.Compiled()
+	a, c, b := all[0], all[1], all[2]
+	signal := func(c *policy.Compiled) *scaling.Signal { return &c.Workload.Policy.Signals[0] }
+	if signal(a) != signal(b) || &a.Sources[0] != &b.Sources[0] || signal(a) == signal(c) || signal(c).Target != 20 {
+		t.Errorf("a and b share their signals: %t, a and c: %t", signal(a) == signal(b), signal(a) == signal(c))
+	}
+	f.write("p.yaml", platform(fmt.Sprintf(allowed, ", namespaces: [team-code]")))
+	s.Load(f.path)
+	a, b = s.Compiled()[0], s.Compiled()[2]
+	if a.Sources[0].Denied == "" || b.Sources[0].Denied != "" {
+		t.Errorf("the source is denied to %q and %q", a.Sources[0].Denied, b.Sources[0].Denied)
+	}
+}
+
 func TestThePlatformsBoundsAndModeAlwaysWin(t *testing.T) {
 	f := newFolder(t)
 	store := policy.NewStore(policy.Options{})
