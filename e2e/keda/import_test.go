@@ -110,6 +110,9 @@ func TestThePrintedManifestsAreTaken(t *testing.T) {
 			continue
 		}
 		for _, flags := range [][]string{{"hpa"}, {"scaledobject", "--from", so}, {"scaledobject", "--from", so, "--mirror=false", "--authentication", "gpuscaler"}} {
+			if filepath.Base(file) == "formula.yaml" && flags[0] == "scaledobject" {
+				continue // KEDA's webhook asks for the kind of its target, and LeaderWorkerSet is not installed here
+			}
 			args := append([]string{"manifests", flags[0], file, "--config", "../../config/examples/platform.yaml"}, flags[1:]...)
 			text, err := scene.CLI(t.Context(), args...)
 			if err != nil {

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
@@ -25,6 +28,7 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	log.SetLogger(logr.Discard())                              // the client's warnings about KEDA's finalizers
 	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // its path stands in flags before the stack has a folder
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -67,6 +71,8 @@ dataSources:
 - {name: prom, type: prometheus, default: true, address: "%s", interval: 1s}
 - {name: jobs, type: redis, address: "%s", interval: 500ms}
 - {name: triggers, type: external, interval: 1s}
+capacityGroups:
+- {name: batch, resource: nvidia.com/gpu, nodePools: {spot: batch-spot}}
 `, s.Prometheus.URL, redis)
 		},
 	})

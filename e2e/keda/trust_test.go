@@ -1,10 +1,13 @@
 package keda
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
@@ -25,7 +28,15 @@ func TestAWrongClientCertificateIsRefused(t *testing.T) {
 		t.Fatalf("no authenticationRef in\n%s", manifest)
 	}
 	apply(t, stranger)
-	stack.Eventually(t, 30*time.Second, "KEDA is refused", s.noted("KEDAScalerFailed", "tls: "))
+	stack.Eventually(t, 30*time.Second, "KEDA is refused, and says so", func(context.Context) error {
+		conditions, _, _ := unstructured.NestedSlice(s.scaledObject(t).Object, "status", "conditions")
+		for _, c := range conditions {
+			if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == "False" {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", conditions)
+	})
 	stack.Always(t, 6*time.Second, "nothing moves", s.spec(2))
 	apply(t, manifest)
 	stack.Eventually(t, 60*time.Second, "with KEDA's own certificate it goes", s.has(5))

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,7 +118,7 @@ func (m *mirrored) prometheus(c *policy.Compiled, source *policy.Source, p *poli
 	}
 	query := source.Query
 	if source.WorkloadLabel != "" {
-		query = only(query, map[string]string{source.WorkloadLabel: source.LabelValue, source.NamespaceLabel: c.Workload.Key.Namespace})
+		query = only(query, map[string]string{source.WorkloadLabel: cmp.Or(source.LabelValue, c.Workload.Target.Name), source.NamespaceLabel: c.Workload.Key.Namespace})
 	}
 	name := "mirror_" + identifierOf(source.QueryName)
 	if source.QueryName == "" {

@@ -170,9 +170,10 @@ func (t trigger) MarshalYAML() (any, error) {
 	return out, nil
 }
 
+// greatest is a formula's right side of ??, which takes no bare operator beside it.
 func greatest(terms []string) string {
 	if len(terms) == 1 {
-		return terms[0]
+		return "(" + terms[0] + ")"
 	}
 	return "max(" + strings.Join(terms, ", ") + ")"
 }
