@@ -1,0 +1,182 @@
+package keda
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+)
+
+// annotated is a ScaledObject whose annotations are the whole policy.
+func (s *subject) annotated() string {
+	return fmt.Sprintf(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata:
+  name: %[1]s
+  namespace: %[2]s
+  annotations:
+    gpuscaler.io/queue-source: jobs/%[3]s
+    gpuscaler.io/queue-depth-per-replica: "10"
+spec:
+  scaleTargetRef: {name: %[1]s}
+  minReplicaCount: 0
+  maxReplicaCount: 8
+  cooldownPeriod: 0
+  advanced:
+    horizontalPodAutoscalerConfig:
+      behavior:
+        scaleUp: {tolerance: "0", stabilizationWindowSeconds: 0, policies: [{type: Pods, value: 1000, periodSeconds: 15}]}
+        scaleDown: {tolerance: "0", stabilizationWindowSeconds: 0, policies: [{type: Percent, value: 100, periodSeconds: 15}]}
+  triggers:
+  - type: external-push
+    name: gpuscaler
+    metadata: {scalerAddress: "%[4]s"}
+    authenticationRef: {name: gpuscaler, kind: ClusterTriggerAuthentication}
+`, name, s.ns, s.queue(), scaler.Address)
+}
+
+// Each annotation of a policy: a good value acts, a bad one is told in an Event
+// and changes nothing, and without it things are as before.
+func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key, good, bad string
+		shows          func(e dashboard.Explanation) string
+		want           string // what it shows while it is good
+		allowed        string // what the Event offers
+	}{
+		{"queue-depth-per-replica", "7", "many", func(e dashboard.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7", "a number such as 10"},
+		{"gpu-utilization-target", "70", "7 of 10", func(e dashboard.Explanation) string { return e.Signals[len(e.Signals)-1].Name }, "gpu", "a percentage such as 80%"},
+		{"mode", "advisory", "careful", func(e dashboard.Explanation) string { return e.Mode }, "advisory", "auto, advisory"},
+		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "6", "min="},
+		{"capacity-group", "batch", "nobodys", func(e dashboard.Explanation) string { return e.Mode }, "auto", "batch"},
+		{"policy", "jobs-of-embed", "Not A Name", func(e dashboard.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed", "lower-case"},
+		{"spec", "signals: [{name: second, type: redis, source: jobs, listName: other, target: 5}]", "signals: [{name: x, type: redsi}]",
+			func(e dashboard.Explanation) string { return fmt.Sprint(len(e.Signals)) }, "2", "prometheus"},
+		{"queue-source", "jobs/elsewhere", "jobs/", func(e dashboard.Explanation) string { return fmt.Sprint(*e.Signals[0].Value) }, "0", "<list>"},
+		{"paused", "true", "perhaps", func(e dashboard.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true", `"true" or "false"`},
+		{"override", "min=5 until=2030-01-01T00:00Z", "min=5", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "5", "an end"},
+		{"manage-keda", "hold", "everything", func(e dashboard.Explanation) string { return e.Mode }, "auto", "activation"},
+	} {
+		t.Run(c.key, func(t *testing.T) {
+			t.Parallel()
+			s := place(t, "key-"+c.key, 1)
+			apply(t, s.annotated())
+			s.backlog(t, 35)
+			stack.Eventually(t, 60*time.Second, "four for 35 jobs", s.target(4))
+			key, policy := "gpuscaler.io/"+c.key, s.ns+"/"+name
+			before := s.scaledObject(t).GetAnnotations()[key]
+			s.annotate(t, key, c.good)
+			if c.key == "policy" {
+				policy = s.ns + "/" + c.good
+			}
+			began := time.Now()
+			shows := func(ctx context.Context) error {
+				e, err := scene.Explain(ctx, policy)
+				if err != nil {
+					return err
+				}
+				if got := c.shows(e); got != c.want {
+					return fmt.Errorf("%q, want %q", got, c.want)
+				}
+				return nil
+			}
+			stack.Eventually(t, 10*time.Second, c.good, shows)
+			t.Logf("it acted within %s", time.Since(began).Round(100*time.Millisecond))
+
+			s.annotate(t, key, c.bad)
+			stack.Eventually(t, 30*time.Second, c.bad+" is told", func(ctx context.Context) error {
+				if s.noted("AnnotationInvalid", c.key, c.allowed)(ctx) == nil {
+					return nil
+				}
+				return s.noted("PolicyInvalid", c.key, c.allowed)(ctx)
+			})
+			if c.key != "override" && c.key != "manage-keda" { // without effect; of a policy the last good version stays
+				if err := shows(t.Context()); err != nil {
+					t.Errorf("with the bad value: %v", err)
+				}
+			}
+
+			restore := any(nil)
+			if before != "" {
+				restore = before
+			}
+			s.annotate(t, key, restore)
+			stack.Eventually(t, 15*time.Second, "without it as before", s.explained(func(e dashboard.Explanation) error {
+				if e.Mode != "auto" || len(e.Signals) != 1 || e.Signals[0].Target != 10 || e.Operator != nil {
+					return fmt.Errorf("mode %s, signals %+v, operator %+v", e.Mode, e.Signals, e.Operator)
+				}
+				return nil
+			}))
+		})
+	}
+}
+
+// Trigger metadata wins over annotations, and those over a file.
+func TestTriggerMetadataOverAnnotationsOverFile(t *testing.T) {
+	t.Parallel()
+	s := place(t, "layers", 1)
+	s.backlog(t, 12)
+	targets := func(want float64) func(dashboard.Explanation) error {
+		return func(e dashboard.Explanation) error {
+			if len(e.Signals) != 1 || e.Signals[0].Target != want {
+				return fmt.Errorf("signals %+v, want a target of %g", e.Signals, want)
+			}
+			return nil
+		}
+	}
+	s.policy(t, fmt.Sprintf(`
+minReplicas: 0
+maxReplicas: 8
+signals:
+- {name: queue, type: redis, source: jobs, listName: %s, target: 12}`, s.queue()))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	stack.Eventually(t, 15*time.Second, "the file alone", s.explained(targets(12)))
+	s.annotate(t, "gpuscaler.io/queue-depth-per-replica", "6")
+	stack.Eventually(t, 15*time.Second, "the annotation over it", s.explained(targets(6)))
+	so := s.scaledObject(t)
+	triggers := so.Object["spec"].(map[string]any)["triggers"].([]any)
+	triggers[0].(map[string]any)["metadata"].(map[string]any)["queueDepthPerReplica"] = "4"
+	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{"triggers": triggers}})
+	stack.Eventually(t, 15*time.Second, "the trigger's metadata over that", s.explained(targets(4)))
+	stack.Eventually(t, 30*time.Second, "three for 12 at 4", s.has(3))
+}
+
+// Advisory on both entrances: it decides and explains beside what happens, and
+// needs neither our trigger nor our metric.
+func TestAdvisoryBesideWhatHappens(t *testing.T) {
+	t.Parallel()
+	s := place(t, "advisory", 1)
+	apply(t, s.kedasOwn(5, ""))
+	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica", "10")
+	s.backlog(t, 35)
+	stack.Eventually(t, 60*time.Second, "KEDA's own trigger asks for seven", s.has(7))
+	stack.Eventually(t, 15*time.Second, "ours would have four, and says so", s.explained(func(e dashboard.Explanation) error {
+		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.Follower != nil {
+			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
+		}
+		return nil
+	}))
+	stack.Always(t, 4*time.Second, "and nothing of it happens", s.spec(7))
+
+	apply(t, s.annotated())
+	s.annotate(t, "gpuscaler.io/mode", "advisory")
+	stack.Eventually(t, 30*time.Second, "a trigger of ours on it is a mistake", s.noted("ScaledObjectMisconfigured", "advisory", "remove the trigger"))
+	stack.Always(t, 4*time.Second, "which moves nothing either", s.spec(7))
+}
+
+// What our manifests never say, and the linter finds.
+func TestADoubledIdleDelayIsTold(t *testing.T) {
+	t.Parallel()
+	s := place(t, "lint", 1)
+	apply(t, s.annotated())
+	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{
+		"cooldownPeriod": nil, "fallback": map[string]any{"failureThreshold": int64(3), "replicas": int64(0)},
+	}})
+	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes", s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 0"))
+	stack.Eventually(t, 30*time.Second, "a fallback to zero", s.noted("ScaledObjectMisconfigured", "fallback.replicas"))
+}
