@@ -56,7 +56,7 @@ type entry struct {
 	policy *scaling.Policy
 
 	mu       sync.Mutex
-	readings [scaling.MaxSignals]scaling.Reading
+	readings []scaling.Reading // as many as the policy has signals
 }
 
 var never = scaling.Reading{Reported: -1, Cause: scaling.CauseNever}
@@ -70,7 +70,7 @@ func (b *board) read(w *scaling.Workload, out []scaling.Reading) {
 		return
 	}
 	e.mu.Lock()
-	n := copy(out, e.readings[:])
+	n := copy(out, e.readings)
 	e.mu.Unlock()
 	for i := n; i < len(out); i++ {
 		out[i] = never

@@ -24,12 +24,18 @@ type total struct {
 	at    time.Time // of the poll
 	value float64
 	pods  []share
+	gone  []departure // that are counted still
 }
 
 type share struct {
 	pod   string
 	value float64
-	left  time.Time // the poll that first missed it; zero: it was there
+}
+
+// departure is a pod that went, and the poll that first missed it.
+type departure struct {
+	share
+	at time.Time
 }
 
 // begin starts a poll. What the poll does not come by is forgotten with it.
@@ -53,20 +59,21 @@ func (d *departed) fill(ro *roster, k *work, s *slot, out *scaling.Reading, now 
 	}
 	next := &total{at: now, pods: ro.shares(k)}
 	if last != nil {
-		gone := 0.0
 		for _, p := range last.pods {
-			if !ro.left(k, p.pod) {
-				continue
-			}
-			if p.left.IsZero() {
-				p.left = now
-			}
-			if !out.At.After(p.left) {
-				gone += p.value
-				next.pods = append(next.pods, p)
+			if ro.left(k, p.pod) {
+				next.gone = append(next.gone, departure{p, now})
 			}
 		}
-		out.Value = max(out.Value, min(out.Value+gone, last.value))
+		sum := 0.0
+		for _, p := range last.gone {
+			if ro.left(k, p.pod) && !out.At.After(p.at) {
+				next.gone = append(next.gone, p)
+			}
+		}
+		for _, p := range next.gone {
+			sum += p.value
+		}
+		out.Value = max(out.Value, min(out.Value+sum, last.value))
 	}
 	next.value = out.Value
 	d.totals[key] = next

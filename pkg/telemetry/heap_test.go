@@ -63,15 +63,21 @@ spec:
 	return dir
 }
 
-// fivePods gives each workload five pods; their names are made anew for each question, as little of a cache's own memory counts here.
-type fivePods struct{}
+// fivePods gives each workload five pods out of a cache, whose memory does not count here.
+type fivePods map[string][]engine.Pod
 
-func (fivePods) Pods(w *scaling.Workload) (out []engine.Pod) {
-	for i := range 5 {
-		out = append(out, engine.Pod{Name: fmt.Sprintf("%s-%d", w.Key.Name, i), Ready: true})
+func newFivePods(n int) fivePods {
+	out := fivePods{}
+	for i := range n {
+		name := fmt.Sprintf("model-%d", i)
+		for j := range 5 {
+			out[name] = append(out[name], engine.Pod{Name: fmt.Sprintf("%s-%d", name, j), Ready: true})
+		}
 	}
 	return out
 }
+
+func (p fivePods) Pods(w *scaling.Workload) []engine.Pod { return p[w.Target.Name] }
 
 // calm is a cluster of workloads at five replicas.
 type calm struct{}
@@ -122,10 +128,10 @@ func BenchmarkHeapPerPolicy(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(gauges(n))
 	b.Cleanup(server.Close)
-	dir := writePolicies(b, server.URL, n)
+	dir, pods := writePolicies(b, server.URL, n), newFivePods(n)
 	for b.Loop() {
 		start := live()
-		p := newPoller(b, Options{Pods: fivePods{}})
+		p := newPoller(b, Options{Pods: pods})
 		var store *policy.Store
 		store = policy.NewStore(policy.Options{Clock: time.Now})
 		if r := store.Load(dir); len(r.Problems) > 0 || len(store.Current()) != n {

@@ -99,7 +99,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 	if last != nil && p.unchanged(o, last) {
 		o.entry = last.entry // the same version: its readers may be reading it just now
 	} else {
-		o.entry = &entry{key: key, policy: c.Workload.Policy}
+		o.entry = &entry{key: key, policy: c.Workload.Policy, readings: make([]scaling.Reading, len(c.Sources))}
 		for i := range c.Sources {
 			o.entry.readings[i] = p.takeOver(o, i, last)
 		}

@@ -30,6 +30,9 @@ const (
 	// noPodsDelay is how soon the pods are looked for again where there were none: it costs no request, and pods that have just become
 	// ready must not wait for a whole interval.
 	noPodsDelay = 2 * time.Second
+	// keptReadings is for how many signals a poll keeps its memory until the next: made anew each 15 s it costs nothing, kept it is as
+	// large as all that ticks read.
+	keptReadings = 1024
 	// kickDelay gathers the changes of a burst of edits into one extra poll.
 	kickDelay = 500 * time.Millisecond
 )
@@ -168,6 +171,9 @@ func (r *runner) poll(ctx context.Context) {
 	r.note(g, err, received, received.Sub(started))
 	r.compareClocks(g)
 	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
+	if cap(r.out) > keptReadings {
+		r.out = nil
+	}
 }
 
 // recovered turns a panic over a source's answer into that source's error: bytes of others must not end the process. It is deferred
