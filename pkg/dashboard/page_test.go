@@ -91,6 +91,8 @@ func TestOnlySmallQuestionsToThisServerAreAnswered(t *testing.T) {
 		{"a POST", "/", method("POST"), 405},
 		{"a DELETE of a workload", "/workloads/team-chat/llama-chat", method("DELETE"), 405},
 		{"a POST to the JSON", WorkloadsPath, method("POST"), 405},
+		{"a GET with a body", "/", func(r *http.Request) { r.ContentLength = 5 }, 400},
+		{"a GET with a body of unknown length", "/", func(r *http.Request) { r.ContentLength = -1 }, 400},
 		{"localhost", "/", host("localhost:8081"), 200},
 		{"an IPv6 address", "/", host("[::1]:8081"), 200},
 		{"an address without a port", "/", host("10.2.3.4"), 200},

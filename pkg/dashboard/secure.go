@@ -40,6 +40,9 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
+		case r.ContentLength != 0: // where a body ends is what smuggled requests disagree about
+			h.Set("Connection", "close")
+			http.Error(w, "a question has no body", http.StatusBadRequest)
 		case !ourHost(r, hosts):
 			http.Error(w, "this name is not ours: ask by address or as localhost", http.StatusMisdirectedRequest)
 		case len(r.URL.RawQuery) > maxQuery || len(r.URL.EscapedPath()) > maxPath:

@@ -51,7 +51,7 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 	if info.Metric != MetricName {
 		return nil, provider.NewMetricNotFoundError(metricResource, info.Metric)
 	}
-	name, ok := selector.RequiresExactMatch(PolicyLabel)
+	name, ok := onePolicy(selector)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("selector %q must name a policy: set matchLabels {%s: <name>} in the HPA's metric", selector, PolicyLabel))
 	}
@@ -69,6 +69,19 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 		Timestamp:    metav1.NewTime(served.At),
 		Value:        quantity(served),
 	}}}, nil
+}
+
+// onePolicy returns the policy that a selector names. One that names two is refused, also where the other could match nothing.
+func onePolicy(s labels.Selector) (name string, ok bool) {
+	requirements, _ := s.Requirements()
+	named := 0
+	for i := range requirements {
+		if requirements[i].Key() == PolicyLabel {
+			named++
+		}
+	}
+	name, ok = s.RequiresExactMatch(PolicyLabel)
+	return name, ok && named == 1
 }
 
 func (p *Provider) lookup(namespace, name string) (engine.Served, error) {

@@ -60,7 +60,7 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
-	config.EnableMetrics = false // our own registry serves metrics; this port answers HPAs
+	config.EnableMetrics, config.EnableProfiling = false, false // our own registry serves metrics; this port answers HPAs
 	serving := genericoptions.NewSecureServingOptions().WithLoopback()
 	serving.Listener = c.Listener
 	serving.ServerCert.GeneratedCert = c.Certificate.provider
@@ -129,6 +129,7 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
 	h = genericapifilters.WithRequestInfo(h, c.RequestInfoResolver)
 	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	h = small(h)
 	if standby == nil {
 		return h
 	}
@@ -137,6 +138,20 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 			w.Header().Set("Connection", "close") // over HTTP/2 this is a GOAWAY
 		}
 		h.ServeHTTP(w, r)
+	})
+}
+
+// maxAddress bounds what is parsed before anybody is authenticated: a selector of a hundred thousand parts takes seconds to read. An HPA's
+// whole address has about 150 bytes.
+const maxAddress = 4 << 10
+
+func small(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.URL.RawQuery)+len(r.URL.Path) > maxAddress {
+			http.Error(w, "the address is too long", http.StatusRequestURITooLong)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

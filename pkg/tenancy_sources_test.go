@@ -1,0 +1,269 @@
+package pkg_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/common/config"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+)
+
+// podAt is a workload of one pod at an address.
+type podAt string
+
+func (a podAt) Pods(*scaling.Workload) []engine.Pod {
+	return []engine.Pod{{Name: "llama-0", IP: string(a), Node: "n", Ready: true, Leader: true, Started: time.Now().Add(-time.Hour)}}
+}
+
+// reads polls a source once and returns the reading that the brain would get. What is not known never lowers a target.
+func reads(t *testing.T, source, signalText string, o telemetry.Options) string {
+	t.Helper()
+	return within(t, 9*time.Second, func() string {
+		s := policy.NewStore(policy.Options{})
+		platform := "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n  dataSources: [" + source + "]\n" +
+			"  queries: [{name: gateway, source: prom, query: \"sum by (namespace, pool) (queue_size)\", workloadLabel: pool}]\n"
+		if !strings.Contains(source, "name: prom,") {
+			platform, _, _ = strings.Cut(platform, "  queries:")
+		}
+		r := s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(platform)}, "tenant.yaml": {Data: []byte(signal(signalText))}})
+		c := s.Find(llama)
+		if c == nil {
+			t.Fatal(policy.Render(r.Problems))
+		}
+		p, err := telemetry.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.SetPolicies(s.Compiled(), s.Platform())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		out := make([]scaling.Reading, 1)
+		for {
+			if p.Read(&c.Workload, out); out[0].Known || out[0].Cause != scaling.CauseNever {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if math.IsNaN(out[0].Value) || math.IsInf(out[0].Value, 0) || out[0].Value < 0 {
+			t.Errorf("the brain would get %v", out[0].Value)
+		}
+		if out[0].Known {
+			return fmt.Sprintf("%g, from %.0f%% of the pods", out[0].Value, 100*out[0].Coverage)
+		}
+		return "unknown: " + out[0].Cause.String()
+	})
+}
+
+func write(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+}
+
+// endless repeats a line until the reader goes away.
+func endless(first, line string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, first)
+		for chunk := strings.Repeat(line, 2000); ; {
+			if _, err := fmt.Fprint(w, chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func zipBomb() []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for chunk := []byte(strings.Repeat("other_metric 1\n", 1<<16)); b.Len() < 1<<17; {
+		_, _ = z.Write(chunk)
+		_ = z.Flush()
+	}
+	_ = z.Close()
+	return b.Bytes()
+}
+
+func sources(t *testing.T) entrance {
+	serve := func(t *testing.T, h http.HandlerFunc) (address string, port string) {
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		t.Cleanup(server.CloseClientConnections)
+		u, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.URL, u.Port()
+	}
+	pod := func(h http.HandlerFunc) func(*testing.T) string {
+		return func(t *testing.T) string {
+			_, port := serve(t, h)
+			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 1s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
+				telemetry.Options{Pods: podAt("127.0.0.1"), LoopbackPods: true})
+		}
+	}
+	address := func(ip string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			_, port := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
+			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 1s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
+				telemetry.Options{Pods: podAt(ip)})
+		}
+	}
+	prom := func(h http.HandlerFunc, more ...string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			at, _ := serve(t, h)
+			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m%s}", at, strings.Join(more, "")),
+				"{name: queue, type: prometheus, queryRef: gateway, target: 5}", telemetry.Options{})
+		}
+	}
+	vector := func(result string) string {
+		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
+	}
+	// bounded is an attempt that is stopped by the bound which is met first: of bytes, series or time.
+	bounded := func(try func(*testing.T) string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
+		}
+	}
+	moment := time.Now().Unix()
+	series := func(namespace, pool, value string) string {
+		one := func(part, v string) string {
+			return fmt.Sprintf(`{"metric":{"namespace":%q,"pool":%q,"gpuscaler_part":%q},"value":[%d,%q]}`, namespace, pool, part, moment, v)
+		}
+		return one("value", value) + "," + one("age0", fmt.Sprint(moment))
+	}
+	guarded := func(to string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			c, err := fetch.NewClient(fetch.Config{HTTP: config.DefaultHTTPClientConfig, Guard: fetch.GuardFor("prometheus.monitoring.svc")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, err = c.Do(t.Context(), fetch.Request{URL: to, Bytes: 100}, func(fetch.Answer) error { t.Error("it answered"); return nil })
+			var refused *fetch.AddressError
+			if !errors.As(err, &refused) {
+				t.Errorf("%v, want the address refused", err)
+			}
+			return fmt.Sprint(err)
+		}
+	}
+	return entrance{"Sources of readings", "A tenant's own pods, which we scrape, and a Prometheus that somebody else answers for. An unknown reading may raise a target through others; it never lowers one.", []attempt{
+		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+		})},
+		{"a pod that redirects to this very machine", "", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		})},
+		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown", address("169.254.169.254")},
+		{"a pod whose address is that service's, as IPv6", "", "unknown", address("fd00:ec2::254")},
+		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown", address("::ffff:169.254.169.254")},
+		{"a pod whose address is our own loopback", "", "unknown", address("127.0.0.1")},
+		{"a pod whose address is nobody's", "", "unknown", address("0.0.0.0")},
+		{"a pod whose address is a name", "", "unknown", address("metadata.google.internal")},
+		{"a pod whose address is a URL", "", "unknown", address("evil.example.com/?x=")},
+		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused", guarded("http://169.254.169.254/latest/meta-data/")},
+		{"a source's name that resolves to our loopback", "", "127.0.0.1 refused", guarded("http://127.0.0.1:8081/")},
+		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; nothing was deleted", func(t *testing.T) string {
+			server := miniredis.RunT(t)
+			_, _ = server.Push("jobs", "a", "b")
+			text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 1s, interval: 1m}", server.Addr()), `{name: queue, type: redis, source: redis, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`, telemetry.Options{})
+			if list, _ := server.List("jobs"); len(list) != 2 {
+				t.Errorf("the list holds %v", list)
+			}
+			return strings.TrimSuffix(text, ", from 100% of the pods") + " of that list; nothing was deleted"
+		}},
+		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped", bounded(pod(endless("", "other_metric 1\n")))},
+		{"a line without end", "CVE-2023-48713", "unknown: stopped", bounded(pod(endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx")))},
+		{"a compressed bomb", "CVE-2023-48713", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipBomb())
+		}))},
+		{"a page that drips a byte a second", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, "v")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(100 * time.Millisecond)
+			}
+		}))},
+		{"a page that never begins", "", "unknown: stopped", bounded(pod(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))},
+		{"headers without end", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 2000 {
+				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
+			}
+			fmt.Fprint(w, "vllm:num_requests_waiting 0\n")
+		}))},
+		{"a hundred thousand wanted series", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 100_000 {
+				fmt.Fprintf(w, "vllm:num_requests_waiting{model_name=\"%d\"} 0\n", i)
+			}
+		}))},
+		{"a label of a megabyte", "", "unknown: stopped", bounded(pod(write("vllm:num_requests_waiting{model_name=\"" + strings.Repeat("x", 1<<20) + "\"} 0\n")))},
+		{"a thousand labels on one series", "", "", pod(func(w http.ResponseWriter, _ *http.Request) {
+			var b strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&b, "l%d=\"x\",", i)
+			}
+			fmt.Fprintf(w, "vllm:num_requests_waiting{%s} 3\n", b.String())
+		})},
+		{"no requests waiting, as not a number", "empty is 0 in KEDA by default (#3065)", "unknown", pod(write("vllm:num_requests_waiting NaN\n"))},
+		{"fewer than no requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting -1\n"))},
+		{"endlessly many requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting +Inf\n"))},
+		{"more requests waiting than there are atoms", "", "unknown", pod(write("vllm:num_requests_waiting 1e300\n"))},
+		{"a page that ends within a number: 0 of 05", "", "unknown", pod(write("vllm:num_requests_waiting 0"))},
+		{"a sign-in page in the place of metrics", "", "unknown", pod(write("<html><body>Sign in</body></html>\n"))},
+		{"a metric with a brace left open", "", "unknown", pod(write("vllm:num_requests_waiting{a=\"b\" 0\n"))},
+		{"a sample from the year 292,000,000", "", "", pod(write("vllm:num_requests_waiting 4 9223372036854775807\n"))},
+		{"a sample of before time began", "", "", pod(write("vllm:num_requests_waiting 4 -9223372036854775808\n"))},
+		{"a TYPE that lies", "", "", pod(write("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting 0\n"))},
+		{"a Prometheus that answers with nothing", "KEDA #3065: all to the minimum at peak", "unknown: no data", prom(write(vector("")))},
+		{"a Prometheus that answers for another namespace", "", "unknown: no data", prom(write(vector(series("team-code", "llama", "0"))))},
+		{"a Prometheus that answers twice, with 0 and with 90", "", "unknown", prom(write(vector(series("team-chat", "llama", "90") + "," + series("team-chat", "llama", "0"))))},
+		{"an honest answer, so that the ones above mean something", "", "90", prom(write(vector(series("team-chat", "llama", "90"))))},
+		{"a Prometheus that answers 0 with an error's status", "", "unknown", prom(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, vector(series("team-chat", "llama", "0")))
+		})},
+		{"an answer cut in the middle that is still JSON", "", "unknown", prom(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100000")
+			fmt.Fprint(w, vector(series("team-chat", "llama", "0")))
+		})},
+		{"a second answer behind the first", "", "unknown", prom(write(vector(series("team-chat", "llama", "90")) + vector(series("team-chat", "llama", "0"))))},
+		{"a part of an answer that calls itself whole", "", "unknown", prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"isPartial":true,"status"`, 1)))},
+		{"more series than the platform allows", "", "unknown: stopped", bounded(prom(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.TrimSuffix(vector(""), "]}}"))
+			for i := range 5000 {
+				fmt.Fprint(w, series("team-code", fmt.Sprint("x", i), "1")+",")
+			}
+			fmt.Fprint(w, series("team-chat", "llama", "0")+"]}}")
+		}, ", maxSeries: 1000"))},
+		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(prom(endless(`{"status":"success","padding":"`, "xxxxxxxx"), ", maxBytes: 1Mi"))},
+		{"brackets without end", "", "unknown: stopped", bounded(prom(endless(`{"data":`, "[[[[[[[["), ", maxBytes: 1Mi"))},
+		{"a redirect that takes the credentials along", "KEDA follows redirects", "unknown", prom(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/thief" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/thief", http.StatusPermanentRedirect)
+		})},
+		{"a sample whose time is a word", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":["now","0"]}]}}`))},
+		{"a time of the year 10^300", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":[1e300,"0"]}]}}`))},
+	}}
+}
