@@ -37,6 +37,7 @@ var plan = []room{
 	{"policy", []string{"calendar", "scaling", "capacity", "cost"}, nil, []string{"k8s.io/client-go"}, "what people write is checked without a cluster: validate runs in anybody's CI"},
 	{"telemetry", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, nil, "readings do not know who scales, serves or simulates"},
 	{"cluster", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, nil, "the hands do not know where the numbers come from"},
+	{"lint", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy", "telemetry"}, nil, []string{"k8s.io/client-go"}, "what a server holds is judged in anybody's CI; what objects in a cluster do wrong is judged where they are read"},
 	{"externalmetrics", []string{"calendar", "scaling", "capacity", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
 	{"dashboard", []string{"calendar", "scaling", "capacity", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
 	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy"}, nil, []string{"k8s.io/client-go"}, "a way in and a way back are texts: they are printed and reviewed without a cluster"},

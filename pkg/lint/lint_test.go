@@ -1,0 +1,293 @@
+package lint
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/config"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
+)
+
+var (
+	begin = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	now   = begin.Add(30 * time.Minute)
+)
+
+// judge lints subjects against a server that holds the series, one a line in the notation of Prometheus' own tests.
+func judge(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
+	t.Helper()
+	web := promtest.Serve(t, begin, series)
+	web.Kinds = kinds
+	server, err := history.Open(web.URL, config.DefaultHTTPClientConfig, history.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Prometheus(t.Context(), server, "Prometheus", nil, subjects, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.What == "" || f.Why == "" || f.Fix == "" || f.About == "" || f.Check == "" {
+			t.Errorf("says not all of what, why and the fix: %+v", f)
+		}
+	}
+	return found
+}
+
+// checks are the findings' names but for the hints about a report's companions.
+func checks(found []Finding) (out []string) {
+	for _, f := range found {
+		if f.Severity != Info && !slices.Contains(out, f.Check) {
+			out = append(out, f.Check)
+		}
+	}
+	return out
+}
+
+// healthy is what a stock DCGM exporter without honorLabels serves for a chat's GPU and a free one, and the chat's vLLM.
+const healthy = `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 0.5x40
+DCGM_FI_DEV_GPU_UTIL{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 90x40
+DCGM_FI_DEV_FB_USED{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 40000x40
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",namespace="gpu",pod="nvidia-dcgm-exporter-1"} 0x40
+vllm:num_requests_waiting{namespace="chat",pod="llama-0",model_name="m"} 3x40
+vllm:kv_cache_usage_perc{namespace="chat",pod="llama-0",model_name="m"} 0.3x40
+vllm:generation_tokens_total{namespace="chat",pod="llama-0",model_name="m"} 0+100x40
+gateway_queue{inference_pool="llama"} 4x40
+kube_pod_info{namespace="chat",pod="llama-0"} 1x40
+karpenter_nodes_allocatable{node_name="n"} 1x40
+`
+
+func query(q string) Subject {
+	return Subject{About: "ScaledObject chat/llama", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Query: q}, {Name: "other", Wakes: true}}}
+}
+
+func TestAHealthyServerAndAPolicyThatFitsItHaveNoFinding(t *testing.T) {
+	found := judge(t, healthy, nil, query(`sum(gateway_queue{inference_pool="llama"})`), query(`sum(rate(vllm:generation_tokens_total{namespace="chat"}[2m]))`),
+		Subject{About: "p", Namespace: "chat", Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}, {Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "gw", Query: "gateway_queue"}}})
+	if len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestEachMistakeInAQueryIsFound(t *testing.T) {
+	gauge := map[string]string{"vllm:num_requests_waiting": "gauge", "vllm:generation_tokens_total": "counter"}
+	for name, c := range map[string]struct {
+		query string
+		want  []string
+		says  string
+	}{
+		"a name that nobody serves":              {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
+		"an engine's old name":                   {`max(vllm:gpu_cache_usage_perc{namespace="chat"})`, []string{Renamed}, "read vllm:kv_cache_usage_perc"},
+		"an underscore for a colon":              {`max(vllm_num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
+		"Ray's prefix where there is no Ray":     {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
+		"the lower case of old exporters":        {`avg(dcgm_fi_prof_gr_engine_active)`, []string{Renamed}, "read DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+		"SM_ACTIVE on a stock exporter":          {`avg(DCGM_FI_PROF_SM_ACTIVE)`, []string{MetricMissing}, "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters"},
+		"pod where exported_pod is meant":        {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{pod=~"llama-.*"})`, []string{ExportedLabel}, "match exported_pod"},
+		"namespace where exported_namespace is":  {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="chat"})`, []string{ExportedLabel}, "match exported_namespace"},
+		"a matcher that matches nothing":         {`sum(vllm:num_requests_waiting{model_name="llama-4"})`, []string{NothingMatches}, `model_name="m"`},
+		"matchers that match nothing together":   {`sum(DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",exported_pod="llama-0"})`, []string{NothingMatches}, "none matches all of"},
+		"a counter as a level":                   {`sum(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "read rate(vllm:generation_tokens_total[2m])"},
+		"a counter as a level, deep inside":      {`sum(vllm:generation_tokens_total) / on() count(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "it only ever rises"},
+		"how many counters there are is a level": {`count(vllm:generation_tokens_total)`, nil, ""},
+		"a level as a counter":                   {`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it as it is"},
+		"memory as a load":                       {`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never gives it back"},
+		"no PromQL":                              {`sum(gateway_queue{`, []string{NotPromQL}, "mend the query"},
+		"two metrics, one of them wrong":         {`sum(gateway_queue) + sum(gateway_inflight)`, []string{MetricMissing}, "gateway_inflight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := judge(t, healthy, gauge, query(c.query))
+			text := fmt.Sprintf("%+v", found)
+			if c.says == "never gives it back" {
+				c.says = "never give it back"
+			}
+			if got := checks(found); !slices.Equal(got, c.want) || !strings.Contains(text, c.says) {
+				t.Errorf("found %s, want %v and %q", text, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
+	asks := func(min int32, signals ...Signal) Subject {
+		return Subject{About: "p", Namespace: "chat", MinReplicas: min, Signals: signals}
+	}
+	queue, gateway := Signal{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}, Signal{Name: "gw", Query: "sum(gateway_queue)"}
+	running := Signal{Name: "running", Query: `sum(vllm:num_requests_waiting{namespace="chat"})`}
+	for name, c := range map[string]struct {
+		of   Subject
+		want []string
+	}{
+		"an engine's queue":                  {asks(0, queue), []string{EmptyAtZero}},
+		"a query over pods":                  {asks(0, running), []string{EmptyAtZero}},
+		"with a gateway's":                   {asks(0, queue, gateway), nil},
+		"with a schedule":                    {asks(0, queue, Signal{Name: "schedule", Wakes: true}), nil},
+		"that keeps one":                     {asks(1, queue), nil},
+		"the duty cycle decides alone":       {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
+		"the duty cycle beside a queue":      {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
+		"a namespace without pods":           {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace}},
+		"a namespace without a GPU's pod":    {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace}},
+		"an engine's metric under old names": {asks(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil},
+		"an engine that is not there":        {asks(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found := judge(t, healthy, nil, c.of); !slices.Equal(checks(found), c.want) {
+				t.Errorf("found %+v, want %v", found, c.want)
+			}
+		})
+	}
+}
+
+// A workload that went to zero on the evening before: what its pods served is gone, and that is no mistake.
+func TestAMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
+	found := judge(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
+	if got := checks(found); !slices.Equal(got, []string{MetricGone}) || found[0].Severity != Warning {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestASeriesWithoutAPodCannotBeMatched(t *testing.T) {
+	found := judge(t, healthy+"tgi_queue_size{instance=\"10.0.0.1:80\"} 1x40\n", nil, Subject{About: "p", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Names: []string{"tgi_queue_size"}}}})
+	if got := checks(found); !slices.Equal(got, []string{NoPodOnSeries}) {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// The label sets of real exporters, as people posted them.
+func TestRecordedLabelSets(t *testing.T) {
+	held := `,namespace="chat",pod="llama-0"}`
+	for name, c := range map[string]struct {
+		series string
+		want   []string
+	}{
+		"nothing at all":          {`up 1x40`, []string{NoGPUMetrics}},
+		"honorLabels, held":       {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
+		"only the exporter's pod": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`, []string{ExporterIsPod}},
+		"no pod label":            {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0.5x40`, []string{NoPodLabels}},
+		"only GPU_UTIL":           {`DCGM_FI_DEV_GPU_UTIL{UUID="a"` + held + ` 50x40`, []string{UtilOnly}},
+		"MIG with GPU_UTIL only":  {`DCGM_FI_DEV_GPU_UTIL{UUID="a",GPU_I_ID="1"` + held + ` 0x40`, []string{UtilOnMIG}},
+		"old namespace":           {`dcgm_fi_prof_gr_engine_active{uuid="a",pod_namespace="chat",pod_name="llama-0",namespace="gpu",pod="exp"} 0.5x40`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found := judge(t, c.series, nil); !slices.Equal(checks(found), c.want) {
+				t.Errorf("found %+v, want %v", found, c.want)
+			}
+		})
+	}
+}
+
+// Without a pod that asks for GPUs, free GPUs look the same as an exporter that cannot tell.
+func TestNoPodOnAnyGPUIsAMistakeWhileAPodHoldsOne(t *testing.T) {
+	const free, asks = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\",pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
+	if found := judge(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
+		t.Errorf("free GPUs: %+v", found)
+	}
+	if found := judge(t, free+asks, nil); found[0].Check != NoPodLabels || found[0].Severity != Error {
+		t.Errorf("a pod holds one: %+v", found)
+	}
+}
+
+func TestRealExpositionSamples(t *testing.T) {
+	folder := samples(t)
+	for file, want := range map[string][]string{
+		"dcgm_l40s_multigpu_pod_issueDCGM226.prom": nil,
+		"dcgm_mig_h100_issue512.prom":              nil,
+		"dcgm_mig_a100_oldnamespace_issue272.prom": {NoPodLabels}, // empty labels are no labels to Prometheus
+		"dcgm_t4_nolabels_datadog.prom":            {NoPodLabels, UtilOnly},
+		"dcgm_v100_emptylabels_gmt138.prom":        {NoPodLabels, UtilOnly},
+		"vllm_v1_docs.prom":                        {NoGPUMetrics},
+	} {
+		t.Run(file, func(t *testing.T) {
+			if found := judge(t, scraped(t, filepath.Join(folder, file)), nil); !slices.Equal(checks(found), want) {
+				t.Errorf("found %+v, want %v", found, want)
+			}
+		})
+	}
+	vllm := scraped(t, filepath.Join(folder, "vllm_v1_docs.prom"))
+	found := judge(t, vllm, nil, query("sum(vllm:num_requests_running)"), query("sum(vllm:generation_tokens_total)"))
+	if got := checks(found); !slices.Equal(got, []string{NoGPUMetrics, CounterAsGauge}) {
+		t.Errorf("vLLM V1: %+v", found)
+	}
+}
+
+// samples is the folder of recorded exposition text.
+func samples(t *testing.T) string {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, e := os.Stat(filepath.Join(dir, "go.mod")); e == nil {
+			break
+		}
+	}
+	folder := filepath.Join(dir, "..", "shared", "data", "metrics")
+	if _, err := os.Stat(folder); err != nil {
+		t.Skipf("no recorded samples at %s: %v", folder, err)
+	}
+	return folder
+}
+
+var sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?) (\S+)`)
+
+// scraped turns a page into series that say the same for half an hour.
+func scraped(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if m := sampleLine.FindStringSubmatch(lines.Text()); m != nil {
+			one := m[1] + strings.Repeat(" "+m[2], 31)
+			if _, _, err := promtest.Parser.ParseSeriesDesc(one); err == nil {
+				out = append(out, one)
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s holds no series", file)
+	}
+	return strings.Join(out, "\n")
+}
+
+// The policies that the project ships read what they say they read.
+func TestSubjectsOfPolicies(t *testing.T) {
+	store := policy.NewStore(policy.Options{})
+	store.Load("../../config/examples")
+	all := Policies(store.Compiled())
+	if len(all) < 2 {
+		t.Fatalf("%d policies", len(all))
+	}
+	for _, s := range all {
+		for _, g := range s.Signals {
+			if !g.Wakes && g.Query == "" && len(g.Names) == 0 {
+				t.Errorf("nothing is known of %s", s.about(&g))
+			}
+			if slices.ContainsFunc(g.Names, func(n string) bool { return strings.HasSuffix(n, "_seconds") }) {
+				t.Errorf("a histogram has no series of its own name: %v", g.Names)
+			}
+		}
+	}
+}
+
+func TestTheWorstIsToldFirst(t *testing.T) {
+	all := []Finding{{Severity: Info, Check: "c"}, {Severity: Error, Check: "b", About: "y"}, {Severity: Warning, Check: "a"}, {Severity: Error, Check: "a", About: "z"}}
+	Sort(all)
+	var got []string
+	for _, f := range all {
+		got = append(got, string(f.Severity)+f.About)
+	}
+	if text := strings.Join(got, " "); text != "errory errorz warning info" || Errors(all) != 2 {
+		t.Errorf("%s, %d errors", text, Errors(all))
+	}
+}

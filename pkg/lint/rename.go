@@ -1,0 +1,51 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// spellings lists other names under which a metric may be served: what the engines called it before and after (the table by which
+// the controller itself reads them), the other separator, and DCGM's lower case.
+func spellings(name string) (out []string) {
+	add := func(n string) {
+		if n != name && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	if strings.HasPrefix(name, "DCGM_") {
+		add(strings.ToLower(name))
+	} else if strings.HasPrefix(name, "dcgm_") {
+		add(strings.ToUpper(name))
+	}
+	for _, engine := range []string{"vllm", "sglang", "triton", "nim", "ray", "tgi"} {
+		p, _ := exposition.Engine(engine)
+		for i := range p.Metrics {
+			plain, suffix := name, ""
+			if p.Metrics[i].Shape == exposition.Histogrammed {
+				for _, s := range []string{"_bucket", "_count", "_sum"} {
+					if cut, ok := strings.CutSuffix(name, s); ok {
+						plain, suffix = cut, s
+					}
+				}
+			}
+			from := p.Metrics[i].From
+			if slices.ContainsFunc(from, func(s exposition.Series) bool { return s.Name == plain && s.Label == "" }) {
+				for _, s := range from {
+					if s.Label == "" {
+						add(s.Name + suffix)
+					}
+				}
+			}
+		}
+	}
+	// Ray Serve puts its own prefix before vLLM's.
+	if cut, ok := strings.CutPrefix(name, "ray_"); ok {
+		add(cut)
+	} else if strings.HasPrefix(name, "vllm") {
+		add("ray_" + name)
+	}
+	return out
+}
