@@ -203,8 +203,8 @@ func TestRealExpositionSamples(t *testing.T) {
 		"dcgm_l40s_multigpu_pod_issueDCGM226.prom": nil,
 		"dcgm_mig_h100_issue512.prom":              nil,
 		"dcgm_mig_a100_oldnamespace_issue272.prom": {NoPodLabels}, // empty labels are no labels to Prometheus
-		"dcgm_t4_nolabels_datadog.prom":            {NoPodLabels, UtilOnly},
-		"dcgm_v100_emptylabels_gmt138.prom":        {NoPodLabels, UtilOnly},
+		"dcgm_t4_nolabels_datadog.prom":            {UtilOnly, NoPodLabels},
+		"dcgm_v100_emptylabels_gmt138.prom":        {UtilOnly, NoPodLabels},
 		"vllm_v1_docs.prom":                        {NoGPUMetrics},
 	} {
 		t.Run(file, func(t *testing.T) {
