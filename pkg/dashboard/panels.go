@@ -40,6 +40,7 @@ type Cost struct {
 	Currency      string // "USD"
 	PerHour, Idle float64
 	Causes        []Cause // of the idle part, the greatest first
+	Unpriced      int     // GPUs whose price is unknown: they stand in neither sum
 }
 
 // Cause is one reason for paying for GPUs that do nothing.
@@ -63,6 +64,7 @@ type nudgeView struct {
 type costView struct {
 	PerHour, Idle string
 	Share         string // of the idle part
+	Unpriced      int
 	Causes        []causeView
 }
 
@@ -88,7 +90,7 @@ func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !ok {
 		return pools, nil
 	}
-	cost = &costView{PerHour: money(c.PerHour, c.Currency), Idle: money(c.Idle, c.Currency)}
+	cost = &costView{PerHour: money(c.PerHour, c.Currency), Idle: money(c.Idle, c.Currency), Unpriced: c.Unpriced}
 	if c.PerHour > 0 {
 		cost.Share = strconv.FormatFloat(100*c.Idle/c.PerHour, 'f', 0, 64) + "%"
 	}

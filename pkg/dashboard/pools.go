@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
@@ -10,7 +12,7 @@ import (
 // boardPanels are the NodePools of the capacity groups on the engine's board, and what another room says of money.
 type boardPanels struct {
 	board *engine.Board
-	cost  func() (Cost, bool) // nil: no price is known
+	cost  func() (Cost, bool) // nil: nobody says more than the board
 }
 
 func (p boardPanels) NodePools() (all []NodePool) {
@@ -22,11 +24,37 @@ func (p boardPanels) NodePools() (all []NodePool) {
 	return all
 }
 
+// Cost is what another room says of money, else what the priced nodes of the groups cost.
 func (p boardPanels) Cost() (Cost, bool) {
-	if p.cost == nil {
-		return Cost{}, false
+	if p.cost != nil {
+		return p.cost()
 	}
-	return p.cost()
+	c := Cost{Currency: "USD"}
+	for _, name := range p.board.Groups() {
+		if r, ok := p.board.Group(name); ok {
+			c.add(&r)
+		}
+	}
+	slices.SortStableFunc(c.Causes, func(a, b Cause) int { return cmp.Compare(b.PerHour, a.PerHour) })
+	return c, c.PerHour > 0
+}
+
+// add adds a group's nodes. A capacity type of a pool is priced as a whole or not at all: an unknown price is no price of 0.
+func (c *Cost) add(r *engine.GroupRecord) {
+	for i := range r.Pools {
+		idle := Cause{Name: "no pod holds them, on " + r.Pools[i].Name}
+		for _, use := range r.Pools[i].Use {
+			if use.Hourly <= 0 {
+				c.Unpriced += int(use.GPUs)
+				continue
+			}
+			c.PerHour, c.Idle = c.PerHour+use.Hourly, c.Idle+use.Unused
+			idle.GPUs, idle.PerHour = idle.GPUs+int(use.Idle()), idle.PerHour+use.Unused
+		}
+		if idle.PerHour > 0 {
+			c.Causes = append(c.Causes, idle)
+		}
+	}
 }
 
 // poolsOf are a group's pools in the order in which it prefers them.

@@ -53,12 +53,24 @@ func TestAGroupThatIsNotDecidedIsNotZeroGPUs(t *testing.T) {
 	}
 }
 
+func TestAnUnknownPriceIsNotAPriceOfZero(t *testing.T) {
+	r := fallenBack()
+	r.Pools[0].Use[capacity.Spot].Hourly, r.Pools[0].Use[capacity.Spot].Unused = 8, 2
+	r.Pools[1].Use[capacity.OnDemand].Hourly = 32
+	c := Cost{Currency: "USD"}
+	c.add(r)
+	want := Cost{Currency: "USD", PerHour: 40, Idle: 2, Unpriced: 4, Causes: []Cause{{Name: "no pod holds them, on l40s-spot", GPUs: 2, PerHour: 2}}}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("%+v, want %+v: the reserved node has no price", c, want)
+	}
+}
+
 type poolPanels struct{ boardPanels }
 
 func (poolPanels) NodePools() []NodePool { return poolsOf(fallenBack()) }
 
 func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
-	l := morning(3, Options{Panels: poolPanels{}})
+	l := morning(3, Options{Panels: poolPanels{boardPanels{cost: func() (Cost, bool) { return Cost{}, false }}}})
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"there is no such NodePool", "2 and 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
