@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// grounds is a cluster with NodePools l40s-spot and l40s-od, as files show it.
+func grounds(t *testing.T, more ...string) *Cluster {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	demand := strings.NewReplacer("l40s-spot", "l40s-od", "[spot]", "[on-demand]", "weight: 80", "weight: 20").Replace(spotPool)
+	for _, text := range append([]string{spotPool, demand}, more...) {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		objects = append(objects, u)
+	}
+	c, err := Offline(objects, Options{Groups: noGroups{}, Hourly: func(instance, kind string) float64 {
+		return map[string]float64{"g6e.xlarge spot": 0.8, "g6e.xlarge on-demand": 1.9}[instance+" "+kind]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func spotAndOnDemand(t *testing.T) *capacity.Group {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu",
+		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func claim(name, pool, kind, node string) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:00:00Z", labels: {karpenter.sh/nodepool: %[2]s, karpenter.sh/capacity-type: %[3]s, node.kubernetes.io/instance-type: g6e.xlarge}}
+spec: {expireAfter: 720h, resources: {requests: {nvidia.com/gpu: "1"}}}
+status: {nodeName: %[4]s, providerID: x, conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]}`, name, pool, kind, node)
+}
+
+func readyNode(name string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {nvidia.com/gpu: "1"}, conditions: [{type: Ready, status: "True"}]}}`, name)
+}
+
+func gpuPodOn(name, node, more string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: team, name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:01:00Z", labels: {app: %[3]s}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: u1, controller: true}]}
+spec: {nodeName: %[2]q, tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}
+status: {conditions: [{type: Ready, status: "True"}]}`, name, node, more)
+}
+
+const chatDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: team, name: chat}
+spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}}}
+status: {conditions: [{type: ReplicaFailure, status: "True", message: "pods \"x\" is forbidden: exceeded quota: gpus"}]}`
+
+func TestAGroupIsSeenWithItsNodesItsPodsAndEverybodyElses(t *testing.T) {
+	c := grounds(t, chatDeployment,
+		claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), claim("o1", "l40s-od", "on-demand", "n2"), readyNode("n2"), claim("o2", "l40s-od", "on-demand", "n3"), readyNode("n3"),
+		gpuPodOn("chat-1", "n1", "chat"), gpuPodOn("chat-2", "", "chat"), gpuPodOn("job", "n2", "train"), gpuPodOn("elsewhere", "n9", "train"), gpuPodOn("waits", "", "train"),
+		`{apiVersion: v1, kind: Pod, metadata: {namespace: team, name: cpu, annotations: {karpenter.sh/do-not-disrupt: "true"}}, spec: {nodeName: n3, containers: [{name: c, image: i}]}}`,
+	)
+	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+	c.nodes.Observe(spotAndOnDemand(t), []*scaling.Workload{chat}, &o)
+	if o.Lost || len(o.Pools) != 2 || len(o.Pools[0].Nodes) != 1 || len(o.Pools[1].Nodes) != 2 {
+		t.Fatalf("observation %+v", o)
+	}
+	if n := o.Pools[0].Nodes[0]; n.Name != "n1" || n.Type != capacity.Spot || n.Stage != capacity.Usable || !n.Ready || n.GPUs != 1 || n.Used != 1 || n.Hourly != 0.8 {
+		t.Errorf("spot node %+v", n)
+	}
+	if n := o.Pools[1].Nodes[1]; n.Used != 0 || n.Squatters != 1 || n.Undisrupted != 1 || n.Hourly != 1.9 {
+		t.Errorf("a node that a CPU pod keeps: %+v", n)
+	}
+	w := o.Workloads[0]
+	if w.Current != 2 || w.GPUs != 1 || !w.Quota || len(w.Pods) != 2 || w.Pods[0].Pool != 0 || !w.Pods[1].Pending || w.Pods[0].Owner != capacity.OwnerReplicaSet {
+		t.Errorf("workload %+v", w)
+	}
+	var others []string
+	for _, p := range o.Others {
+		others = append(others, fmt.Sprintf("%s %d %t", p.Name, p.Pool, p.Pending))
+	}
+	if want := []string{"job 1 false", "waits -1 true"}; !slices.Equal(others, want) {
+		t.Errorf("other pods %q, want %q", others, want)
+	}
+}
+
+func TestAQuietTickLooksAtNothingAnew(t *testing.T) {
+	c := grounds(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))
+	g, o := spotAndOnDemand(t), capacity.Observation{}
+	c.nodes.Observe(g, nil, &o)
+	if n := testing.AllocsPerRun(100, func() { c.nodes.Observe(g, nil, &o); c.nodes.Strays([]*capacity.Group{g}, nil) }); n > 8 {
+		t.Errorf("%v allocations", n)
+	}
+	before := &o.Pools[0]
+	c.nodes.putNode(nil, &nodeFacts{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	c.nodes.Observe(g, nil, &o)
+	if &o.Pools[0] == before || o.Pools[0].Nodes[0].Ready {
+		t.Error("a node that is no longer Ready is not seen")
+	}
+}
+
+func TestWhatBecameOfNodeClaims(t *testing.T) {
+	c := grounds(t)
+	n, now := c.nodes, time.Now()
+	made := func(name string, change func(f *claimFacts)) *claimFacts {
+		f := &claimFacts{name: name, uid: "uid-" + name, pool: "l40s-spot", created: now.Add(-time.Hour), launched: true, initialized: true}
+		change(f)
+		n.putClaim(f)
+		return f
+	}
+	made("taken", func(f *claimFacts) { f.deleted = now })
+	made("consolidated", func(f *claimFacts) { f.deleted, f.voluntary = now, true })
+	made("aged", func(f *claimFacts) { f.deleted, f.expireAfter = now, time.Hour })
+	made("never up", func(f *claimFacts) { f.deleted, f.initialized = now, false })
+	refused := made("refused-x", func(f *claimFacts) { f.launched, f.initialized = false, false })
+	event := func(claim, uid, reason string) {
+		n.putEvent(claimEventOf(&corev1.Event{Reason: reason, InvolvedObject: corev1.ObjectReference{Name: claim, UID: types.UID(uid)}, EventTime: metav1.NewMicroTime(now)}))
+	}
+	n.dropClaim(refused)
+	event("refused-x", refused.uid, insufficientCapacity)
+	event("refused-x", refused.uid, insufficientCapacity)              // said twice, counted once
+	event("l40s-spot-abcde", "before we looked", insufficientCapacity) // known by its name alone
+	n.dropClaim(made("broken", func(f *claimFacts) { f.launched, f.initialized = false, false }))
+	made("noticed", func(*claimFacts) {})
+	event("noticed", "uid-noticed", "SpotInterrupted")
+
+	o := capacity.Observation{}
+	n.Observe(spotAndOnDemand(t), nil, &o)
+	var failures, losses []string
+	for _, f := range o.Pools[0].Failures {
+		failures = append(failures, fmt.Sprintf("%s %t", f.UID, f.Capacity))
+	}
+	for _, l := range o.Pools[0].Losses {
+		losses = append(losses, l.UID)
+	}
+	slices.Sort(failures)
+	if want := []string{"before we looked true", "uid-broken false", "uid-refused-x true"}; !slices.Equal(failures, want) {
+		t.Errorf("failures %q, want %q", failures, want)
+	}
+	if want := []string{"uid-taken"}; !slices.Equal(losses, want) {
+		t.Errorf("losses %q, want %q", losses, want)
+	}
+	for _, node := range o.Pools[0].Nodes {
+		if node.Notice != (node.UID == "uid-noticed") {
+			t.Errorf("%s has notice: %t", node.UID, node.Notice)
+		}
+	}
+	n.forget(now.Add(2 * time.Hour))
+	if len(n.fates) != 0 || len(n.noticed) != 0 {
+		t.Errorf("after two hours: %v, %v", n.fates, n.noticed)
+	}
+}
+
+func TestWhatNoGroupNamesIsAStray(t *testing.T) {
+	left := strings.Replace(strings.Replace(spotPool, "l40s-spot", "left", 1), "karpenter.sh/nodepool-hash: \"1\"", `gpuscaler.io/record: "{}"`, 1)
+	marked := strings.Replace(gpuPodOn("marked", "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}]`, 1)
+	c := grounds(t, left, marked)
+	strays, marks := c.nodes.Strays([]*capacity.Group{spotAndOnDemand(t)}, nil)
+	if len(strays) != 1 || strays[0].Pool != "left" || strays[0].Record != "{}" {
+		t.Errorf("strays %+v", strays)
+	}
+	if len(marks) != 1 || strings.TrimSpace(marks[0].Text()) != "team/marked controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
+		t.Errorf("marks %v", marks)
+	}
+}
+
+func TestTheSchemaSaysWhichFieldsThereAre(t *testing.T) {
+	text := `{"components":{"schemas":{"sh.karpenter.v1.NodeClaim":{"properties":{"spec":{"properties":{"weight":{}}}}},
+	  "sh.karpenter.v1.NodePool":{"properties":{"spec":{"properties":{"limits":{},"disruption":{"allOf":[{"properties":{"budgets":{},"consolidationPolicy":{"enum":["WhenEmpty","Balanced"]}}}]}}}}}}}}`
+	s, err := parseNodeSchema([]byte(text))
+	if want := (nodeSchema{known: true, limits: true, budgets: true, consolidationPolicy: true, shields: true}); err != nil || s != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, broken := range []string{``, `{`, `{"components":{}}`} {
+		if _, err := parseNodeSchema([]byte(broken)); err == nil {
+			t.Errorf("%q is a schema", broken)
+		}
+	}
+}
