@@ -61,3 +61,20 @@ func TestZonesThatAreNoneAreRefused(t *testing.T) {
 		t.Errorf("an offset: %s, %v", at, err)
 	}
 }
+
+// FuzzMoment asks for whatever somebody may write: it is a moment or an error, and a clock time is one of the last day.
+func FuzzMoment(f *testing.F) {
+	for _, seed := range [][2]string{{"09:04", "Europe/Berlin"}, {"2026-11-22T09:04:00Z", "+02:00"}, {"-10m", ""}, {"24:00", "../x"}, {"9223372036854775807ns", "UTC"}, {"02:30", "America/Santiago"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, text, zone string) {
+		o := Options{Zone: time.UTC, Clock: func() time.Time { return nine }}
+		at, err := o.asked(url.Values{"at": {text}, "zone": {zone}})
+		if err != nil {
+			return
+		}
+		if _, e := time.Parse("15:04", text); e == nil && (at.After(nine) || nine.Sub(at) > 26*time.Hour) {
+			t.Fatalf("%q in %q is %s, which is not of the last day", text, zone, at)
+		}
+	})
+}
