@@ -1,0 +1,257 @@
+// Package boards asks a real Prometheus every question that the shipped
+// dashboards and alerts ask, while gpuscaler, the DCGM exporter and vLLM are
+// scraped by it: a panel that would stay empty is found here.
+package boards
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/karpenter/pkg/apis"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+const config = "../../config"
+
+var scene controller.Scene
+
+func TestMain(m *testing.M) {
+	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
+	os.Exit(scene.Run(m, controller.Setup{
+		Nodes:      2,
+		Controller: controller.Options{Values: map[string]any{"mode": "karpenter"}},
+		Prepare:    nodePools,
+		Platform: func(s *stack.Stack) string {
+			return fmt.Sprintf("dataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: 1s}\n"+
+				"capacityGroups:\n- {name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}\n", s.Prometheus.URL)
+		},
+	}))
+}
+
+// nodePools are the shipped example's, without a Karpenter.
+func nodePools(ctx context.Context, s *stack.Stack) error {
+	for _, crd := range apis.CRDs {
+		if err := s.Client.Create(ctx, crd.DeepCopy()); err != nil {
+			return err
+		}
+	}
+	f, err := os.Open(config + "/examples/cluster/nodepools.yaml")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	documents := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	for range 2 {
+		pool := &v1.NodePool{}
+		if err := documents.Decode(pool); err != nil {
+			return err
+		}
+		if err := stack.Poll(ctx, 20*time.Second, func(ctx context.Context) error { // until it is served
+			return client.IgnoreAlreadyExists(s.Client.Create(ctx, pool.DeepCopy()))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What nobody here serves: kube-state-metrics, Karpenter and its cloud.
+var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
+
+// What is rightly empty while all is well: there is no price without a cloud,
+// nothing on its way, nothing held, nothing idle, nothing to mend.
+var quiet = map[string]bool{
+	"Held and idle, per hour": true, "Held by nobody, per hour": true, "Cost per hour": true, "Idle GPUs by namespace": true,
+	"Spot share": true, "Nudges in force": true, "What only a person can mend": true,
+}
+
+// Alternatives of one panel that may be empty beside the others.
+var optional = regexp.MustCompile(`_coming|gpuscaler_hpa_findings`)
+
+func TestEveryPanelHasAnAnswer(t *testing.T) {
+	ns, load := scene.Space(t, "team"), &exporter.Total{}
+	load.Set(27)
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 3), `
+maxReplicas: 6
+capacityGroup: chat
+signals:
+- {name: queue, type: vllm, metric: requestsWaiting, target: 10}
+- {name: gpu, type: dcgm, target: 90%}
+`)
+	stack.Eventually(t, 30*time.Second, "three replicas for 27 requests", s.Wants(3))
+	scrapeOurselves(t)
+	loadRules(t)
+	variables := strings.NewReplacer("$namespace", ns, "$policy", "chat", "$group", ".*")
+	panels := 0
+	for _, p := range panelsOf(t) {
+		for _, q := range p.queries {
+			if elsewhere.MatchString(q) || quiet[p.title] || optional.MatchString(q) {
+				continue
+			}
+			panels++
+			stack.Eventually(t, 45*time.Second, p.title+" has an answer: "+q, answered(variables.Replace(q)))
+		}
+	}
+	if panels < 35 {
+		t.Errorf("%d queries", panels)
+	}
+	quietRules(t)
+}
+
+// scrapeOurselves has Prometheus scrape gpuscaler's pods.
+func scrapeOurselves(t *testing.T) {
+	t.Helper()
+	pods, err := scene.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []stack.ScrapeTarget
+	for i := range pods {
+		targets = append(targets, stack.ScrapeTarget{Address: pods[i].Status.PodIP + ":8080", Labels: map[string]string{"job": "gpuscaler", "pod": pods[i].Name}})
+	}
+	if err := scene.Stack.Prometheus.Targets("gpuscaler", targets...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loadRules restarts Prometheus with the shipped rules, which look each second
+// here.
+func loadRules(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(config + "/alerts/gpuscaler.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(scene.Stack.Dir, "prometheus")
+	main, err := os.ReadFile(filepath.Join(dir, "prometheus.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast := strings.Replace(string(main), "global:\n", "rule_files: [rules.yml]\nglobal:\n  evaluation_interval: 1s\n", 1)
+	for name, text := range map[string]string{"rules.yml": strings.ReplaceAll(string(text), "interval: 30s", "interval: 1s"), "prometheus.yml": fast} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := scene.Stack.Prometheus.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := scene.Stack.Prometheus.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type panel struct {
+	title   string
+	queries []string
+}
+
+func panelsOf(t *testing.T) (all []panel) {
+	t.Helper()
+	boards, err := filepath.Glob(config + "/dashboards/*.json")
+	if err != nil || len(boards) < 2 {
+		t.Fatalf("%d dashboards (%v)", len(boards), err)
+	}
+	for _, path := range boards {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var board struct {
+			Panels []struct {
+				Title   string
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(text, &board); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range board.Panels {
+			one := panel{title: p.Title}
+			for _, q := range p.Targets {
+				one.queries = append(one.queries, q.Expr)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// ask sends a question to Prometheus' API.
+func ask(ctx context.Context, path string, query url.Values, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scene.Stack.Prometheus.URL+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+func answered(query string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var answer struct {
+			Status, Error string
+			Data          struct{ Result []json.RawMessage }
+		}
+		switch err := ask(ctx, "/api/v1/query", url.Values{"query": {query}}, &answer); {
+		case err != nil:
+			return err
+		case answer.Status != "success":
+			return fmt.Errorf("%s: %s", answer.Status, answer.Error)
+		case len(answer.Data.Result) == 0:
+			return fmt.Errorf("no series")
+		}
+		return nil
+	}
+}
+
+// quietRules wants every rule to have been evaluated without an error, and no
+// alert to fire on a scene in which all is well.
+func quietRules(t *testing.T) {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, Type, Health, State, LastError string }
+			}
+		}
+	}
+	if err := ask(t.Context(), "/api/v1/rules", nil, &answer); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, g := range answer.Data.Groups {
+		for _, r := range g.Rules {
+			seen++
+			if r.Health != "ok" || r.State == "firing" {
+				t.Errorf("%s: %s %s %s", r.Name, r.Health, r.State, r.LastError)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d rules", seen)
+	}
+}
