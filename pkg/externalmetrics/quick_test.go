@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	externalclient "k8s.io/metrics/pkg/client/external_metrics"
 	"pgregory.net/rapid"
 )
 
@@ -168,3 +172,38 @@ func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 		as("anna")(r)
 	})
 }
+
+// The HPA controller reads by the k8s.io/metrics client, in protobuf; kubectl and others in JSON. Both are known by their bytes.
+func TestTheHPAControllersOwnClientGoesTheShortWay(t *testing.T) {
+	certificate, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := run(t, ServerConfig{Certificate: certificate, Open: true})
+	for _, content := range []string{protobuf, "application/json"} {
+		config := &rest.Config{Host: "https://" + address, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, ContentConfig: rest.ContentConfig{ContentType: content}}
+		short := false
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				_, _, short = parseRead(r.URL)
+				return next.RoundTrip(r)
+			})
+		})
+		client, err := externalclient.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it answers", func() bool {
+			var list *external.ExternalMetricValueList
+			list, err = client.NamespacedMetrics("team-chat").List(MetricName, labels.Set{PolicyLabel: "chat"}.AsSelector())
+			return err == nil && len(list.Items) == 1 && list.Items[0].Value.MilliValue() == 9000 && list.Items[0].Timestamp.Time.Equal(nine)
+		})
+		if !short {
+			t.Errorf("%s: its request is written in another way", content)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
