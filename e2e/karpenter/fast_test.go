@@ -133,10 +133,13 @@ func fast(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	store := policy.NewStore(policy.Options{})
-	for _, p := range store.Load(c.Policies).Problems {
-		log.Error("policy", "problem", p.String())
+	report := func(r policy.Report) {
+		for _, p := range r.Problems {
+			log.Error("policy", "problem", p.String())
+		}
 	}
-	go store.Watch(ctx, 200*time.Millisecond, func(policy.Report) {}, c.Policies)
+	report(store.Load(c.Policies))
+	go store.Watch(ctx, 200*time.Millisecond, report, c.Policies)
 	seen, err := cluster.New(config, cluster.Options{Groups: store, Policies: store, DiscoveryPeriod: time.Second, Log: log})
 	if err != nil {
 		return err

@@ -143,6 +143,9 @@ func (p pool) object() *unstructured.Unstructured {
 	for k, v := range p.labels {
 		spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[k] = v
 	}
+	if p.by == clientSide { // the default, 10%, is nobody's in the other styles
+		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
+	}
 	if p.limit != nil {
 		spec["limits"] = map[string]any{"nvidia.com/gpu": p.limit, "cpu": "1000"}
 	}
@@ -262,6 +265,12 @@ type guest struct {
 
 // start writes the files and runs a fast gpuscaler for the time of the test.
 func start(t *testing.T, files map[string]string) *guest {
+	t.Helper()
+	return startAt(t, speed, files)
+}
+
+// startAt is start with a clock of another speed.
+func startAt(t *testing.T, speed float64, files map[string]string) *guest {
 	t.Helper()
 	dir := filepath.Join(scene.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
@@ -417,7 +426,7 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 		_ = scene.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		if err := stack.Poll(context.Background(), time.Minute, func(ctx context.Context) error {
 			var nodes corev1.NodeList
-			if err := scene.Client.List(ctx, &nodes); err != nil {
+			if err := scene.Client.List(ctx, &nodes, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
 				return err
 			}
 			if len(nodes.Items) > 0 {

@@ -68,6 +68,7 @@ type nodeTicks struct {
 type groupTick struct {
 	group       *capacity.Group
 	workloads   []*scaling.Workload // of its policies, in the order of the engine's
+	keys        []string            // parallel: their names
 	slots       []*slot             // parallel
 	thoughts    []thought           // parallel, of this tick
 	ahead       []aheadSpan
@@ -200,7 +201,7 @@ func (n *nodeTicks) adopt() {
 			g = &groupTick{board: newGroupSlot(group)}
 		}
 		g.group, g.looked = group, 0
-		g.workloads, g.slots = g.workloads[:0], g.slots[:0]
+		g.workloads, g.slots, g.keys = g.workloads[:0], g.slots[:0], g.keys[:0]
 		n.groups = append(n.groups, g)
 	}
 	for i, s := range n.engine.slots {
@@ -210,7 +211,8 @@ func (n *nodeTicks) adopt() {
 			s.advice = Advice{}
 			continue
 		}
-		n.groups[at].workloads, n.groups[at].slots = append(n.groups[at].workloads, w), append(n.groups[at].slots, s)
+		g := n.groups[at]
+		g.workloads, g.slots, g.keys = append(g.workloads, w), append(g.slots, s), append(g.keys, w.Key.String())
 	}
 	for _, g := range n.groups {
 		g.thoughts = make([]thought, len(g.slots))

@@ -320,3 +320,39 @@ func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
+
+// quiet is a ground that hands out the same slices each tick, as the cluster does.
+type quiet struct {
+	*ground
+	pools []capacity.PoolView
+}
+
+func (q quiet) Observe(_ *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+	o.Pools = q.pools
+	for i := range of {
+		o.Workloads[i].GPUs = 1
+	}
+}
+
+func (q quiet) Strays([]*capacity.Group, []scaling.Workload) ([]Stray, []capacity.Action) {
+	return nil, nil
+}
+
+func BenchmarkQuietGroups1000(b *testing.B) {
+	s := newSteady(1000)
+	for i := range s.workloads {
+		s.workloads[i].Group = "gpu"
+	}
+	g := newGround(fenced("gpu"))
+	q := quiet{g, []capacity.PoolView{*g.pools["gpu-pool"]}}
+	e, now := New(s, s, s, Options{Groups: g, Nodes: q}), nine
+	s.at(now)
+	e.Tick(context.Background(), now)
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Second)
+		s.at(now)
+		e.Tick(context.Background(), now)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/policy")
+}

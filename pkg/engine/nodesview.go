@@ -45,9 +45,7 @@ func (g *groupTick) observe(nodes Nodes, now time.Time) {
 // told fills in what was decided for a workload.
 func (g *groupTick) told(i int, w *capacity.Workload) {
 	t, of := &g.thoughts[i], g.workloads[i]
-	if w.Key != of.Key.String() {
-		w.Key = of.Key.String()
-	}
+	w.Key = g.keys[i]
 	w.Known, w.Paused, w.Extra = t.made && !t.decision.Degraded, of.Mode != scaling.Auto, 0
 	if !t.made {
 		// Not seen in this tick: at least what was asked for last.

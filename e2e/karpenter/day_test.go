@@ -1,0 +1,291 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// The mission's own sentence, hour by hour, on a clock that runs thirty times as
+// fast: capacity to zero at night and there in time, spot with fallback and a
+// paced return, consolidation that knows the peak.
+func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
+	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
+	demand := pool{name: "day-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
+	pools, faces, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
+	for _, p := range pools {
+		p.create(t)
+	}
+	chat(t, "day", nil)
+	for _, p := range pools {
+		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+	}
+	whole := func(context.Context) error {
+		for _, p := range pools {
+			if face := p.face(t); face != faces[p.name] {
+				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+			}
+		}
+		return nil
+	}
+	g := start(t, map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, returnNodesPerHour: 60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
+		"chat.yaml":     chatPolicy("day"),
+	})
+	g.load(t, map[string]float64{"day/chat": 0})
+	fenced := func(ctx context.Context) error {
+		if spot.limitNow(ctx) != "0" || demand.limitNow(ctx) != "0" {
+			return fmt.Errorf("limits %s and %s", spot.limitNow(ctx), demand.limitNow(ctx))
+		}
+		return nil
+	}
+	stack.Eventually(t, 40*time.Second, "night: nobody wants anything, a fence stands", fenced)
+	g.group(t, time.Second, "zero GPU nodes", on(0, 0))
+
+	// The window is in 12 minutes of the fast clock, 24 seconds of ours, and half an hour long.
+	opens := g.config.now().Add(13 * time.Minute).UTC().Truncate(time.Minute)
+	closes := opens.Add(30 * time.Minute)
+	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 5m}\n", opens.Format("2006-01-02T15:04"), closes.Format("2006-01-02T15:04"))
+	g.write(t, "chat.yaml", chatPolicy("day")+"  "+strings.ReplaceAll(strings.TrimSpace(window), "\n", "\n  ")+"\n")
+	stack.Eventually(t, 25*time.Second, "the window nears: the fence goes, consolidation is held", func(ctx context.Context) error {
+		budgets, _, _ := unstructured.NestedSlice(spot.get(ctx).Object, "spec", "disruption", "budgets")
+		if spot.limitNow(ctx) != "32" || len(budgets) != 3 {
+			return fmt.Errorf("limit %s, budgets %v", spot.limitNow(ctx), budgets)
+		}
+		return nil
+	})
+	stack.Eventually(t, 40*time.Second, "two replicas serve", workload.Has(scene.Client, "day", "chat", 2))
+	if late := g.config.now().Sub(opens); late > 0 {
+		t.Errorf("they serve %s after the window opened", late)
+	}
+
+	g.load(t, map[string]float64{"day/chat": 3})
+	g.group(t, time.Minute, "a burst scales out on spot", on(3, 0))
+	job := lonelyJob(t, "day", map[string]string{"pool": demand.name})
+	scarce(t, karpenter.Shortage{CapacityType: "spot", Limit: 3})
+	g.load(t, map[string]float64{"day/chat": 6})
+	g.group(t, time.Minute, "spot is denied, on-demand takes over beside the Job", on(3, 4))
+	g.group(t, 20*time.Second, "the group falls back", phase("fallback"))
+	stack.Eventually(t, 10*time.Second, "on-demand comes first by weight", func(ctx context.Context) error {
+		w, _, _ := unstructured.NestedInt64(demand.get(ctx).Object, "spec", "weight")
+		if w != 81 {
+			return fmt.Errorf("weight %d", w)
+		}
+		return nil
+	})
+	g.end(syscall.SIGKILL)
+	g.run(t)
+	g.group(t, 10*time.Second, "after a crash the next leader goes on with it", phase("fallback"))
+
+	stack.Eventually(t, 30*time.Second, "six replicas serve", workload.Has(scene.Client, "day", "chat", 6))
+	least := watchReady(t, "day", "chat")
+	scarce(t)
+	g.group(t, 2*time.Minute, "spot is tried", phase("probing", "returning"))
+	g.group(t, 3*time.Minute, "every replica is back on spot, the Job where it was", on(6, 1))
+	g.group(t, 30*time.Second, "nothing is held any more", func(s fastGroup) error {
+		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {
+			return errors.New("something is held")
+		}
+		return nil
+	})
+	if n := least.Load(); n < 6 {
+		t.Errorf("at one moment only %d replicas were ready, of 6 that are needed", n)
+	}
+	stack.Eventually(t, 10*time.Second, "the NodePools are as before", whole)
+	stack.Eventually(t, 10*time.Second, "no pod carries a mark of ours", unmarked("day"))
+	var now corev1.Pod
+	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
+		t.Errorf("the Job's pod is not the one that it was: %v", err)
+	}
+	for _, p := range pools {
+		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
+			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)
+		}
+	}
+	undrifted(t)
+	driftIsSeen(t, spot)
+
+	if err := scene.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	g.load(t, map[string]float64{"day/chat": 0})
+	g.group(t, 2*time.Minute, "evening: consolidation takes every node", on(0, 0))
+	stack.Eventually(t, 40*time.Second, "and the fence stands again", fenced)
+	g.explained(t, "fence: limit 0", "no fence: demand is known to come", "consolidation hold:", "spot fallback: launches refused", "spot probe:",
+		"return to spot:", "move: one replica of day/chat", "fence: limit 0")
+}
+
+// explained fails unless the log gives these reasons, in that order.
+func (g *guest) explained(t *testing.T, reasons ...string) {
+	t.Helper()
+	text := ""
+	for i := 1; i <= g.n; i++ {
+		log, err := os.ReadFile(filepath.Join(g.dir, fmt.Sprintf("gpuscaler-%d.log", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(log)
+	}
+	for _, reason := range reasons {
+		_, after, found := strings.Cut(text, reason)
+		if !found {
+			t.Errorf("no %q where it should be, of %q", reason, reasons)
+			return
+		}
+		text = after
+	}
+}
+
+func on(spot, onDemand int) func(fastGroup) error {
+	return func(s fastGroup) error {
+		if s.SpotNodes != spot || s.OnDemandNodes != onDemand {
+			return fmt.Errorf("%d on spot and %d on demand, want %d and %d", s.SpotNodes, s.OnDemandNodes, spot, onDemand)
+		}
+		return nil
+	}
+}
+
+// unmarked is a check that no pod of a namespace carries anything of ours.
+func unmarked(namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			for _, m := range p.ManagedFields {
+				if strings.HasPrefix(m.Manager, "gpuscaler") {
+					return fmt.Errorf("%s: %s owns %s", p.Name, m.Manager, m.FieldsV1)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// driftIsSeen is the control of undrifted: a label in the template, and
+// Karpenter takes the pool's nodes for drifted.
+func driftIsSeen(t *testing.T, p pool) {
+	t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
+	if err := scene.Client.Patch(t.Context(), p.object(), patch); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 40*time.Second, "a touched template is drift", func(ctx context.Context) error {
+		var claims v1.NodeClaimList
+		if err := scene.Client.List(ctx, &claims); err != nil {
+			return err
+		}
+		for _, c := range claims.Items {
+			if drifted := c.StatusConditions().Get(v1.ConditionTypeDrifted); drifted != nil && drifted.IsTrue() {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d NodeClaims drifted", len(claims.Items))
+	})
+}
+
+func phase(any ...string) func(fastGroup) error {
+	return func(s fastGroup) error {
+		if !slices.Contains(any, s.Phase) {
+			return errors.New("phase " + s.Phase)
+		}
+		return nil
+	}
+}
+
+// scarce says what the cloud is short of, for the time of the test.
+func scarce(t *testing.T, shortages ...karpenter.Shortage) {
+	t.Helper()
+	if err := scene.karpenter.Scarce(shortages...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.karpenter.Scarce() })
+}
+
+// lonelyJob is a pod with a GPU and without a policy, that runs.
+func lonelyJob(t *testing.T, namespace string, selector map[string]string) *corev1.Pod {
+	t.Helper()
+	d := workload.Deployment(namespace, "job", 1)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job", Labels: map[string]string{"job": "train"}}, Spec: d.Spec.Template.Spec}
+	p.Spec.NodeSelector = selector
+	if err := scene.Client.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), p) })
+	stack.Eventually(t, time.Minute, "the Job runs", func(ctx context.Context) error {
+		if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		if p.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s", p.Status.Phase)
+		}
+		return nil
+	})
+	return p
+}
+
+// watchReady keeps the fewest ready pods that a Deployment had from now on.
+func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
+	t.Helper()
+	least := &atomic.Int64{}
+	least.Store(1 << 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		for ctx.Err() == nil {
+			var pods corev1.PodList
+			if scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}) == nil {
+				least.Store(min(least.Load(), ready(pods.Items)))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	return least
+}
+
+func ready(pods []corev1.Pod) (n int64) {
+	for i := range pods {
+		for _, c := range pods[i].Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods[i].DeletionTimestamp == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// undrifted fails if Karpenter thinks that any node is not what its NodePool says.
+func undrifted(t *testing.T) {
+	t.Helper()
+	var claims v1.NodeClaimList
+	if err := scene.Client.List(t.Context(), &claims); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims.Items {
+		if drifted := c.StatusConditions().Get(v1.ConditionTypeDrifted); drifted != nil && drifted.IsTrue() {
+			t.Errorf("%s drifted: %s", c.Name, drifted.Reason)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// On the world's own clock, because Karpenter reads the hold by its own.
+func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("a hold of minutes on the world's own clock: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	held := pool{name: "hold-held", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
+	free := pool{name: "hold-free", kind: "spot", weight: 10, by: clientSide}
+	for _, p := range []pool{held, free} {
+		p.create(t)
+	}
+	chat(t, "hold", map[string]string{"pool": held.name})
+	face := held.face(t)
+
+	// A floor of one in a window of a minute, two minutes from now: consolidation is held from now on.
+	opens := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
+	ends := opens.Add(time.Minute)
+	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n", opens.Format("2006-01-02T15:04"), ends.Format("2006-01-02T15:04"))
+	g := startAt(t, 1, map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: hold-held}}\n"),
+		"chat.yaml":     chatPolicy("hold") + window,
+	})
+	g.load(t, map[string]float64{"hold/chat": 0})
+	stack.Eventually(t, time.Minute, "consolidation is held", func(ctx context.Context) error {
+		if budgets, _, _ := unstructured.NestedSlice(held.get(ctx).Object, "spec", "disruption", "budgets"); len(budgets) < 3 {
+			return fmt.Errorf("budgets %v", budgets)
+		}
+		return nil
+	})
+	g.end(syscall.SIGKILL)
+
+	nodesOf := func(ctx context.Context, p pool) int {
+		var nodes corev1.NodeList
+		if scene.Client.List(ctx, &nodes, client.MatchingLabels{"karpenter.sh/nodepool": p.name}) != nil {
+			return -1
+		}
+		return len(nodes.Items)
+	}
+	for _, p := range []pool{held, free} {
+		job := lonelyJob(t, "hold", map[string]string{"pool": p.name})
+		if err := scene.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		stack.Eventually(t, 20*time.Second, "the pod is gone", func(ctx context.Context) error {
+			if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(job), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
+				return errors.New("it is there")
+			}
+			return nil
+		})
+	}
+	stack.Eventually(t, time.Minute, "an empty node that nobody holds goes", func(ctx context.Context) error {
+		if n := nodesOf(ctx, free); n != 0 {
+			return fmt.Errorf("%d nodes", n)
+		}
+		return nil
+	})
+	for time.Now().Before(ends.Add(-5 * time.Second)) {
+		if n := nodesOf(t.Context(), held); n != 1 {
+			t.Fatalf("%s before the hold ends there are %d nodes", time.Until(ends).Round(time.Second), n)
+		}
+		time.Sleep(time.Second)
+	}
+	stack.Eventually(t, 2*time.Minute, "the hold ended by itself, and the node goes", func(ctx context.Context) error {
+		if n := nodesOf(ctx, held); n != 0 {
+			return fmt.Errorf("%d nodes", n)
+		}
+		return nil
+	})
+	g.run(t)
+	stack.Eventually(t, 30*time.Second, "the next leader clears what is left", func(context.Context) error {
+		if now := held.face(t); now != face {
+			return fmt.Errorf("%s\nbefore:\n%s", now, face)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,179 @@
+package karpenter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// The binary itself, on the world's own clock: what a schedule nudges is put
+// back by `gpuscaler restore`, beside a controller that leads and without one.
+func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
+	pools := []pool{
+		{name: "restore-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16)},
+		{name: "restore-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide},
+		{name: "restore-theirs", kind: "reserved", weight: 5, nudge: "limits", by: clientSide},
+	}
+	faces := map[string]string{}
+	for _, p := range pools {
+		p.create(t)
+	}
+	for _, p := range pools {
+		faces[p.name] = p.face(t)
+	}
+	if err := scene.Nodes(t.Context(), "static", 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	c, err := controller.Up(t.Context(), scene.Stack, controller.Options{Values: release.Values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), c.Deployment()) })
+	if err := c.Policies.Put("platform", controller.Platform(`capacityGroups:
+- name: gpu
+  resource: nvidia.com/gpu
+  nodePools: {spot: restore-spot, on-demand: restore-od, reserved: restore-theirs}
+  schedules:
+  - {name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33, limits: {nvidia.com/gpu: 4}, disruption: {consolidateAfter: Never}}
+`)); err != nil {
+		t.Fatal(err)
+	}
+	nudged := func(ctx context.Context) error {
+		for _, p := range pools {
+			u := p.get(ctx)
+			weight, _, _ := unstructured.NestedInt64(u.Object, "spec", "weight")
+			after, _, _ := unstructured.NestedString(u.Object, "spec", "disruption", "consolidateAfter")
+			if want := p.weight; p.name == "restore-theirs" {
+				if weight != want || after != "1s" || p.limitNow(ctx) != "4" {
+					return fmt.Errorf("%s hands over its limits alone, and has weight %d, consolidateAfter %s, limit %s", p.name, weight, after, p.limitNow(ctx))
+				}
+				continue
+			}
+			if weight != 33 || after != "Never" || p.limitNow(ctx) != "4" {
+				return fmt.Errorf("%s: weight %d, consolidateAfter %s, limit %s", p.name, weight, after, p.limitNow(ctx))
+			}
+		}
+		return nil
+	}
+	stack.Eventually(t, time.Minute, "the schedule nudges what was handed over, and no more", nudged)
+	whole := func(context.Context) error {
+		for _, p := range pools {
+			if face := p.face(t); face != faces[p.name] {
+				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+			}
+		}
+		return nil
+	}
+
+	// Somebody edits a nudged field: that stays, also when all is put back.
+	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
+	if err := scene.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 20*time.Second, "the edit is told on the NodePool", func(ctx context.Context) error {
+		return event(ctx, "restore-spot", "NudgeYielded")
+	})
+	if weight, _, _ := unstructured.NestedInt64(pools[0].get(t.Context()).Object, "spec", "weight"); weight != 50 {
+		t.Errorf("the edit did not stay: weight %d", weight)
+	}
+	faces["restore-spot"] = strings.Replace(faces["restore-spot"], `"weight":80`, `"weight":50`, 1)
+
+	var seen atomic.Bool
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if whole(ctx) == nil {
+				seen.Store(true)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	restore(t, c.Binary, 3)
+	stop()
+	if !seen.Load() {
+		t.Errorf("beside a live controller it was at no moment as before: %v", whole(t.Context()))
+	}
+	stack.Eventually(t, 40*time.Second, "the controller leads again, and nudges what its policy wants", func(ctx context.Context) error {
+		if limit := pools[1].limitNow(ctx); limit != "4" {
+			return errors.New("limit " + limit)
+		}
+		return nil
+	})
+
+	if err := scene.Client.Delete(t.Context(), c.Deployment()); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 40*time.Second, "it ends, and takes its limits back", func(ctx context.Context) error {
+		pods, err := c.Pods(ctx)
+		if err != nil || len(pods) > 0 {
+			return fmt.Errorf("%d pods: %w", len(pods), err)
+		}
+		for _, p := range pools {
+			if limit := p.limitNow(ctx); limit == "4" {
+				return errors.New("a limit of ours outlives us on " + p.name)
+			}
+		}
+		return nil
+	})
+	restore(t, c.Binary, 2)
+	if err := whole(t.Context()); err != nil {
+		t.Error(err)
+	}
+	restore(t, c.Binary, 0) // a second time there is nothing to do
+}
+
+// restore runs the command as gpuscaler's own account, and wants so many
+// NodePools put back at least.
+func restore(t *testing.T, binary string, least int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, "restore", "--kubeconfig="+scene.account, "--namespace="+controller.Namespace, "-o", "json")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		t.Fatalf("restore: %v\n%s", err, out)
+	}
+	var said struct {
+		Restored []struct{ Object, Error string }
+		Failed   int
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	if len(said.Restored) < least || said.Failed > 0 || least == 0 && len(said.Restored) > 0 {
+		t.Errorf("restore said %s", out)
+	}
+}
+
+// event wants an Event about a NodePool.
+func event(ctx context.Context, pool, reason string) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("events.k8s.io/v1")
+	list.SetKind("EventList")
+	if err := scene.Client.List(ctx, list, client.InNamespace("default")); err != nil {
+		return err
+	}
+	for _, e := range list.Items {
+		name, _, _ := unstructured.NestedString(e.Object, "regarding", "name")
+		got, _, _ := unstructured.NestedString(e.Object, "reason")
+		if name == pool && got == reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("no Event %s about NodePool %s", reason, pool)
+}
