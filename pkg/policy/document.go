@@ -32,7 +32,8 @@ const nameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in K
 // document is one YAML document of a file, decoded as far as it could be.
 type document struct {
 	findings
-	text     []byte
+	text     []byte // nil while it is squeezed
+	squeezed []byte // nil while it is not
 	hash     string // of the text, 32 hex digits
 	kind     string
 	key      scaling.Key
@@ -108,7 +109,20 @@ func newDocument(file string, p part) *document {
 }
 
 // release lets go of what the text can give again; ten thousand policies are kept as text and numbers only.
-func (d *document) release() { d.root, d.policy, d.platform = nil, nil, nil }
+func (d *document) release() {
+	d.root, d.policy, d.platform = nil, nil, nil
+	if d.text != nil {
+		d.squeezed, d.text = squeeze(d.text), nil
+	}
+}
+
+// content is the text.
+func (d *document) content() []byte {
+	if d.text == nil && d.squeezed != nil {
+		return expand(d.squeezed)
+	}
+	return d.text
+}
 
 // ensure reads the text again where it was released. Problems found before are found again.
 func (d *document) ensure() {
@@ -120,7 +134,7 @@ func (d *document) ensure() {
 
 // copy returns the same text as a document of its own, whose problems are nobody's.
 func (d *document) copy() *document {
-	c := &document{text: d.text, hash: d.hash}
+	c := &document{text: d.text, squeezed: d.squeezed, hash: d.hash}
 	c.file, c.above = d.file, d.above
 	return c
 }
@@ -156,7 +170,7 @@ func (d *document) read() (found bool) {
 // parse sets the root of the one document in the text, or tells why there is none; false says that there is nothing in it.
 func (d *document) parse() (found bool) {
 	var node yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
+	decoder := yaml.NewDecoder(bytes.NewReader(d.content()))
 	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
 		return false
 	} else if err != nil {

@@ -115,7 +115,7 @@ func (s *Store) lost(name string) bool {
 func (s *Store) platformLost() bool {
 	for _, f := range s.files {
 		if f.err != nil || slices.ContainsFunc(f.docs, func(d *document) bool {
-			return d.id() == "" && bytes.Contains(d.text, []byte(KindPlatformConfig))
+			return d.id() == "" && bytes.Contains(d.content(), []byte(KindPlatformConfig))
 		}) {
 			return true
 		}

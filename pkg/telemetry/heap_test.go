@@ -36,25 +36,51 @@ spec:
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, `---
+# Owned by team %[2]d; on call: see the service catalogue.
 apiVersion: gpuscaler.io/v1alpha1
 kind: ScalingPolicy
-metadata: {name: model-%d, namespace: team-%d}
+metadata:
+  namespace: team-%[2]d
+  name: model-%[1]d
+  labels:
+    app.kubernetes.io/part-of: inference-%[1]d
 spec:
-  scaleTargetRef: {name: model-%d}
-  minReplicas: 0
-  maxReplicas: 12
+  scaleTargetRef:
+    name: model-%[1]d
   cooldownPeriod: 15m
+  maxReplicas: 12
+  minReplicas: 0
+  formula: 'max(gateway.replicas, has(queue.value) ? queue.replicas : 0, gpu.replicas)'
   signals:
-  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}
-  - {name: queue, type: vllm, target: 10}
-  - {name: gpu, type: dcgm, target: 70%%}
-  formula: "max(gateway.replicas, has(queue.value) ? queue.replicas : 0, gpu.replicas)"
+    - name: gateway
+      target: 10
+      queryRef: gateway-queue
+      type: prometheus
+    - name: queue
+      target: 10
+      type: vllm
+    - name: gpu # shares
+      target: 70%%
+      type: dcgm
   behavior:
-    scaleDown: {stabilizationWindowSeconds: 600, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
+    scaleDown:
+      policies:
+        - periodSeconds: 60
+          type: Pods
+          value: 1
+      stabilizationWindowSeconds: 600
   schedules:
-  - {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", minReplicas: 2}
-  - {name: night, timezone: Europe/Berlin, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 0}
-`, i, i%50, i)
+    - name: working-hours
+      minReplicas: 2
+      timezone: America/New_York
+      start: "30 7 * * 1-5"
+      end: "30 19 * * 1-5"
+    - name: no-demand
+      maxReplicas: 0
+      timezone: America/New_York
+      start: "0 23 * * *"
+      end: "0 6 * * *"
+`, i, i%50)
 		if i%100 == 99 || i == n-1 {
 			write(fmt.Sprintf("policies-%05d.yaml", i), text.String())
 			text.Reset()

@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestATextThatWasSqueezedIsTheSameText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOf(rapid.Byte()).Draw(t, "text")
+		if got := expand(squeeze(text)); !bytes.Equal(got, text) {
+			t.Fatalf("%q became %q", text, got)
+		}
+	})
+}
+
+func TestTheExamplesShrinkToHalfAtLeast(t *testing.T) {
+	paths, err := filepath.Glob("../../config/examples/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range split(text) {
+			// The comments of an example are its own.
+			if n := len(squeeze(p.text)); bytes.Contains(p.text, []byte(KindScalingPolicy)) && n > len(p.text)/2 {
+				t.Errorf("%s: %d of %d bytes", path, n, len(p.text))
+			}
+		}
+	}
+}
+
+func TestTextsAreSqueezedSideBySide(t *testing.T) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			text := bytes.Repeat([]byte{byte('a' + i)}, 1000)
+			for range 100 {
+				if !bytes.Equal(expand(squeeze(text)), text) {
+					t.Error("one text became another's")
+				}
+			}
+		})
+	}
+	all.Wait()
+}
