@@ -8,7 +8,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit test test-long bench bench-replay fuzz
+.PHONY: help build demo unit test test-long hpacheck bench bench-replay fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,11 @@ unit: ## the fast inner loop: every test that needs no other process
 
 test: ## everything, unit to end to end; builds the real components once and caches them by version
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory hpacheck
 	@$(MAKE) --no-print-directory e2e
+
+hpacheck: ## the replay's HPA beside Kubernetes' own calculator, 20,000 samples; compiles a part of Kubernetes once (minutes)
+	@cd e2e/hpacheck && $(GO) test ./...
 
 test-long: ## what must wait for minutes: every time zone, 1970 to 2040
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
