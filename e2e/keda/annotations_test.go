@@ -50,7 +50,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 		allowed        string // what the Event offers
 	}{
 		{"queue-depth-per-replica", "7", "many", func(e dashboard.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7", "a number such as 10"},
-		{"gpu-utilization-target", "70", "7 of 10", func(e dashboard.Explanation) string { return e.Signals[len(e.Signals)-1].Name }, "gpu", "a percentage such as 80%"},
+		{"gpu-utilization-target", "70", "7 of 10", func(e dashboard.Explanation) string { return e.Signals[0].Name }, "gpu", "a percentage such as 80%"},
 		{"mode", "advisory", "careful", func(e dashboard.Explanation) string { return e.Mode }, "advisory", "auto, advisory"},
 		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "6", "min="},
 		{"capacity-group", "batch", "nobodys", func(e dashboard.Explanation) string { return e.Mode }, "auto", "batch"},

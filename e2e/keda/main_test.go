@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 			},
 			Values: map[string]any{
 				"keda":                map[string]any{"manage": true},
-				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs", "s0-redis-advisory-jobs"},
+				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s1-redis-readme-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs", "s0-redis-advisory-jobs"},
 			},
 		},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {

@@ -40,7 +40,8 @@ func (t *target) judged(f engine.Follower, h *hpaFacts) engine.Follower {
 func (t *target) reading(scaledObject string) *hpaFacts {
 	var best *hpaFacts
 	for _, h := range t.hpas {
-		if h.ours && h.scaledObject == scaledObject && (best == nil || h.Name < best.Name) {
+		reads := h.ours || h.composite && t.scaledObject != nil && t.scaledObject.lint.asksUs
+		if reads && h.scaledObject == scaledObject && (best == nil || h.Name < best.Name) {
 			best = h
 		}
 	}

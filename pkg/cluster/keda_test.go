@@ -215,3 +215,23 @@ func TestAMirrorBesideOurTriggerIsNoMistakeAndCPUIs(t *testing.T) {
 		t.Errorf("CPU: %v", got)
 	}
 }
+
+func TestAFormulaWithOurTriggerFollowsUs(t *testing.T) {
+	u := scaledObject("chat", "chat")
+	if err := unstructured.SetNestedField(u.Object, "gpuscaler ?? (mirror / 10)", "spec", "advanced", "scalingModifiers", "formula"); err != nil {
+		t.Fatal(err)
+	}
+	raw := exactHPA("keda-hpa-chat", "chat", "")
+	raw.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "chat"}}
+	raw.Spec.Metrics[0].External.Metric.Name = compositeMetric
+	w := newWorld()
+	w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
+	w.putHPA(nil, must(trimHPA(raw)).(*hpaFacts))
+	if v, _ := w.view(workload("chat")); v.Follower.Kind != "" {
+		t.Errorf("a formula of somebody else's: %+v", v.Follower)
+	}
+	w.putScaledObject(nil, must(trimScaledObject(u)).(*scaledObjectFacts))
+	if v, _ := w.view(workload("chat")); v.Follower.Kind != kindScaledObject || !v.Follower.Exact {
+		t.Errorf("follower %+v", v.Follower)
+	}
+}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -18,6 +19,9 @@ const (
 	DesiredReplicasMetric = "gpuscaler-desired-replicas"
 	// PolicyLabel selects the policy whose number is read.
 	PolicyLabel = "gpuscaler.io/policy"
+
+	// compositeMetric is what KEDA calls the result of scalingModifiers.
+	compositeMetric = "composite-metric"
 
 	kindHPA          = "HorizontalPodAutoscaler"
 	kindScaledObject = "ScaledObject"
@@ -38,6 +42,7 @@ type hpaFacts struct {
 	desired      int32
 	inactive     string // why it does not act at present, by its own condition ScalingActive
 	ours         bool   // one of its metrics is ours
+	composite    bool   // it reads the formula of a ScaledObject, in which ours may stand
 	policy       string // the policy whose number it reads; empty where a ScaledObject made it
 	scaledObject string // the ScaledObject that made it
 	operator     operatorFacts
@@ -68,7 +73,8 @@ func trimHPA(obj any) (any, error) {
 		}
 	}
 	f.policy, f.ours = readsOurs(&h.Spec)
-	if f.ours {
+	f.composite = f.scaledObject != "" && readsComposite(&h.Spec)
+	if f.ours || f.composite {
 		f.spec = &h.Spec
 	}
 	if f.scaledObject == "" {
@@ -103,6 +109,13 @@ func readsOurs(spec *autoscalingv2.HorizontalPodAutoscalerSpec) (policy string, 
 		return policy, true
 	}
 	return "", false
+}
+
+// readsComposite tells whether an HPA reads what KEDA's formula makes of all triggers.
+func readsComposite(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
+	return slices.ContainsFunc(spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
+		return m.External != nil && m.External.Metric.Name == compositeMetric
+	})
 }
 
 func isOurMetric(name string) bool {

@@ -1,0 +1,102 @@
+// Command benchkeda compares, on one machine and one workload, who answers the
+// HPAs: KEDA alone, KEDA with our trigger, and gpuscaler as the adapter. The
+// blocks run forth and back (ABBA), so that a machine that grows slower or
+// warmer is nobody's advantage. What did not finish is said, never estimated.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func main() {
+	sizes := flag.String("n", "100", "numbers of policies, with commas")
+	measure := flag.Duration("measure", time.Minute, "how long a block is measured")
+	rate := flag.Int("rate", 20, "reads a second by the benchmark, beside the HPAs' own")
+	limit := flag.Duration("limit", 10*time.Minute, "after which a block did not finish")
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for _, text := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			fmt.Fprintf(os.Stderr, "-n %q: want numbers with commas\n", *sizes)
+			os.Exit(2)
+		}
+		run(ctx, settings{policies: n, measure: *measure, rate: *rate, limit: *limit})
+	}
+}
+
+type settings struct {
+	policies       int
+	measure, limit time.Duration
+	rate           int
+}
+
+// mode is one way to answer the HPAs.
+type mode struct {
+	name            string
+	keda, gpuscaler bool
+	trigger         string // of each ScaledObject, beside its name
+}
+
+var modes = []mode{
+	{name: "KEDA, default", keda: true, trigger: "prometheus"},
+	{name: "KEDA, tuned", keda: true, trigger: "cached"},
+	{name: "KEDA + our trigger", keda: true, gpuscaler: true, trigger: "ours"},
+	{name: "gpuscaler, adapter", gpuscaler: true},
+}
+
+// run does the blocks of one size forth and back, and prints the table.
+func run(ctx context.Context, s settings) {
+	order := slices.Clone(modes)
+	back := slices.Clone(modes)
+	slices.Reverse(back)
+	results := map[string][]result{}
+	for i, m := range append(order, back...) {
+		began := time.Now()
+		limited, cancel := context.WithTimeout(ctx, s.limit)
+		r, err := block(limited, m, s)
+		cancel()
+		if err != nil {
+			r.failed = err
+		}
+		results[m.name] = append(results[m.name], r)
+		fmt.Fprintf(os.Stderr, "block %d of %d, %s, N=%d: %s in %s\n", i+1, 2*len(modes), m.name, s.policies, r, time.Since(began).Round(time.Second))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "N=%d\tGET p50\tp99\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tsignal to replicas\n", s.policies)
+	for _, m := range modes {
+		for i, r := range results[m.name] {
+			label := m.name + map[int]string{0: " (forth)", 1: " (back)"}[i]
+			if r.failed != nil {
+				fmt.Fprintf(table, "%s\tdid not finish: %s\n", label, firstLine(r.failed))
+				continue
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.0f\t%d MiB\t%s\n", label, r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond),
+				r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20, r.signal.Round(100*time.Millisecond))
+		}
+	}
+	_ = table.Flush() // a pipe that closes early ends the command anyway
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

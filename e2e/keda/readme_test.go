@@ -1,0 +1,86 @@
+package keda
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The README's manifest, with this scene's addresses, does what the README says.
+func TestTheManifestOfTheReadmeWorks(t *testing.T) {
+	t.Parallel()
+	var manifest string
+	for i, block := range strings.Split(readme(t), "```") {
+		if i%2 == 1 && strings.Contains(block, "kind: ScaledObject") {
+			manifest = strings.TrimPrefix(block, "yaml\n")
+		}
+	}
+	s := place(t, "readme", 0)
+	here := []string{
+		"redis.team-embed.svc:6379", redis, "embed-worker", name, "namespace: team-embed", "namespace: " + s.ns, "embed-jobs", s.queue(),
+		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `office UTC "0 0 1 1 *" "1 0 1 1 *" min=2`, // whatever the hour is
+		`metadata: {scalerAddress: "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"}`,
+		fmt.Sprintf("metadata: {scalerAddress: %q}\n    authenticationRef: {name: gpuscaler, kind: ClusterTriggerAuthentication}", scaler.Address),
+	}
+	for i := 0; i < len(here); i += 2 {
+		if !strings.Contains(manifest, here[i]) {
+			t.Fatalf("no %q in\n%s", here[i], manifest)
+		}
+	}
+	manifest = strings.NewReplacer(here...).Replace(manifest)
+	apply(t, manifest)
+	s.backlog(t, 700)
+	stack.Eventually(t, 60*time.Second, "four for 700 jobs at 200 a replica", s.has(4))
+}
+
+// Each row of the README's table names a test that there is.
+func TestTheConformanceTableNamesTestsThatThereAre(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	for _, pattern := range []string{"*_test.go", "../../pkg/policy/*_test.go", "../../pkg/cluster/*_test.go", "../../pkg/migrate/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(text)
+		}
+	}
+	_, table, _ := strings.Cut(readme(t), "| KEDA | with us | test |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 20 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	test := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	for _, row := range rows {
+		named := test.FindAllStringSubmatch(row, -1)
+		if len(named) == 0 && !strings.Contains(row, "| the same") {
+			t.Errorf("no test is named in %s", row)
+		}
+		for _, n := range named {
+			if !strings.Contains(code.String(), "func "+n[1]+"(") {
+				t.Errorf("there is no %s, which %s names", n[1], row)
+			}
+		}
+	}
+}
