@@ -1,0 +1,160 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// readme returns the code blocks of a language.
+func readme(t *testing.T, language string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, block := range strings.Split(string(text), "```") {
+		if block, is := strings.CutPrefix(block, language+"\n"); is && i%2 == 1 {
+			blocks = append(blocks, block)
+		}
+	}
+	return blocks
+}
+
+// block is the one that holds some text.
+func block(t *testing.T, holds string) string {
+	t.Helper()
+	for _, b := range readme(t, "yaml") {
+		if strings.Contains(b, holds) {
+			return b
+		}
+	}
+	t.Fatalf("the README has no block with %q", holds)
+	return ""
+}
+
+// A new user with the README and nothing else: its values, its policy, its HPA.
+func TestFromTheReadmeToAWorkloadThatScales(t *testing.T) {
+	h := newHelm(t, restricted(t, "gpuscaler-readme"))
+	machine := newHost(t, h.namespace)
+	h.edit = edits(machine.edit)
+	pods := kubelet.Run(t.Context(), cluster)
+	defer dump(t, pods, h.namespace)
+
+	var values map[string]any
+	text := strings.Replace(block(t, "platform:  "), "http://prometheus.monitoring.svc:9090", cluster.Prometheus.URL, 1)
+	if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	documents := strings.Split(block(t, "kind: ScalingPolicy"), "\n---\n")
+	policy := documents[slices.IndexFunc(documents, func(d string) bool { return strings.Contains(d, "kind: ScalingPolicy") })]
+	values["files"] = map[string]any{"llama-chat.yaml": policy}
+	values["mode"] = "hpa"
+	began := time.Now()
+	objects := parse(t, h.install("gpuscaler", values).Manifest)
+	machine.mount(t, h.namespace)
+	validate(t, machine)
+
+	restrictedTeam(t)
+	queue(t, 37)
+	var hpa autoscalingv2.HorizontalPodAutoscaler
+	if err := yaml.UnmarshalStrict([]byte(block(t, "kind: HorizontalPodAutoscaler")), &hpa); err != nil {
+		t.Fatal(err)
+	}
+	server := workload.Deployment("team-chat", "llama-chat", 1)
+	for _, o := range []client.Object{server, &hpa} {
+		if err := cluster.Client.Create(t.Context(), o, client.FieldValidation("Strict")); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
+	}
+	stack.Eventually(t, 2*time.Minute, "four replicas for a queue of 37 at 10", func(ctx context.Context) error {
+		var d appsv1.Deployment
+		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(server), &d); err != nil {
+			return err
+		}
+		if *d.Spec.Replicas != 4 {
+			return fmt.Errorf("%d replicas", *d.Spec.Replicas)
+		}
+		return nil
+	})
+	t.Logf("from helm install to four replicas: %s", time.Since(began).Round(time.Second))
+	h.uninstall("gpuscaler", true)
+	stack.Eventually(t, 30*time.Second, "nothing is left", func(context.Context) error {
+		if left := existing(t, objects); len(left) > 0 {
+			return fmt.Errorf("left: %v", left)
+		}
+		return nil
+	})
+}
+
+func restrictedTeam(t *testing.T) {
+	t.Helper()
+	if err := cluster.Namespace(t.Context(), "team-chat"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Nodes(t.Context(), "gpu", 1, 8); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// queue is a gateway that Prometheus scrapes.
+func queue(t *testing.T, waiting int) {
+	t.Helper()
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "inference_extension_flow_control_queue_size{namespace=\"team-chat\",inference_pool=\"llama-chat\"} %d\n", waiting)
+	}))
+	t.Cleanup(gateway.Close)
+	if err := cluster.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: strings.TrimPrefix(gateway.URL, "http://"), Labels: map[string]string{"job": "gateway"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each helm command of the README has flags and values that there are.
+func TestTheReadmesHelmCommandsFitTheChart(t *testing.T) {
+	values := regexp.MustCompile(`--set ([a-zA-Z.]+)=`)
+	var defaults map[string]any
+	text, err := os.ReadFile("../../charts/gpuscaler/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := values.FindAllStringSubmatch(string(whole), -1)
+	if len(found) < 3 {
+		t.Fatalf("%d values", len(found))
+	}
+	for _, m := range found {
+		at := any(defaults)
+		for _, key := range strings.Split(m[1], ".") {
+			inner, ok := at.(map[string]any)
+			if !ok {
+				t.Fatalf("--set %s: no such value", m[1])
+			}
+			if at, ok = inner[key]; !ok {
+				t.Fatalf("--set %s: no such value", m[1])
+			}
+		}
+	}
+}
