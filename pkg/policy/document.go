@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -39,12 +40,17 @@ type document struct {
 	key      scaling.Key
 	policy   *PolicySpec   // of a ScalingPolicy
 	platform *PlatformSpec // of a PlatformConfig
+	from     string        // see origin
+	state    State         // as of the last load
+	since    time.Time     // of state
 }
 
 // origin names the document for people: chat.yaml@3f1c.
 func (d *document) origin() string {
-	base := d.file[strings.LastIndexByte(d.file, '/')+1:]
-	return base + "@" + d.hash[:4]
+	if d.from == "" {
+		d.from = d.file[strings.LastIndexByte(d.file, '/')+1:] + "@" + d.hash[:4]
+	}
+	return d.from
 }
 
 // id tells documents apart within the whole configuration; empty where the text has no kind or name that can be read.

@@ -123,14 +123,17 @@ func (s *Store) platformLost() bool {
 	return false
 }
 
-// record gathers the problems and brings the statuses up to date.
+// record gathers the problems and brings the statuses up to date. Of a document that decides as it is written, which is nearly all of
+// them, there is nothing to keep but since when.
 func (s *Store) record() (problems []Problem) {
 	before := s.status
-	s.status = make(map[string]Status, len(s.policies)+1)
+	s.status = map[string]Status{}
 	add := func(st Status) {
-		st.Since = s.clock()
-		if was, ok := before[st.Document]; ok && was.State == st.State && was.Hash == st.Hash {
-			st.Since = was.Since
+		if st.Since.IsZero() {
+			st.Since = s.clock()
+			if was, ok := before[st.Document]; ok && was.State == st.State && was.Hash == st.Hash {
+				st.Since = was.Since
+			}
 		}
 		s.status[st.Document] = st
 	}
@@ -144,7 +147,12 @@ func (s *Store) record() (problems []Problem) {
 		for _, d := range f.docs {
 			st := s.statusOf(d)
 			problems = append(problems, st.Problems...)
-			add(st)
+			if d.state != st.State {
+				d.state, d.since = st.State, s.clock()
+			}
+			if st.Since = d.since; !d.plain(&st) {
+				add(st)
+			}
 		}
 	}
 	for _, id := range sortedKeys(s.policies) {
@@ -156,15 +164,37 @@ func (s *Store) record() (problems []Problem) {
 	return problems
 }
 
+// plain tells whether a status says no more than that a document decides as it is written.
+func (d *document) plain(st *Status) bool {
+	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.document
+}
+
+// statuses lists what became of the documents and files.
+func (s *Store) statuses() (out []Status) {
+	for _, st := range s.status {
+		out = append(out, st)
+	}
+	for _, f := range s.files {
+		for _, d := range f.docs {
+			if st := s.statusOf(d); d.plain(&st) {
+				st.Since = d.since
+				out = append(out, st)
+			}
+		}
+	}
+	return out
+}
+
 // statusOf says what became of a document.
 func (s *Store) statusOf(d *document) Status {
 	st := Status{Document: d.document, File: d.file, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.problems)}
-	if d.id() == "" || s.status[d.document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.file, d.above+1) // no name, or the name of another
-	}
 	h := s.policies[d.id()]
 	if d.kind == KindPlatformConfig {
 		h = &s.config
+	}
+	others := h != nil && h.doc != nil && h.doc != d
+	if d.id() == "" || others || s.status[d.document].File != "" {
+		st.Document = fmt.Sprintf("%s:%d", d.file, d.above+1) // no name, or the name of another
 	}
 	if h == nil || h.doc != d && d.kind == KindScalingPolicy {
 		return st

@@ -66,7 +66,7 @@ type Store struct {
 	objects  map[objectKey]*object
 	carriers map[scaling.Key]objectKey // the object that carries a policy
 	owners   map[targetKey]scaling.Key // whose number a target follows, as published last
-	status   map[string]Status         // by document, or by file where there is no document
+	status   map[string]Status         // by document, or by file where there is no document; without those that are plain
 	seen     *seen
 
 	dirty   atomic.Bool
@@ -145,10 +145,7 @@ func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
 func (s *Store) Statuses() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Status, 0, len(s.status)+len(s.objects))
-	for _, st := range s.status {
-		out = append(out, st)
-	}
+	out := s.statuses()
 	for _, o := range s.objects {
 		out = append(out, o.status())
 	}
