@@ -1,0 +1,157 @@
+// Package page shows who sees what of gpuscaler's page, by the real API
+// server's word: TokenReview and SubjectAccessReview.
+package page
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+var (
+	scene   controller.Scene
+	address string // of the tenants' page
+	ca      string // file of its certificate
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "gpuscaler-page")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return 1, err
+	}
+	ca = filepath.Join(dir, "tls.crt")
+	for file, text := range map[string][]byte{ca: pem, filepath.Join(dir, "tls.key"): key} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return 1, err
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1, err
+	}
+	address = l.Addr().String()
+	l.Close()
+	return scene.Run(m, controller.Setup{
+		Nodes: 2,
+		Controller: controller.Options{Args: []string{
+			"--tenant-page-address=" + address, "--tenant-page-cert-file=" + ca, "--tenant-page-key-file=" + filepath.Join(dir, "tls.key"),
+		}},
+		Platform: func(s *stack.Stack) string {
+			return fmt.Sprintf("dataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: 1s}\n", s.Prometheus.URL)
+		},
+	}), nil
+}
+
+const policy = `
+maxReplicas: 4
+signals:
+- {name: queue, type: vllm, metric: requestsWaiting, target: 10}
+`
+
+// token is that of a new ServiceAccount, which may get the HPAs of its own
+// namespace where told so.
+func token(t *testing.T, namespace, name string, may bool) (file string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	objects := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}}
+	if may {
+		objects = append(objects,
+			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get"}}}},
+			&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
+	}
+	workload.Create(t, scene.Stack.Client, objects...)
+	kubeconfig, err := scene.Stack.ServiceAccountKubeconfig(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), name)
+	for _, user := range config.AuthInfos {
+		if err := os.WriteFile(file, []byte(user.Token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file
+}
+
+func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
+	chat, coded := scene.Space(t, "team-chat"), scene.Space(t, "team-code")
+	llama := scene.Subject(t, workload.Deployment(chat, "llama", 1), policy)
+	codestral := scene.Subject(t, workload.Deployment(coded, "codestral", 1), policy)
+	anna, bob := token(t, chat, "anna", true), token(t, chat, "bob", false)
+	forged := filepath.Join(t.TempDir(), "forged")
+	if err := os.WriteFile(forged, []byte("eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context, file string, args ...string) string {
+		args = append(append([]string{"explain"}, args...), "--server=https://"+address, "--certificate-authority="+ca)
+		if file != "" {
+			args = append(args, "--token-file="+file)
+		}
+		text, err := scene.CLI(ctx, args...)
+		if err != nil {
+			text += err.Error()
+		}
+		return text
+	}
+	stack.Eventually(t, 30*time.Second, "both policies stand on the loopback's page", func(ctx context.Context) error {
+		text, err := scene.CLI(ctx, "explain", "--server", scene.PageURL())
+		if err == nil && !(strings.Contains(text, llama.Policy()) && strings.Contains(text, codestral.Policy())) {
+			err = fmt.Errorf("it shows\n%s", text)
+		}
+		return err
+	})
+	for _, c := range []struct {
+		who, file string
+		ask       []string
+		shows     string
+		hides     string
+	}{
+		{"anna, the list", anna, nil, llama.Policy(), codestral.Policy()},
+		{"anna, her own", anna, []string{llama.Policy()}, llama.Policy() + "  ", "no policy"},
+		{"anna, another's", anna, []string{codestral.Policy()}, "no policy " + codestral.Policy(), "queue"},
+		{"bob, who may get no HPA", bob, nil, "POLICY", llama.Policy()},
+		{"bob, anna's", bob, []string{llama.Policy()}, "no policy " + llama.Policy(), "queue"},
+		{"a forged token", forged, nil, "does not know you", llama.Policy()},
+		{"nobody", "", nil, "does not know you", llama.Policy()},
+	} {
+		text := ask(t.Context(), c.file, c.ask...)
+		if !strings.Contains(text, c.shows) || strings.Contains(text, c.hides) {
+			t.Errorf("%s sees\n%s\nwant %q in it and no %q", c.who, text, c.shows, c.hides)
+		}
+	}
+}
