@@ -41,6 +41,6 @@ metric) and to KEDA (as an external scaler). Every number is explained.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), demoCommand(), validateCommand(), explainCommand(), pageCommand(), traceCommand(), replayCommand(), tuneCommand(), manifestsCommand(), importCommand(), restoreCommand(), capacityCommand())
-	root.AddCommand(reportCommand())
+	root.AddCommand(reportCommand(), lintCommand())
 	return root
 }

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// lintOptions are the flags of `gpuscaler lint`.
+type lintOptions struct {
+	prometheus prometheusFlags
+	kube       kubeFlags
+	offline    bool
+	output     string
+}
+
+func lintCommand() *cobra.Command {
+	o := lintOptions{}
+	c := &cobra.Command{
+		Use:   "lint [PATH...]",
+		Short: "What would not work as written: metrics, labels, HPAs, NodePools, versions",
+		Long: `Judge policies (files and directories at PATH) against the cluster and the Prometheus server that they will
+meet: does each metric exist, do its labels join pods, was it renamed, is it gone at zero replicas, is a
+counter read as a level, does GPU_UTIL decide alone; do two move one workload, which HPA fields break
+exactness, which NodePools cannot reach zero or cannot fall back. ScaledObjects of anybody's are judged too.
+
+Without policies it is the preflight: who answers for external metrics, versions of Kubernetes, KEDA and
+Karpenter, and whether the DCGM exporter's labels name pods.
+
+The cluster is the one of the kubeconfig; --prometheus adds a server, and --offline leaves the cluster out.
+Every finding says what, why it hurts, and the fix. Exit code 1 when one is an error.`,
+		Example: `  gpuscaler lint --prometheus http://127.0.0.1:9090
+  gpuscaler lint policies/ platform.yaml --prometheus http://127.0.0.1:9090
+  gpuscaler lint policies/ --offline --prometheus https://prom.example -o json | jq -r '.findings[] | .check'`,
+		RunE: func(c *cobra.Command, paths []string) error { return o.run(c.Context(), paths, c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	o.prometheus.register(f)
+	o.kube.register(f)
+	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	return c
+}
+
+// linted is everything that was looked at, and what was found.
+type linted struct {
+	Facts    []fact         `json:"facts"`
+	Findings []lint.Finding `json:"findings"`
+}
+
+// fact is something that the preflight tells whether it is wrong or not.
+type fact struct {
+	What  string `json:"what"`
+	Value string `json:"value"`
+}
+
+func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	if o.offline && o.prometheus.address == "" {
+		return errors.New("--offline without --prometheus: there is nobody to ask; `gpuscaler validate` checks files alone")
+	}
+	var l linted
+	store := policy.NewStore(policy.Options{})
+	if len(paths) > 0 {
+		l.policies(store.Load(paths...).Problems)
+	}
+	var triggers []cluster.TriggerQueries
+	if !o.offline {
+		survey, err := o.survey(ctx)
+		if err != nil {
+			return err
+		}
+		l.cluster(survey, store, len(paths) > 0)
+		triggers = survey.Queries()
+	}
+	if o.prometheus.address != "" {
+		if err := l.server(ctx, o, append(lint.Policies(store.Compiled()), subjects(triggers)...)); err != nil {
+			return err
+		}
+	} else {
+		l.fact("Prometheus", "not asked: --prometheus URL lints metrics and labels")
+	}
+	lint.Sort(l.Findings)
+	if err := l.write(out, o.output); err != nil {
+		return err
+	}
+	if lint.Errors(l.Findings) > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
+
+// policies tells what would be refused, since what is refused is linted in its last good version, which is none here.
+func (l *linted) policies(problems []policy.Problem) {
+	for _, p := range problems {
+		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: p.File, What: p.String(), Why: "it would not be in force, and nothing else of it is judged", Fix: "mend it: `gpuscaler validate` tells all"}
+		if p.Warning {
+			f.Severity, f.Check, f.Why, f.Fix = lint.Warning, "PolicyOdd", "it works, though not as its author may think", p.Allowed
+		}
+		l.Findings = append(l.Findings, f)
+	}
+}
+
+func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
+	const next = "give --kubeconfig, or --offline with --prometheus to leave the cluster out"
+	config, err := o.kube.config().ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, next)
+	}
+	config.UserAgent, config.Timeout = "gpuscaler/"+version, connectTimeout
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	survey, err := cluster.ReadSurvey(ctx, objects, typed.Discovery())
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, next)
+	}
+	return survey, nil
+}
+
+// cluster judges what objects do wrong.
+func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
+	l.fact("Kubernetes", s.Version)
+	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
+	l.fact("KEDA", orNone(s.KEDA))
+	l.fact("Karpenter", orNone(s.Karpenter))
+	for _, text := range s.Unread {
+		l.fact("not judged", text)
+	}
+	groups := map[string]map[string]string{}
+	for _, g := range store.Platform().Groups {
+		groups[g.Name] = g.NodePools
+	}
+	var work []scaling.Workload
+	for _, c := range store.Compiled() {
+		work = append(work, c.Workload)
+	}
+	for _, f := range s.Judge(work, known, groups) {
+		severity := lint.Warning
+		if f.Grave {
+			severity = lint.Error
+		}
+		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.What, About: f.Object, What: f.Why, Why: consequence(f.What), Fix: f.Fix})
+	}
+}
+
+func orNone(version string) string {
+	if version == "" {
+		return "not found"
+	}
+	return version
+}
+
+// consequence says what a cluster's finding does to a workload. The finding's own words say what is so.
+func consequence(what string) string {
+	for text, all := range map[string][]string{
+		"the HPA holds: it follows no number of ours":                        {cluster.NoSelector, cluster.UnknownPolicy, cluster.NotServed, cluster.StolenMetrics, cluster.SilentMetrics},
+		"replicas are moved by numbers that were decided for something else": {cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage, cluster.FormulaOverKEDA},
+		"each undoes what the other did, at every sync":                      {cluster.TwoOwners, cluster.TwoPolicies},
+		"replicas differ from what was decided and explained":                {cluster.OtherMetrics, cluster.Tolerance, cluster.Bounds, cluster.OldKubernetes, cluster.SelectOff},
+		"replicas come or go later than decided":                             {cluster.Window, cluster.Rates, cluster.DoubledIdleDelay, cluster.CachedTrigger, cluster.NoPush},
+		"a workload goes to zero while it is needed":                         {cluster.ZeroFallback},
+		"GPUs are paid for that nobody uses":                                 {cluster.NoZero, cluster.NoTaint},
+		"pods wait for GPUs that could be had elsewhere":                     {cluster.NoFallback, cluster.NoSuchPool},
+		"on-demand is paid for while spot is there":                          {cluster.SpotLast},
+		"what is newer than it does not work":                                {cluster.OldKEDA, cluster.OldKarpenter},
+	} {
+		if slices.Contains(all, what) {
+			return text
+		}
+	}
+	return "it does not work as written"
+}
+
+// subjects are ScaledObjects' own queries.
+func subjects(all []cluster.TriggerQueries) (out []lint.Subject) {
+	for _, t := range all {
+		s := lint.Subject{About: t.Object, Namespace: t.Namespace, MinReplicas: t.MinReplicas}
+		for _, name := range slices.Sorted(maps.Keys(t.Queries)) {
+			s.Signals = append(s.Signals, lint.Signal{Name: "trigger " + name, Query: t.Queries[name]})
+		}
+		if t.Others {
+			s.Signals = append(s.Signals, lint.Signal{Name: "others", Wakes: true})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// server judges what a Prometheus server holds, and what is asked of it.
+func (l *linted) server(ctx context.Context, o *lintOptions, of []lint.Subject) error {
+	server, err := o.prometheus.open()
+	if err != nil {
+		return err
+	}
+	about := "Prometheus at " + o.prometheus.address
+	silent := func(err error) {
+		l.Findings = append(l.Findings, lint.Finding{Severity: lint.Error, Check: lint.ServerSilent, About: about, What: "it does not answer: " + strings.ReplaceAll(err.Error(), "\n", "; "),
+			Why: "no signal that is read from it has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the cluster"})
+	}
+	found, err := lint.Prometheus(ctx, server, about, o.prometheus.matchers, of, time.Now())
+	if err != nil {
+		silent(err)
+		return ctx.Err()
+	}
+	// Thanos and others do not tell a version, and need not.
+	if v, err := server.Version(ctx); err == nil && v != "" {
+		l.fact("Prometheus", v+" at "+o.prometheus.address)
+	} else {
+		l.fact("Prometheus", "answers at "+o.prometheus.address)
+	}
+	l.Findings = append(l.Findings, found...)
+	return nil
+}
+
+func (l *linted) write(out io.Writer, form string) error {
+	if form == "json" {
+		if l.Findings == nil {
+			l.Findings = []lint.Finding{}
+		}
+		return writeJSON(out, l)
+	}
+	b := &strings.Builder{}
+	for _, f := range l.Facts {
+		fmt.Fprintf(b, "%-24s %s\n", f.What, f.Value)
+	}
+	for _, f := range l.Findings {
+		fmt.Fprintf(b, "\n%s %s  %s\n  %s\n  why: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.About, f.What, f.Why)
+		if f.Fix != "" {
+			fmt.Fprintf(b, "  fix: %s\n", f.Fix)
+		}
+	}
+	count := map[lint.Severity]int{}
+	for _, f := range l.Findings {
+		count[f.Severity]++
+	}
+	if len(l.Findings) == 0 {
+		fmt.Fprintln(b, "\nnothing found")
+	} else {
+		fmt.Fprintf(b, "\n%d errors, %d warnings, %d hints\n", count[lint.Error], count[lint.Warning], count[lint.Info])
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
+)
+
+func runLint(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	c := lintCommand()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// served is a server whose series are as old as the test.
+func served(t *testing.T, series string) string {
+	return promtest.Serve(t, time.Now().Add(-40*time.Minute), series).URL
+}
+
+const lintedChat = `
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: llama, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: llama}
+  minReplicas: 1
+  maxReplicas: 8
+  signals:
+  - {name: kv, type: vllm, metric: kvCacheUsage, target: 80%}
+`
+
+func TestThePreflightOfAServer(t *testing.T) {
+	text, err := runLint(t, "--offline", "--prometheus", served(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, want := range []string{"3.5.0 at http://127.0.0.1", "INFO NoKubeStateMetrics", "why: ", "fix: scrape kube-state-metrics", "0 errors, 0 warnings, 2 hints"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestAnErrorEndsWithExitCodeOneAndIsJSON(t *testing.T) {
+	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
+	if !errors.Is(err, errReported) {
+		t.Errorf("%v", err)
+	}
+	var l linted
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Findings) == 0 || l.Findings[0].Check != lint.MetricMissing || l.Findings[0].About != "ScalingPolicy team-chat/llama signal kv" {
+		t.Errorf("%+v", l.Findings)
+	}
+}
+
+func TestAPolicyWhoseEngineIsScrapedHasNoError(t *testing.T) {
+	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "--prometheus", served(t, `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
+vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the old name, which the controller reads too
+	if err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>please log in")) }))
+	defer login.Close()
+	for name, address := range map[string]string{"nobody listens": gone.URL, "a login page": login.URL} {
+		text, err := runLint(t, "--offline", "--prometheus", address)
+		if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") || !strings.Contains(text, "--http-config") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+func TestAPolicyThatIsRefusedIsAFinding(t *testing.T) {
+	bad := written(t, "chat.yaml", strings.Replace(lintedChat, "maxReplicas: 8", "maxReplica: 8", 1))
+	text, err := runLint(t, bad, "--offline", "--prometheus", served(t, `up 1x60`))
+	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text, `did you mean "maxReplicas"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestMistakesOfALintNameTheNextStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nobody to ask":       {[]string{"--offline"}, "gpuscaler validate"},
+		"a form that is none": {[]string{"-o", "yaml"}, "want text or json"},
+		"no kubeconfig":       {[]string{"--kubeconfig", "/nowhere/config"}, "--offline with --prometheus"},
+		"a server that is no": {[]string{"--offline", "--prometheus", "prometheus:9090"}, "http://HOST:PORT"},
+	} {
+		if _, err := runLint(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Every finding about objects says what it does to a workload.
+func TestEachFindingAboutObjectsHasAConsequence(t *testing.T) {
+	for _, what := range []string{cluster.NoSelector, cluster.UnknownPolicy, cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage, cluster.OtherMetrics, cluster.Tolerance, cluster.Window,
+		cluster.Rates, cluster.SelectOff, cluster.Bounds, cluster.TwoOwners, cluster.TwoPolicies, cluster.NotServed, cluster.DoubledIdleDelay, cluster.ZeroFallback, cluster.FormulaOverKEDA,
+		cluster.CachedTrigger, cluster.NoPush, cluster.NoZero, cluster.NoFallback, cluster.NoSuchPool, cluster.NoTaint, cluster.SpotLast, cluster.StolenMetrics, cluster.SilentMetrics,
+		cluster.OldKubernetes, cluster.OldKEDA, cluster.OldKarpenter} {
+		if consequence(what) == consequence("") {
+			t.Errorf("%s has none", what)
+		}
+	}
+}
