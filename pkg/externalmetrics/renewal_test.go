@@ -57,7 +57,7 @@ func TestACertificateIsServedOnlyOnceItIsTrusted(t *testing.T) {
 // A life of seconds: a client that trusts whatever the bundle says at each moment is never refused, and sees a second certificate.
 func TestNobodyWhoReadsTheBundleIsRefusedDuringARenewal(t *testing.T) {
 	t.Parallel()
-	own, err := newSelfSigned(9*time.Second, time.Now, "localhost")
+	own, err := newSelfSigned(15*time.Second, time.Now, "localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestNobodyWhoReadsTheBundleIsRefusedDuringARenewal(t *testing.T) {
 	_, address := run(t, ServerConfig{Certificate: certificate, Open: true})
 	bundle := certificate.Bundle("")
 	seen := map[string]bool{}
-	for end := time.Now().Add(20 * time.Second); len(seen) < 2 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(seen) < 2 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		registered := bundle()
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(registered)
@@ -78,7 +78,7 @@ func TestNobodyWhoReadsTheBundleIsRefusedDuringARenewal(t *testing.T) {
 		certificate.Trusted(registered)
 	}
 	if len(seen) < 2 {
-		t.Errorf("%d certificates in 20 s of lives of 9 s", len(seen))
+		t.Errorf("%d certificates in 30 s of lives of 15 s", len(seen))
 	}
 }
 
