@@ -11,7 +11,16 @@ import (
 // those were looked at after that, the sum is too small by requests that nobody has served, and a policy without a window would take
 // the next replica away for each one that went.
 type departed struct {
-	before, totals map[totalKey]*total // of the last poll, and of this one
+	totals map[totalKey]*total
+	gone   map[totalKey][]departure // that are counted still
+}
+
+// leaving is one poll's look at who went.
+type leaving struct {
+	*departed
+	before departed // as of the poll before
+	roster *roster
+	now    time.Time
 }
 
 type totalKey struct {
@@ -21,10 +30,9 @@ type totalKey struct {
 
 // total is one reading and the pods that made it up.
 type total struct {
-	at    time.Time // of the poll
+	at    int64 // of the poll, Unix milliseconds
 	value float64
 	pods  []share
-	gone  []departure // that are counted still
 }
 
 type share struct {
@@ -39,44 +47,55 @@ type departure struct {
 }
 
 // begin starts a poll. What the poll does not come by is forgotten with it.
-func (d *departed) begin() {
-	d.before, d.totals = d.totals, make(map[totalKey]*total, len(d.totals))
+func (d *departed) begin(r *roster, now time.Time) leaving {
+	l := leaving{departed: d, before: *d, roster: r, now: now}
+	d.totals, d.gone = make(map[totalKey]*total, len(d.totals)), map[totalKey][]departure{}
+	return l
 }
 
 // fill adds to the Total that the roster combined last what the pods held that went, as long as a sample of the others is older than
 // that. It never makes the Total greater than it was: what has come to the others is in their samples.
-func (d *departed) fill(ro *roster, k *work, s *slot, out *scaling.Reading, now time.Time) {
+func (l *leaving) fill(k *work, s *slot, out *scaling.Reading) {
 	key := totalKey{k.w.Key, s.source.Metric}
-	last := d.before[key]
-	if last != nil && now.Sub(last.at) > s.signal.MaxAge {
+	last := l.before.totals[key]
+	if last != nil && l.now.UnixMilli()-last.at > s.signal.MaxAge.Milliseconds() {
 		last = nil // what was so long ago is nobody's queue any more
 	}
 	if !out.Known {
 		if last != nil {
-			d.totals[key] = last
+			l.totals[key], l.gone[key] = last, l.before.gone[key]
 		}
 		return
 	}
-	next := &total{at: now, pods: ro.shares(k)}
+	next := &total{at: l.now.UnixMilli(), pods: l.roster.shares(k)}
 	if last != nil {
-		for _, p := range last.pods {
-			if ro.left(k, p.pod) {
-				next.gone = append(next.gone, departure{p, now})
-			}
-		}
-		sum := 0.0
-		for _, p := range last.gone {
-			if ro.left(k, p.pod) && !out.At.After(p.at) {
-				next.gone = append(next.gone, p)
-			}
-		}
-		for _, p := range next.gone {
-			sum += p.value
-		}
-		out.Value = max(out.Value, min(out.Value+sum, last.value))
+		out.Value = max(out.Value, min(out.Value+l.missed(k, key, out.At), last.value))
 	}
 	next.value = out.Value
-	d.totals[key] = next
+	l.totals[key] = next
+}
+
+// missed sums up what is counted of pods that went: those that this poll misses first, and those before them as long as a sample of
+// the others is older than that.
+func (l *leaving) missed(k *work, key totalKey, oldest time.Time) (sum float64) {
+	var gone []departure
+	for _, p := range l.before.totals[key].pods {
+		if l.roster.left(k, p.pod) {
+			gone = append(gone, departure{p, l.now})
+		}
+	}
+	for _, p := range l.before.gone[key] {
+		if l.roster.left(k, p.pod) && !oldest.After(p.at) {
+			gone = append(gone, p)
+		}
+	}
+	if len(gone) > 0 {
+		l.gone[key] = gone
+	}
+	for _, p := range gone {
+		sum += p.value
+	}
+	return sum
 }
 
 // shares lists what made up the reading that was combined last.

@@ -95,7 +95,7 @@ func (b *gaugeBatch) add(at int32, s *exposition.Sample) {
 }
 
 func (b *gaugeBatch) readings(out []scaling.Reading, d *departed, now time.Time) {
-	d.begin()
+	leaving := d.begin(b.roster, now)
 	for i := range b.roster.works {
 		k := &b.roster.works[i]
 		for j := range k.slots {
@@ -104,7 +104,7 @@ func (b *gaugeBatch) readings(out []scaling.Reading, d *departed, now time.Time)
 				return b.cells[row*b.width+j].Value(m)
 			})
 			if k.slots[j].signal.Kind == scaling.Total {
-				d.fill(b.roster, k, &k.slots[j], &r, now)
+				leaving.fill(k, &k.slots[j], &r)
 			}
 			out[k.offset+j] = r
 		}

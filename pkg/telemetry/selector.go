@@ -140,6 +140,7 @@ func (f *shapeFetcher) some(ctx context.Context, j *join, slots []slot, out []sc
 		return n, err
 	}
 	j.readings(out)
+	j.forget()
 	return n, nil
 }
 
