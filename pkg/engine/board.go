@@ -62,20 +62,20 @@ type Board struct {
 type slot struct {
 	// The engine's own: touched by the tick alone.
 	state   scaling.Packed
-	grouped bool   // decided with its capacity group
 	advice  Advice // of the nodes, from the tick before
+	grouped bool   // decided with its capacity group
 
-	mu       sync.Mutex
-	mode     scaling.Mode      // as written now; workload has the one of the last decision
+	unseen   bool         // small fields stand together: there are ten thousand slots
+	mode     scaling.Mode // as written now; workload has the one of the last decision
+	before   int32
+	mu       sync.Mutex        // guards all but what is the engine's own
 	workload *scaling.Workload // a copy that nobody changes; records in the history share it
 	view     View
 	decision kept
-	before   int32
 	readings []scaling.Reading
 	without  []Counterfactual // of the last tick that was news
 	at       time.Time
 	since    time.Time
-	unseen   bool
 }
 
 // newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".

@@ -33,8 +33,8 @@ const nameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in K
 // document is one YAML document of a file, decoded as far as it could be.
 type document struct {
 	findings
-	text     []byte // nil while it is squeezed
-	squeezed []byte // nil while it is not
+	text     []byte
+	squeezed bool   // the text is
 	hash     string // of the text, 32 hex digits
 	kind     string
 	key      scaling.Key
@@ -117,15 +117,15 @@ func newDocument(file string, p part) *document {
 // release lets go of what the text can give again; ten thousand policies are kept as text and numbers only.
 func (d *document) release() {
 	d.root, d.policy, d.platform = nil, nil, nil
-	if d.text != nil {
-		d.squeezed, d.text = squeeze(d.text), nil
+	if !d.squeezed {
+		d.text, d.squeezed = squeeze(d.text), true
 	}
 }
 
 // content is the text.
 func (d *document) content() []byte {
-	if d.text == nil && d.squeezed != nil {
-		return expand(d.squeezed)
+	if d.squeezed {
+		return expand(d.text)
 	}
 	return d.text
 }

@@ -228,21 +228,21 @@ func (s *Store) claims() []claim {
 func (s *Store) resolve() []*Compiled {
 	all := s.claims()
 	isNew := func(c claim) int {
-		if s.owners[targetOf(c.compiled)] == c.compiled.Workload.Key {
+		if s.owners[targetOf(c.compiled)] == c.compiled.Workload.Key.Name {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(all, func(a, b claim) int { return isNew(a) - isNew(b) })
-	owners := make(map[targetKey]scaling.Key, len(all))
+	owners := make(map[targetKey]string, len(all))
 	out := make([]*Compiled, 0, len(all))
 	for _, c := range all {
 		target := targetOf(c.compiled)
 		if other, taken := owners[target]; taken {
-			*c.conflict = other.Name
+			*c.conflict = other
 			continue
 		}
-		owners[target] = c.compiled.Workload.Key
+		owners[target] = c.compiled.Workload.Key.Name
 		out = append(out, c.compiled)
 	}
 	s.owners = owners

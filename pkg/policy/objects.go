@@ -74,7 +74,7 @@ func (s *Store) release(o *object) {
 	keys := []scaling.Key{o.policyKey()}
 	if o.compiled != nil {
 		keys = append(keys, o.compiled.Workload.Key)
-		if s.owners[targetOf(o.compiled)] == o.compiled.Workload.Key {
+		if s.owners[targetOf(o.compiled)] == o.compiled.Workload.Key.Name {
 			delete(s.owners, targetOf(o.compiled))
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Store) compileObject(o *object) {
 		s.carriers[key] = o.key()
 	}
 	if _, owned := s.owners[target]; !owned {
-		s.owners[target] = key
+		s.owners[target] = key.Name
 	}
 }
 
@@ -210,10 +210,10 @@ func (s *Store) carry(o *object, key scaling.Key, f *findings) bool {
 		return false
 	}
 	s.carriers[key] = o.key()
-	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key {
+	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key.Name {
 		o.blocked = true
-		f.refuse("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner.Name+" already",
-			AnnotationPolicy+": "+owner.Name+" to build upon it, or one policy for a target")
+		f.refuse("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner+" already",
+			AnnotationPolicy+": "+owner+" to build upon it, or one policy for a target")
 		return false
 	}
 	return true

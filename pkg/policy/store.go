@@ -65,7 +65,7 @@ type Store struct {
 	holds    holder
 	objects  map[objectKey]*object
 	carriers map[scaling.Key]objectKey // the object that carries a policy
-	owners   map[targetKey]scaling.Key // whose number a target follows, as published last
+	owners   map[targetKey]string      // the policy, in the same namespace, whose number a target follows, as published last
 	status   map[string]Status         // by document, or by file where there is no document; without those that are plain
 	seen     *seen
 
@@ -94,7 +94,7 @@ type targetKey struct {
 func NewStore(o Options) *Store {
 	s := &Store{
 		clock: o.Clock, prepare: o.Prepare, files: map[string]*loadedFile{}, policies: map[string]*held{},
-		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]scaling.Key{},
+		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]string{},
 		status: map[string]Status{}, seen: newSeen(), platform: noPlatform, good: noPlatform,
 	}
 	if s.clock == nil {

@@ -148,8 +148,9 @@ func live() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies and tells what of it stays on the heap. The first record of the
-// history is in it; the caches of the cluster are not.
+// BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies of one template and tells what of it stays on the heap, room by
+// room. The text of each, its two schedules, a formula, the readings of three signals, what five pods held of one and the first record
+// of the history are in it; the caches of the cluster are not. A policy whose signals are like no other's costs 1.3 KiB more.
 func BenchmarkHeapPerPolicy(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(gauges(n))
