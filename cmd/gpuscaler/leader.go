@@ -79,7 +79,7 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 	return forward(ctx, config, pod)
 }
 
-// leader finds the pod that decides.
+// leader finds the pod that decides, in gpuscaler's own namespace alone: anywhere else anybody may label a pod of theirs.
 func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.Pod, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -14,6 +14,8 @@ func pageCommand() *cobra.Command {
 		Long: `Find the leader's pod with your kubeconfig and forward its page to a port of this machine's loopback, until
 Ctrl-C. It needs ` + "`list pods` and `create pods/portforward`" + ` in gpuscaler's namespace; whoever may do that sees
 every namespace on the page.`,
+		Example: `  gpuscaler page
+  gpuscaler page -n gpuscaler-system --context prod`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			address, done, err := f.reach(c.Context())
