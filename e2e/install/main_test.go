@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	s, err := stack.Up(context.Background(), stack.Options{})
+	s, err := stack.Up(context.Background(), stack.Options{
+		ControllerManager: []string{"--kube-api-qps=300", "--kube-api-burst=600"}, Scheduler: []string{"--kube-api-qps=300", "--kube-api-burst=600"},
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,8 @@ import (
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
-mkdir -p "$root/etc/gpuscaler/config"
+mkdir -p "$root/etc/gpuscaler/config" "$root/proc"
+mount --bind /proc "$root/proc"
 touch "$root/gpuscaler"
 mount --bind "$0" "$root/gpuscaler"
 mount --bind "$CONFIG" "$root/etc/gpuscaler/config"
@@ -293,7 +295,7 @@ func unprivileged(t *testing.T, pid int) {
 			t.Errorf("process %d: %s is mounted %s", pid, fields[4], fields[5])
 		}
 	}
-	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 3 {
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 { // the binary, etc, proc, and the token
 		t.Errorf("process %d: its root holds %v (%v)", pid, files, err)
 	}
 }
@@ -324,5 +326,24 @@ func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 		text, _ := os.ReadFile(path)
 		lines := strings.Split(string(text), "\n")
 		t.Logf("--- the end of %s\n%s", path, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	}
+}
+
+// Every flag that the chart can write is one that the binary knows: flags are
+// read before --help is answered.
+func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
+	text, err := os.ReadFile("../chart/testdata/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run"}
+	for _, m := range regexp.MustCompile(`(?m)^ +- "?(--[^"\n]+)"?$`).FindAllStringSubmatch(string(text), -1) {
+		args = append(args, m[1])
+	}
+	if len(args) < 20 {
+		t.Fatalf("%d flags", len(args))
+	}
+	if text, err := exec.CommandContext(t.Context(), buildBinary(t), append(args, "--help")...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
