@@ -34,8 +34,9 @@ test: ## everything, unit to end to end; builds the real components once and cac
 hpacheck: ## the replay's HPA beside Kubernetes' own calculator, 20,000 samples; compiles a part of Kubernetes once (minutes)
 	@cd e2e/hpacheck && $(GO) test ./...
 
-test-long: ## what must wait for minutes: every time zone, 1970 to 2040
+test-long: ## what must wait for minutes: every time zone, 1970 to 2040; a consolidation hold that ends by itself
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
+	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 20m -run Long ./karpenter
 
 bench: ## what a tick, a read and a query cost
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy
