@@ -1,0 +1,65 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+func TestPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing.T) {
+	spot := pool{name: "wait-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide}
+	demand := pool{name: "wait-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
+	for _, p := range []pool{spot, demand} {
+		p.create(t)
+	}
+	chat(t, "wait", nil)
+	face := demand.face(t)
+	platform := func(mode string) string {
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotPatience: 4m, nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
+	}
+	g := start(t, map[string]string{"platform.yaml": platform("advisory"), "chat.yaml": chatPolicy("wait")})
+	g.load(t, map[string]float64{"wait/chat": 0})
+	limit := func(want string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if have := demand.limitNow(ctx); have != want {
+				return fmt.Errorf("limit %s, want %s", have, want)
+			}
+			return nil
+		}
+	}
+
+	g.group(t, 20*time.Second, "an advisory group plans a limit", func(s fastGroup) error {
+		if len(s.Plan) != 1 || !strings.Contains(s.Plan[0], `wait-od spec.limits[nvidia.com/gpu]: (absent) -> "0"`) {
+			return errors.New("no plan")
+		}
+		return nil
+	})
+	if now := demand.face(t); now != face {
+		t.Errorf("an advisory group wrote:\n%s\nbefore:\n%s", now, face)
+	}
+
+	g.write(t, "platform.yaml", platform("auto"))
+	stack.Eventually(t, 20*time.Second, "on-demand stays at what runs there: nothing", limit("0"))
+	g.load(t, map[string]float64{})
+	stack.Eventually(t, 10*time.Second, "signals are lost: the limit goes at once", limit("absent"))
+	g.load(t, map[string]float64{"wait/chat": 0})
+	stack.Eventually(t, 20*time.Second, "they are back, and so is the limit", limit("0"))
+
+	scarce(t, karpenter.Shortage{CapacityType: "spot"})
+	asked := time.Now()
+	g.load(t, map[string]float64{"wait/chat": 2})
+	g.group(t, time.Minute, "after the patience on-demand comes", on(0, 2))
+	if waited := time.Since(asked); waited < 4*time.Minute/speed {
+		t.Errorf("on-demand came after %s, within the patience of %s", waited, 4*time.Minute/speed)
+	}
+	g.group(t, time.Second, "by a fallback", phase("fallback"))
+	g.explained(t, "spot fallback: patience over")
+	g.load(t, map[string]float64{"wait/chat": 0})
+}
