@@ -80,7 +80,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if err := s.Namespace(ctx, Namespace); err != nil {
 		return nil, err
 	}
-	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml"); err != nil {
+	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return nil, err
 	}
 	if err := c.installServices(ctx); err != nil {
