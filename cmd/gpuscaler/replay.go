@@ -76,8 +76,8 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) (judge.Case, erro
 	if c.SLO, err = parseSLO(o.slo); err != nil {
 		return c, err
 	}
-	if c.Measures, err = parseMeasures(o.measures); err != nil {
-		return c, err
+	if c.Measures, err = world.ParseMeasures(o.measures); err != nil {
+		return c, fmt.Errorf("--measure %w", err)
 	}
 	if c.Policy, err = openPolicy(o.policies, o.name, notes); err != nil {
 		return c, err
@@ -111,20 +111,6 @@ func parseSLO(text string) (judge.SLO, error) {
 		return judge.SLO{}, bad
 	}
 	return judge.SLO{Share: v, Wait: d}, nil
-}
-
-func parseMeasures(texts map[string]string) (map[string]world.Measure, error) {
-	known := map[string]world.Measure{"queue": world.Queue, "inSystem": world.InSystem, "arrivals": world.Arrivals, "waiting": world.Waiting,
-		"running": world.Running, "cacheUse": world.CacheUse, "activity": world.Activity, "queueTime": world.QueueTime}
-	out := map[string]world.Measure{}
-	for signal, text := range texts {
-		m, ok := known[text]
-		if !ok {
-			return nil, fmt.Errorf("--measure %s=%s: want queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime", signal, text)
-		}
-		out[signal] = m
-	}
-	return out, nil
 }
 
 // openPolicy reads policies as the controller does, and picks one.
@@ -206,7 +192,7 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
-	c.AddCommand(replayBenchCommand())
+	c.AddCommand(replayBenchCommand(), replayScenarioCommand())
 	f.StringVar(&o.verify, "verify", "", "decide a recording of `run --record` again, and fail on the first outcome that differs; --policy hands in formulas")
 	f.StringArrayVar(&o.gates, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
 	return c

@@ -268,3 +268,20 @@ func (l *load) read(out []scaling.Reading) {
 	n := copy(out, l.meter.readings)
 	clear(out[n:])
 }
+
+// measureNames are the words that flags and scenarios use.
+var measureNames = map[string]Measure{"queue": Queue, "inSystem": InSystem, "arrivals": Arrivals, "waiting": Waiting, "running": Running,
+	"cacheUse": CacheUse, "activity": Activity, "queueTime": QueueTime}
+
+// ParseMeasures reads what signals of one's own measure, by the signal's name.
+func ParseMeasures(texts map[string]string) (map[string]Measure, error) {
+	out := map[string]Measure{}
+	for signal, text := range texts {
+		m, ok := measureNames[text]
+		if !ok {
+			return nil, fmt.Errorf("%s=%s: want queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime", signal, text)
+		}
+		out[signal] = m
+	}
+	return out, nil
+}

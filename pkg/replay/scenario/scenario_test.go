@@ -1,0 +1,156 @@
+package scenario_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
+)
+
+const shipped = "../../../config/examples/scenarios"
+
+// What each shipped scenario is said to save. The table that -v prints has the figures; these are what must not be lost.
+func TestTheShippedScenariosKeepTheirSLOForLess(t *testing.T) {
+	for name, c := range map[string]struct{ saved, serving float64 }{
+		"office-hours":  {saved: 0.50, serving: 0.50},
+		"bursty-queue":  {saved: 0.40, serving: 0.50},
+		"night-zero":    {saved: 0.40, serving: 0.40},
+		"training-spot": {saved: 0.35, serving: 0.65},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := scenario.Open(filepath.Join(shipped, name, "scenario.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := r.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("\n%s", text.String())
+			for i := range r.By {
+				if row := &r.By[i]; !row.Meets() || row.OnTimeStatic < row.Share || row.Arrived == 0 {
+					t.Errorf("%s: %.4f on time, %.4f with a static fleet, want %.4f of %d requests", row.Policy, row.OnTime, row.OnTimeStatic, row.Share, row.Arrived)
+				}
+			}
+			if r.Saved < c.saved || r.Scaled.Productive < c.serving {
+				t.Errorf("saves %.2f and serves %.2f of its GPU time, want %.2f and %.2f", r.Saved, r.Scaled.Productive, c.saved, c.serving)
+			}
+			switch {
+			case name == "night-zero" && r.By[0].AtZero < 12:
+				t.Errorf("%.1f hours at zero in two nights", r.By[0].AtZero)
+			case name == "training-spot" && (r.Scaled.SpotLosses == 0 || r.Scaled.CostBy["spot"] == 0 || r.Scaled.CostBy["on-demand"] == 0):
+				t.Errorf("%d spot losses, %v", r.Scaled.SpotLosses, r.Scaled.CostBy)
+			}
+		})
+	}
+}
+
+func TestOneScenarioGivesTheSameReport(t *testing.T) {
+	var texts []string
+	for range 2 {
+		s, err := scenario.Open(filepath.Join(shipped, "bursty-queue", "scenario.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text.String())
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("%s\n%s", texts[0], texts[1])
+	}
+}
+
+func TestAMissedSLOIsNoSaving(t *testing.T) {
+	r := scenario.Report{Name: "x", Saved: 0.9, By: []scenario.WorkloadRow{{Policy: "a/b", Share: 0.99, Wait: 10, OnTime: 0.98}}}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "so this is no saving") || !strings.Contains(text.String(), "misses 99% in 10s") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	good, err := os.ReadFile(filepath.Join(shipped, "training-spot", "scenario.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs(filepath.Join(shipped, "training-spot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"kind: Scenario", "kind: ScalingPolicy", "want gpuscaler.io/v1alpha1, Scenario"},
+		{"for: 3d", "for: 3s", "from 1m"},
+		{"for: 3d", "for: soon", "line 9"},
+		{"seed: 1\n  policies", "sead: 1\n  policies", "sead"},
+		{"policies: [policy.yaml]", "policies: []", "names no file"},
+		{"policies: [policy.yaml]", "policies: [scenario.yaml]", "would be refused"},
+		{"team-train/finetune", "team-train/finetun", "in none of spec.policies"},
+		{"slo: 95%:2h", "slo: 2h", "want a share"},
+		{"slo: 95%:2h", "slo: 101%:2h", "want a share"},
+		{"static: 6", "static: 0", "stand there"},
+		{"preset: nights, ", "", "either file or preset"},
+		{"preset: nights", "preset: evenings", "there are flat"},
+		{"capacityType: spot", "capacityType: cheap", "want spot"},
+		{"spot: spot.csv", "spot: nowhere.csv", "nowhere.csv"},
+		{"rate: arrivals", "rate: speed", "want queue"},
+		{"nodePools: [on-demand] ", "nodePools: [reserved] ", "no NodePool reserved"},
+	} {
+		text := strings.Replace(string(good), c.old, c.new, 1)
+		if text == string(good) {
+			t.Fatalf("%q is not in the scenario", c.old)
+		}
+		text = strings.ReplaceAll(text, "[policy.yaml]", "["+relative(t, filepath.Join(folder, "policy.yaml"))+"]")
+		text = strings.ReplaceAll(text, "spot: spot.csv", "spot: "+relative(t, filepath.Join(folder, "spot.csv")))
+		path := filepath.Join(t.TempDir(), "scenario.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := scenario.Open(path)
+		if err == nil {
+			_, err = s.Run(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.new, err, c.want)
+		}
+	}
+}
+
+// relative is a path from a test's own folder, which lies three levels below the root of temporary files at most.
+func relative(t *testing.T, to string) string {
+	t.Helper()
+	return strings.Repeat("../", 12) + strings.TrimPrefix(filepath.ToSlash(to), "/")
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, name := range []string{"office-hours", "training-spot"} {
+		text, err := os.ReadFile(filepath.Join(shipped, name, "scenario.yaml"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), "scenario.yaml")
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := scenario.Open(path); err == nil && (s.Name == "" || len(s.Workloads) == 0) {
+			t.Errorf("taken without a name or workloads: %q", text)
+		}
+	})
+}
