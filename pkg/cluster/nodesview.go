@@ -58,7 +58,9 @@ func (n *nodes) look(g *capacity.Group, of []*scaling.Workload) *groupView {
 		v.seen[p.Name] = facts
 		view := facts.of(g.Resource, n.schema)
 		view.Failures, view.Losses = n.fates.of(p.Name)
-		for _, claim := range n.claimsOf(p.Name) {
+		claims := n.claimsOf(p.Name)
+		view.Nodes = make([]capacity.Node, 0, len(claims))
+		for _, claim := range claims {
 			if claim.node != "" {
 				places[claim.node] = place{i, len(view.Nodes)}
 			}
@@ -121,20 +123,24 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 		}
 		v.workloads = append(v.workloads, out)
 	}
+	var others []*podFacts
 	for _, byName := range w.guests {
 		for _, p := range byName {
-			if taken[p] || p.daemon {
-				continue
-			}
-			pod, counts := n.pod(v, places, p)
-			if counts && n.mayLand(v, p, &pod) {
-				v.others = append(v.others, pod)
+			if !taken[p] && !p.daemon {
+				others = append(others, p)
 			}
 		}
 	}
-	slices.SortFunc(v.others, func(a, b capacity.Pod) int {
+	slices.SortFunc(others, func(a, b *podFacts) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	v.others = make([]capacity.Pod, 0, len(others))
+	for _, p := range others {
+		pod, counts := n.pod(v, places, p)
+		if counts && n.mayLand(v, p, &pod) {
+			v.others = append(v.others, pod)
+		}
+	}
 }
 
 // pod is a pod as the group sees it; counts is false for one that is over or asks for none of the resource.

@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// A group of 5,000 nodes with a pod each, one of which changes every second.
+func BenchmarkObserveWhilePodsChange(b *testing.B) {
+	c, err := Offline(nil, Options{Groups: noGroups{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, g := c.nodes, &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}}}
+	n.pools["spot"] = &poolFacts{view: capacity.PoolView{Exists: true, Ready: true}}
+	pod := func(i int) *podFacts {
+		name := fmt.Sprint("pod-", i)
+		return &podFacts{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, phase: podReady, pod: engine.Pod{Node: fmt.Sprint("n", i)},
+			guest: &gpuPod{extended: []extended{{"nvidia.com/gpu", 1}}, created: time.Unix(0, 0)}}
+	}
+	for i := range 5000 {
+		n.putClaim(&claimFacts{name: fmt.Sprint("c", i), uid: fmt.Sprint("u", i), pool: "spot", node: fmt.Sprint("n", i), launched: true, initialized: true})
+		c.world.putPod(pod(i))
+	}
+	o := capacity.Observation{}
+	b.Run("changing", func(b *testing.B) {
+		for b.Loop() {
+			c.world.putPod(pod(7))
+			n.Observe(g, nil, &o)
+		}
+	})
+	b.Run("quiet", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n.Observe(g, nil, &o)
+		}
+	})
+}
