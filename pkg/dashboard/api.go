@@ -75,7 +75,7 @@ func unknown(k scaling.Key) error {
 }
 
 // askLeader is the answer of a replica that decides nothing: it has no policies on its board, which must not read as if there were none.
-const askLeader = "this replica does not lead: ask the leader (the pod labelled gpuscaler.io/leader=true)"
+const askLeader = "this replica does not lead: ask the leader (the pod labelled gpuscaler.io/leader=true); one that has just begun to lead answers after its first tick"
 
 // question reads what both paths have in common. Where it fails, the answer is given.
 func (a *API) question(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {

@@ -54,6 +54,8 @@ type Page struct {
 // NewPage returns the page over a board, with the JSON API mounted. Its owner calls Sample every few seconds.
 func NewPage(b *engine.Board, o Options) *Page {
 	o = o.withDefaults()
+	stands := o.Standby
+	o.Standby = func() bool { return stands() || b.LastTick().IsZero() } // before its first tick a leader knows no names either
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
 	}

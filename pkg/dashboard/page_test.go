@@ -203,6 +203,9 @@ func TestALoopThatStandsStillIsSaid(t *testing.T) {
 	if body := ask(l.page, "/").Body.String(); !strings.Contains(body, "decides nothing at present") {
 		t.Error("before the first tick the page says nothing of it")
 	}
+	if w := ask(l.page, ExplainPath+"team-chat/llama-chat"); w.Code != 503 || !strings.Contains(w.Body.String(), "after its first tick") {
+		t.Errorf("before the first tick explain says %d %s", w.Code, w.Body)
+	}
 	l.pass(10*time.Second, 10*time.Second)
 	if body := ask(l.page, "/").Body.String(); strings.Contains(body, "banner") {
 		t.Error("a healthy loop has a banner")
