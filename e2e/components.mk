@@ -1,8 +1,12 @@
 # The end-to-end targets; the root Makefile includes this file.
-.PHONY: e2e e2e-components
+.PHONY: e2e e2e-components bench-keda
 
-e2e-components: ## build the real components (Kubernetes, kwok, Prometheus) once; COMPONENTS=all adds Karpenter and KEDA
+COMPONENTS ?= all
+e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some
 	@cd e2e && $(GO) run ./build $(COMPONENTS)
 
 e2e: e2e-components ## the end-to-end tests, on real components and loopback only
 	@cd e2e && $(GOTESTSUM) --format testname -- -count=1 -timeout 40m ./... # Go's cache of results knows nothing of the product's sources
+
+bench-keda: e2e-components ## who answers the HPAs: KEDA alone, KEDA with our trigger, gpuscaler; BENCH_KEDA_FLAGS="-n 100,300,1000", a quarter of an hour for 100
+	@cd e2e && $(GO) run ./benchkeda $(BENCH_KEDA_FLAGS)

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -23,7 +26,16 @@ func away(t *testing.T) (back func()) {
 		patch(t, scene.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
 	scaleTo(0) // or it would be back in a second
+	away := true
+	t.Cleanup(func() { // for the other tests, whatever became of this one
+		if away {
+			d := scene.Deployment()
+			_ = scene.Stack.Client.Patch(context.Background(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
+			_ = stack.Poll(context.Background(), time.Minute, scene.Ready(1))
+		}
+	})
 	back = func() {
+		away = false
 		scaleTo(1)
 		stack.Eventually(t, time.Minute, "gpuscaler serves again", func(ctx context.Context) error {
 			if _, err := scene.Leader(ctx); err != nil {

@@ -137,6 +137,43 @@ func TestAStreamTellsTheStateWhenItOpensAndEachChange(t *testing.T) {
 	}
 }
 
+// KEDA asks only where it dropped what was streamed; without a spec of ours it would refuse every metric of the ScaledObject.
+func TestSpecsThatKEDALostAreStreamedAgainAndNoOthers(t *testing.T) {
+	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
+	chat, err := c.StreamMetricSpec(soon(t), ref("chat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := c.StreamMetricSpec(soon(t), ref("other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []grpc.ServerStreamingClient[externalscaler.GetMetricSpecResponse]{chat, other} {
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if _, err := c.GetMetricSpec(soon(t), ref("chat")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := chat.Recv(); err != nil || got.MetricSpecs[0].MetricName != MetricName {
+		t.Fatalf("%v, %v", got, err)
+	}
+	told := make(chan struct{})
+	go func() {
+		if _, err := other.Recv(); err == nil {
+			close(told)
+		}
+	}()
+	select {
+	case <-told:
+		t.Error("specs that nobody lost were sent again")
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
 func TestSpecsAreStreamedOnceAndTheStreamStays(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	ctx, cancel := context.WithCancel(soon(t))

@@ -52,8 +52,10 @@ func TestTheManifestsOfTheExamples(t *testing.T) {
 // A fallback of 0 replicas would let KEDA take the last replica at the first error.
 func TestTheFallbackIsNeverZero(t *testing.T) {
 	for least, want := range map[int32]int32{0: 1, 1: 1, 3: 3} {
-		if f := stay(least); f.Replicas != want || f.Behavior != "currentReplicasIfHigher" {
-			t.Errorf("minReplicas %d: %+v", least, f)
+		for mirror, threshold := range map[bool]int{true: 0, false: 3} {
+			if f := stay(least, mirror); f != (fallback{threshold, want, "currentReplicasIfHigher"}) {
+				t.Errorf("minReplicas %d, mirror %t: %+v", least, mirror, f)
+			}
 		}
 	}
 }

@@ -181,10 +181,11 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 	r := pristine(u)
 	spec := r.Object["spec"].(map[string]any)
 	spec["triggers"] = triggers
-	f := stay(0)
+	least := int32(0)
 	if so.MinReplicaCount != nil {
-		f = stay(*so.MinReplicaCount)
+		least = *so.MinReplicaCount
 	}
+	f := stay(least, len(triggers) > 1)
 	spec["fallback"] = map[string]any{"failureThreshold": int64(f.FailureThreshold), "replicas": int64(f.Replicas), "behavior": f.Behavior}
 	if so.CooldownPeriod == nil {
 		spec["cooldownPeriod"] = int64(0)

@@ -72,7 +72,7 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	spec := scaledObjectSpec{
 		ScaleTargetRef:  scaleTarget(w.Target),
 		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
-		Fallback: stay(w.Policy.MinReplicas),
+		Fallback: stay(w.Policy.MinReplicas, len(m.triggers) > 0),
 		Advanced: advanced{HPA: hpaConfig{exactly()}},
 		Triggers: written(append([]map[string]any{ours(o)}, m.triggers...)),
 	}
@@ -92,20 +92,32 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	})
 }
 
-// stay is what KEDA makes of our trigger while gpuscaler is away. Its replicas are never 0: KEDA would take a workload with
-// minReplicaCount 0 down at the first error, before failureThreshold is reached.
-func stay(minReplicas int32) fallback {
-	return fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
+// stay is what KEDA makes of our trigger while gpuscaler is away.
+//
+// With a mirror it acts at the first failure. An error that is passed on makes KEDA (2.21) drop its cache of the ScaledObject and our
+// metric's spec with it, and a trigger without a spec makes it refuse every metric: the mirror would not raise.
+//
+// Its replicas are never 0: KEDA would take a workload with minReplicaCount 0 down at an error before failureThreshold is reached.
+func stay(minReplicas int32, mirror bool) fallback {
+	f := fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
+	if mirror {
+		f.FailureThreshold = 0
+	}
+	return f
 }
 
 func neverDark(p *scaling.Policy, m mirrored) (notes []string) {
-	text := "While gpuscaler is away nothing falls"
-	if len(m.triggers) > 0 {
-		text += fmt.Sprintf(", and the coarse mirror still raises (%d times the policy's target, so that it normally stays below our number)", coarse)
+	if len(m.triggers) == 0 {
+		notes = append(notes, "While gpuscaler is away nothing moves. fallback.behavior needs KEDA 2.17 or later.")
+	} else {
+		notes = append(notes, fmt.Sprintf("While gpuscaler is away nothing falls, and the coarse mirror still raises (%d times the policy's target, so that it normally stays below our number). That needs KEDA 2.21, which streams what it knows of our metric, and failureThreshold: 0; before 2.21, and with a threshold above 0, everything stays where it is instead.", coarse))
 	}
-	notes = append(notes, text+". fallback.behavior needs KEDA 2.17 or later.")
 	if p.MinReplicas == 0 {
-		notes = append(notes, "From the third failed poll on KEDA takes a fallback for activity: a workload at 0 then gets 1 replica. Without `fallback` it would stay at 0 until a mirror wakes it.")
+		when := "From the first failed poll on"
+		if len(m.triggers) == 0 {
+			when = "From the third failed poll on"
+		}
+		notes = append(notes, when+" KEDA takes a fallback for activity: a workload at 0 then gets 1 replica. Without `fallback` it would stay at 0 until a mirror wakes it.")
 	}
 	if len(m.triggers) > 0 && slices.ContainsFunc(p.Schedules, func(s scaling.Schedule) bool { return s.Max >= 0 }) {
 		notes = append(notes, "The policy has a schedule with maxReplicas. KEDA takes the greatest trigger, so a mirror may raise above that ceiling: where the ceiling must win, leave the mirrors out (--mirror=false).")

@@ -1,0 +1,53 @@
+package externalmetrics
+
+import (
+	"sync"
+
+	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// lostSpecs tells a ScaledObject's streams that KEDA asked for its specs: it does so only where it no longer has those that were
+// streamed, because an error of any trigger made it drop its cache. The zero value is ready to use.
+type lostSpecs struct {
+	mu      sync.Mutex
+	streams map[scaling.Key]map[chan struct{}]struct{}
+}
+
+func keyOf(ref *externalscaler.ScaledObjectRef) scaling.Key {
+	return scaling.Key{Namespace: ref.GetNamespace(), Name: ref.GetName()}
+}
+
+// tell wakes the streams of a ScaledObject; it never waits.
+func (l *lostSpecs) tell(ref *externalscaler.ScaledObjectRef) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for stream := range l.streams[keyOf(ref)] {
+		select {
+		case stream <- struct{}{}:
+		default: // it is told already
+		}
+	}
+}
+
+// listen registers a stream until forget is called.
+func (l *lostSpecs) listen(ref *externalscaler.ScaledObjectRef) (again <-chan struct{}, forget func()) {
+	key, stream := keyOf(ref), make(chan struct{}, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams == nil {
+		l.streams = map[scaling.Key]map[chan struct{}]struct{}{}
+	}
+	if l.streams[key] == nil {
+		l.streams[key] = map[chan struct{}]struct{}{}
+	}
+	l.streams[key][stream] = struct{}{}
+	return stream, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if delete(l.streams[key], stream); len(l.streams[key]) == 0 {
+			delete(l.streams, key)
+		}
+	}
+}
