@@ -77,8 +77,11 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 	}
 	var l linted
 	store := policy.NewStore(policy.Options{})
-	if len(paths) > 0 {
-		l.policies(store.Load(paths...).Problems)
+	known := len(paths) > 0
+	if known {
+		problems := store.Load(paths...).Problems
+		l.policies(problems)
+		known = policy.Errors(problems) == 0 // one that is refused is not one that is missing
 	}
 	var triggers []cluster.TriggerQueries
 	if !o.offline {
@@ -86,7 +89,7 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 		if err != nil {
 			return err
 		}
-		l.cluster(survey, store, len(paths) > 0)
+		l.cluster(survey, store, known)
 		triggers = survey.Queries()
 	}
 	if o.prometheus.address != "" {
@@ -111,7 +114,12 @@ func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what,
 // policies tells what would be refused, since what is refused is linted in its last good version, which is none here.
 func (l *linted) policies(problems []policy.Problem) {
 	for _, p := range problems {
-		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: p.File, What: p.String(), Why: "it would not be in force, and nothing else of it is judged", Fix: "mend it: `gpuscaler validate` tells all"}
+		about := p.File
+		if p.Line > 0 {
+			about = fmt.Sprintf("%s:%d", p.File, p.Line)
+		}
+		p.File = "" // it stands before the text already
+		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(), Why: "it would not be in force, and nothing else of it is judged", Fix: "mend it: `gpuscaler validate` tells all"}
 		if p.Warning {
 			f.Severity, f.Check, f.Why, f.Fix = lint.Warning, "PolicyOdd", "it works, though not as its author may think", p.Allowed
 		}

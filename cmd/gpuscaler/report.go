@@ -168,7 +168,7 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 	read.Progress = func(done float64) { bar.tell("asking Prometheus", done) }
 	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform), Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, server, read, ledger)
-	bar.end()
+	fmt.Fprint(progress, "\r\x1b[K") // the bar has done its work
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func stepFor(since time.Duration) time.Duration {
 
 // resolution is how fine pictures are: at most about 340 points.
 func resolution(p cost.Period) time.Duration {
-	for _, r := range []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
+	for _, r := range []time.Duration{p.Step, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
 		if r >= p.Step && p.To.Sub(p.From) <= 340*r {
 			return r
 		}

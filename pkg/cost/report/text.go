@@ -218,7 +218,13 @@ func dollars(v float64) string {
 	return "$" + whole + "." + cents
 }
 
-func hours(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+// hours writes GPU-hours; less than one is a test of half a minute, which is not 0.0.
+func hours(v float64) string {
+	if v < 1 {
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}
 
 func percent(part, whole float64) string {
 	if whole <= 0 {

@@ -31,8 +31,9 @@ type Limits struct {
 
 // Server is one Prometheus-compatible server. It is safe for concurrent use.
 type Server struct {
-	api    v1.API
-	limits Limits
+	api     v1.API
+	address string // for people
+	limits  Limits
 
 	mu       sync.Mutex
 	warnings []string
@@ -45,6 +46,7 @@ func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) 
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("%q is no address of a Prometheus server: want http://HOST:PORT or https://HOST, with its path where it has one", address)
 	}
+	shown := u.Redacted()
 	// Thanos and VictoriaMetrics answer with what is left of a broken fan-out unless told not to: half of the GPUs would cost nothing.
 	u.RawQuery = url.Values{"partial_response": {"false"}, "deny_partial_response": {"1"}}.Encode()
 	guard := fetch.GuardFor(u.Hostname())
@@ -66,7 +68,7 @@ func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Server{api: v1.NewAPI(c), limits: l}, nil
+	return &Server{api: v1.NewAPI(c), address: shown, limits: l}, nil
 }
 
 // ErrTooLarge says that an answer is beyond the limits. A smaller step, a shorter time or a narrower selection helps.
@@ -116,10 +118,19 @@ func ask[T any](ctx context.Context, s *Server, what string, f func(context.Cont
 		}
 	}
 	s.mu.Unlock()
-	if err != nil {
-		return answer, fmt.Errorf("%w\nthe question was: %s", err, what)
+	return answer, s.explain(err, what)
+}
+
+// explain makes an error readable: who does not answer, or what was asked. The library's own text repeats the whole encoded question.
+func (s *Server) explain(err error, what string) error {
+	var transport *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &transport):
+		return fmt.Errorf("%s does not answer: %w", s.address, transport.Err)
 	}
-	return answer, nil
+	return fmt.Errorf("%w\nthe question was: %s", err, what)
 }
 
 func (s *Server) count(n int, what string) error {
