@@ -197,7 +197,10 @@ func operator(v engine.View) *Operator {
 	if !o.Paused && o.Min < 0 && o.Max < 0 {
 		return nil
 	}
-	out := &Operator{Paused: o.Paused, Until: o.Until, By: v.OperatorBy}
+	out := &Operator{Paused: o.Paused, By: v.OperatorBy}
+	if o.Until.Year() < 9999 { // what lasts as long as an annotation of KEDA's stands has no end to show
+		out.Until = o.Until
+	}
 	if o.Min >= 0 {
 		out.Min = &o.Min
 	}

@@ -294,3 +294,11 @@ func TestNumbersAsPeopleReadThem(t *testing.T) {
 		}
 	}
 }
+
+// A pause of KEDA's in one direction lasts as long as its annotation: a year 9999 would be read as a date that somebody chose.
+func TestWhatHasNoEndShowsNone(t *testing.T) {
+	o := operator(engine.View{Operator: scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}, OperatorBy: "autoscaling.keda.sh/paused-scale-in from kubectl"})
+	if got, want := o.text(time.UTC), "min=5 by autoscaling.keda.sh/paused-scale-in from kubectl"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
