@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,12 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+	apiserverproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/tools/portforward"
 )
 
-// apiServer is as much of one as explain needs: it lists pods and carries a port-forward to where the page stands. It speaks SPDY only,
-// as API servers before 1.30 do.
-func apiServer(t *testing.T, pods []corev1.Pod, page string) (kubeconfig string) {
+// apiServer is as much of one as explain needs: it lists pods and carries a port-forward to where the page stands, by SPDY, and by
+// websocket where told so, as API servers do from 1.30 on, with their own code.
+func apiServer(t *testing.T, pods []corev1.Pod, page string, websocket bool) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/gpuscaler-system/pods", func(w http.ResponseWriter, r *http.Request) {
@@ -32,9 +35,19 @@ func apiServer(t *testing.T, pods []corev1.Pod, page string) (kubeconfig string)
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods})
 	})
-	mux.HandleFunc("POST /api/v1/namespaces/gpuscaler-system/pods/leads/portforward", func(w http.ResponseWriter, r *http.Request) {
-		carry(t, w, r, page)
-	})
+	const forward = "/api/v1/namespaces/gpuscaler-system/pods/leads/portforward"
+	kubelet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { carry(t, w, r, page) }))
+	t.Cleanup(kubelet.Close)
+	t.Cleanup(kubelet.CloseClientConnections)
+	to, err := url.Parse(kubelet.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spdy := utilproxy.NewUpgradeAwareHandler(to, nil, false, true, responder{t})
+	mux.Handle("POST "+forward, spdy)
+	if websocket {
+		mux.Handle("GET "+forward, apiserverproxy.NewTunnelingHandler(spdy))
+	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
@@ -44,6 +57,13 @@ func apiServer(t *testing.T, pods []corev1.Pod, page string) (kubeconfig string)
 		t.Fatal(err)
 	}
 	return kubeconfig
+}
+
+type responder struct{ t *testing.T }
+
+func (r responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	r.t.Errorf("on the way to the kubelet: %v", err)
+	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
 // carry joins the data stream of a port-forward with a connection to the page.
@@ -86,6 +106,12 @@ func leads(phase corev1.PodPhase) corev1.Pod {
 }
 
 func TestExplainFindsTheLeaderWithAKubeconfigAlone(t *testing.T) {
+	t.Run("by websocket", func(t *testing.T) { explained(t, true) })
+	t.Run("by SPDY, before Kubernetes 1.30", func(t *testing.T) { explained(t, false) })
+}
+
+func explained(t *testing.T, websocket bool) {
+	t.Helper()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/explain/team/x" || !strings.HasPrefix(r.Host, "127.0.0.1:") || r.Header.Get("Authorization") != "" {
 			t.Errorf("the page was asked %s %s with %v", r.Host, r.URL, r.Header)
@@ -94,7 +120,7 @@ func TestExplainFindsTheLeaderWithAKubeconfigAlone(t *testing.T) {
 		w.Header().Set("Connection", "close")
 	}))
 	defer page.Close()
-	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodRunning)}, page.Listener.Addr().String())
+	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodRunning)}, page.Listener.Addr().String(), websocket)
 	var out strings.Builder
 	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
 	if err := o.run(t.Context(), []string{"team/x"}, &out); err != nil {
@@ -106,7 +132,7 @@ func TestExplainFindsTheLeaderWithAKubeconfigAlone(t *testing.T) {
 }
 
 func TestWhereNobodyLeadsThePersonIsToldWhatToLookAt(t *testing.T) {
-	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodPending)}, "")
+	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodPending)}, "", true)
 	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
 	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "kubectl -n gpuscaler-system get lease,pods") {
 		t.Errorf("nobody leads: %v", err)
