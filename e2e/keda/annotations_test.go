@@ -169,6 +169,36 @@ func TestAdvisoryBesideWhatHappens(t *testing.T) {
 	stack.Always(t, 4*time.Second, "which moves nothing either", s.spec(7))
 }
 
+// On an HPA too: this one scales on CPU, and knows nothing of us but its annotations.
+func TestAdvisoryInAnHPAsAnnotations(t *testing.T) {
+	t.Parallel()
+	s := place(t, "advisory-hpa", 2)
+	s.backlog(t, 35)
+	apply(t, fmt.Sprintf(`
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: %[1]s
+  namespace: %[2]s
+  annotations:
+    gpuscaler.io/mode: advisory
+    gpuscaler.io/queue-source: jobs/%[3]s
+    gpuscaler.io/queue-depth-per-replica: "10"
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: %[1]s}
+  minReplicas: 1
+  maxReplicas: 8
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
+`, name, s.ns, s.queue()))
+	stack.Eventually(t, 20*time.Second, "ours would have four, and there are two", s.explained(func(e dashboard.Explanation) error {
+		if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.Follower != nil {
+			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
+		}
+		return nil
+	}))
+	stack.Always(t, 4*time.Second, "which moves nothing", s.spec(2))
+}
+
 // What our manifests never say, and the linter finds.
 func TestADoubledIdleDelayIsTold(t *testing.T) {
 	t.Parallel()

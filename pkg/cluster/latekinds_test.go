@@ -49,6 +49,21 @@ func TestLeaderWorkerSetsAreSeenOnceTheirCRDComesAndForgottenWhenItGoes(t *testi
 	eventually(t, "it is forgotten", func() bool { _, ok := c.View(groupWorkload("big")); return !ok })
 }
 
+// KEDA may be installed after us, and removed.
+func TestScaledObjectsAreSeenOnceKEDAComesAndForgottenWhenItGoes(t *testing.T) {
+	client := fake.NewClientset(deployment("chat", 1, "1"))
+	on := serve(client, map[string][]metav1.APIResource{"keda.sh/v1alpha1": {{Name: "scaledobjects", Kind: "ScaledObject"}}})
+	on.Store(false)
+	c := begin(t, client, scaledObject("chat", "chat"))
+	if v, _ := c.View(workload("chat")); v.MaxReplicas != -1 {
+		t.Fatalf("bounds %d..%d of an object whose kind is not served", v.MinReplicas, v.MaxReplicas)
+	}
+	on.Store(true)
+	eventually(t, "its bounds count", func() bool { v, _ := c.View(workload("chat")); return v.MinReplicas == 0 && v.MaxReplicas == 100 })
+	on.Store(false)
+	eventually(t, "it is forgotten", func() bool { v, _ := c.View(workload("chat")); return v.MaxReplicas == -1 })
+}
+
 var rollouts = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
 
 func rollout(replicas int64) *unstructured.Unstructured {

@@ -60,7 +60,7 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*polic
 		MinReplicas:    &low, MaxReplicas: &high, CooldownPeriod: so.idle(),
 	}
 	p.advanced(so, out)
-	triggers := []any{ours(o)}
+	var triggers []any
 	for i, t := range so.Triggers {
 		if isOurs(t) {
 			return nil, ErrOurs
@@ -72,7 +72,8 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*polic
 	if len(out.Signals)+len(out.Schedules) == 0 {
 		return nil, p.nothing()
 	}
-	return out, p.replaceScaledObject(u, so, triggers)
+	// Ours is last: the names under which KEDA publishes the others begin with their place, and roles name them.
+	return out, p.replaceScaledObject(u, so, append(triggers, ours(o)))
 }
 
 func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
