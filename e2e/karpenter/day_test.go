@@ -102,6 +102,9 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	least := watchReady(t, "day", "chat")
 	scarce(t)
 	g.group(t, 2*time.Minute, "spot is tried", phase("probing", "returning"))
+	g.end(syscall.SIGKILL)
+	g.run(t)
+	g.group(t, 10*time.Second, "and still is after a crash", phase("probing", "returning"))
 	g.group(t, 3*time.Minute, "every replica is back on spot, the Job where it was", on(6, 1))
 	g.group(t, 30*time.Second, "nothing is held any more", func(s fastGroup) error {
 		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {

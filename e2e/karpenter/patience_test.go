@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func TestPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing.T) {
+func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("a minute: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
 	spot := pool{name: "wait-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide}
 	demand := pool{name: "wait-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
 	for _, p := range []pool{spot, demand} {

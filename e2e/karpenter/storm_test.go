@@ -1,0 +1,80 @@
+package karpenter_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+)
+
+// What a provider takes counts against spot; what Karpenter takes by itself
+// does not.
+func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	spot := pool{name: "storm-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
+	demand := pool{name: "storm-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
+	for _, p := range []pool{spot, demand} {
+		p.create(t)
+	}
+	chat(t, "storm", nil)
+	g := start(t, map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: storm-spot, on-demand: storm-od}}\n"),
+		"chat.yaml":     chatPolicy("storm"),
+	})
+	g.load(t, map[string]float64{"storm/chat": 4})
+	g.group(t, time.Minute, "four on spot", on(4, 0))
+	g.load(t, map[string]float64{"storm/chat": 0})
+	g.group(t, 90*time.Second, "Karpenter takes four empty nodes", on(0, 0))
+	g.group(t, time.Second, "which proves nothing of spot", phase("prefer spot"))
+
+	g.load(t, map[string]float64{"storm/chat": 4})
+	g.group(t, time.Minute, "four on spot again", on(4, 0))
+	var claims v1.NodeClaimList
+	if err := scene.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": spot.name}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range claims.Items {
+		interrupt(t, &claims.Items[i])
+	}
+	g.group(t, 20*time.Second, "the group falls back", func(s fastGroup) error {
+		if s.Phase != "fallback" {
+			return errors.New("phase " + s.Phase)
+		}
+		return nil
+	})
+	g.group(t, time.Minute, "on-demand takes over", func(s fastGroup) error {
+		if s.SpotNodes != 0 || s.OnDemandNodes != 4 {
+			return fmt.Errorf("%d on spot, %d on demand", s.SpotNodes, s.OnDemandNodes)
+		}
+		return nil
+	})
+	g.explained(t, "spot fallback: nodes lost")
+}
+
+// interrupt does what a provider's controller does: it says so on the
+// NodeClaim, and deletes it.
+func interrupt(t *testing.T, c *v1.NodeClaim) {
+	t.Helper()
+	now := metav1.Now()
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: c.Name + ".interrupted"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: c.Name, UID: c.UID},
+		Reason:         "SpotInterrupted", Message: "the provider takes it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
+	}
+	if err := scene.Client.Create(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if err := scene.Client.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
