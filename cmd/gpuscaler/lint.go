@@ -93,7 +93,7 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 		triggers = survey.Queries()
 	}
 	if o.prometheus.address != "" {
-		if err := l.server(ctx, o, append(lint.Policies(store.Compiled()), subjects(triggers)...)); err != nil {
+		if err := l.server(ctx, o, slices.Concat(lint.Policies(store.Compiled()), lint.Queries(store.Platform()), subjects(triggers))); err != nil {
 			return err
 		}
 	} else {

@@ -148,6 +148,34 @@ func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
 	}
 }
 
+// One query serves many workloads: each finds its series by labels of the answer.
+func TestAQueryForManyWorkloadsMustSayWhoseEachSeriesIs(t *testing.T) {
+	join := func(namespace, workload, value string) *Join {
+		return &Join{NamespaceLabel: namespace, Namespace: "chat", WorkloadLabel: workload, Value: value}
+	}
+	series := healthy + `queue{namespace="chat",inference_pool="llama"} 1x40`
+	for name, c := range map[string]struct {
+		query string
+		join  *Join
+		want  []string
+	}{
+		"as it should be":         {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "llama"), nil},
+		"one that drops a label":  {"sum by (inference_pool) (queue)", join("namespace", "inference_pool", "llama"), []string{AnswerNotJoined}},
+		"one that names another":  {"sum by (namespace, inference_pool) (queue)", join("namespace", "model", "llama"), []string{AnswerNotJoined}},
+		"no series of the target": {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "mistral"), []string{NotInAnswer}},
+		"an answer without any":   {"sum by (inference_pool) (queue > 5)", join("namespace", "inference_pool", "llama"), nil},
+		"for the PlatformConfig":  {"sum by (namespace, inference_pool) (queue)", &Join{NamespaceLabel: "namespace", WorkloadLabel: "inference_pool"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := query(c.query)
+			of.Signals[0].Join = c.join
+			if found := judge(t, series, nil, of); !slices.Equal(checks(found), c.want) {
+				t.Errorf("found %+v, want %v", found, c.want)
+			}
+		})
+	}
+}
+
 // A workload that went to zero on the evening before: what its pods served is gone, and that is no mistake.
 func TestAMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
 	found := judge(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
@@ -264,8 +292,8 @@ func scraped(t *testing.T, file string) string {
 func TestSubjectsOfPolicies(t *testing.T) {
 	store := policy.NewStore(policy.Options{})
 	store.Load("../../config/examples")
-	all := Policies(store.Compiled())
-	if len(all) < 2 {
+	all := append(Policies(store.Compiled()), Queries(store.Platform())...)
+	if len(all) < 3 {
 		t.Fatalf("%d policies", len(all))
 	}
 	for _, s := range all {

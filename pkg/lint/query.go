@@ -34,6 +34,9 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 			if names, err = s.query(ctx, of.about(g), expr); err != nil {
 				return err
 			}
+			if err := s.joined(ctx, of.about(g), g); err != nil {
+				return err
+			}
 			// What does not come from pods outlives the last one.
 			if !slices.ContainsFunc(names, fromPods) {
 				wakes = true
@@ -53,6 +56,37 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 	}
 	if len(of.Signals) > 0 && !wakes && of.MinReplicas == 0 {
 		s.add(Finding{Error, EmptyAtZero, of.About, "every signal comes from the workload's own pods, and minReplicas is 0", "at zero replicas there are no pods to read: it never wakes again", "add a signal that outlives the pods (a gateway's queue, Redis, Kueue, a KEDA trigger), or a schedule, or set minReplicas: 1"})
+	}
+	return nil
+}
+
+// joined judges whether the answer of a query for many workloads says which workload each series is of. An answer that is empty says
+// nothing of its labels.
+func (s *survey) joined(ctx context.Context, about string, g *Signal) error {
+	if g.Join == nil {
+		return nil
+	}
+	answer, err := s.server.Instant(ctx, g.Query, s.now)
+	if err != nil || len(answer) == 0 {
+		return err
+	}
+	j, have := g.Join, answer[0].Metric
+	for _, name := range []string{j.NamespaceLabel, j.WorkloadLabel} {
+		if name == "" || slices.ContainsFunc(answer, func(x *model.Sample) bool { return x.Metric[model.LabelName(name)] != "" }) {
+			continue
+		}
+		s.add(Finding{Error, AnswerNotJoined, about, fmt.Sprintf("no series of its answer has the label %s, by which the workload is found; one has %s", name, have), "no workload finds its number in it: the signal has no reading",
+			fmt.Sprintf("keep the label: sum by (%s) (...), or name another with namespaceLabel and workloadLabel", strings.Trim(j.NamespaceLabel+", "+j.WorkloadLabel, ", "))})
+		return nil
+	}
+	matches := func(name, value string, x *model.Sample) bool {
+		return name == "" || value == "" || string(x.Metric[model.LabelName(name)]) == value
+	}
+	if !slices.ContainsFunc(answer, func(x *model.Sample) bool {
+		return matches(j.NamespaceLabel, j.Namespace, x) && matches(j.WorkloadLabel, j.Value, x)
+	}) {
+		s.add(Finding{Warning, NotInAnswer, about, fmt.Sprintf("none of the %d series of its answer is of %s; one has %s", len(answer), strings.Trim(j.Namespace+"/"+j.Value, "/"), have), "the signal has no reading as long as that is so",
+			"nothing, if there is no series without traffic; else check the signal's labelValue, and what the query groups by"})
 	}
 	return nil
 }

@@ -16,6 +16,12 @@ import (
 
 // Server answers what is asked of a Prometheus server; *history.Server is one.
 type Server interface {
+	Catalog
+	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
+}
+
+// Catalog is what a server has.
+type Catalog interface {
 	Series(ctx context.Context, match string, from, to time.Time) ([]model.LabelSet, error)
 	Names(ctx context.Context, match string, from, to time.Time) ([]string, error)
 	Kind(ctx context.Context, metric string) (string, error)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -22,8 +23,22 @@ type Signal struct {
 	Query string
 	Names []string
 	GPU   bool // Names are DCGM's: a series belongs to the pod that holds the GPU
+	// Join says by which labels of the answer the workload is found; nil: the answer is the workload's alone.
+	Join *Join
 	// Wakes says that it is there at zero replicas whatever its query looks like: Redis, Kueue, KEDA, the external metrics API.
 	Wakes bool
+}
+
+// Join names labels of a query's answer, and the values that a workload has there. Of a Value that is empty only the label must be there.
+type Join struct{ NamespaceLabel, Namespace, WorkloadLabel, Value string }
+
+// Queries makes subjects of a PlatformConfig's own queries, used or not.
+func Queries(p *policy.Platform) (out []Subject) {
+	for _, q := range p.Queries {
+		join := &Join{NamespaceLabel: cmp.Or(q.NamespaceLabel, "namespace"), WorkloadLabel: q.WorkloadLabel}
+		out = append(out, Subject{About: "PlatformConfig " + p.Name, MinReplicas: 1, Signals: []Signal{{Name: q.Name, Query: q.PromQL, Join: join}, {Name: "others", Wakes: true}}})
+	}
+	return out
 }
 
 // Policies makes subjects of policies. Schedules that raise from zero count as what wakes.
@@ -32,7 +47,11 @@ func Policies(all []*policy.Compiled) (out []Subject) {
 		p := c.Workload.Policy
 		s := Subject{About: "ScalingPolicy " + c.Workload.Key.String(), Namespace: c.Workload.Key.Namespace, MinReplicas: p.MinReplicas}
 		for i := range c.Sources {
-			s.Signals = append(s.Signals, signalOf(p.Signals[i].Name, &c.Sources[i]))
+			g := signalOf(p.Signals[i].Name, &c.Sources[i])
+			if source := &c.Sources[i]; source.QueryName != "" {
+				g.Join = &Join{NamespaceLabel: cmp.Or(source.NamespaceLabel, "namespace"), Namespace: s.Namespace, WorkloadLabel: source.WorkloadLabel, Value: cmp.Or(source.LabelValue, c.Workload.Target.Name)}
+			}
+			s.Signals = append(s.Signals, g)
 		}
 		for i := range p.Schedules {
 			if p.Schedules[i].Min > 0 {
