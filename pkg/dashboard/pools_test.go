@@ -73,7 +73,7 @@ func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
 	l := morning(3, Options{Panels: poolPanels{boardPanels{cost: func() (Cost, bool) { return Cost{}, false }}}})
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
-		"there is no such NodePool", "2 and 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
+		"there is no such NodePool", "2, 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
 		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" colspan="3">unknown</td>`,
 	} {
 		if !strings.Contains(body, want) {
