@@ -23,7 +23,9 @@ type RestoreOptions struct {
 	Identity string   // ours, in the Lease
 	Names    []string // of NodePools; empty: every one that carries our record
 	DryRun   bool     // say what would be put back; neither the Lease nor anything else is written
-	Log      *slog.Logger
+	// KeepLease leaves the Lease to run out in the end, half a minute later, so that an uninstall finds nobody who leads again.
+	KeepLease bool
+	Log       *slog.Logger
 }
 
 // Restored is what came of one NodePool, or of the marks on pods.
@@ -48,7 +50,7 @@ func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restore
 		return nil, fmt.Errorf("NodePools cannot be read here: %w", err)
 	}
 	if !o.DryRun {
-		held, free, err := (takenLease{c.typed, o.Lease, o.Identity, c.log}).take(ctx)
+		held, free, err := (takenLease{c.typed, o.Lease, o.Identity, c.log, o.KeepLease}).take(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("lease %s: %w", o.Lease, err)
 		}

@@ -1,0 +1,226 @@
+package karpenter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// guest is a fast gpuscaler and what it decides for.
+type guest struct {
+	dir     string
+	config  fastConfig
+	mu      sync.Mutex
+	process *exec.Cmd
+	stop    context.CancelFunc
+	n       int
+}
+
+// start writes the files and runs a fast gpuscaler for the time of the test.
+func start(t *testing.T, files map[string]string) *guest {
+	t.Helper()
+	return startAt(t, speed, files)
+}
+
+// startAt is start with a clock of another speed.
+func startAt(t *testing.T, speed float64, files map[string]string) *guest {
+	t.Helper()
+	dir := filepath.Join(scene.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
+	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := &guest{dir: dir}
+	load, status := fastFiles(dir)
+	g.config = fastConfig{Kubeconfig: scene.account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Epoch: scene.epoch, Speed: speed}
+	for name, text := range files {
+		g.write(t, name, text)
+	}
+	g.load(t, nil)
+	g.run(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	g.stop = cancel
+	followed := make(chan struct{})
+	go func() { defer close(followed); g.follow(ctx) }()
+	t.Cleanup(func() {
+		g.end(syscall.SIGTERM)
+		cancel()
+		<-followed
+		if t.Failed() {
+			t.Logf("logs and status in %s", dir)
+			t.Log(g.tail(60))
+		}
+	})
+	return g
+}
+
+func (g *guest) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(g.config.Policies, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load says what is asked for, by policy.
+func (g *guest) load(t *testing.T, values map[string]float64) {
+	t.Helper()
+	text, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(g.config.Load+".new", text, 0o600), os.Rename(g.config.Load+".new", g.config.Load)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *guest) run(t *testing.T) {
+	t.Helper()
+	config, err := json.Marshal(g.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.n++
+	log, err := os.Create(filepath.Join(g.dir, fmt.Sprintf("gpuscaler-%d.log", g.n)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(g.config.Status) // that of the one before
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fastEnv+"="+string(config))
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	g.process = cmd
+	g.mu.Unlock()
+	stack.Eventually(t, 40*time.Second, "gpuscaler decides", func(context.Context) error { _, err := g.status(); return err })
+}
+
+// end ends the process by a signal and waits for it.
+func (g *guest) end(signal syscall.Signal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == nil {
+		return
+	}
+	_ = g.process.Process.Signal(signal) // it may have ended by itself
+	_ = g.process.Wait()
+	g.process = nil
+}
+
+func (g *guest) status() (s fastStatus, err error) {
+	text, err := os.ReadFile(g.config.Status)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
+}
+
+func (g *guest) tail(lines int) string {
+	text, _ := os.ReadFile(filepath.Join(g.dir, fmt.Sprintf("gpuscaler-%d.log", g.n)))
+	all := strings.Split(string(text), "\n")
+	return strings.Join(all[max(len(all)-lines, 0):], "\n")
+}
+
+// follow is the HPA: it moves each Deployment to its number.
+func (g *guest) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		time.Sleep(200 * time.Millisecond)
+		s, err := g.status()
+		if err != nil {
+			continue
+		}
+		for key, n := range s.Numbers {
+			namespace, name, _ := strings.Cut(key, "/")
+			var d appsv1.Deployment
+			if scene.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d) == nil && *d.Spec.Replicas != n {
+				d.Spec.Replicas = &n
+				_ = scene.Client.Update(ctx, &d) // tried again at once
+			}
+		}
+	}
+}
+
+// group waits until a group's outcome passes a check.
+func (g *guest) group(t *testing.T, within time.Duration, what string, check func(fastGroup) error) {
+	t.Helper()
+	stack.Eventually(t, within, what, func(context.Context) error {
+		s, err := g.status()
+		if err != nil {
+			return err
+		}
+		group, ok := s.Groups["gpu"]
+		if !ok {
+			return fmt.Errorf("no group: %+v", s)
+		}
+		if err := check(group); err != nil {
+			return fmt.Errorf("%w: %+v %s", err, group, s.Err)
+		}
+		return nil
+	})
+}
+
+// chat creates a Deployment without replicas, for the time of the test.
+func chat(t *testing.T, namespace string, selector map[string]string) {
+	t.Helper()
+	if err := scene.Namespace(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	d := workload.Deployment(namespace, "chat", 0)
+	d.Spec.Template.Spec.NodeSelector = selector
+	if err := scene.Client.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = scene.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		if err := stack.Poll(context.Background(), time.Minute, func(ctx context.Context) error {
+			var nodes corev1.NodeList
+			if err := scene.Client.List(ctx, &nodes, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
+				return err
+			}
+			if len(nodes.Items) > 0 {
+				return fmt.Errorf("%d nodes", len(nodes.Items))
+			}
+			return nil
+		}); err != nil {
+			t.Error("its nodes do not go:", err)
+		}
+	})
+}
+
+// chatPolicy follows the load file at once.
+func chatPolicy(namespace string) string {
+	return controller.Policy(namespace, "chat", `
+minReplicas: 0
+maxReplicas: 20
+cooldownPeriod: 0
+capacityGroup: gpu
+signals:
+- {name: queue, type: external, metric: queue, target: 1, maxAge: 10m}
+behavior:
+  scaleUp: {tolerance: 0}
+  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 0}
+`)
+}

@@ -1,0 +1,167 @@
+package karpenter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// pool is a NodePool as somebody writes it.
+type pool struct {
+	name, kind string // kind: a capacity type
+	weight     int64
+	limit      any // of GPUs; nil: none
+	nudge      string
+	labels     map[string]any
+	by         style
+	after      string // consolidateAfter
+}
+
+// style is how a NodePool came to be, which decides who owns its fields.
+type style string
+
+const (
+	clientSide style = "kubectl apply"
+	updated    style = "create, then edit"
+	serverSide style = "server-side apply"
+)
+
+func (p pool) object() *unstructured.Unstructured {
+	after := p.after
+	if after == "" {
+		after = "1s"
+	}
+	spec := map[string]any{
+		"weight":     p.weight,
+		"disruption": map[string]any{"consolidateAfter": after, "consolidationPolicy": "WhenEmpty"},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"pool": p.name}},
+			"spec": map[string]any{
+				"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": karpenter.NodeClass},
+				"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{p.kind}}},
+			},
+		},
+	}
+	for k, v := range p.labels {
+		spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[k] = v
+	}
+	if p.by == clientSide { // the default, 10%, is nobody's in the other styles
+		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
+	}
+	if p.limit != nil {
+		spec["limits"] = map[string]any{"nvidia.com/gpu": p.limit, "cpu": "1000"}
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetAPIVersion("karpenter.sh/v1")
+	u.SetKind("NodePool")
+	u.SetName(p.name)
+	if p.nudge != "" {
+		u.SetAnnotations(map[string]string{"gpuscaler.io/nudge": p.nudge})
+	}
+	return u
+}
+
+// create makes a NodePool in its style, for the time of the test.
+func (p pool) create(t *testing.T) {
+	t.Helper()
+	u, c := p.object(), scene.Client
+	var err error
+	switch p.by {
+	case serverSide:
+		err = c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("argocd-controller"))
+	case updated:
+		edit := fmt.Appendf(nil, `{"spec":{"weight":%d}}`, p.weight)
+		p.weight++
+		if err = c.Create(t.Context(), p.object(), client.FieldOwner("kubectl-create")); err == nil {
+			err = c.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, edit), client.FieldOwner("kubectl-edit"))
+		}
+	default:
+		text, _ := json.Marshal(u.Object)
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations["kubectl.kubernetes.io/last-applied-configuration"] = string(text)
+		u.SetAnnotations(annotations)
+		err = c.Create(t.Context(), u, client.FieldOwner("kubectl-client-side-apply"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.Background(), p.object()); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	stack.Eventually(t, 30*time.Second, "NodePool "+p.name+" is Ready", func(ctx context.Context) error {
+		u := p.get(ctx)
+		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c.(map[string]any)["type"] == "Ready" && c.(map[string]any)["status"] == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v", conditions)
+	})
+}
+
+func (p pool) get(ctx context.Context) *unstructured.Unstructured {
+	u := p.object()
+	if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
+		return &unstructured.Unstructured{Object: map[string]any{}}
+	}
+	return u
+}
+
+// face is all of a NodePool that must be as before when we have gone: its spec
+// byte for byte, its annotations, and who owns what of it.
+func (p pool) face(t *testing.T) string {
+	t.Helper()
+	u := p.get(t.Context())
+	spec, err := json.Marshal(u.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owners []string
+	for _, m := range u.GetManagedFields() {
+		if m.Subresource == "" && m.Manager != "karpenter" && !strings.HasPrefix(m.Manager, "karpenter") {
+			owners = append(owners, fmt.Sprintf("%s/%s %s", m.Manager, m.Operation, normal(m.FieldsV1.Raw)))
+		}
+	}
+	slices.Sort(owners)
+	return fmt.Sprintf("spec %s\nannotations %v\n%s", spec, u.GetAnnotations(), strings.Join(owners, "\n"))
+}
+
+// normal is JSON with sorted keys.
+func normal(raw []byte) string {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err.Error()
+	}
+	text, _ := json.Marshal(v) // what came as JSON goes as JSON
+	return string(text)
+}
+
+// hash is what Karpenter sees drift by.
+func (p pool) hash(ctx context.Context) string {
+	return p.get(ctx).GetAnnotations()["karpenter.sh/nodepool-hash"]
+}
+
+func (p pool) limitNow(ctx context.Context) string {
+	v, found, _ := unstructured.NestedFieldNoCopy(p.get(ctx).Object, "spec", "limits", "nvidia.com/gpu")
+	if !found {
+		return "absent"
+	}
+	return fmt.Sprint(v)
+}
