@@ -54,6 +54,20 @@ func PriceBook(file string, text []byte) (*cost.Book, []Problem) {
 	return book, whole.problems
 }
 
+// isPriceBook tells a price book from policies by its first document's kind.
+func isPriceBook(text []byte) (is bool) {
+	defer newDocument("", part{text: text}).survive(&is) // PriceBook tells what is wrong with it
+	for _, p := range split(text) {
+		d := newDocument("", p)
+		if !d.parse() {
+			continue
+		}
+		n, exact := locate(d.root, (*yamlPath)(nil).key("kind"))
+		return exact && n.Value == KindPriceBook
+	}
+	return false
+}
+
 // priceBook reads the one document of a file; all problems end up with the file.
 func (d *document) priceBook() (book *cost.Book) {
 	done := false

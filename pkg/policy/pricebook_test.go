@@ -93,6 +93,22 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 	}
 }
 
+func TestValidateChecksAPriceBookAsOne(t *testing.T) {
+	write := func(text string) string {
+		path := t.TempDir() + "/prices.yaml"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if problems := Validate(write(wellBook)); len(problems) > 0 {
+		t.Errorf("a good one: %s", Render(problems))
+	}
+	if problems := Validate(write(strings.Replace(wellBook, "gpus: 8, ", "", 1)), "../../config/examples/platform.yaml"); Errors(problems) != 1 || !strings.Contains(Render(problems), "gpus: is missing") {
+		t.Errorf("one without GPUs: %s", Render(problems))
+	}
+}
+
 func TestThePlatformsPricesComeBeforeTheBooks(t *testing.T) {
 	hourly := 36.9
 	p := &Platform{Prices: PricesSpec{Overrides: []PriceSpec{{InstanceType: "p5.48xlarge", CapacityType: "on-demand", Hourly: &hourly}}}}

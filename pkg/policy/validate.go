@@ -1,11 +1,27 @@
 package policy
 
+import "slices"
+
 // Validate checks files and directories as a store would load them at its first start, and returns all problems in the order of
 // the files; Errors counts those that would hold a document back. A path without any document is a problem too: in CI it is a
-// folder that was renamed, and silence would pass.
+// folder that was renamed, and silence would pass. A price book, which stands in a file of its own, is checked as one.
 func Validate(paths ...string) []Problem {
 	files := readAll(paths)
-	problems := NewStore(Options{}).load(files).Problems
+	var problems []Problem
+	books := false
+	policies := slices.DeleteFunc(slices.Clone(files), func(f file) bool {
+		is := isPriceBook(f.text)
+		if books = books || is; is {
+			_, found := PriceBook(f.name, f.text)
+			problems = append(problems, found...)
+		}
+		return is
+	})
+	problems = append(problems, NewStore(Options{}).load(policies).Problems...)
+	sortProblems(problems)
+	if books {
+		return problems
+	}
 	for _, f := range files {
 		if f.err != nil || len(parts(f.text)) > 0 {
 			return problems
