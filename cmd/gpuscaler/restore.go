@@ -19,7 +19,7 @@ import (
 // restoreOptions are the flags of `gpuscaler restore`.
 type restoreOptions struct {
 	kubeconfig, namespace, lease, output string
-	dryRun                               bool
+	dryRun, keepLease                    bool
 	timeout                              time.Duration
 }
 
@@ -50,6 +50,7 @@ something could not be put back; running it again does no harm.`,
 	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the controller's Lease")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be put back; write nothing, not even the Lease")
+	f.BoolVar(&o.keepLease, "keep-lease", false, "leave the Lease to run out 30 s after the end: before an uninstall, so that nobody leads again meanwhile")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this long")
 	return c
 }
@@ -65,7 +66,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	done, err := cluster.Restore(ctx, kube, cluster.RestoreOptions{
-		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME", hostname()),
+		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME", hostname()), KeepLease: o.keepLease,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

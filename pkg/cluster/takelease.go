@@ -25,6 +25,7 @@ type takenLease struct {
 	name     types.NamespacedName
 	identity string
 	log      *slog.Logger
+	leave    bool // in the end it is left to run out: nobody leads for as long as others believe that we hold it
 }
 
 // take overwrites whoever holds the Lease, waits until that one has stopped believing in itself, and keeps the Lease until free is
@@ -49,7 +50,13 @@ func (t takenLease) take(ctx context.Context) (held context.Context, free func()
 	held, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { t.keep(held, stop) })
-	return held, func() { stop(); keeping.Wait(); t.free() }, nil
+	return held, func() {
+		stop()
+		keeping.Wait()
+		if !t.leave {
+			t.free()
+		}
+	}, nil
 }
 
 func (t takenLease) keep(ctx context.Context, lost func()) {
