@@ -150,7 +150,7 @@ func live() float64 {
 
 // BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies of one template and tells what of it stays on the heap, room by
 // room. The text of each, its two schedules, a formula, the readings of three signals, what five pods held of one and the first record
-// of the history are in it; the caches of the cluster are not. A policy whose signals are like no other's costs 1.3 KiB more.
+// of the history are in it; the caches of the cluster are not. A policy whose signals are like no other's costs 1.5 KiB more.
 func BenchmarkHeapPerPolicy(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(gauges(n))

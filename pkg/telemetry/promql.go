@@ -70,13 +70,23 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// timed returns one query that answers the value per combination of the labels and, beside it, the time of the oldest sample that went
-// into it. An instant query stamps its answer with the time of evaluation, and Prometheus looks back five minutes for a sample: the
-// answer alone makes an exporter that died four minutes ago look alive. timestamp() of the query's own selectors does not. Both
-// parts stand in one query so that they speak of the same instant, and so that a template costs one query a round and not two.
-func timed(expr parser.Expr, by []string) (string, error) {
+// witness is what a timed query asks beside the value.
+type witness struct {
+	ages int // selectors whose sample times are asked for
+	// all says that there is no value without samples of every selector, so that one without any makes the value's age unknown. Where a
+	// query has "or", one of its sides may well be empty.
+	all bool
+}
+
+// timed returns one query that answers the value per combination of the labels and, beside it, for each of its selectors the time of
+// the oldest sample that went into it. An instant query stamps its answer with the time of evaluation, and Prometheus looks back five
+// minutes for a sample, and a range looks back for as long as it is: the answer alone makes an exporter that died four minutes ago
+// look alive. timestamp() of the query's own selectors does not. All parts stand in one query so that they speak of the same instant,
+// and so that a template costs one query a round and not two.
+func timed(expr parser.Expr, by []string) (string, witness, error) {
+	w := witness{all: true}
 	if expr.Type() != parser.ValueTypeVector {
-		return "", fmt.Errorf("%w: query gives a %s, not a vector with one series per workload", errInvalid, expr.Type())
+		return "", w, fmt.Errorf("%w: query gives a %s, not a vector with one series per workload", errInvalid, expr.Type())
 	}
 	parts := []string{mark(expr.String(), partValue)}
 	seen := map[string]bool{}
@@ -85,30 +95,66 @@ func timed(expr parser.Expr, by []string) (string, error) {
 		if s.OriginalOffset != 0 || s.OriginalOffsetExpr != nil || s.Timestamp != nil || s.StartOrEnd != 0 {
 			continue
 		}
-		bare := (&parser.VectorSelector{Name: s.Name, LabelMatchers: s.LabelMatchers}).String()
-		if seen[bare] || len(seen) == maxAges || manyNames(s) {
-			continue
+		named := oneName(s)
+		w.all = w.all && len(named) == 1
+		for _, n := range named {
+			bare := n.String()
+			if seen[bare] || len(seen) == maxAges {
+				continue
+			}
+			age := aggregate(parser.MIN, call("timestamp", n), by)
+			parts = append(parts, mark(age.String(), fmt.Sprintf("%s%d", partAge, len(seen))))
+			seen[bare] = true
 		}
-		age := aggregate(parser.MIN, call("timestamp", &parser.VectorSelector{Name: s.Name, LabelMatchers: s.LabelMatchers}), by)
-		parts = append(parts, mark(age.String(), fmt.Sprintf("%s%d", partAge, len(seen))))
-		seen[bare] = true
 	}
+	w.ages, w.all = len(seen), w.all && needsAll(expr)
 	query := strings.Join(parts, " or ")
 	if _, err := promql.ParseExpr(query); err != nil {
-		return "", fmt.Errorf("%w: %w", errInvalid, err)
+		return "", w, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	return query, nil
+	return query, w, nil
 }
 
-// manyNames tells whether a selector may match several metric names. timestamp() drops the name, and fails where two series then
-// look the same.
-func manyNames(s *parser.VectorSelector) bool {
+// oneName returns a selector as it is asked for its sample times: one for each metric name that it lists. timestamp() drops the name,
+// and fails where two series then look the same; of a selector that matches any name, or names by a pattern, nothing can be asked.
+func oneName(s *parser.VectorSelector) (out []*parser.VectorSelector) {
+	var names []string
 	for _, m := range s.LabelMatchers {
-		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
-			return false
+		if m.Name != model.MetricNameLabel {
+			continue
+		}
+		if m.Type == labels.MatchEqual {
+			return []*parser.VectorSelector{{Name: s.Name, LabelMatchers: s.LabelMatchers}}
+		}
+		if m.Type == labels.MatchRegexp {
+			names = m.SetMatches()
 		}
 	}
-	return s.Name == ""
+	for _, name := range names {
+		ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
+		for _, m := range s.LabelMatchers {
+			if m.Name != model.MetricNameLabel {
+				ms = append(ms, m)
+			}
+		}
+		out = append(out, &parser.VectorSelector{LabelMatchers: ms})
+	}
+	return out
+}
+
+// needsAll tells whether an expression has no value where one of its selectors has no sample.
+func needsAll(expr parser.Expr) bool {
+	all := true
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.BinaryExpr:
+			all = all && n.Op != parser.LOR && n.Op != parser.LUNLESS
+		case *parser.Call:
+			all = all && !strings.HasPrefix(n.Func.Name, "absent")
+		}
+		return nil
+	})
+	return all
 }
 
 func mark(expr, part string) string {

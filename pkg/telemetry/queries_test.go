@@ -153,6 +153,8 @@ func TestAgeOfAQueryIsThatOfItsOldestSample(t *testing.T) {
 		{"what is compared with the past may be old", `sum by (namespace, pool) (a) - sum by (namespace, pool) (a offset 30s)`,
 			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young}, young},
 		{"several names", `sum by (namespace, pool) ({__name__=~"a|b"})`,
+			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young, `b{namespace="chat",pool="llama"}`: old}, old},
+		{"names by a pattern cannot be asked for their age", `sum by (namespace, pool) ({__name__=~"a|b.*"})`,
 			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young, `b{namespace="chat",pool="llama"}`: old}, now},
 	} {
 		server := newTestPrometheus(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type queryFetcher struct {
 	api  *promapi.Client
 	text string
+	asks witness
 	join join
 }
 
@@ -28,7 +30,7 @@ func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
 	if g.first.WorkloadLabel != "" {
 		f.join.labels = append(f.join.labels, g.first.WorkloadLabel)
 	}
-	f.text, err = timed(expr, f.join.labels)
+	f.text, f.asks, err = timed(expr, f.join.labels)
 	return f, err
 }
 
@@ -41,6 +43,7 @@ func (f *queryFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 		}
 		return b
 	})
+	f.join.expect(f.asks)
 	n, err := f.api.Query(ctx, f.text, f.join.take)
 	if err != nil {
 		return n, err
@@ -59,7 +62,8 @@ type join struct {
 	keys  []string
 	next  []int32 // slots that want the same series chain here; -1 ends
 	found []found
-	ages  map[string]time.Time
+	ages  []map[string]time.Time // by selector
+	all   bool                   // see witness
 	key   []byte
 }
 
@@ -87,7 +91,15 @@ func (j *join) prepare(slots []slot, key func([]byte, *slot) []byte) {
 			j.index[k], j.keys[i] = int32(i), k
 		}
 	}
-	j.found, j.ages = make([]found, len(slots)), make(map[string]time.Time, len(slots))
+	j.found = make([]found, len(slots))
+}
+
+// expect makes room for the sample times that the query asks for.
+func (j *join) expect(w witness) {
+	j.ages, j.all = make([]map[string]time.Time, w.ages), w.all
+	for i := range j.ages {
+		j.ages[i] = make(map[string]time.Time, len(j.slots))
+	}
 }
 
 // forget lets go of an answer that was read; of 10,000 workloads it is a megabyte.
@@ -100,10 +112,14 @@ func (j *join) take(s *promapi.Series) error {
 		key = appendKey(key, s.Labels.Get(name))
 	}
 	j.key = key
-	if strings.HasPrefix(s.Labels.Get(partLabel), partAge) {
+	if selector, is := strings.CutPrefix(s.Labels.Get(partLabel), partAge); is {
+		n, err := strconv.Atoi(selector)
+		if err != nil || n < 0 || n >= len(j.ages) || !s.Valid {
+			return nil // nothing that we asked for
+		}
 		at := sampleTime(s)
-		if have, ok := j.ages[string(key)]; s.Valid && (!ok || at.Before(have)) {
-			j.ages[string(key)] = at
+		if have, ok := j.ages[n][string(key)]; !ok || at.Before(have) {
+			j.ages[n][string(key)] = at
 		}
 		return nil
 	}
@@ -122,10 +138,11 @@ func (j *join) take(s *promapi.Series) error {
 }
 
 func (j *join) readings(out []scaling.Reading) {
+	carry := j.carry()
 	for i := range j.slots {
 		switch v := &j.found[i]; {
 		case v.series == 1:
-			out[i] = scaling.Reading{Value: v.value, At: j.age(j.keys[i], v.at), Coverage: 1, Reported: -1, Known: true}
+			out[i] = scaling.Reading{Value: v.value, At: j.age(i, carry), Coverage: 1, Reported: -1, Known: true}
 		case v.series > 1:
 			// Which of them is meant? Their sum would count a pair of Prometheus servers twice, their mean would halve a queue.
 			out[i].Cause = scaling.CauseInvalid
@@ -133,18 +150,65 @@ func (j *join) readings(out []scaling.Reading) {
 	}
 }
 
-// age returns the time of the oldest sample behind a workload's value. Where a query renames labels on the way, the samples carry
-// less than the answer: then the oldest with the same first labels counts (the namespace), then the oldest of all.
-func (j *join) age(key string, evaluated time.Time) time.Time {
-	for n := len(j.labels); ; n-- {
-		if at, ok := j.ages[key]; ok {
-			return at
+// lookbackDelta is for how long Prometheus takes a sample for present, unless its operator says otherwise.
+const lookbackDelta = 5 * time.Minute
+
+// age returns the time of the oldest sample behind a workload's value. A value without a sample that is present is what is left in a
+// range: it is older than anybody can say.
+func (j *join) age(i int, carry []bool) time.Time {
+	evaluated := j.found[i].at
+	oldest, missing := evaluated, 0
+	for s := range j.ages {
+		at, ok := j.sample(s, j.keys[i], carry[s])
+		if !ok {
+			missing++
+		} else if at.Before(oldest) {
+			oldest = at
 		}
-		if n == 0 {
-			return evaluated
+	}
+	if missing > 0 && (j.all || missing == len(j.ages)) {
+		lost := evaluated.Add(-max(lookbackDelta, j.slots[i].signal.MaxAge+time.Second))
+		if lost.Before(oldest) {
+			return lost
+		}
+	}
+	return oldest
+}
+
+// carry tells of which selectors the samples carry the labels that the answer does: those of any workload in it.
+func (j *join) carry() []bool {
+	out := make([]bool, len(j.ages))
+	for s := range j.ages {
+		for i := range j.found {
+			if _, ok := j.ages[s][j.keys[i]]; ok && j.found[i].series > 0 {
+				out[s] = true
+				break
+			}
+		}
+	}
+	return out
+}
+
+// sample returns the time of the oldest sample of a selector behind a workload's value; ok is false where there is none. Where a query
+// renames labels on the way, the samples carry less than the answer, or something else: then the oldest with the same first labels
+// counts (the namespace), then the oldest of all.
+func (j *join) sample(selector int, key string, carried bool) (at time.Time, ok bool) {
+	ages := j.ages[selector]
+	for n := len(j.labels); ; n-- {
+		if at, ok = ages[key]; ok || n == 0 {
+			break
 		}
 		key = blank(key, n-1)
 	}
+	if ok || carried {
+		return at, ok
+	}
+	for _, t := range ages {
+		if !ok || t.Before(at) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
 }
 
 // blank empties the value at index i and those after it.

@@ -131,10 +131,11 @@ func (f *shapeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 
 func (f *shapeFetcher) some(ctx context.Context, j *join, slots []slot, out []scaling.Reading) (int64, error) {
 	j.prepare(slots, func(b []byte, s *slot) []byte { return append(b, s.shape.values...) })
-	text, err := f.query(slots)
+	text, w, err := f.query(slots)
 	if err != nil {
 		return 0, err
 	}
+	j.expect(w)
 	n, err := f.api.Query(ctx, text, j.take)
 	if err != nil {
 		return n, err
@@ -144,7 +145,7 @@ func (f *shapeFetcher) some(ctx context.Context, j *join, slots []slot, out []sc
 	return n, nil
 }
 
-func (f *shapeFetcher) query(slots []slot) (string, error) {
+func (f *shapeFetcher) query(slots []slot) (string, witness, error) {
 	wanted := make([]map[string]bool, len(f.shape.labels))
 	for i := range wanted {
 		wanted[i] = map[string]bool{}
@@ -159,7 +160,7 @@ func (f *shapeFetcher) query(slots []slot) (string, error) {
 	}
 	expr, err := promql.ParseExpr(f.shape.text)
 	if err != nil {
-		return "", err // it was printed by the parser itself
+		return "", witness{}, err // it was printed by the parser itself
 	}
 	f.shape.with(expr, func(label string) *labels.Matcher {
 		return oneOf(label, wanted[slices.Index(f.shape.labels, label)])
