@@ -27,12 +27,12 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 		{name: "restore-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide},
 		{name: "restore-theirs", kind: "reserved", weight: 5, nudge: "limits", by: clientSide},
 	}
-	faces := map[string]string{}
+	faces, hashes := map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	for _, p := range pools {
-		faces[p.name] = p.face(t)
+		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
 	if err := scene.Nodes(t.Context(), "static", 1, 0); err != nil {
 		t.Fatal(err)
@@ -59,6 +59,9 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 	nudged := func(ctx context.Context) error {
 		for _, p := range pools {
 			u := p.get(ctx)
+			if h := p.hash(ctx); h == "" || h != hashes[p.name] {
+				return fmt.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)
+			}
 			weight, _, _ := unstructured.NestedInt64(u.Object, "spec", "weight")
 			after, _, _ := unstructured.NestedString(u.Object, "spec", "disruption", "consolidateAfter")
 			if want := p.weight; p.name == "restore-theirs" {

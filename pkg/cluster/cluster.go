@@ -47,6 +47,8 @@ type Options struct {
 	DiscoveryPeriod time.Duration
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
+
+	schemas func() (nodeSchema, error) // nil: the API server is asked; tests know
 }
 
 // Cluster is the live cluster behind the engine's ports. View, Pods and Apply are safe for concurrent use.

@@ -112,7 +112,10 @@ func begin(t *testing.T, client *fake.Clientset, objects ...runtime.Object) *Clu
 
 func beginWith(t *testing.T, client *fake.Clientset, objects *dynamicfake.FakeDynamicClient, o Options) *Cluster {
 	t.Helper()
-	o.DiscoveryPeriod, o.Log = 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	o.DiscoveryPeriod = 20 * time.Millisecond
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	c := newCluster(client, objects, o)
 	c.late.patience = 2 * time.Second
 	ctx, cancel := context.WithCancel(t.Context())

@@ -52,7 +52,10 @@ func newNodes(c *Cluster) *nodes {
 	n := &nodes{
 		cluster: c, pools: map[string]*poolFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
 		noticed: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
-		schemas: func() (nodeSchema, error) { return readNodeSchema(c.typed.Discovery()) },
+		schemas: c.options.schemas,
+	}
+	if n.schemas == nil {
+		n.schemas = func() (nodeSchema, error) { return readNodeSchema(c.typed.Discovery()) }
 	}
 	n.hands = newHands(c, n)
 	n.pool = &lateKind{kind: nodePoolKind, trim: untrimmed, on: on(

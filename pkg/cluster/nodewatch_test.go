@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+)
+
+type fixedGroups []*capacity.Group
+
+func (f fixedGroups) Groups() []*capacity.Group { return f }
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+func TestWithoutKarpenterReplicasAreSeenAndItIsSaidOnceAndItMayComeLater(t *testing.T) {
+	client := fake.NewClientset(deployment("chat", 2, "2"))
+	on := serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"}}})
+	on.Store(false)
+	pool := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(spotPool), &pool.Object); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[schema.GroupVersionResource]string{
+		nodePoolResource: "NodePoolList", nodeClaimKind.GroupVersion().WithResource("nodeclaims"): "NodeClaimList",
+	}
+	log, g := &lines{}, spotAndOnDemand(t)
+	schemas := func() (nodeSchema, error) { return nodeSchema{known: true, limits: true, weight: true}, nil }
+	c := beginWith(t, client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool), Options{Groups: fixedGroups{g}, schemas: schemas, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if _, ok := c.View(workload("chat")); !ok {
+		t.Error("without Karpenter the replicas are not seen")
+	}
+	o := capacity.Observation{}
+	c.nodes.Observe(g, nil, &o)
+	if o.Lost || o.Pools[0].Exists {
+		t.Errorf("without Karpenter: %+v", o)
+	}
+	const said = "no NodePools are served here"
+	eventually(t, "it is said", func() bool { return log.count(said) == 1 })
+
+	on.Store(true)
+	eventually(t, "Karpenter comes, and its NodePool is seen with the fields that its CRD has", func() bool {
+		c.nodes.Observe(g, nil, &o)
+		return !o.Lost && o.Pools[0].Exists && !o.Pools[0].Weight.Unsupported && o.Pools[0].Budgets.Unsupported
+	})
+	if n := log.count(said); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+}
