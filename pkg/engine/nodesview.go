@@ -78,7 +78,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			if from = from.Add(-s.Lead); ok && from.Sub(now) < aheadWithin {
+			// Package capacity adds the group's own lead time.
+			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < aheadWithin {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -81,10 +82,10 @@ func sameButMode(a, b *Platform) bool {
 	x, y := *a, *b
 	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
 	x.nodes, y.nodes = nil, nil
-	x.Groups, y.Groups = nil, nil // a group's mode follows; policies read no more of a group than its name
+	x.Groups, y.Groups = nil, nil // a group's mode follows; policies read no more of a group than its name and its lead time
 	names := func(p *Platform) (out []string) {
 		for _, g := range p.Groups {
-			out = append(out, g.Name)
+			out = append(out, g.Name, time.Duration(g.LeadTime).String())
 		}
 		return out
 	}

@@ -76,3 +76,32 @@ func TestWhatTheTeamSaysAnInstanceCosts(t *testing.T) {
 		}
 	}
 }
+
+func TestAGroupsLeadTimeRaisesTheFloorsOfItsPolicies(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform(chatGroup))
+	f.write("chat.yaml", simple("a", 4)+`  capacityGroup: chat
+  schedules:
+  - {name: office, timezone: UTC, start: "0 8 * * 1-5", end: "0 20 * * 1-5", minReplicas: 2}
+  - {name: noon, timezone: UTC, start: "0 12 * * *", end: "0 13 * * *", minReplicas: 3, leadTime: 1m}
+  - {name: night, timezone: UTC, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 1}
+`)
+	store := policy.NewStore(policy.Options{})
+	leads := func() (all []time.Duration) {
+		t.Helper()
+		if report := store.Load(f.path); len(report.Problems) > 0 {
+			t.Fatalf("%s", policy.Render(report.Problems))
+		}
+		for _, s := range store.Current()[0].Policy.Schedules {
+			all = append(all, s.Lead)
+		}
+		return all
+	}
+	if got, want := leads(), []time.Duration{4 * time.Minute, time.Minute, 0}; !slices.Equal(got, want) {
+		t.Errorf("lead times %v, want %v", got, want)
+	}
+	f.write("p.yaml", platform(strings.Replace(chatGroup, "leadTime: 4m", "leadTime: 9m", 1)))
+	if got, want := leads(), []time.Duration{9 * time.Minute, time.Minute, 0}; !slices.Equal(got, want) {
+		t.Errorf("after an edit of the group: %v, want %v", got, want)
+	}
+}

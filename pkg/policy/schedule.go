@@ -157,11 +157,26 @@ func (c *compiler) schedules() {
 		window, ok := c.window(windowText{s.Name, s.Timezone, s.Start, s.End, s.From, s.Until}, at)
 		out := scaling.Schedule{Window: window, Min: -1, Max: -1, Lead: time.Duration(s.LeadTime)}
 		c.floorAndCeiling(s, at, &out)
+		if out.Lead == 0 && out.Min >= 0 {
+			out.Lead = c.groupLead()
+		}
 		if ok {
 			c.policy.Schedules = append(c.policy.Schedules, out)
 			c.scheduleAt = append(c.scheduleAt, i)
 		}
 	}
+}
+
+// maxLead is the longest that a floor is raised early.
+const maxLead = 24 * time.Hour
+
+// groupLead is the time that the capacity group's nodes take from nothing to a ready replica.
+func (c *compiler) groupLead() time.Duration {
+	g := c.platform.Group(c.spec.CapacityGroup)
+	if g == nil {
+		return 0
+	}
+	return min(time.Duration(g.LeadTime), maxLead)
 }
 
 // floorAndCeiling checks a schedule's own numbers against each other and against the policy's.
@@ -187,7 +202,7 @@ func (c *compiler) floorAndCeiling(s *ScheduleSpec, p *yamlPath, out *scaling.Sc
 	if s.LeadTime > 0 && s.MinReplicas == nil {
 		c.bad(p.key("leadTime"), "there is no floor to raise early", "leadTime beside minReplicas")
 	}
-	if s.LeadTime > Duration(24*time.Hour) {
+	if s.LeadTime > Duration(maxLead) {
 		c.bad(p.key("leadTime"), "is too long", "at most 24h")
 	}
 }

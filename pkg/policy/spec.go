@@ -73,7 +73,7 @@ type ScheduleSpec struct {
 	Until       string   `yaml:"until,omitempty" doc:"not after this: 2026-11-30 (that day included), or 2026-11-30T08:00"`
 	MinReplicas *int32   `yaml:"minReplicas,omitempty" doc:"floor while the window is open"`
 	MaxReplicas *int32   `yaml:"maxReplicas,omitempty" doc:"ceiling while the window is open"`
-	LeadTime    Duration `yaml:"leadTime,omitempty" doc:"raise the floor this much before the window opens, so that the replicas are ready when it does" default:"0"`
+	LeadTime    Duration `yaml:"leadTime,omitempty" doc:"raise the floor this much before the window opens, so that the replicas are ready when it does" default:"the capacity group's leadTime"`
 }
 
 // BehaviorSpec holds HPA's words, and panic beside them.
