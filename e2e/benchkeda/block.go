@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
@@ -48,6 +50,7 @@ type bench struct {
 	loads []*exporter.Total
 	// metric and selector of the ith policy's number, as its HPA reads it.
 	metric func(i int) (name, selector string)
+	reader rest.Interface
 }
 
 // block sets a mode up from nothing, measures it and takes everything down.
@@ -60,7 +63,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &bench{mode: m, settings: s, stack: k8s}
-	if err := b.prepare(ctx); err != nil {
+	if err := errors.Join(b.connect(), b.prepare(ctx)); err != nil {
 		return r, err
 	}
 	if err := b.settle(ctx); err != nil {
@@ -146,11 +149,9 @@ dataSources:
 queries:
 - name: waiting
   source: prom
-  query: sum by (exported_namespace, exported_pod_app) (label_replace(vllm:num_requests_waiting, "exported_pod_app", "$1", "pod", "(w[0-9]+)-.*"))
-  workloadLabel: exported_pod_app
-  namespaceLabel: exported_namespace
+  query: sum by (namespace, app) (label_replace(vllm:num_requests_waiting, "app", "$1", "pod", "(w[0-9]+)-.*"))
+  workloadLabel: app
 `, b.stack.Prometheus.URL)
-	platform = strings.ReplaceAll(platform, "exported_namespace", "namespace")
 	if err := b.ours.Policies.Put("platform", controller.Platform(platform)); err != nil {
 		return err
 	}

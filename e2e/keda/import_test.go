@@ -1,6 +1,7 @@
 package keda
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -56,7 +57,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 		}
 		return nil
 	}))
-	apply(t, plan.Replacement)
+	s.replace(t, plan.Replacement)
 	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e dashboard.Explanation) error {
 		if e.Follower == nil || !e.Follower.Exact || e.Target != 4 || e.Degraded {
 			return fmt.Errorf("%d, degraded %t, follower %+v", e.Target, e.Degraded, e.Follower)
@@ -71,15 +72,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	stack.Eventually(t, 30*time.Second, "it follows", s.has(7))
 
 	settled = time.Now()
-	back := s.scaledObject(t)
-	old, err := Parse(plan.Rollback)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old[0].SetResourceVersion(back.GetResourceVersion()) // kubectl replace reads it so
-	if err := scene.Stack.Client.Update(t.Context(), old[0]); err != nil {
-		t.Fatal(err)
-	}
+	s.replace(t, plan.Rollback)
 	put(plan.Policy)
 	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e dashboard.Explanation) error {
 		if e.Follower != nil {
@@ -91,6 +84,19 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	if moved := s.course(t).Since(settled); len(moved) > 1 {
 		t.Errorf("the way back moved replicas: %v", moved)
 	}
+}
+
+// replace is `kubectl replace -f`.
+func (s *subject) replace(t *testing.T, text string) {
+	t.Helper()
+	objects, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 10*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write it meanwhile
+		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
+		return scene.Stack.Client.Update(ctx, objects[0])
+	})
 }
 
 // Each manifest that is printed is one that the API server and KEDA's webhooks

@@ -77,7 +77,7 @@ func (p *Plan) steps() {
 	name := p.key.Name
 	p.Steps = []string{
 		"Put " + name + ".policy.yaml among the policies. It is advisory: nothing moves. Compare for some days what it would have done: gpuscaler explain " + p.key.String(),
-		"Switch: take `mode: advisory` out of the policy, wait until `gpuscaler explain` says it is served, then kubectl apply --server-side --force-conflicts -f " + name + ".replacement.yaml. A policy begins with the replicas that it finds.",
+		"Switch: take `mode: advisory` out of the policy, wait until `gpuscaler explain` says it is served, then kubectl replace -f " + name + ".replacement.yaml. A policy begins with the replicas that it finds.",
 		"The way back, at any time: kubectl replace -f " + name + ".rollback.yaml, then put `mode: advisory` back. Replicas stay as they are until the old rules move them.",
 	}
 }
