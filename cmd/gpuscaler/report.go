@@ -205,9 +205,13 @@ func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 	return p, nil
 }
 
-// stepFor keeps a report at about two thousand steps.
+// stepFor keeps a report at about two thousand steps. Less than five minutes is for the last hours alone: a step that is shorter than
+// two scrapes has holes, which would look like GPUs that were not there.
 func stepFor(since time.Duration) time.Duration {
-	for _, step := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute} {
+	if since <= 3*time.Hour {
+		return 2 * time.Minute
+	}
+	for _, step := range []time.Duration{5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute} {
 		if since <= 2100*step {
 			return step
 		}

@@ -50,7 +50,7 @@ func TestAReportOfADayWithTheBuiltInPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 24 hours at $1.861, a quarter of them busy.
-	for _, want := range []string{"$44.66 for 24.0 GPU-hours; $33.50 of it (75.0%) was idle", "team-chat/llama", "g6e.xlarge", "AWS list, 2026-07-20", "means over 1m"} {
+	for _, want := range []string{"$44.66 for 24.0 GPU-hours; $33.50 of it (75.0%) was idle", "team-chat/llama", "g6e.xlarge", "AWS list, 2026-07-20", "means over 5m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
@@ -105,7 +105,7 @@ func TestMistakesOfAReportNameTheNextStep(t *testing.T) {
 }
 
 func TestALongerTimeIsLookedAtMoreCoarsely(t *testing.T) {
-	for since, want := range map[string]time.Duration{"12h": time.Minute, "1d": time.Minute, "7d": 5 * time.Minute, "4w": 30 * time.Minute, "52w": time.Hour} {
+	for since, want := range map[string]time.Duration{"2h": 2 * time.Minute, "12h": 5 * time.Minute, "1d": 5 * time.Minute, "7d": 5 * time.Minute, "4w": 30 * time.Minute, "52w": time.Hour} {
 		o := reportOptions{since: since}
 		p, err := o.period(time.Date(2026, 11, 21, 19, 46, 59, 0, time.UTC))
 		if err != nil || p.Step != want || p.To.Sub(p.From)%want != 0 || !p.To.Equal(p.To.Truncate(want)) {

@@ -41,6 +41,7 @@ type series struct {
 	container string
 	node      string               // as the series itself says
 	values    map[string][]float64 // by metric, step by step; NaN: nothing
+	holder    []cost.Pod           // who holds it; nobody: empty
 }
 
 // hostLabels name the machine, the surest first. instance is an address and is no name.
@@ -104,6 +105,9 @@ func (c *chunk) settle() {
 	placed := make([]*node, len(keys))
 	for i, k := range keys {
 		placed[i] = c.place(k)
+		if k.pod.name != "" && !c.exporters[k.pod] {
+			c.series[k].holder = []cost.Pod{c.pod(k.pod, c.series[k].container)}
+		}
 	}
 	for step := range c.steps {
 		c.ledger.Add(c.moment(step, keys, placed))
@@ -185,10 +189,7 @@ func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	if !ok {
 		return out, false
 	}
-	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile}
-	if k.pod.name != "" && !c.exporters[k.pod] {
-		out.Pods = []cost.Pod{c.pod(k.pod, s.container)}
-	}
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // whoever appends gets a copy
 	switch v := gpus.Value(exposition.Activity); v.Quality {
 	case exposition.Good:
 		out.Activity = cost.Of(v.Value)
