@@ -70,7 +70,7 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 				server, d := skewed(t, ahead), policy.DataSource{}
 				for _, s := range how.series {
 					for i := range 20 {
-						server.put(s, time.Now().Add(ahead-age-time.Duration(19-i)*5*time.Second), float64(i/20))
+						server.put(s, time.Now().Add(ahead-age-time.Duration(19-i)*5*time.Second), float64(i))
 					}
 				}
 				w := compiled("chat", "llama", how.source)

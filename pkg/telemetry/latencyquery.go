@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,9 @@ const (
 	partLoad   = "load"
 )
 
+// maxSpellings is more than any gauge has; the number of a gauge's part is that of the gauge times this, and its spelling.
+const maxSpellings = 100
+
 func (f *latencyFetcher) query(slots []slot) string {
 	quantile, mean := false, false
 	for i := range slots {
@@ -75,12 +79,10 @@ func (f *latencyFetcher) query(slots []slot) string {
 		add(partCount, i, aggregate(parser.SUM, f.rate(count), by))
 		add(partAge, i, aggregate(parser.MIN, call("timestamp", f.selector(exposition.Series{Name: count})), by))
 	}
-	n := 0
-	for _, busy := range f.metric.Busy {
+	for gauge, busy := range f.metric.Busy {
 		if m, ok := f.profile.Lookup(busy); ok {
-			for _, s := range m.From {
-				add(partLoad, n, aggregate(parser.MAX, f.selector(s), by))
-				n++
+			for i, s := range m.From {
+				add(partLoad, gauge*maxSpellings+i, aggregate(parser.MAX, f.selector(s), by))
 			}
 		}
 	}
@@ -109,7 +111,8 @@ func aggregate(op parser.ItemType, of parser.Expr, by []string) parser.Expr {
 
 // podRates is what the answer holds for one pod.
 type podRates struct {
-	spelling int // the best so far, -1 for none
+	spelling int  // the best so far, -1 for none
+	told     uint // a bit for each gauge of Metric.Busy that told
 	observed exposition.Observed
 	counted  bool
 }
@@ -153,8 +156,9 @@ func (p *podRates) add(s *promapi.Series) {
 		return
 	}
 	if part == partLoad {
-		if s.Value > 0 {
+		if s.Value >= 0 {
 			p.observed.Load += s.Value
+			p.told |= 1 << (spelling / maxSpellings)
 		}
 		return
 	}
@@ -162,7 +166,7 @@ func (p *podRates) add(s *promapi.Series) {
 		return
 	}
 	if spelling != p.spelling {
-		*p = podRates{spelling: spelling, observed: exposition.Observed{Load: p.observed.Load}}
+		*p = podRates{spelling: spelling, told: p.told, observed: exposition.Observed{Load: p.observed.Load}}
 	}
 	gain := &p.observed.Gain
 	switch part {
@@ -183,6 +187,7 @@ func (p *podRates) add(s *promapi.Series) {
 // settle judges a pod's rates: without a count there was no second sample within the window, and nothing is known.
 func (p *podRates) settle() exposition.Observed {
 	o := p.observed
+	o.Told = bits.OnesCount(p.told)
 	switch {
 	case !p.counted:
 		o.Quality = exposition.Missing

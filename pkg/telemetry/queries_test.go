@@ -206,14 +206,23 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	p95 := ttft
 	p95.Quantile = 0.95
 	w := mean(compiled("chat", "llama", ttft, p95))
+	// blind-0 served nothing either, and nobody says whether somebody waits there; of blind-1 the engine itself says that it does not know.
+	for i := range 9 {
+		at := now.Add(time.Duration(i-8) * 15 * time.Second)
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-0"`, at, 7, 0.8)
+		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-1"`, at, 7, 0.8)
+		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="blind-1"}`, at, math.NaN())
+	}
+	blind := mean(compiled("chat", "blind", p95))
 	stuck := mean(compiled("chat", "stuck", p95))
 	idle := mean(compiled("chat", "idle", p95))
 	p := newPoller(t, Options{Pods: testPods{
 		w.Workload.Key:     readyPods("llama-0", "llama-1", "llama-2"),
 		stuck.Workload.Key: readyPods("stuck-0"),
 		idle.Workload.Key:  readyPods("llama-2"),
+		blind.Workload.Key: readyPods("blind-0", "blind-1"),
 	}})
-	p.SetPolicies([]*policy.Compiled{w, stuck, idle}, platformOf(promSource(server.URL)))
+	p.SetPolicies([]*policy.Compiled{w, stuck, idle, blind}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if q := server.asked(); len(q) != 1 {
 		t.Errorf("%d queries for one latency", len(q))
@@ -227,6 +236,9 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	}
 	if r := read(p, stuck)[0]; r.Known || r.Cause != scaling.CauseSentinel {
 		t.Errorf("the stuck server reads %+v, want unknown: silence while twelve wait is no latency of 0", r)
+	}
+	if r := read(p, blind)[0]; r.Known {
+		t.Errorf("servers of which nothing is known but silence read %+v, want unknown", r)
 	}
 	if r := read(p, idle)[0]; !r.Known || r.Value != 0 {
 		t.Errorf("the idle server reads %+v, want a known 0: nobody waited", r)

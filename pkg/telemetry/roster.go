@@ -186,7 +186,7 @@ func (r *roster) latency(k *work, s *slot, m *exposition.Metric, observed func(r
 	var gain exposition.Histogram
 	worst, n := exposition.Missing, 0
 	for i := k.rowsLo; i < k.rowsHi; i++ {
-		o := observed(i).Settle()
+		o := observed(i).Settle(m)
 		if o.Quality != exposition.Good {
 			worst = max(worst, o.Quality)
 			continue

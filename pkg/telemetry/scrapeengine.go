@@ -208,7 +208,9 @@ func (r *engineRound) observed(row int, m *exposition.Metric, window time.Durati
 	for i, b := range r.busy {
 		for _, name := range m.Busy {
 			if b.Name == name {
-				o.Load += r.pages[row].load[i].Value(b).Value
+				if v := r.pages[row].load[i].Value(b); v.Quality == exposition.Good {
+					o.Load, o.Told = o.Load+v.Value, o.Told+1
+				}
 			}
 		}
 	}

@@ -85,13 +85,19 @@ type Observed struct {
 	At      time.Time
 	Quality Quality
 	Load    float64 // requests that wait or run, by the gauges that Metric.Busy names
+	Told    int     // how many of those gauges told
 }
 
-// Settle turns an Observed without observations into what it means. Where requests wait and none finished, the histogram is blind
-// exactly when users suffer most: that is Suspected. Where nothing waits, nobody waited.
-func (o Observed) Settle() Observed {
-	if o.Quality == Good && !(o.Gain.Count > 0) && o.Load > 0 {
+// Settle turns an Observed of the metric without observations into what it means. Where requests wait and none finished, the histogram
+// is blind exactly when users suffer most: that is Suspected. Where nothing waits, nobody waited; where nothing says whether anything
+// waits, nothing is known.
+func (o Observed) Settle(m *Metric) Observed {
+	switch {
+	case o.Quality != Good || o.Gain.Count > 0:
+	case o.Load > 0:
 		o.Quality = Suspected
+	case o.Told < len(m.Busy):
+		o.Quality = Missing
 	}
 	return o
 }
