@@ -28,6 +28,8 @@ func capacityCommand() *cobra.Command {
 		Long: `Capacity groups are NodePools that stand for one another. gpuscaler nudges their limits, weight and
 disruption where both sides agree: the PlatformConfig names the NodePool, and the NodePool carries the
 annotation gpuscaler.io/nudge with the fields that it hands over.`,
+		Example: `  kubectl annotate nodepool l40s-spot gpuscaler.io/nudge=limits,weight,disruption
+  gpuscaler capacity plan --config platform.yaml --config policies/`,
 	}
 	c.AddCommand(capacityPlanCommand())
 	return c
