@@ -171,6 +171,7 @@ func (c *controller) ready() error {
 func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
 		Listener: l, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
+		Explain: dashboard.NewAPI(c.engine.Board(), c.pageOptions(ctx)).Of,
 	}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
 	if err != nil {
 		return err

@@ -33,8 +33,9 @@ func explainCommand() *cobra.Command {
 that decided, what the number would be without each, when it may fall, and whether the HPA follows.
 Without a name it lists every policy.
 
-It finds the leader's pod with your kubeconfig and asks its page by port-forward. After a restart, or
-without a controller, it answers from the controller's log, where each transition is a JSON line.`,
+It asks with your kubeconfig: through the API server, beside the external metric, where gpuscaler serves that
+and you may get gpuscaler-explain.external.metrics.k8s.io; else by port-forward to the leader's page. After a
+restart, or without a controller, it answers from the controller's log, where each transition is a JSON line.`,
 		Example: `  gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
   gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
@@ -79,6 +80,15 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 
 // ask gets explanations from the controller. The moment goes as it was written: the clock that it means is the controller's.
 func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Explanation, error) {
+	query := url.Values{}
+	if o.at != "" {
+		query = url.Values{"at": {o.at}, "zone": {zoneName(time.Now())}}
+	}
+	if o.leader.server == "" {
+		if code, body, ok := o.leader.throughAPIServer(ctx, name, query); ok {
+			return answered(name, code, body)
+		}
+	}
 	server, done, err := o.leader.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -88,12 +98,9 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Expl
 	if name != "" {
 		address = strings.TrimRight(server, "/") + dashboard.ExplainPath + name
 	}
-	if o.at != "" {
-		address += "?" + url.Values{"at": {o.at}, "zone": {zoneName(time.Now())}}.Encode()
-	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +113,16 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Expl
 		return nil, fmt.Errorf("%w\ndoes gpuscaler answer at %s?", err, server)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
+	return answered(name, response.StatusCode, body)
+}
+
+// answered reads an answer: one explanation where a name was asked for.
+func answered(name string, code int, body []byte) ([]dashboard.Explanation, error) {
+	if code != http.StatusOK {
 		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
 	}
 	if name == "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -21,15 +22,20 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
 // pagePort is where a pod serves the page on its loopback, unless a container port named "page" says otherwise.
 const pagePort = 8081
 
+// maxAnswer bounds what is read of an answer: ten thousand explanations of 6 KB.
+const maxAnswer = 64 << 20
+
 // connectTimeout bounds the way to the leader: two questions to the API server and an upgrade.
 const connectTimeout = 15 * time.Second
 
-// leaderFlags say how to reach the leader's page: at an address, or through the API server with a kubeconfig, by port-forward.
+// leaderFlags say how to ask the leader: at an address; or with a kubeconfig, through the API server beside the external metric where that
+// is ours, else by port-forward to the leader's page.
 //
 // The API server's service proxy is no way there: it takes the Authorization header off, and puts nobody's name in its place.
 type leaderFlags struct {
@@ -63,13 +69,10 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 	if f.server != "" {
 		return f.server, func() {}, nil
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	config, err := f.config()
 	if err != nil {
-		return "", nil, fmt.Errorf("%w\ngive --kubeconfig, or --server with the page's address", err)
+		return "", nil, err
 	}
-	config.UserAgent = "gpuscaler/" + version
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	pod, err := f.leader(ctx, config)
@@ -77,6 +80,56 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 		return "", nil, err
 	}
 	return forward(ctx, config, pod)
+}
+
+func (f *leaderFlags) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("%w\ngive --kubeconfig, or --server with the page's address", err)
+	}
+	config.UserAgent = "gpuscaler/" + version
+	return config, nil
+}
+
+// throughAPIServer asks beside the external metric; name is empty or NAMESPACE/NAME. ok is false where no gpuscaler answered that leads: KEDA
+// has the registration, the caller may not, nobody leads.
+func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query url.Values) (code int, body []byte, ok bool) {
+	config, err := f.config()
+	if err != nil {
+		return 0, nil, false
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return 0, nil, false
+	}
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return 0, nil, false
+	}
+	address = address.JoinPath("apis/external.metrics.k8s.io/v1beta1")
+	if namespace, policy, one := strings.Cut(name, "/"); one {
+		address = address.JoinPath("namespaces", namespace)
+		address = address.JoinPath(externalmetrics.ExplainResource, policy)
+	} else {
+		address = address.JoinPath(externalmetrics.ExplainResource)
+	}
+	address.RawQuery = query.Encode()
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return 0, nil, false
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, nil, false
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	ours := answer.Header.Get(externalmetrics.ExplainHeader) != "" && answer.StatusCode != http.StatusServiceUnavailable
+	return answer.StatusCode, body, err == nil && ours
 }
 
 // leader finds the pod that decides, in gpuscaler's own namespace alone: anywhere else anybody may label a pod of theirs.
@@ -87,7 +140,7 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 	}
 	pods, err := client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: cluster.LeaderLabel + "=true"})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the leader: %w\nexplain needs `list pods` and `create pods/portforward` in namespace %s; without, read the log: --from", err, f.namespace)
+		return nil, fmt.Errorf("looking for the leader: %w\nexplain needs `get %s.external.metrics.k8s.io` in the workload's namespace, or `list pods` and `create pods/portforward` in %s; without, read the log: --from", err, externalmetrics.ExplainResource, f.namespace)
 	}
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {

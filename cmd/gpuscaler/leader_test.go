@@ -21,6 +21,8 @@ import (
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
 	apiserverproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/tools/portforward"
+
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
 // apiServer is as much of one as explain needs: it lists pods and carries a port-forward to where the page stands, by SPDY, and by
@@ -128,6 +130,51 @@ func explained(t *testing.T, websocket bool) {
 	}
 	if !strings.Contains(out.String(), "team/x") || !strings.Contains(out.String(), "not decided yet") {
 		t.Errorf("printed %s", out.String())
+	}
+}
+
+// Where gpuscaler serves the external metric no way to its pods is needed, and none is asked for.
+func TestExplainAsksBesideTheExternalMetricWhereThatIsOurs(t *testing.T) {
+	var asked []string
+	ours, code := true, http.StatusOK
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI()+" "+r.Header.Get("Authorization"))
+		if ours {
+			w.Header().Set(externalmetrics.ExplainHeader, "1")
+		}
+		w.WriteHeader(code)
+		if code != http.StatusOK {
+			fmt.Fprint(w, "no policy team/x")
+			return
+		}
+		fmt.Fprint(w, `{"policy": "team/x", "notDecided": "not decided yet"}`)
+	}))
+	defer server.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}],
+  users: [{name: u, user: {token: secret}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL))
+	t.Setenv("TZ", "Europe/Berlin")
+	explain := func() (string, error) {
+		asked = nil
+		var out strings.Builder
+		o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, at: "09:04", output: "text"}
+		err := o.run(t.Context(), []string{"team/x"}, &out)
+		return out.String(), err
+	}
+	text, err := explain()
+	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/gpuscaler-explain/x?at=09%3A04&zone=Europe%2FBerlin Bearer secret"; err != nil || len(asked) != 1 || asked[0] != want {
+		t.Errorf("%v, asked %q, want %q", err, asked, want)
+	}
+	if !strings.Contains(text, "not decided yet") {
+		t.Errorf("printed %s", text)
+	}
+	code = http.StatusNotFound
+	if _, err = explain(); err == nil || err.Error() != "no policy team/x" || len(asked) != 1 {
+		t.Errorf("our own no: %v, asked %q", err, asked)
+	}
+	ours = false // KEDA's adapter knows no such metric: the pods are asked for
+	if _, err = explain(); err == nil || len(asked) != 2 || !strings.HasPrefix(asked[1], "/api/v1/namespaces/gpuscaler-system/pods?") {
+		t.Errorf("another's no: %v, asked %q", err, asked)
 	}
 }
 

@@ -47,6 +47,13 @@ func (p *tenantPage) serve(ctx context.Context, door *visitor.Door, page http.Ha
 	return serveOn(ctx, tls.NewListener(netutil.LimitListener(l, maxVisitors), config), door.Guard(page))
 }
 
+func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
+	return dashboard.Options{
+		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(),
+		Standby: func() bool { return !c.leading() || c.engine.Board().LastTick().IsZero() },
+	}
+}
+
 // servePages serves the page until ctx ends: to everybody on this pod's loopback, where a port-forward ends that the API server allowed, and
 // to tenants where they have an address.
 func (c *controller) servePages(ctx context.Context) error {
@@ -54,9 +61,7 @@ func (c *controller) servePages(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--page-address: %w; for others there is --tenant-page-address", err)
 	}
-	options := dashboard.Options{
-		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(), Standby: func() bool { return !c.leading() },
-	}
+	options := c.pageOptions(ctx)
 	all, ctx := errgroup.WithContext(ctx)
 	var page *dashboard.Page
 	if tenants := c.options.tenantPage; tenants.address != "" {

@@ -128,6 +128,30 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	write(w, e)
 }
 
+// Of answers for one policy, for all of a namespace (no name), or for all that there are (no namespace either): behind a server that has
+// found out already who may ask.
+func (a *API) Of(namespace, name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, ok := a.question(w, r)
+		if !ok {
+			return
+		}
+		if name != "" {
+			e, err := a.Explain(scaling.Key{Namespace: namespace, Name: name}, at)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusNotFound)
+				return
+			}
+			write(w, e)
+			return
+		}
+		write(w, slices.DeleteFunc(a.All(at), func(e Explanation) bool {
+			of, _, _ := strings.Cut(e.Policy, "/")
+			return namespace != "" && of != namespace
+		}))
+	})
+}
+
 func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)

@@ -244,6 +244,24 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 			t.Errorf("%s: %d %s\nwant %d with %q", path, code, body, want.code, want.says)
 		}
 	}
+	api := NewAPI(s.engine.Board(), Options{Clock: func() time.Time { return now }})
+	for _, c := range []struct {
+		namespace, name, query, says string
+		code                         int
+	}{
+		{"team-chat", "llama-chat", "", `"target": 6`, 200},
+		{"team-chat", "llama-chat", "?at=8h", "--from", 404},
+		{"team-chat", "nobody", "", "no policy team-chat/nobody", 404},
+		{"team-chat", "", "", `"policy": "team-chat/llama-chat"`, 200},
+		{"team-code", "", "", "[]", 200},
+		{"", "", "", `"policy": "team-chat/llama-chat"`, 200},
+	} {
+		w := httptest.NewRecorder()
+		api.Of(c.namespace, c.name).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+c.query, nil))
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s/%s%s: %d %s\nwant %d with %q", c.namespace, c.name, c.query, w.Code, w.Body, c.code, c.says)
+		}
+	}
 	standby = true
 	for _, path := range []string{WorkloadsPath, ExplainPath + "team-chat/llama-chat", ExplainPath + "team-chat/nobody?at=09:01"} {
 		if code, body := get(path); code != 503 || !strings.Contains(body, "gpuscaler.io/leader=true") {

@@ -90,7 +90,7 @@ func newFront(t testing.TB) *front {
 		var review authorizationv1.SubjectAccessReview
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat" && a.Resource == MetricName
+		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat" && (a.Resource == MetricName || a.Resource == ExplainResource)
 		answer(w, review)
 	})
 	server := httptest.NewUnstartedServer(mux)
@@ -125,7 +125,9 @@ func guarded(t testing.TB, f *front) (*Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, ServerConfig{Certificate: certificate, Kubeconfig: f.kubeconfig})
+	return run(t, ServerConfig{Certificate: certificate, Kubeconfig: f.kubeconfig, Explain: func(namespace, name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "why %s/%s", namespace, name) })
+	}})
 }
 
 // The CA of the front proxy comes by a watch. Who is Ready before it has come is sent requests that it can only refuse.
@@ -200,5 +202,38 @@ func TestAReadIsAnsweredFromMemoryForAMinute(t *testing.T) {
 	}
 	if n := f.reviews.Load(); n != 1 {
 		t.Errorf("the API server was asked %d times for 20 reads, want 1", n)
+	}
+}
+
+// Who asks for the reason comes the way of the number, through the API server: in JSON, to whoever may.
+func TestTheReasonIsAskedForBesideTheNumber(t *testing.T) {
+	f := newFront(t)
+	close(f.listable)
+	server, address := guarded(t, f)
+	until(t, "it is ready", func() bool { return server.Ready() == nil })
+	get := reader(t, address, f.proxy.client(t, "front-proxy-client"))
+	const group = "/apis/external.metrics.k8s.io/v1beta1"
+	for _, c := range []struct {
+		name, user, path string
+		edit             func(*http.Request)
+		code             int
+		says             string
+	}{
+		{"anna, one", "anna", "/namespaces/team-chat/gpuscaler-explain/llama?at=09:04&zone=Europe/Berlin", nil, 200, "why team-chat/llama"},
+		{"anna, all of her namespace", "anna", "/namespaces/team-chat/gpuscaler-explain", nil, 200, "why team-chat/"},
+		{"anna, another namespace", "anna", "/namespaces/team-code/gpuscaler-explain/codestral", nil, 403, "cannot get resource"},
+		{"anna, every namespace", "anna", "/gpuscaler-explain", nil, 403, "at the cluster scope"},
+		{"bob", "bob", "/namespaces/team-chat/gpuscaler-explain/llama", nil, 403, "bob"},
+		{"anna, a part of it", "anna", "/namespaces/team-chat/gpuscaler-explain/llama/status", nil, 404, ""},
+		{"anna, who writes", "anna", "/namespaces/team-chat/gpuscaler-explain/llama", func(r *http.Request) { r.Method = http.MethodPut }, 404, ""},
+		{"anna, who watches", "anna", "/namespaces/team-chat/gpuscaler-explain?watch=1", nil, 405, ""},
+	} {
+		edit := []func(*http.Request){as(c.user)}
+		if c.edit != nil {
+			edit = append(edit, c.edit)
+		}
+		if code, body := get(group+c.path, edit...); code != c.code || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: %d %s, want %d with %q", c.name, code, body, c.code, c.says)
+		}
 	}
 }

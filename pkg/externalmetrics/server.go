@@ -36,6 +36,8 @@ type ServerConfig struct {
 	// Standby reports that another process serves; the connection is then closed after the answer, so that the API server, which
 	// keeps one for as long as it can, finds the leader. nil: never.
 	Standby func() bool
+	// Explain answers for a policy, all of a namespace (no name), or all there are (no namespace either); nil: nobody is asked.
+	Explain func(namespace, name string) http.Handler
 	// Kubeconfig reaches the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
 	// (SubjectAccessReview); empty: the cluster that we run in.
 	Kubeconfig string
@@ -73,6 +75,9 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 	s := &Server{proxy: config.Authentication.RequestHeaderConfig}
 	config.AddReadyzChecks(healthz.NamedCheck("front-proxy-ca", func(*http.Request) error { return s.Ready() }))
 	config.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
+		if c.Explain != nil {
+			api = explain{c.Explain, api}
+		}
 		return chain(shortcut(g, api), g, c.Standby)
 	}
 	adapter, err := (&apiserver.Config{GenericConfig: &config.Config}).Complete(nil).New("gpuscaler", nil, p)
