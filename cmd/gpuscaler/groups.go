@@ -28,9 +28,9 @@ func (c *controller) takeBack(ctx context.Context) {
 	c.engine.Shutdown(ctx, time.Now())
 }
 
-// hourly is what the PlatformConfig in force says an instance costs.
+// hourly is what an instance costs: by the PlatformConfig in force, else by the built-in price book of its region. 0 is unknown.
 func (c *controller) hourly(instanceType, capacityType string) float64 {
-	return c.policies.Platform().Hourly(instanceType, capacityType)
+	return hourly(c.policies.Platform(), instanceType, capacityType)
 }
 
 // logGroup writes what changed in a capacity group as one JSON line, and tells of it where people look.

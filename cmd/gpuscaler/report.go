@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -284,4 +285,22 @@ func teamsOf(p *policy.Platform) map[string]string {
 		}
 	}
 	return out
+}
+
+// builtInPrices is the price book of the binary. A test reads it, so that it cannot be one that is refused.
+var builtInPrices = sync.OnceValue(func() *cost.Book {
+	book, problems := policy.PriceBook("the built-in price book", files.Prices)
+	if book == nil {
+		panic("gpuscaler: " + policy.Render(problems))
+	}
+	return book
+})
+
+// hourly is what an instance costs at present, for what is shown live; 0 is unknown. A price book of the platform team's own is read by
+// the report alone: what it lists differently must not be shown with the built-in prices meanwhile.
+func hourly(p *policy.Platform, instanceType, capacityType string) float64 {
+	if v := p.Hourly(instanceType, capacityType); v > 0 || p.Prices.Book != "" {
+		return v
+	}
+	return builtInPrices().Price(cost.Offer{InstanceType: instanceType, CapacityType: capacityType, Region: p.Prices.Region}, cost.Price{}).Hourly
 }
