@@ -51,6 +51,17 @@ func run(m *testing.M) int {
 	return code
 }
 
+// bare gives a test a cluster of its own, which serves nothing but Kubernetes.
+func bare(t *testing.T) {
+	t.Helper()
+	shared := cluster
+	cluster = stack.Start(t, stack.Options{})
+	t.Cleanup(func() { cluster = shared })
+	if err := cluster.Nodes(t.Context(), "cpu", 3, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // restricted creates a namespace that takes no pod which Pod Security calls
 // less than restricted.
 func restricted(t *testing.T, name string, labels ...string) string {

@@ -23,6 +23,7 @@ import (
 // The cluster grows through the test: what `auto` makes of it is seen at each
 // step, and the outright modes are tried on the whole.
 func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) {
+	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
 	for _, step := range []struct {
 		name            string
@@ -39,10 +40,10 @@ func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) 
 		{name: "all-monitored", group: "monitoring.coreos.com", resource: "prometheusrules", values: map[string]any{"mode": "all"}, keda: true, karpenter: true},
 		{name: "all-certified", group: "cert-manager.io", resource: "certificates", values: both, keda: true, karpenter: true},
 	} {
+		if step.group != "" {
+			serve(t, step.group, step.resource)
+		}
 		t.Run(step.name, func(t *testing.T) {
-			if step.group != "" {
-				serve(t, step.group, step.resource)
-			}
 			h := newHelm(t, restricted(t, "install-"+step.name))
 			objects := parse(t, h.dryRun(step.name, step.values).Manifest)
 			if found := len(existing(t, objects)); found > 0 {
