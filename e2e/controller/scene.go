@@ -28,6 +28,8 @@ type Setup struct {
 	Prepare func(context.Context, *stack.Stack) error
 	// Ready runs once gpuscaler serves; nil: nothing is to do then.
 	Ready func(context.Context, *Controller) error
+	// After runs once all tests are over, gpuscaler still serving; an error fails the package. nil: nothing is to do then.
+	After func(*Controller) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string
 }
@@ -58,6 +60,12 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 	}
 	runSideBySide()
 	code = m.Run()
+	if setup.After != nil {
+		if err := setup.After(s.Controller); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = 1
+		}
+	}
 	if err := requests.Judge(setup.Controller.release()); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		code = 1
