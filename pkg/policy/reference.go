@@ -14,7 +14,7 @@ func Reference() string {
 	for _, document := range []struct {
 		kind string
 		of   reflect.Type
-	}{{KindScalingPolicy, reflect.TypeFor[PolicySpec]()}, {KindPlatformConfig, reflect.TypeFor[PlatformSpec]()}} {
+	}{{KindScalingPolicy, reflect.TypeFor[PolicySpec]()}, {KindPlatformConfig, reflect.TypeFor[PlatformSpec]()}, {KindPriceBook, reflect.TypeFor[PriceBookSpec]()}} {
 		fmt.Fprintf(&b, "\n## %s\n", document.kind)
 		section(&b, "spec", document.of)
 	}

@@ -15,6 +15,7 @@ func Schemas() map[string][]byte {
 	return map[string][]byte{
 		"scalingpolicy.json":  schemaOf(KindScalingPolicy, reflect.TypeFor[policyDocument]()),
 		"platformconfig.json": schemaOf(KindPlatformConfig, reflect.TypeFor[platformDocument]()),
+		"pricebook.json":      schemaOf(KindPriceBook, reflect.TypeFor[priceBookDocument]()),
 	}
 }
 
