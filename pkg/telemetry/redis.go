@@ -23,7 +23,8 @@ const redisBatch = 500
 
 // redisFetcher reads lengths of lists and backlogs of streams, all of a server in a few pipelines.
 type redisFetcher struct {
-	client *redis.Client
+	client   *redis.Client
+	roleless bool // the server does not tell its role
 }
 
 // The client writes each refused connection to standard error by itself; polls are logged where they change, as every source's.
@@ -94,11 +95,15 @@ func (f *redisFetcher) batch(ctx context.Context, slots []slot, out []scaling.Re
 	for i := range slots {
 		commands[i] = pipe.Do(ctx, redisCommand(slots[i].source)...)
 	}
+	role := f.askRole(ctx, pipe)
 	// An error of Exec is that of the first command that failed. Errors that the server gave a single command are that slot's.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || sharedByAll(e) {
 			return redisError(err)
 		}
+	}
+	if f.orphaned(role) {
+		return errOrphan
 	}
 	for i := range slots {
 		v, cause := redisValue(slots[i].source, commands[i])
@@ -108,6 +113,32 @@ func (f *redisFetcher) batch(ctx context.Context, slots []slot, out []scaling.Re
 		}
 	}
 	return nil
+}
+
+// errOrphan says that a server answers what it had when it lost its master: a queue that ended for it alone.
+var errOrphan = errors.New("a replica without its master")
+
+// askRole asks, last of all, whether the server follows a master. A user without the right to (+role) is not asked for it again: each
+// refusal would stand in the server's log.
+func (f *redisFetcher) askRole(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
+	if f.roleless {
+		return nil
+	}
+	return pipe.Do(ctx, "ROLE")
+}
+
+// orphaned tells whether the server is a replica that is not connected to its master.
+func (f *redisFetcher) orphaned(role *redis.Cmd) bool {
+	if role == nil {
+		return false
+	}
+	reply, err := role.Slice()
+	if err != nil {
+		f.roleless = true
+		return false
+	}
+	const kind, link = 0, 3 // "slave", host, port, "connected", offset
+	return len(reply) > link && reply[kind] == "slave" && reply[link] != "connected"
 }
 
 func redisCommand(s *policy.Source) []any {

@@ -125,3 +125,43 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 		t.Errorf("with a wrong password: %+v; %+v", r, fresh.Status())
 	}
 }
+
+// A replica whose master is gone answers what it had, for as long as it lives: that is no length of today.
+func TestAReplicaThatLostItsMasterIsNotBelieved(t *testing.T) {
+	master := realRedis(t)
+	host, port, _ := net.SplitHostPort(master)
+	replica := realRedis(t, "--replicaof", host, port)
+	ctx := context.Background()
+	at := func(address string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: address})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	if err := at(master).RPush(ctx, "jobs", "a", "b", "c").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w := compiled("embed", "worker", listOf("jobs"))
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(redisSource(replica)))
+	until := func(what string, is func(r scaling.Reading) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			pollOnce(t, p)
+			r := read(p, w)[0]
+			if is(r) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", what, r)
+			}
+		}
+	}
+	until("a replica that follows is as good as its master", func(r scaling.Reading) bool { return r.Known && r.Value == 3 && r.Failures == 0 })
+	_ = at(master).ShutdownNoSave(ctx).Err() // the connection ends with it
+	until("its master is gone", func(r scaling.Reading) bool { return r.Failures > 0 && r.Cause == scaling.CauseUnreachable })
+	before := read(p, w)[0].At
+	pollOnce(t, p)
+	if r := read(p, w)[0]; r.At.After(before) || r.Value != 3 {
+		t.Errorf("reads %+v, want the last that was true, growing old", r)
+	}
+}
