@@ -102,6 +102,10 @@ func TestEachMistakeInAQueryIsFound(t *testing.T) {
 		"how many counters there are is a level": {`count(vllm:generation_tokens_total)`, nil, ""},
 		"a level as a counter":                   {`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it as it is"},
 		"memory as a load":                       {`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never gives it back"},
+		"a new name or the old one":              {`max(vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)`, nil, ""},
+		"neither of two names":                   {`max(http_queue or http_backlog)`, []string{MetricMissing}, "http_backlog"},
+		"what is asked whether it is absent":     {`sum(gateway_queue) * on() absent(maintenance)`, nil, ""},
+		"what is taken away":                     {`sum by (inference_pool) (gateway_queue unless on() drained)`, nil, ""},
 		"no PromQL":                              {`sum(gateway_queue{`, []string{NotPromQL}, "mend the query"},
 		"two metrics, one of them wrong":         {`sum(gateway_queue) + sum(gateway_inflight)`, []string{MetricMissing}, "gateway_inflight"},
 	} {

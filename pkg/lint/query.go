@@ -108,8 +108,11 @@ func fromPods(name string) bool {
 // engines are the prefixes of what model servers serve about themselves.
 var engines = []string{"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "num_requests_", "gpu_cache_usage_perc", "kv_cache_usage_perc"}
 
-// query judges the selectors of a query, and returns the metrics in it.
+// query judges the selectors of a query, and returns the metrics in it. Of alternatives (`new_name or old_name`) one must be there, and
+// what is asked whether it is absent, or taken away, need not be.
 func (s *survey) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
+	var missing []Finding // of alternatives
+	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
 		if !ok || err != nil {
@@ -122,10 +125,40 @@ func (s *survey) query(ctx context.Context, about string, expr parser.Expr) (nam
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		err = s.vector(ctx, about, name, v, path)
+		one := &survey{server: s.server, now: s.now, matchers: s.matchers, about: s.about, series: s.series, seen: s.seen}
+		var there bool
+		if there, err = one.vector(ctx, about, name, v, path); err != nil {
+			return nil
+		}
+		if optional(path) && !there {
+			missing = append(missing, one.all...)
+			return nil
+		}
+		answered = answered || there
+		for _, f := range one.all {
+			s.add(f)
+		}
 		return nil
 	})
+	if !answered {
+		for _, f := range missing {
+			s.add(f)
+		}
+	}
 	return names, err
+}
+
+// optional tells a selector without which a query still has an answer.
+func optional(path []parser.Node) bool {
+	return slices.ContainsFunc(path, func(n parser.Node) bool {
+		switch n := n.(type) {
+		case *parser.BinaryExpr:
+			return n.Op == parser.LOR || n.Op == parser.LUNLESS
+		case *parser.Call:
+			return strings.HasPrefix(n.Func.Name, "absent")
+		}
+		return false
+	})
 }
 
 func nameOf(v *parser.VectorSelector) string {
@@ -138,27 +171,26 @@ func nameOf(v *parser.VectorSelector) string {
 }
 
 // vector judges one selector: is it there, does it match, is it what it is used as.
-func (s *survey) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) error {
-	there, err := s.present(ctx, about, []string{name})
-	if err != nil || !there {
-		return err
+func (s *survey) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) (there bool, err error) {
+	if there, err = s.present(ctx, about, []string{name}); err != nil || !there {
+		return false, err
 	}
 	sets, err := s.look(ctx, s.selector(v.LabelMatchers...))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(sets) == 0 {
-		return s.unmatched(ctx, about, name, v)
+		return false, s.unmatched(ctx, about, name, v)
 	}
 	if strings.HasPrefix(strings.ToUpper(name), strings.ToUpper(fbUsed)) {
 		s.add(Finding{Warning, MemoryAsLoad, about, name + " is read as a load", "model servers allocate their memory ahead and never give it back: the number rises and never falls", "read the queue, the concurrency or the cache use of the model server"})
 	}
 	kind, err := s.server.Kind(ctx, name)
 	if err != nil {
-		return err
+		return true, err
 	}
 	s.shape(about, name, kind, path)
-	return nil
+	return true, nil
 }
 
 // present tells whether one of the spellings of a metric is served at present, and why not.
@@ -278,7 +310,11 @@ func (s *survey) shape(about, name, kind string, path []parser.Node) {
 	rated := slices.ContainsFunc(around, func(f string) bool { return f == "rate" || f == "irate" || f == "increase" })
 	switch {
 	case counter && !used:
-		s.add(Finding{Error, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is read as a level", name), "it only ever rises: the workload grows to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})
+		severity := Error
+		if kind == "" {
+			severity = Warning // by its name alone
+		}
+		s.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is read as a level", name), "it only ever rises: the workload grows to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})
 	case kind == "gauge" && rated:
 		s.add(Finding{Warning, GaugeAsCounter, about, fmt.Sprintf("%s is a level, and rate() or increase() is taken of it", name), "each fall of a level looks like a restart of a counter: the result means nothing", "read it as it is, or deriv() for its slope"})
 	}
