@@ -6,9 +6,18 @@ package scaling
 // and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
 func (t *tick) atRisk() {
 	t.steer = t.n
-	if risk := clamp(t.o.Advice.AtRisk, 0, t.ready); risk > 0 && t.n > 0 {
-		t.set(RuleAtRisk, -1, t.n+risk, float64(risk), 0)
+	if risk, stays := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && stays > 0 {
+		t.set(RuleAtRisk, -1, stays+risk, float64(risk), 0)
 	}
+}
+
+// atLeast is the number with the policy's minimum, which the bounds see to last: what the nodes add stands on top of it. With nothing
+// asked for and MinReplicas 3, a surge of one is a fourth replica and not the first.
+func (t *tick) atLeast(n int32) int32 {
+	if t.freezes() || t.skips(RuleBounds, -1) {
+		return n
+	}
+	return max(n, min(t.p.MinReplicas, t.ceiling()))
 }
 
 // surge adds the replicas of a paced move; a workload at zero has nothing to move. While inputs are missing, what the nodes had
@@ -18,8 +27,8 @@ func (t *tick) surge() {
 	if t.trust.degraded {
 		extra = max(extra, t.s.extra-(t.n-t.steer))
 	}
-	if extra > 0 && t.n > 0 {
-		t.set(RuleSurge, -1, t.n+extra, float64(extra), 0)
+	if stays := t.atLeast(t.n); extra > 0 && stays > 0 {
+		t.set(RuleSurge, -1, stays+extra, float64(extra), 0)
 	}
 }
 

@@ -202,11 +202,13 @@ func TestAdvice(t *testing.T) {
 		{name: "above a ceiling, for the overlap", replicas: 4, values: []float64{90}, policy: func(p *Policy) { p.Schedules = []Schedule{on("a", 0, time.Hour, -1, 4)} },
 			see: risk(4, 1), want: 5, from: 4, to: 5, a: 1},
 		{name: "negative is none", replicas: 4, values: []float64{40}, see: risk(4, -1), want: 4, from: silent},
+		{name: "on top of the least", replicas: 3, values: []float64{10}, policy: func(p *Policy) { p.MinReplicas = 3 }, see: risk(3, 2), want: 5, from: 1, to: 5, a: 2},
 	})
 	surge := func(n int32) func(*Observation) { return func(o *Observation) { o.Advice.Surge = n } }
 	check(t, RuleSurge, []row{
 		{name: "one mover", replicas: 9, values: []float64{90}, see: surge(1), want: 10, from: 9, to: 10, a: 1},
 		{name: "none at zero", replicas: 0, values: []float64{0}, see: surge(1), want: 0, from: silent},
+		{name: "on top of the least, with nothing asked for", replicas: 3, values: []float64{0}, policy: func(p *Policy) { p.MinReplicas = 3 }, see: surge(1), want: 4, from: 0, to: 4, a: 1},
 		{name: "within the bounds", replicas: 20, values: []float64{200}, see: surge(3), want: 20, from: 20, to: 23, a: 3},
 	})
 	cap := func(n int32) func(*Observation) { return func(o *Observation) { o.Advice.Cap = n } }
