@@ -4,6 +4,7 @@ package page
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -14,14 +15,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
 
 var (
@@ -78,24 +83,34 @@ signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}
 `
 
-// token is that of a new ServiceAccount, which may get the HPAs of its own
-// namespace where told so.
-func token(t *testing.T, namespace, name string, may bool) (file string) {
+// account makes a ServiceAccount, which a role of its own namespace or of the
+// cluster binds, and returns its kubeconfig.
+func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeconfig string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	objects := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}}
-	if may {
-		objects = append(objects,
-			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get"}}}},
-			&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
+	if role != nil {
+		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: *role, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
 	}
 	workload.Create(t, scene.Stack.Client, objects...)
 	kubeconfig, err := scene.Stack.ServiceAccountKubeconfig(t.Context(), namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(kubeconfig)
+	return kubeconfig
+}
+
+// token is that of a new ServiceAccount, which may get the HPAs of its own
+// namespace where told so.
+func token(t *testing.T, namespace, name string, may bool) (file string) {
+	t.Helper()
+	var role *rbacv1.RoleRef
+	if may {
+		role = &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
+		workload.Create(t, scene.Stack.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get"}}}})
+	}
+	config, err := clientcmd.LoadFromFile(account(t, namespace, name, role))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,5 +168,46 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 		if !strings.Contains(text, c.shows) || strings.Contains(text, c.hides) {
 			t.Errorf("%s sees\n%s\nwant %q in it and no %q", c.who, text, c.shows, c.hides)
 		}
+	}
+}
+
+// The way of a person who has a kubeconfig and nothing else: no address, no
+// right to reach gpuscaler's pods.
+func TestWhoeverMayViewANamespaceMayAskWhy(t *testing.T) {
+	if err := chart.Apply(t.Context(), scene.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace}, "explain.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	ns, other := scene.Space(t, "viewed"), scene.Space(t, "not-viewed")
+	s := scene.Subject(t, workload.Deployment(ns, "llama", 1), policy)
+	stranger := scene.Subject(t, workload.Deployment(other, "codestral", 1), policy)
+	kubeconfig := account(t, ns, "viewer", &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gpuscaler:" + controller.Name + ":explain"})
+
+	stack.Eventually(t, 30*time.Second, "explain answers through the API server", func(ctx context.Context) error {
+		text, err := scene.CLI(ctx, "explain", s.Policy(), "--kubeconfig", kubeconfig)
+		if err == nil && !strings.HasPrefix(text, s.Policy()+"  ") {
+			err = fmt.Errorf("it prints\n%s", text)
+		}
+		return err
+	})
+	text, err := scene.CLI(t.Context(), "explain", stranger.Policy(), "--kubeconfig", kubeconfig)
+	if err == nil || !strings.Contains(err.Error(), "get gpuscaler-explain.external.metrics.k8s.io") {
+		t.Errorf("another namespace's: %v\n%s", err, text)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const group = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
+	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // kubectl get --raw
+	var e dashboard.Explanation
+	if err != nil || json.Unmarshal(raw, &e) != nil || e.Policy != s.Policy() {
+		t.Errorf("raw: %v\n%s", err, raw)
+	}
+	if raw, err := kube.RESTClient().Get().AbsPath(group + other + "/gpuscaler-explain").DoRaw(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("raw, another namespace's: %v\n%s", err, raw)
 	}
 }
