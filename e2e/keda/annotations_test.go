@@ -25,7 +25,7 @@ spec:
   scaleTargetRef: {name: %[1]s}
   minReplicaCount: 0
   maxReplicaCount: 8
-  cooldownPeriod: 0
+  cooldownPeriod: 60
   advanced:
     horizontalPodAutoscalerConfig:
       behavior:
@@ -57,7 +57,9 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 		{"policy", "jobs-of-embed", "Not A Name", func(e dashboard.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed", "lower-case"},
 		{"spec", "signals: [{name: second, type: redis, source: jobs, listName: other, target: 5}]", "signals: [{name: x, type: redsi}]",
 			func(e dashboard.Explanation) string { return fmt.Sprint(len(e.Signals)) }, "2", "prometheus"},
-		{"queue-source", "jobs/elsewhere", "jobs/", func(e dashboard.Explanation) string { return fmt.Sprint(e.Signals[0].Asks != nil && *e.Signals[0].Asks == 0) }, "true", "<list>"},
+		{"queue-source", "jobs/elsewhere", "jobs/", func(e dashboard.Explanation) string {
+			return fmt.Sprint(e.Signals[0].Asks != nil && *e.Signals[0].Asks == 0)
+		}, "true", "<list>"},
 		{"paused", "true", "perhaps", func(e dashboard.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true", `"true" or "false"`},
 		{"override", "min=5 until=2030-01-01T00:00Z", "min=5", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "5", "an end"},
 		{"manage-keda", "hold", "everything", func(e dashboard.Explanation) string { return e.Mode }, "auto", "activation"},
@@ -207,6 +209,6 @@ func TestADoubledIdleDelayIsTold(t *testing.T) {
 	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{
 		"cooldownPeriod": nil, "fallback": map[string]any{"failureThreshold": int64(3), "replicas": int64(0)},
 	}})
-	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes", s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 0"))
+	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes", s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 60"))
 	stack.Eventually(t, 30*time.Second, "a fallback to zero", s.noted("ScaledObjectMisconfigured", "fallback.replicas"))
 }

@@ -49,7 +49,7 @@ func away(t *testing.T) (back func()) {
 
 // sooner has KEDA look at its triggers more often than every 30 s.
 func sooner(manifest string) string {
-	return strings.Replace(manifest, "\n  cooldownPeriod: 0\n", "\n  cooldownPeriod: 0\n  pollingInterval: 3\n", 1)
+	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 60\n  pollingInterval: 3\n", 1)
 }
 
 // No parallel test: everybody's gpuscaler goes away here.

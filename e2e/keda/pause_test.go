@@ -96,5 +96,5 @@ schedules:
 	stack.Eventually(t, 20*time.Second, "the policy goes, and what was ours with it", func(context.Context) error {
 		return carries("autoscaling.keda.sh/force-activation", "")(dashboard.Explanation{})
 	})
-	stack.Eventually(t, 30*time.Second, "KEDA takes it to zero again", s.has(0))
+	stack.Eventually(t, 60*time.Second, "KEDA takes it to zero again", s.has(0))
 }

@@ -2,6 +2,7 @@ package keda
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,11 +24,16 @@ spec:
   minReplicaCount: 0
   maxReplicaCount: 8
   pollingInterval: 5
-  cooldownPeriod: 5
+  cooldownPeriod: 20
 %[3]s
   triggers:
   - {type: redis, name: list, metadata: {address: "%[4]s", listName: %[5]s, listLength: "%[6]d"}}
 `, name, s.ns, rest, redis, s.queue(), listLength)
+}
+
+// impatient makes KEDA's guard at zero shorter than a minute.
+func impatient(manifest string) string {
+	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 10\n  pollingInterval: 5\n", 1)
 }
 
 // KEDA keeps the address and the credentials of the queue; we ask it by the
@@ -41,7 +47,7 @@ maxReplicas: 8
 cooldownPeriod: 3s
 signals:
 - {name: backlog, type: keda, trigger: list, target: 10}`+promptly)
-	s.follow(t, s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, ""))))
+	s.follow(t, impatient(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
 	s.backlog(t, 37)
 	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
 	stack.Eventually(t, 10*time.Second, "explain shows the trigger's reading", s.explained(func(e dashboard.Explanation) error {
@@ -75,7 +81,7 @@ func TestACronFloorRaisesFromZeroAndEnds(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy+`
 schedules:
 - {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
-	s.follow(t, s.manifest(t, "--mirror=false"))
+	s.follow(t, impatient(s.manifest(t, "--mirror=false")))
 	stack.Always(t, time.Until(opens)-2*time.Second, "asleep before it opens", s.spec(0))
 	stack.Eventually(t, 15*time.Second, "two once it is open", s.has(2))
 	stack.Eventually(t, 100*time.Second, "none after it has closed", s.has(0))

@@ -31,7 +31,7 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	s.backlog(t, 15)
 	stack.Eventually(t, 20*time.Second, "two for 15", s.has(2))
 	s.backlog(t, 0)
-	stack.Eventually(t, 60*time.Second, "none for none", s.has(0)) // KEDA looks every 30 s whether it may go to zero
+	stack.Eventually(t, 2*time.Minute, "none for none", s.has(0)) // KEDA looks every 30 s whether it may go to zero
 	if got := s.course(t).Numbers(); !slices.Equal(got, []int32{0, 1, 4, 2, 1, 0}) {
 		t.Errorf("the Deployment went %v", s.course(t))
 	}

@@ -82,7 +82,7 @@ func TestWhatAScaledObjectDoesWrongIsFound(t *testing.T) {
 		}
 	}
 	theirs := set([]any{map[string]any{"type": "cron", "name": "night"}}, "spec", "triggers")
-	zero := set(int64(0), "spec", "cooldownPeriod")
+	guarded := set(int64(60), "spec", "cooldownPeriod")
 	idle := func(p *scaling.Policy) { p.CooldownPeriod = 0 }
 	queue := func(p *scaling.Policy) { p.Signals = []scaling.Signal{{Name: "q", Type: "keda"}} }
 	for name, c := range map[string]struct {
@@ -91,20 +91,21 @@ func TestWhatAScaledObjectDoesWrongIsFound(t *testing.T) {
 		mode   scaling.Mode
 		want   []string
 	}{
-		"as our manifests are":                      {[]func(*unstructured.Unstructured){zero}, nil, 0, nil},
+		"as our manifests are":                      {[]func(*unstructured.Unstructured){guarded}, nil, 0, nil},
 		"KEDA's own 300 s after the policy's delay": {nil, nil, 0, []string{DoubledIdleDelay}},
 		"KEDA's own 300 s alone":                    {nil, idle, 0, nil},
-		"both set":                                  {[]func(*unstructured.Unstructured){set(int64(60), "spec", "cooldownPeriod")}, nil, 0, []string{DoubledIdleDelay}},
+		"both set":                                  {[]func(*unstructured.Unstructured){set(int64(120), "spec", "cooldownPeriod")}, nil, 0, []string{DoubledIdleDelay}},
+		"KEDA's at zero":                            {[]func(*unstructured.Unstructured){set(int64(0), "spec", "cooldownPeriod")}, nil, 0, []string{NoGuard}},
 		"a minimum above zero never waits for it":   {[]func(*unstructured.Unstructured){set(int64(1), "spec", "minReplicaCount")}, nil, 0, nil},
-		"a fallback of 0 at minReplicaCount 0":      {[]func(*unstructured.Unstructured){zero, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{ZeroFallback}},
-		"a fallback of 1":                           {[]func(*unstructured.Unstructured){zero, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil},
-		"a formula over a queue that we read": {[]func(*unstructured.Unstructured){zero, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")},
+		"a fallback of 0 at minReplicaCount 0":      {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{ZeroFallback}},
+		"a fallback of 1":                           {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil},
+		"a formula over a queue that we read": {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")},
 			queue, 0, []string{FormulaOverKEDA}},
-		"a formula without one":                {[]func(*unstructured.Unstructured){zero, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")}, nil, 0, nil},
-		"our trigger on an advisory policy":    {[]func(*unstructured.Unstructured){zero}, nil, scaling.Advisory, []string{NotServed}},
-		"an advisory policy without a trigger": {[]func(*unstructured.Unstructured){zero, theirs}, nil, scaling.Advisory, nil},
-		"cached metrics":                       {[]func(*unstructured.Unstructured){zero, trigger("useCachedMetrics", true)}, nil, 0, []string{CachedTrigger}},
-		"a trigger that is polled":             {[]func(*unstructured.Unstructured){zero, trigger("type", "external")}, nil, 0, []string{NoPush}},
+		"a formula without one":                {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")}, nil, 0, nil},
+		"our trigger on an advisory policy":    {[]func(*unstructured.Unstructured){guarded}, nil, scaling.Advisory, []string{NotServed}},
+		"an advisory policy without a trigger": {[]func(*unstructured.Unstructured){guarded, theirs}, nil, scaling.Advisory, nil},
+		"cached metrics":                       {[]func(*unstructured.Unstructured){guarded, trigger("useCachedMetrics", true)}, nil, 0, []string{CachedTrigger}},
+		"a trigger that is polled":             {[]func(*unstructured.Unstructured){guarded, trigger("type", "external")}, nil, 0, []string{NoPush}},
 	} {
 		u := scaledObject("chat", "chat")
 		for _, change := range c.object {

@@ -16,7 +16,11 @@ const (
 	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda would read the formula's result
 	CachedTrigger    = "UseCachedMetrics"   // the number is one pollingInterval old
 	NoPush           = "TriggerWithoutPush" // from zero it waits for KEDA's poll
+	NoGuard          = "CooldownOfZero"     // one look of KEDA's that finds nothing active takes every replica
 )
+
+// idleGuard is the part of KEDA's cooldownPeriod that is no idle delay: two of its looks.
+const idleGuard = time.Minute
 
 // kedaCooldown is what counts where spec.cooldownPeriod is not set.
 const kedaCooldown = 300
@@ -80,8 +84,11 @@ func lintScaledObject(s *scaledObjectFacts, d *deciders) (found []Finding) {
 	if s.lint.asksUs && p.Advisory {
 		add(NotServed, fmt.Sprintf("policy %s is advisory: its number is not served, and a trigger that fails forbids every fall", p.Name), "remove the trigger, or the policy's mode: advisory")
 	}
-	if s.lint.asksUs && s.min == 0 && p.CooldownPeriod > 0 && s.idleDelay() > 0 {
-		add(DoubledIdleDelay, fmt.Sprintf("the last replica goes after the policy's %s and then KEDA's %s", p.CooldownPeriod, s.idleDelay()), "set spec.cooldownPeriod: 0, or the policy's cooldownPeriod: 0")
+	if s.lint.asksUs && s.min == 0 && s.cooldown == 0 {
+		add(NoGuard, "with cooldownPeriod 0 KEDA takes every replica as soon as one look finds no trigger active, also a look into a cache that it is just replacing", "set spec.cooldownPeriod: 60")
+	}
+	if s.lint.asksUs && s.min == 0 && p.CooldownPeriod > 0 && s.idleDelay() > idleGuard {
+		add(DoubledIdleDelay, fmt.Sprintf("the last replica goes after the policy's %s and then KEDA's %s", p.CooldownPeriod, s.idleDelay()), "set spec.cooldownPeriod: 60, or the policy's cooldownPeriod: 0")
 	}
 	if s.lint.asksUs && s.lint.cached {
 		add(CachedTrigger, "with useCachedMetrics the HPA reads our number of the last poll", "remove useCachedMetrics from our trigger")

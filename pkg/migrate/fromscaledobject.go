@@ -189,7 +189,7 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 	f := stay(least, len(triggers) > 1)
 	spec["fallback"] = map[string]any{"failureThreshold": int64(f.FailureThreshold), "replicas": int64(f.Replicas), "behavior": f.Behavior}
 	if so.CooldownPeriod == nil {
-		spec["cooldownPeriod"] = int64(0)
+		spec["cooldownPeriod"] = int64(guard)
 	}
 	unstructured.RemoveNestedField(r.Object, "spec", "advanced", "scalingModifiers")
 	if err := unstructured.SetNestedMap(r.Object, behaviorMap(), "spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"); err != nil {

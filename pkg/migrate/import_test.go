@@ -75,7 +75,7 @@ const redisTrigger = "  - {type: redis, metadata: {address: 'r:6379', listName: 
 
 func TestTheIdleDelayCountsOnce(t *testing.T) {
 	for rest, want := range map[string]struct{ ours, kedas string }{
-		"":                        {"5m", "cooldownPeriod: 0\n"},
+		"":                        {"5m", "cooldownPeriod: 60\n"},
 		"  cooldownPeriod: 0\n":   {"0s", "cooldownPeriod: 0\n"},
 		"  cooldownPeriod: 120\n": {"0s", "cooldownPeriod: 120\n"},
 	} {

@@ -72,11 +72,15 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	spec := scaledObjectSpec{
 		ScaleTargetRef:  scaleTarget(w.Target),
 		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
-		Fallback: stay(w.Policy.MinReplicas, len(m.triggers) > 0),
-		Advanced: advanced{HPA: hpaConfig{exactly()}},
-		Triggers: written(append([]map[string]any{ours(o)}, m.triggers...)),
+		CooldownPeriod: guardOf(w.Policy.MinReplicas),
+		Fallback:       stay(w.Policy.MinReplicas, len(m.triggers) > 0),
+		Advanced:       advanced{HPA: hpaConfig{exactly()}},
+		Triggers:       written(append([]map[string]any{ours(o)}, m.triggers...)),
 	}
-	notes := append(followerNotes(w), "cooldownPeriod is 0: the idle delay is the policy's "+policy.Duration(w.Policy.CooldownPeriod).String()+" and counts once.")
+	notes := followerNotes(w)
+	if w.Policy.MinReplicas == 0 {
+		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod is only a guard: at 0 one look that finds no trigger active takes the last replicas, also one in which KEDA was just replacing its cache.", policy.Duration(w.Policy.CooldownPeriod)))
+	}
 	if o.Formula {
 		if len(m.terms) == 0 {
 			return "", fmt.Errorf("policy %s: no signal of it can be read by KEDA itself, so there is nothing for a formula to fall back on: leave --formula out", w.Key)
@@ -90,6 +94,18 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	return manifest(append(notes, m.notes...), object{
 		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Metadata: metadata{w.Key.Name, w.Key.Namespace}, Spec: spec,
 	})
+}
+
+// guard is the cooldownPeriod of a ScaledObject whose idle delay is the policy's: two of KEDA's looks, so that the last one that found
+// the workload active is never older. At 0 a look into a cache that is being replaced, which finds neither activity nor an error (KEDA
+// 2.21, after an error of any trigger or a change of the spec), took seven replicas at once.
+const guard = 60
+
+func guardOf(minReplicas int32) int {
+	if minReplicas > 0 {
+		return 0 // KEDA never waits for it
+	}
+	return guard
 }
 
 // stay is what KEDA makes of our trigger while gpuscaler is away.
