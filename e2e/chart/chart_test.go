@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"flag"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 )
@@ -140,6 +142,40 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
+}
+
+// A value that the schema knows and values.yaml does not is one that nobody finds.
+func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
+	root, err := Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type schema struct{ Properties map[string]json.RawMessage }
+	var compare func(at string, raw json.RawMessage, defaults map[string]any)
+	compare = func(at string, raw json.RawMessage, defaults map[string]any) {
+		var s schema
+		if err := json.Unmarshal(raw, &s); err != nil {
+			t.Fatal(err)
+		}
+		for name, inner := range s.Properties {
+			value, ok := defaults[name]
+			if !ok && at+name != "global" { // Helm's own
+				t.Errorf("values.yaml has no %s", at+name)
+			}
+			if below, is := value.(map[string]any); is {
+				compare(at+name+".", inner, below)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ReadValuesFile(filepath.Join(root, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare("", text, values)
 }
 
 func golden(t *testing.T, name, got string) {

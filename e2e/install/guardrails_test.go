@@ -3,7 +3,9 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -153,4 +156,46 @@ func TestGuardRailsRefuseBadPodsAndNoOthers(t *testing.T) {
 	if err := refusal(t.Context(), shared); err != nil {
 		t.Errorf("time slices outside production: %v", err)
 	}
+	warned(t, h, production)
+}
+
+// heard collects what the API server warns of.
+type heard struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (h *heard) HandleWarningHeader(_ int, _, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text = append(h.text, text)
+}
+
+func (h *heard) says(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.text, func(w string) bool { return strings.Contains(w, text) })
+}
+
+// warned shows the step before refusals: the pod is taken, and its owner told.
+func warned(t *testing.T, h *helm, namespace string) {
+	t.Helper()
+	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}}})
+	config, said := rest.CopyConfig(cluster.Config), &heard{}
+	config.WarningHandler = said
+	c, err := client.New(config, client.Options{Scheme: stack.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "a bad pod is taken with a warning", func(ctx context.Context) error {
+		pod := goodPod(namespace)
+		pod.Spec.Tolerations = nil
+		if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
+			return err
+		}
+		if !said.says("must tolerate the taint nvidia.com/gpu") {
+			return fmt.Errorf("no warning")
+		}
+		return nil
+	})
 }
