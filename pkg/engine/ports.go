@@ -1,5 +1,6 @@
 // Package engine is the loop: read, decide, publish, apply. It touches memory only; the ports hide how readings and
-// objects come to be there, so that the live cluster and the replay run the same Tick.
+// objects come to be there, so that the live cluster and the replay run the same Tick. What it remembers of a workload is kept small
+// (a packed state, a decision with the reasons that it has, records as bytes): ten thousand of them are fifteen megabytes.
 package engine
 
 import (

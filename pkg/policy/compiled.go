@@ -6,7 +6,8 @@
 //	decode.go     YAML nodes -> the structs of spec.go and platformspec.go, whose tags are the format
 //	compile.go    structs + Platform -> Compiled, one file for each part (signals, sources, schedule, behavior, formula)
 //	annotations.go, objects.go   the same policies out of a ScaledObject's or an HPA's annotations
-//	load.go, force.go, store.go  which version of what is in force, published as one value
+//	load.go, force.go, store.go  which version of what is in force, published as one value; holdend.go tells when a hold ended
+//	seen.go, squeeze.go   ten thousand policies in little memory: what they share is there once, their texts are kept squeezed
 //
 // Three rules hold everywhere. Whatever is wrong is a Problem with its place, what was found and what is allowed, and all of them are
 // told at once. What is wrong holds back itself alone, and its last good version stays in force. What the platform allows always

@@ -2,8 +2,9 @@
 // goroutine: one slow source delays nobody. Workloads that share a source share its polls: one Prometheus query serves all
 // workloads of a template, one pipeline all lists of a Redis server. What a tick reads is memory only.
 //
-// A reading that could not be had is unknown and says why; it is never a zero. Time is real time here (polling is input and output);
-// everything that judges takes it as an argument.
+// A reading that could not be had is unknown and says why; it is never a zero. Its time is that of the oldest sample behind it, by our
+// clock: the clock of each source is measured and taken off. Time is real time here (polling is input and output); everything that
+// judges takes it as an argument.
 package telemetry
 
 import (

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
@@ -69,6 +70,7 @@ func (d *decoder) answer() error {
 	var status string
 	var partial, answered bool
 	var failure APIError
+	var warnings []string
 	if err := d.object(func(key string) error {
 		switch key {
 		case "status":
@@ -79,6 +81,8 @@ func (d *decoder) answer() error {
 			return d.json.Decode(&failure.Message)
 		case "isPartial": // VictoriaMetrics
 			return d.json.Decode(&partial)
+		case "warnings":
+			return d.json.Decode(&warnings)
 		case "data":
 			answered = true
 			return d.data()
@@ -96,6 +100,17 @@ func (d *decoder) answer() error {
 		return fetch.ErrTruncated
 	case !answered:
 		return formatErrorf("answer without data")
+	}
+	return lacking(warnings)
+}
+
+// lacking tells by the warnings that an answer is not whole: Prometheus answers 200 with what it has where a remote storage failed, or
+// where a limit cut the result. What it has to say of the query itself begins with "PromQL".
+func lacking(warnings []string) error {
+	for _, w := range warnings {
+		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
+			return fmt.Errorf("%w: %s", fetch.ErrTruncated, w[:min(len(w), 200)])
+		}
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ func TestAnswersThatServersGive(t *testing.T) {
 		{"a native histogram is no float", vector(`{"metric":{"a":"1"},"histogram":[60,{"count":"1"}]}`), `[[{a 1}] NaN - false]`},
 		{"nothing", vector(``), `[]`},
 		{"null labels", vector(`{"metric":null,"value":[0,"1"]}`), `[[] 1 00:00:00.000 true]`},
-		{"warnings and unknown members", `{"status":"success","infos":["x"],"warnings":["y"],"data":{"stats":{"a":[1]},"resultType":"vector","result":[{"metric":{},"value":[0,"1"],"x":{}}]},"z":1}`, `[[] 1 00:00:00.000 true]`},
+		{"warnings about the query", `{"status":"success","warnings":["PromQL warning: x (1:1)","PromQL info: y","3 more warning annotations omitted"],"data":{"resultType":"vector","result":[{"metric":{},"value":[0,"1"]}]}}`, `[[] 1 00:00:00.000 true]`},
+		{"no warnings and unknown members", `{"status":"success","infos":["x"],"warnings":null,"data":{"stats":{"a":[1]},"resultType":"vector","result":[{"metric":{},"value":[0,"1"],"x":{}}]},"z":1}`, `[[] 1 00:00:00.000 true]`},
 		{"an empty matrix element", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[]}]}}`, `[[] NaN - false]`},
 	} {
 		got, err := decodeAll(c.text, roomy)
@@ -68,6 +69,9 @@ func TestAnswersThatNobodyShouldTrust(t *testing.T) {
 		{"too many series", vector(strings.Repeat(one+",", 100) + one), "truncated"},
 		{"labels without end", vector(`{"metric":{"a":"` + strings.Repeat("x", 2000) + `"},"value":[0,"1"]}`), "truncated"},
 		{"a partial answer of VictoriaMetrics", `{"status":"success","isPartial":true,"data":{"resultType":"vector","result":[]}}`, "truncated"},
+		{"an answer without what a remote storage has", `{"status":"success","warnings":["PromQL warning: x","remote_read: remote server http://old:9090 returned HTTP status 503"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
+		{"an answer that was cut at a limit", `{"status":"success","warnings":["results truncated due to limit"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
+		{"warnings that are a word", `{"status":"success","warnings":"x","data":{"resultType":"vector","result":[` + one + `]}}`, "format"},
 		{"an error with data", `{"status":"error","errorType":"execution","error":"x","data":{"resultType":"vector","result":[` + one + `]}}`, "api"},
 		{"an error", `{"status":"error","errorType":"timeout","error":"x"}`, "api"},
 		{"no status", `{"data":{"resultType":"vector","result":[]}}`, "format"},
