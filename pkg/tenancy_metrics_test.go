@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
@@ -44,8 +45,10 @@ func serveMetrics(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: l, Certificate: certificate, Kubeconfig: file},
-		externalmetrics.NewProvider(newBoard(), func() time.Time { return hostileNoon }))
+	board, clock := newBoard(), func() time.Time { return hostileNoon }
+	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
+		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(board, dashboard.Options{Clock: clock}).Of,
+	}, externalmetrics.NewProvider(board, clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +90,13 @@ func metricsAPI(t *testing.T) entrance {
 					t.Errorf("redirected to %s", to)
 				}
 				text := answer.Status
-				if strings.Contains(string(body), `"value":`) {
+				if strings.Contains(string(body), `"value":"`) {
 					text += ", a value"
+				}
+				for _, namespace := range []string{"team-chat", "team-code"} {
+					if strings.Contains(string(body), `"policy": "`+namespace+"/") {
+						text += ", explains " + namespace
+					}
 				}
 				if _, message, ok := strings.Cut(string(body), `"message":"`); ok {
 					message, _, _ = strings.Cut(message, `","`)
@@ -132,6 +140,12 @@ func metricsAPI(t *testing.T) entrance {
 		{"a selector with a turned-round end", "CVE-2021-42574", "400", ask(read("team-chat", "gpuscaler.io/policy=llama\u202e"))},
 		{"two selectors, of which one is authorized", "", "400", ask(own + "&labelSelector=gpuscaler.io%2Fpolicy%20in%20(codestral)&labelSelector=" + url.QueryEscape("gpuscaler.io/policy=codestral") + "&fieldSelector=a")},
 		{"another metric of the cluster", "", "404", ask(group + "/namespaces/team-chat/queue-depth?labelSelector=a%3Db")},
+		{"their own explanation", "", "200 OK, explains team-chat", ask(group + "/namespaces/team-chat/gpuscaler-explain/llama")},
+		{"all of their namespace's explanations", "", "200 OK, explains team-chat", ask(group + "/namespaces/team-chat/gpuscaler-explain")},
+		{"another namespace's explanation", "", "403", ask(group + "/namespaces/team-code/gpuscaler-explain/codestral")},
+		{"every namespace's explanations", "", "403", ask(group + "/gpuscaler-explain")},
+		{"another namespace's explanation by dots", "", "40", ask(group + "/namespaces/team-chat/gpuscaler-explain/..%2f..%2fteam-code%2fcodestral")},
+		{"an explanation on a zone that is a file", "", "400", ask(group + "/namespaces/team-chat/gpuscaler-explain/llama?at=09:00&zone=../../etc/passwd")},
 		{"a watch that never ends", "", "40", ask(own + "&watch=true")},
 		{"a change by POST", "", "40", ask(own, method(http.MethodPost))},
 		{"a change by PATCH", "", "40", ask(own, method(http.MethodPatch))},
