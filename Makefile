@@ -8,7 +8,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit test test-long hpacheck bench bench-replay fuzz
+.PHONY: help build demo unit test test-long hpacheck bench bench-replay bench-spot fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: ## what a tick, a read and a query cost
 
 bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all rivals; several minutes
 	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)
+
+bench-spot: build ## availability and cost on every shared spot trace, beside Karpenter alone, SkyServe and who knows the trace
+	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

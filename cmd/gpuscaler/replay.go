@@ -192,7 +192,7 @@ clairvoyant bound. A run that misses the SLO is never called cheap. Every assump
 	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
-	c.AddCommand(replayBenchCommand(), replayScenarioCommand())
+	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
 	f.StringVar(&o.verify, "verify", "", "decide a recording of `run --record` again, and fail on the first outcome that differs; --policy hands in formulas")
 	f.StringArrayVar(&o.gates, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
 	return c

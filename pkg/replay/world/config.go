@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -23,6 +24,10 @@ type Config struct {
 	Fleet       Fleet        // where NodePools is empty
 	Assumptions *Assumptions // nil means the defaults
 	Faults      []Fault
+
+	// Groups are decided by package capacity, as in a cluster: what it nudges are the NodePools above, whose owner hands over all of
+	// their fields. A policy belongs to the group that its workload names.
+	Groups []*capacity.Group
 
 	Resolution time.Duration // of the series; 0 means a minute, negative none
 	Engine     engine.Options

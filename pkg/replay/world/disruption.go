@@ -112,7 +112,7 @@ func (w *World) underutilized() *command {
 }
 
 // protected tells replicas that must not be disrupted.
-func (r *replica) protected() bool { return r.load.config.DoNotDisrupt }
+func (r *replica) protected() bool { return r.load.config.DoNotDisrupt || r.shield != "" }
 
 // removable tells nodes that consolidation may look at.
 func (n *node) removable() bool {
@@ -173,7 +173,7 @@ func (p *pool) allowed(reason string) int32 {
 	}
 	least := total
 	for _, b := range budgets {
-		if b.Reason != "" && b.Reason != reason {
+		if b.Reason != "" && b.Reason != reason || b.Until > 0 && (p.w.now < b.From || p.w.now >= b.Until) {
 			continue
 		}
 		n := b.Nodes

@@ -115,7 +115,7 @@ func (w *World) provide() {
 
 // choose is the pool of the greatest weight that takes a replica of the load; nil where none does.
 func (w *World) choose(l *load) *pool {
-	for _, p := range w.nodes.pools {
+	for _, p := range w.nodes.byWeight {
 		if p.config.takes(l.config) && p.config.GPUs >= l.gpus && p.mayGrow() && p.refusedUntil <= w.now {
 			return p
 		}
@@ -132,6 +132,7 @@ func (p *pool) mayGrow() bool {
 func (p *pool) launch() *node {
 	if !p.available() {
 		p.refusals++
+		p.refused()
 		return nil
 	}
 	n := p.newNode(p.config.GPUs, &p.boots)

@@ -163,11 +163,11 @@ func (l *load) reconcile() {
 	}
 }
 
-// victim is the replica that a ReplicaSet ends first: without a node before with one, not ready before ready, many on a node
-// before few, and else the youngest.
+// victim is the replica that a ReplicaSet ends first: without a node before with one, not ready before ready, those of the lowest
+// deletion cost, many on a node before few, and else the youngest.
 func (l *load) victim() *replica {
 	return slices.MinFunc(l.replicas, func(a, b *replica) int {
-		if c := cmp.Compare(a.state.rank(), b.state.rank()); c != 0 {
+		if c := cmp.Or(cmp.Compare(a.state.rank(), b.state.rank()), cmp.Compare(a.cost, b.cost)); c != 0 {
 			return c
 		}
 		if a.state == ready {

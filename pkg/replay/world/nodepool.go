@@ -44,6 +44,8 @@ type Budget struct {
 	Nodes   int32  // where Percent is 0
 	Percent int32  // of the pool's nodes, rounded up
 	Reason  string // "Empty" or "Underutilized"; "": any
+
+	From, Until time.Duration // it applies meanwhile, in virtual time; Until 0: always
 }
 
 // Outage is a time, from the start, in which a pool's instance type cannot be had.
@@ -102,6 +104,7 @@ func (w *World) openNodes() {
 		p := &pool{w: w, index: int32(len(w.nodes.pools)), config: c, boots: w.newBoots(c.Name), luck: w.draws("spot " + c.Name)}
 		w.nodes.pools = append(w.nodes.pools, p)
 	}
+	w.nodes.byWeight = slices.Clone(w.nodes.pools)
 }
 
 func (w *World) beginNodes() {

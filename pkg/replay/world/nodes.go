@@ -9,10 +9,11 @@ import (
 
 // nodes is the fleet: pools, their nodes, and who makes and removes them.
 type nodes struct {
-	pools []*pool
-	all   []*node // by id; those that are gone are used again
-	spare []*node
-	born  int64 // replicas and nodes, in the order in which they were made
+	pools    []*pool
+	byWeight []*pool // as the provisioner tries them
+	all      []*node // by id; those that are gone are used again
+	spare    []*node
+	born     int64 // replicas and nodes, in the order in which they were made
 
 	providing bool     // a round of the provisioner is due
 	command   *command // what is to be removed after the validation time
@@ -37,6 +38,7 @@ type pool struct {
 	boots         boots
 	luck          *trace.Draws // which nodes the spot market takes
 	market        *market      // nil: any number of nodes can be had
+	nudged        *nudged      // where it belongs to a capacity group
 }
 
 // boots draws how long the phases of a node's start take.
@@ -64,6 +66,7 @@ type node struct {
 	pool    *pool
 	boots   *boots
 	born    int64
+	made    time.Duration // when it was asked for
 	gpus    int32
 	used    int32
 	pods    []*replica
@@ -126,7 +129,7 @@ func (p *pool) newNode(gpus int32, b *boots) *node {
 		w.nodes.all = append(w.nodes.all, n)
 	}
 	w.nodes.born++
-	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, born: w.nodes.born, gpus: gpus, pods: n.pods[:0], pulled: n.pulled[:0], changed: w.now}
+	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, born: w.nodes.born, made: w.now, gpus: gpus, pods: n.pods[:0], pulled: n.pulled[:0], changed: w.now}
 	for len(n.pulled) < max(len(w.loads), len(w.config.Workloads)) {
 		n.pulled = append(n.pulled, 0)
 	}

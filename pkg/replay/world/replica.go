@@ -38,7 +38,11 @@ type replica struct {
 	load    *load
 	node    *node
 	born    int64
+	made    time.Duration
 	readyAt time.Duration
+
+	cost   int    // pod-deletion-cost
+	shield string // do-not-disrupt; "": absent
 
 	running    int32
 	slots      []request
@@ -56,7 +60,7 @@ func (w *World) newReplica(l *load) *replica {
 	}
 	w.nodes.born++
 	slots := l.service.Slots
-	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
+	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, made: w.now, slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
 	clear(r.slots)
 	for i := range slots {
 		r.free = append(r.free, int32(slots-1-i))

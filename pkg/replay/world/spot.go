@@ -102,6 +102,7 @@ func (n *node) warn() {
 	p := n.pool
 	w := p.w
 	p.lost++
+	n.isLost()
 	n.doomed = true
 	p.refusedUntil = max(p.refusedUntil, w.now+w.assumptions.IceCache)
 	n.after(w.assumptions.SpotNotice, lose)

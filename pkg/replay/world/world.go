@@ -59,6 +59,12 @@ func New(c Config) (*World, error) {
 			w.policy = append(w.policy, p.Workload)
 		}
 	}
+	if len(c.Groups) > 0 {
+		if err := w.openGroups(); err != nil {
+			return nil, fmt.Errorf("world: %w", err)
+		}
+		c.Engine.Groups, c.Engine.Nodes = groups{w}, groups{w}
+	}
 	w.engine = engine.New(w, w, w, c.Engine)
 	w.begin()
 	return w, nil

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/standing"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// spotBenchCommand is what `make bench-spot` runs: as many replicas as each recorded market has nodes on average.
+func spotBenchCommand() *cobra.Command {
+	var data string
+	var cold time.Duration
+	c := &cobra.Command{
+		Use:    "bench-spot",
+		Hidden: true,
+		Short:  "Availability and cost on the shared spot traces, beside Karpenter alone, SkyServe and who knows the trace",
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			files, err := filepath.Glob(filepath.Join(data, "spot", "*"))
+			if err != nil {
+				return err
+			}
+			ran := 0
+			for _, file := range files {
+				if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+					continue
+				}
+				s, err := trace.OpenSpot(file)
+				if err != nil {
+					return err
+				}
+				r, err := standing.Judge(c.Context(), standing.Case{Spot: s, Replicas: int32(s.Summarize().Mean), SpotHourly: judge.DefaultSpotHourly,
+					OnDemandHourly: judge.DefaultHourly, ColdStart: cold, Seed: 1})
+				if err != nil {
+					return err
+				}
+				if err := r.WriteText(c.OutOrStdout()); err != nil {
+					return err
+				}
+				fmt.Fprintln(c.OutOrStdout())
+				ran++
+			}
+			if ran == 0 {
+				return fmt.Errorf("--data %s: no spot traces there", data)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
+	c.Flags().DurationVar(&cold, "cold-start", 5*time.Minute, "from the request for a node until a replica on it is ready")
+	return c
+}

@@ -1,0 +1,185 @@
+// Package standing asks what it takes to keep a number of replicas standing on spot capacity that comes and goes as recorded: how
+// often they were not all there, and what it cost, beside the least that anybody who knows the trace would pay.
+package standing
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Case is a spot trace, and what is to stand.
+type Case struct {
+	Spot           *trace.Spot
+	Replicas       int32 // one GPU each
+	SpotHourly     float64
+	OnDemandHourly float64
+	ColdStart      time.Duration // node to Ready
+	Seed           uint64
+}
+
+// Run is one way to keep them.
+type Run struct {
+	Name         string  `json:"name"`
+	Availability float64 `json:"availability"` // share of the demanded replica time in which a replica was ready
+	Cost         float64 `json:"cost"`
+	OverLeast    float64 `json:"costOverOmniscient"`
+	Spot         float64 `json:"spotCost"`
+	Losses       int64   `json:"spotLosses"`
+	Starts       int64   `json:"replicaStarts"`
+}
+
+// Report is all of them.
+type Report struct {
+	Trace    string        `json:"trace"`
+	Duration time.Duration `json:"duration"`
+	Replicas int32         `json:"replicas"`
+	Least    float64       `json:"omniscientCost"`
+	Runs     []Run         `json:"runs"`
+}
+
+const (
+	spotPool     = "spot"
+	onDemandPool = "on-demand"
+	tick         = 2 * time.Second
+)
+
+// Judge plays every way. One case, one report.
+func Judge(ctx context.Context, c Case) (*Report, error) {
+	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.least()}
+	for _, way := range []struct {
+		name   string
+		config func() (world.Config, error)
+	}{
+		{"gpuscaler", c.ours},
+		{"Karpenter, two weighted pools", func() (world.Config, error) { return c.alone(false), nil }},
+		{"Karpenter, consolidating to the cheaper", func() (world.Config, error) { return c.alone(true), nil }},
+		{"SkyServe, dynamic fallback", func() (world.Config, error) { return c.sky(0), nil }},
+		{"SkyServe, one over", func() (world.Config, error) { return c.sky(1), nil }},
+		{"on demand only", func() (world.Config, error) { return c.onDemand(), nil }},
+	} {
+		config, err := way.config()
+		if err != nil {
+			return nil, err
+		}
+		run, err := c.play(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", way.name, err)
+		}
+		run.Name, run.OverLeast = way.name, run.Cost/out.Least
+		out.Runs = append(out.Runs, run)
+	}
+	return out, nil
+}
+
+func (c *Case) play(ctx context.Context, config world.Config) (out Run, err error) {
+	w, err := world.New(config)
+	if err != nil {
+		return out, err
+	}
+	ready, demanded := int64(0), int64(0)
+	for w.Now() < c.Spot.Duration {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		w.Step(ctx)
+		ready += int64(min(w.Ready(), c.Replicas))
+		demanded += int64(c.Replicas)
+	}
+	r := w.Result()
+	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[world.Spot]}
+	for i := range r.Pools {
+		out.Losses += r.Pools[i].SpotLosses
+	}
+	for i := range r.Loads {
+		out.Starts += r.Loads[i].ReplicaStarts
+	}
+	return out, nil
+}
+
+// least is what nobody can go below who keeps all replicas all the time: whatever spot the market has, and the rest on demand; no
+// node of either is ever started in vain, and none overlaps another.
+func (c *Case) least() float64 {
+	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
+	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
+		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - at).Hours()
+		at, available = e.At, available+e.Added-e.Lost
+	}
+	all := float64(c.Replicas) * c.Spot.Duration.Hours()
+	cheap := min(c.SpotHourly, c.OnDemandHourly)
+	return hours*cheap + (all-hours)*c.OnDemandHourly
+}
+
+func (c *Case) base() world.Config {
+	a := world.DefaultAssumptions()
+	part := (c.ColdStart / 4).Truncate(time.Second)
+	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = world.Fixed(part), world.Fixed(part), world.Fixed(part), world.Fixed(c.ColdStart-3*part)
+	pool := func(name, kind string, weight int32, hourly float64) world.NodePool {
+		return world.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}}}
+	}
+	spot := pool(spotPool, world.Spot, 80, c.SpotHourly)
+	spot.Market = c.Spot
+	return world.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1, NodePools: []world.NodePool{spot, pool(onDemandPool, world.OnDemand, 20, c.OnDemandHourly)}}
+}
+
+func (c *Case) load(name string, n int32, maker world.Maker, pools ...string) world.Workload {
+	return world.Workload{Key: scaling.Key{Namespace: "standing", Name: name}, Actuator: maker, GPUs: 1, Initial: n, Pools: pools}
+}
+
+func (c *Case) ours() (world.Config, error) {
+	config := c.base()
+	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30,
+		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
+	if err != nil {
+		return config, err
+	}
+	p := &scaling.Policy{MinReplicas: c.Replicas, MaxReplicas: 2 * c.Replicas}
+	config.Groups = []*capacity.Group{g}
+	config.Workloads = []world.Workload{{Initial: c.Replicas, GPUs: 1,
+		Policy: &policy.Compiled{Workload: scaling.Workload{Key: scaling.Key{Namespace: "standing", Name: "service"}, Policy: p, Group: g.Name}}}}
+	return config, nil
+}
+
+func (c *Case) alone(cheaper bool) world.Config {
+	config := c.base()
+	for i := range config.NodePools {
+		config.NodePools[i].OnlyWhenEmpty = !cheaper
+	}
+	config.Workloads = []world.Workload{c.load("service", c.Replicas, world.Static(c.Replicas))}
+	return config
+}
+
+func (c *Case) sky(over int32) world.Config {
+	config := c.base()
+	config.Workloads = []world.Workload{
+		c.load("spot", c.Replicas, world.Static(c.Replicas+over), spotPool),
+		c.load("fallback", 0, world.SkyFallback{Spot: "spot", Demanded: c.Replicas}.Make, onDemandPool),
+	}
+	return config
+}
+
+func (c *Case) onDemand() world.Config {
+	config := c.base()
+	config.Workloads = []world.Workload{c.load("service", c.Replicas, world.Static(c.Replicas), onDemandPool)}
+	return config
+}
+
+// WriteText writes the table for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %d replicas for %s; omniscient $%.2f\n", r.Trace, r.Replicas, r.Duration.Round(time.Minute), r.Least)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tOF IT SPOT\tSPOT LOSSES\tSTARTS")
+	for _, run := range r.Runs {
+		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t$%.2f\t%d\t%d\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast, run.Spot, run.Losses, run.Starts)
+	}
+	return t.Flush()
+}
