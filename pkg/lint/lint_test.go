@@ -135,9 +135,10 @@ func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
 		"an engine's queue":                  {asks(0, queue), []string{EmptyAtZero}},
 		"a query over pods":                  {asks(0, running), []string{EmptyAtZero}},
 		"with a gateway's":                   {asks(0, queue, gateway), nil},
-		"with a schedule":                    {asks(0, queue, Signal{Name: "schedule", Wakes: true}), nil},
+		"with a schedule":                    {asks(0, queue, Signal{Name: "schedule", Schedule: true}), nil},
 		"that keeps one":                     {asks(1, queue), nil},
 		"the duty cycle decides alone":       {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
+		"the dcgm type alone, by a schedule": {asks(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone}},
 		"the duty cycle beside a queue":      {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
 		"a namespace without pods":           {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace}},
 		"a namespace without a GPU's pod":    {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace}},
@@ -302,7 +303,7 @@ func TestSubjectsOfPolicies(t *testing.T) {
 	}
 	for _, s := range all {
 		for _, g := range s.Signals {
-			if !g.Wakes && g.Query == "" && len(g.Names) == 0 {
+			if !g.Wakes && !g.Schedule && g.Query == "" && len(g.Names) == 0 {
 				t.Errorf("nothing is known of %s", s.about(&g))
 			}
 			if slices.ContainsFunc(g.Names, func(n string) bool { return strings.HasSuffix(n, "_seconds") }) {

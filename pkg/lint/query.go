@@ -20,8 +20,10 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 	wakes, util, others := false, 0, 0
 	for i := range of.Signals {
 		g := &of.Signals[i]
-		if g.Wakes {
-			wakes, others = true, others+1
+		if g.Wakes || g.Schedule {
+			if wakes = true; g.Wakes {
+				others++
+			}
 			continue
 		}
 		names := g.Names
@@ -44,14 +46,14 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 		} else if err := s.pods(ctx, of, g); err != nil {
 			return err
 		}
-		if g.Query != "" && len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !strings.EqualFold(n, gpuUtil) }) {
+		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !isActivity(n) }) {
 			util++
 		} else {
 			others++
 		}
 	}
 	if util > 0 && others == 0 {
-		s.add(Finding{Warning, UtilAlone, of.About, "GPU_UTIL is the only thing that decides", "it says for how much of the time any kernel ran: a server that is full and one that has room both read near 100%, and requests that wait do not show",
+		s.add(Finding{Warning, UtilAlone, of.About, "how busy the GPU is decides alone", "a model server that is full and one that has room both read near 100%, and requests that wait do not show: GPU_UTIL says for how much of the time any kernel ran",
 			"read the queue or the concurrency of the model server as well, and let the GPU only hold a fall back"})
 	}
 	if len(of.Signals) > 0 && !wakes && of.MinReplicas == 0 {
@@ -89,6 +91,16 @@ func (s *survey) joined(ctx context.Context, about string, g *Signal) error {
 			"nothing, if there is no series without traffic; else check the signal's labelValue, and what the query groups by"})
 	}
 	return nil
+}
+
+// isActivity tells what says how busy a GPU is.
+func isActivity(name string) bool {
+	for _, n := range exposition.DCGMNames(exposition.Activity) {
+		if strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return strings.EqualFold(name, "nv_gpu_utilization")
 }
 
 // fromPods tells the metrics that end with the last pod.

@@ -27,6 +27,8 @@ type Signal struct {
 	Join *Join
 	// Wakes says that it is there at zero replicas whatever its query looks like: Redis, Kueue, KEDA, the external metrics API.
 	Wakes bool
+	// Schedule is no signal, and raises the workload from zero all the same.
+	Schedule bool
 }
 
 // Join names labels of a query's answer, and the values that a workload has there. Of a Value that is empty only the label must be there.
@@ -55,7 +57,7 @@ func Policies(all []*policy.Compiled) (out []Subject) {
 		}
 		for i := range p.Schedules {
 			if p.Schedules[i].Min > 0 {
-				s.Signals = append(s.Signals, Signal{Name: "schedule", Wakes: true})
+				s.Signals = append(s.Signals, Signal{Name: "schedule", Schedule: true})
 				break
 			}
 		}

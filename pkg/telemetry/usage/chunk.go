@@ -155,7 +155,7 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Moment {
 		if n.name != name || len(devices[n]) == 0 && !n.presentAt(step) {
 			continue // the short name of a machine, or one that is not there
 		}
-		out := cost.Node{Name: n.name, Offer: n.offer, Pool: n.pool, Observed: c.price(n.offer)}
+		out := cost.Node{Name: n.name, Offer: n.offer, Pool: n.pool, Observed: c.price(n.offer), GPUs: n.gpus}
 		for _, d := range devices[n] {
 			tidy(d)
 			out.Devices = append(out.Devices, *d)

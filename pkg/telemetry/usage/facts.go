@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -19,6 +20,7 @@ type node struct {
 	name    string
 	pool    string
 	offer   cost.Offer
+	gpus    int    // of the machine; 0: nobody said
 	present []bool // step by step; nil: only where GPUs report
 }
 
@@ -41,7 +43,7 @@ func (c *chunk) readNodes(ctx context.Context) error {
 // readKarpenter asks which GPU nodes there were, at each step: one that boots is paid for and reports nothing.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
-	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region) (max_over_time(%s[%s]))",
+	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) (max_over_time(%s[%s]))",
 		c.options.metric("karpenter_nodes_allocatable", gpus), model.Duration(c.options.Step)))
 	if err != nil {
 		return err
@@ -56,6 +58,10 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 		n.pool = first(s.Metric, "nodepool")
 		n.offer = c.complete(cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"),
 			Region: first(s.Metric, "region"), Zone: first(s.Metric, "zone")})
+		// AWS' provider says it in a label of its own; what is allocatable counts slices and shares of time.
+		if gpus, err := strconv.Atoi(first(s.Metric, "instance_gpu_count")); err == nil && gpus > 0 && gpus <= 64 {
+			n.gpus = gpus
+		}
 		if n.present == nil {
 			n.present = make([]bool, c.steps)
 		}

@@ -91,6 +91,16 @@ func TestTheBooksGPUsShareTheMachinesPriceAndSilentOnesAreUnmeasured(t *testing.
 	}
 }
 
+func TestKarpentersOwnWordOnTheGPUsOfAMachineCounts(t *testing.T) {
+	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+strings.ReplaceAll(karpenterNode, `nodepool="l40s",`, `nodepool="l40s",instance_gpu_count="4",`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "cost", b.Total.Cost, 12)
+	want(t, "the held GPU's", b.Namespaces[0].Cost, 3)
+	want(t, "unmeasured", b.Total.Unmeasured, 9)
+}
+
 // A node boots for 20 minutes, with nothing reporting, and is paid for.
 func TestANodeThatBootsIsPaidForAndNotMeasured(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} _x20 1x40`+karpenterNode)
