@@ -20,10 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/karpenter/pkg/apis"
 
+	"github.com/gpuscaler/gpuscaler/e2e/audit"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-var cluster *stack.Stack
+var (
+	cluster *stack.Stack
+	// requests are what the chart's ServiceAccount asks of the API server.
+	requests audit.Log
+)
 
 func TestMain(m *testing.M) {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
@@ -31,7 +36,14 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	var err error
+	if requests, err = audit.New("system:serviceaccount:gpuscaler-system:gpuscaler"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer requests.Close()
 	s, err := stack.Up(context.Background(), stack.Options{
+		APIServer:         requests.Flags(),
 		ControllerManager: []string{"--kube-api-qps=300", "--kube-api-burst=600"}, Scheduler: []string{"--kube-api-qps=300", "--kube-api-burst=600"},
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
@@ -228,6 +229,10 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), nudged) })
 	leaveWeight(t, h.namespace)
+	// Up to here nothing was denied. (Afterwards the role goes before the pods have ended.)
+	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
+		t.Error(err)
+	}
 	h.uninstall("gpuscaler", true)
 	stack.Eventually(t, 30*time.Second, "nothing is left", func(ctx context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
