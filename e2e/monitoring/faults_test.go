@@ -39,6 +39,7 @@ var healthy = world{
 	`gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x300",
 	`gpuscaler_hpa_findings{what="tolerance"}`:                                      "0x300",
 
+	"gpuscaler_group_failing" + group: "0x300", `gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "3x300",
 	"gpuscaler_group_constrained_replicas" + group:                                       "0x300",
 	`gpuscaler_group_finding{group="chat",nodepool="spot",finding="never-consolidated"}`: "1x300",
 	`gpuscaler_group_phase{group="chat",phase="prefer spot"}`:                            "1x300",
@@ -71,6 +72,7 @@ var faults = []struct {
 	{"SourceDown", 66, 75, map[string]string{
 		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
 	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"}, nil}, // it never answered
+	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
 	{"TargetUnseen", 68, 72, map[string]string{"gpuscaler_policy_unseen" + chat: "0x60 1x240"}, nil},
 	{"NotFollowed", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
@@ -79,6 +81,7 @@ var faults = []struct {
 	{"HPANotExact", 80, 95, map[string]string{`gpuscaler_hpa_findings{what="tolerance"}`: "0x60 2x240"}, nil},
 
 	{"CapacityConstrained", 70, 80, map[string]string{"gpuscaler_group_constrained_replicas" + group: "0x60 2x240"}, nil},
+	{"GroupFails", 63, 67, map[string]string{"gpuscaler_group_failing" + group: "0x60 1x240"}, nil},
 	{"NudgeFight", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"}, nil},
 	{"SpotGone", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
