@@ -93,7 +93,7 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 		triggers = survey.Queries()
 	}
 	if o.prometheus.address != "" {
-		if err := l.server(ctx, o, slices.Concat(lint.Policies(store.Compiled()), lint.Queries(store.Platform()), subjects(triggers))); err != nil {
+		if err := l.server(ctx, o, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()), subjects(triggers))); err != nil {
 			return err
 		}
 	} else {
@@ -268,8 +268,15 @@ func (l *linted) write(out io.Writer, form string) error {
 	if len(l.Findings) == 0 {
 		fmt.Fprintln(b, "\nnothing found")
 	} else {
-		fmt.Fprintf(b, "\n%d errors, %d warnings, %d hints\n", count[lint.Error], count[lint.Warning], count[lint.Info])
+		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"), counted(count[lint.Info], "hint"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -33,6 +33,12 @@ func served(t *testing.T, series string) string {
 
 const lintedChat = `
 apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: p}
+spec:
+  dataSources: [{name: prom, type: prometheus, default: true, address: "http://prometheus.example:9090"}]
+---
+apiVersion: gpuscaler.io/v1alpha1
 kind: ScalingPolicy
 metadata: {name: llama, namespace: team-chat}
 spec:

@@ -33,29 +33,30 @@ type Finding struct {
 
 // The checks on a Prometheus server and on what is asked of it.
 const (
-	ServerSilent     = "PrometheusUnreachable"
-	NoGPUMetrics     = "NoGPUMetrics"
-	NoPodLabels      = "NoPodLabels"     // DCGM does not say which pod holds a GPU
-	ExporterIsPod    = "ExporterIsPod"   // the pod label is the exporter's
-	FreeGPUs         = "NoPodOnAnyGPU"   // labels are there, and empty
-	UtilOnly         = "GPUUtilOnly"     // no profiling metrics
-	UtilOnMIG        = "GPUUtilOnMIG"    // GPU_UTIL is a false zero there
-	NotPromQL        = "NotPromQL"       // a query that no server reads
-	MetricMissing    = "MetricMissing"   // nobody serves it
-	MetricGone       = "MetricGone"      // it was there this week
-	Renamed          = "RenamedMetric"   // it is served under another name
-	NothingMatches   = "NothingMatches"  // the metric is there, and no series has these labels
-	ExportedLabel    = "WrongPodLabel"   // pod is the exporter, the workload is in exported_pod
-	CounterAsGauge   = "CounterAsGauge"  // it only ever rises
-	GaugeAsCounter   = "GaugeAsCounter"  // rate() of what goes up and down
-	UtilAlone        = "GPUUtilAlone"    // the duty cycle decides alone
-	MemoryAsLoad     = "MemoryAsLoad"    // memory never falls
-	EmptyAtZero      = "EmptyAtZero"     // it ends with the last pod
-	NotInNamespace   = "NoPodReports"    // the metric is served, by no pod of the workload's namespace
-	AnswerNotJoined  = "AnswerNotJoined" // a query's answer has no label by which workloads are found
-	NotInAnswer      = "WorkloadNotInAnswer"
-	NoPodOnSeries    = "SeriesWithoutPod"
-	SilentStateStats = "NoKubeStateMetrics"
+	ServerSilent    = "PrometheusUnreachable"
+	NoGPUMetrics    = "NoGPUMetrics"
+	NoPodLabels     = "NoPodLabels"     // DCGM does not say which pod holds a GPU
+	ExporterIsPod   = "ExporterIsPod"   // the pod label is the exporter's
+	FreeGPUs        = "NoPodOnAnyGPU"   // labels are there, and empty
+	UtilOnly        = "GPUUtilOnly"     // no profiling metrics
+	UtilOnMIG       = "GPUUtilOnMIG"    // GPU_UTIL is a false zero there
+	NotPromQL       = "NotPromQL"       // a query that no server reads
+	MetricMissing   = "MetricMissing"   // nobody serves it
+	MetricGone      = "MetricGone"      // it was there this week
+	Renamed         = "RenamedMetric"   // it is served under another name
+	NothingMatches  = "NothingMatches"  // the metric is there, and no series has these labels
+	ExportedLabel   = "WrongPodLabel"   // pod is the exporter, the workload is in exported_pod
+	CounterAsGauge  = "CounterAsGauge"  // it only ever rises
+	GaugeAsCounter  = "GaugeAsCounter"  // rate() of what goes up and down
+	UtilAlone       = "GPUUtilAlone"    // the duty cycle decides alone
+	MemoryAsLoad    = "MemoryAsLoad"    // memory never falls
+	EmptyAtZero     = "EmptyAtZero"     // it ends with the last pod
+	NotInNamespace  = "NoPodReports"    // the metric is served, by no pod of the workload's namespace
+	AnswerNotJoined = "AnswerNotJoined" // a query's answer has no label by which workloads are found
+	NotInAnswer     = "WorkloadNotInAnswer"
+	NoPodOnSeries   = "SeriesWithoutPod"
+	NoStateMetrics  = "NoKubeStateMetrics"
+	NoNodeMetrics   = "NoKarpenterMetrics"
 )
 
 // Sort puts the worst first.

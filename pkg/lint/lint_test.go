@@ -143,6 +143,8 @@ func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
 		"a namespace without pods":           {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace}},
 		"a namespace without a GPU's pod":    {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace}},
 		"an engine's metric under old names": {asks(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil},
+		"an engine that is read directly":    {asks(1, Signal{Name: "q", Direct: true, Names: []string{"sglang:num_queue_reqs"}}), nil},
+		"read directly, and zero":            {asks(0, Signal{Name: "q", Direct: true, Names: []string{"vllm:num_requests_waiting"}}), []string{EmptyAtZero}},
 		"an engine that is not there":        {asks(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +299,7 @@ func scraped(t *testing.T, file string) string {
 func TestSubjectsOfPolicies(t *testing.T) {
 	store := policy.NewStore(policy.Options{})
 	store.Load("../../config/examples")
-	all := append(Policies(store.Compiled()), Queries(store.Platform())...)
+	all := append(Policies(store.Compiled(), store.Platform()), Queries(store.Platform())...)
 	if len(all) < 3 {
 		t.Fatalf("%d policies", len(all))
 	}

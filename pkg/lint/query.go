@@ -43,8 +43,10 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 			if !slices.ContainsFunc(names, fromPods) {
 				wakes = true
 			}
-		} else if err := s.pods(ctx, of, g); err != nil {
-			return err
+		} else if !g.Direct {
+			if err := s.pods(ctx, of, g); err != nil {
+				return err
+			}
 		}
 		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !isActivity(n) }) {
 			util++

@@ -209,16 +209,16 @@ func (s *survey) activity(sets []model.LabelSet) {
 
 // companions tells what a report will miss.
 func (s *survey) companions(ctx context.Context) error {
-	for _, c := range []struct{ metric, what, why, fix string }{
-		{"kube_pod_info", "kube-state-metrics is not scraped by this server", "`gpuscaler report` guesses workloads from the names of pods", "scrape kube-state-metrics"},
-		{"karpenter_nodes_allocatable", "Karpenter's metrics are not scraped by this server", "`gpuscaler report` knows neither prices nor nodes that boot; with no Karpenter this is as it should be", "scrape Karpenter's metrics port, or give a price book"},
+	for _, c := range []struct{ metric, check, what, why, fix string }{
+		{"kube_pod_info", NoStateMetrics, "kube-state-metrics is not scraped by this server", "`gpuscaler report` guesses workloads from the names of pods", "scrape kube-state-metrics"},
+		{"karpenter_nodes_allocatable", NoNodeMetrics, "Karpenter's metrics are not scraped by this server", "`gpuscaler report` knows neither prices nor nodes that boot; with no Karpenter this is as it should be", "scrape Karpenter's metrics port, or give a price book"},
 	} {
 		w, err := s.served(ctx, c.metric)
 		if err != nil {
 			return err
 		}
 		if w != atPresent {
-			s.add(Finding{Info, SilentStateStats, s.about, c.what, c.why, c.fix})
+			s.add(Finding{Info, c.check, s.about, c.what, c.why, c.fix})
 		}
 	}
 	return nil

@@ -23,6 +23,8 @@ type Signal struct {
 	Query string
 	Names []string
 	GPU   bool // Names are DCGM's: a series belongs to the pod that holds the GPU
+	// Direct says that they are read from the pods or exporters themselves: what the server has of them is of no interest.
+	Direct bool
 	// Join says by which labels of the answer the workload is found; nil: the answer is the workload's alone.
 	Join *Join
 	// Wakes says that it is there at zero replicas whatever its query looks like: Redis, Kueue, KEDA, the external metrics API.
@@ -44,12 +46,14 @@ func Queries(p *policy.Platform) (out []Subject) {
 }
 
 // Policies makes subjects of policies. Schedules that raise from zero count as what wakes.
-func Policies(all []*policy.Compiled) (out []Subject) {
+func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject) {
 	for _, c := range all {
 		p := c.Workload.Policy
 		s := Subject{About: "ScalingPolicy " + c.Workload.Key.String(), Namespace: c.Workload.Key.Namespace, MinReplicas: p.MinReplicas}
 		for i := range c.Sources {
 			g := signalOf(p.Signals[i].Name, &c.Sources[i])
+			d := platform.DataSource(c.Sources[i].DataSource)
+			g.Direct = d == nil || d.Type != policy.DataPrometheus
 			if source := &c.Sources[i]; source.QueryName != "" {
 				g.Join = &Join{NamespaceLabel: cmp.Or(source.NamespaceLabel, "namespace"), Namespace: s.Namespace, WorkloadLabel: source.WorkloadLabel, Value: cmp.Or(source.LabelValue, c.Workload.Target.Name)}
 			}
