@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/migrate"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+)
+
+// command runs gpuscaler with arguments and returns what it prints.
+func command(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root := rootCommand()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+const (
+	importedSO  = "../../pkg/migrate/testdata/embed-scaledobject.yaml"
+	importedHPA = "../../pkg/migrate/testdata/queue-hpa.yaml"
+)
+
+func TestWhatIsImportedFromFilesCanBeReadByMachinesAndWritten(t *testing.T) {
+	dir := t.TempDir()
+	text, err := command(t, "import", "-f", importedSO, "-f", importedHPA, "-o", "json", "--dir", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []migrate.Plan
+	if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) != 2 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for i, file := range []string{"team-embed/embed-worker", "team-audio/transcribe"} {
+		for part, want := range map[string]string{"policy": plans[i].Policy, "replacement": plans[i].Replacement, "rollback": plans[i].Rollback} {
+			got, err := os.ReadFile(filepath.Join(dir, file+"."+part+".yaml"))
+			if err != nil || string(got) != want {
+				t.Errorf("%s of %s: %v", part, file, err)
+			}
+		}
+	}
+	if problems := policy.Validate(filepath.Join(dir, "team-embed", "embed-worker.policy.yaml")); policy.Errors(problems) > 0 {
+		t.Error(policy.Render(problems))
+	}
+}
+
+// `kubectl get scaledobject,hpa -A -o yaml` prints one List, KEDA's own HPAs among it.
+func TestAListOfKubectlsIsRead(t *testing.T) {
+	so, err := os.ReadFile(importedSO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := "- " + strings.ReplaceAll(strings.TrimSpace(string(so)), "\n", "\n  ")
+	kedas := "\n- apiVersion: autoscaling/v2\n  kind: HorizontalPodAutoscaler\n  metadata: {name: keda-hpa-embed-worker, namespace: team-embed, ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: embed-worker, uid: u}]}\n"
+	file := filepath.Join(t.TempDir(), "list.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: List\nitems:\n"+item+kedas), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := command(t, "import", "-f", file)
+	if err != nil || strings.Count(text, "-> policy") != 1 || !strings.Contains(text, "# Not carried over:") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestWhatCannotBeDoneNamesTheNextStep(t *testing.T) {
+	for want, args := range map[string][]string{
+		"want one of NAMESPACE/NAME, --all and -f FILE": {"import"},
+		"give that with --from FILE":                    {"manifests", "scaledobject", "team-embed/embed-worker", "--config", "../../config/examples"},
+		"is neither a file nor NAMESPACE/NAME":          {"manifests", "hpa", "nosuch"},
+		"--config has no policy team-x/y":               {"manifests", "hpa", "team-x/y", "--config", "../../config/examples"},
+		"give it with --config":                         {"manifests", "hpa", "../../config/examples/chat.yaml"},
+		"want text or json":                             {"import", "-f", importedSO, "-o", "yaml"},
+	} {
+		if text, err := command(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q\n%s", args, err, want, text)
+		}
+	}
+}
+
+// A file of several policies is several documents, and nothing is printed where one of them cannot be.
+func TestAllPoliciesOfAFileArePrintedOrNone(t *testing.T) {
+	text, err := command(t, "manifests", "scaledobject", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
+	if err == nil || strings.Contains(text, "kind: ScaledObject") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	text, err = command(t, "manifests", "hpa", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
+	if err != nil || strings.Count(text, "kind: HorizontalPodAutoscaler") != 2 || strings.Count(text, "\n---\n") != 1 {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
