@@ -56,7 +56,7 @@ signals would make of the replicas. A line says which rule wants a change and wh
 is in the way (a field that is not handed over, what keeps an empty node) is listed with it.`,
 		Example: `  gpuscaler capacity plan --config platform.yaml --config policies/
   gpuscaler capacity plan --config platform.yaml --for 12h -o json | jq '.groups[].changes'
-  kubectl get nodepools,nodeclaims,nodes,pods,deployments -A -o yaml > now.yaml
+  kubectl get nodepools,nodeclaims,nodes,pods,deployments -A --show-managed-fields -o yaml > now.yaml
   gpuscaler capacity plan --config platform.yaml --config policies/ --from now.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout()) },

@@ -31,6 +31,7 @@ import (
 // fast: capacity to zero at night and there in time, spot with fallback and a
 // paced return, consolidation that knows the peak.
 func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
+	t.Parallel()
 	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
 	demand := pool{name: "day-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
 	pools, faces, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
@@ -49,7 +50,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 		}
 		return nil
 	}
-	g := start(t, map[string]string{
+	g := start(t, "day", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, returnNodesPerHour: 60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
 		"chat.yaml":     chatPolicy("day"),
 	})
@@ -83,7 +84,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.load(t, map[string]float64{"day/chat": 3})
 	g.group(t, time.Minute, "a burst scales out on spot", on(3, 0))
 	job := lonelyJob(t, "day", map[string]string{"pool": demand.name})
-	scarce(t, karpenter.Shortage{CapacityType: "spot", Limit: 3})
+	scarce(t, karpenter.Shortage{CapacityType: "spot", InstanceType: spot.instance(), Limit: 3})
 	g.load(t, map[string]float64{"day/chat": 6})
 	g.group(t, time.Minute, "spot is denied, on-demand takes over beside the Job", on(3, 4))
 	g.group(t, 20*time.Second, "the group falls back", phase("fallback"))
@@ -197,7 +198,7 @@ func driftIsSeen(t *testing.T, p pool) {
 	}
 	stack.Eventually(t, 40*time.Second, "a touched template is drift", func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Client.List(ctx, &claims); err != nil {
+		if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": p.name}); err != nil {
 			return err
 		}
 		for _, c := range claims.Items {

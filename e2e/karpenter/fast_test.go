@@ -33,6 +33,7 @@ const fastEnv = "GPUSCALER_E2E_FAST"
 type fastConfig struct {
 	Kubeconfig, Policies string
 	Load, Status         string // files: demand by policy; what was decided
+	Prefix               string // of the NodePools that are its own: another test's would be strays
 	Epoch                time.Time
 	Speed                float64
 }
@@ -74,6 +75,20 @@ func (c fastConfig) born(t time.Time) time.Time { return c.at(t.Add(time.Second 
 type lens struct {
 	engine.Nodes
 	config fastConfig
+}
+
+// Strays are those among the test's own NodePools.
+func (l lens) Strays(groups []*capacity.Group, of []scaling.Workload) (own []engine.Stray, marks []capacity.Action) {
+	all, marks := l.Nodes.Strays(groups, of)
+	for _, s := range all {
+		if strings.HasPrefix(s.Pool, l.config.Prefix) {
+			own = append(own, s)
+		}
+	}
+	return own, slices.DeleteFunc(slices.Clone(marks), func(a capacity.Action) bool {
+		m, ok := a.(capacity.PodMark)
+		return ok && m.Namespace != strings.TrimSuffix(l.config.Prefix, "-")
+	})
 }
 
 func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {

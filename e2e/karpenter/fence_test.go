@@ -15,6 +15,7 @@ import (
 const allFields = "limits,weight,disruption"
 
 func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
+	t.Parallel()
 	pools := []pool{
 		{name: "fence-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16)},
 		{name: "fence-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
@@ -28,7 +29,7 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 	for _, p := range pools {
 		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
-	g := start(t, map[string]string{
+	g := start(t, "fence", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, nodePools: {spot: fence-spot, on-demand: fence-od, reserved: fence-res}}\n"),
 		"chat.yaml":     chatPolicy("fence"),
 	})

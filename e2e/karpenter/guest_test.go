@@ -34,14 +34,15 @@ type guest struct {
 	n       int
 }
 
-// start writes the files and runs a fast gpuscaler for the time of the test.
-func start(t *testing.T, files map[string]string) *guest {
+// start writes the files and runs a fast gpuscaler for the time of the test,
+// which shares its name with its namespace and its NodePools.
+func start(t *testing.T, name string, files map[string]string) *guest {
 	t.Helper()
-	return startAt(t, speed, files)
+	return startAt(t, speed, name, files)
 }
 
 // startAt is start with a clock of another speed.
-func startAt(t *testing.T, speed float64, files map[string]string) *guest {
+func startAt(t *testing.T, speed float64, name string, files map[string]string) *guest {
 	t.Helper()
 	dir := filepath.Join(scene.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
@@ -49,9 +50,9 @@ func startAt(t *testing.T, speed float64, files map[string]string) *guest {
 	}
 	g := &guest{dir: dir}
 	load, status := fastFiles(dir)
-	g.config = fastConfig{Kubeconfig: scene.account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Epoch: scene.epoch, Speed: speed}
-	for name, text := range files {
-		g.write(t, name, text)
+	g.config = fastConfig{Kubeconfig: scene.account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: scene.epoch, Speed: speed}
+	for file, text := range files {
+		g.write(t, file, text)
 	}
 	g.load(t, nil)
 	g.run(t)
@@ -182,9 +183,13 @@ func (g *guest) group(t *testing.T, within time.Duration, what string, check fun
 	})
 }
 
-// chat creates a Deployment without replicas, for the time of the test.
+// chat creates a Deployment without replicas, for the NodePools of that scene
+// and the time of the test.
 func chat(t *testing.T, namespace string, selector map[string]string) {
 	t.Helper()
+	if selector == nil {
+		selector = map[string]string{"scene": namespace}
+	}
 	if err := scene.Namespace(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +202,7 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 		_ = scene.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		if err := stack.Poll(context.Background(), time.Minute, func(ctx context.Context) error {
 			var nodes corev1.NodeList
-			if err := scene.Client.List(ctx, &nodes, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
+			if err := scene.Client.List(ctx, &nodes, client.MatchingLabels{"scene": namespace}); err != nil {
 				return err
 			}
 			if len(nodes.Items) > 0 {

@@ -34,7 +34,7 @@ func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
 	opens := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
 	ends := opens.Add(time.Minute)
 	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n", opens.Format("2006-01-02T15:04"), ends.Format("2006-01-02T15:04"))
-	g := startAt(t, 1, map[string]string{
+	g := startAt(t, 1, "hold", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: hold-held}}\n"),
 		"chat.yaml":     chatPolicy("hold") + window,
 	})

@@ -28,7 +28,7 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	platform := func(mode string) string {
 		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotPatience: 4m, nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
 	}
-	g := start(t, map[string]string{"platform.yaml": platform("advisory"), "chat.yaml": chatPolicy("wait")})
+	g := start(t, "wait", map[string]string{"platform.yaml": platform("advisory"), "chat.yaml": chatPolicy("wait")})
 	g.load(t, map[string]float64{"wait/chat": 0})
 	limit := func(want string) func(context.Context) error {
 		return func(ctx context.Context) error {

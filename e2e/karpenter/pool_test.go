@@ -23,7 +23,6 @@ type pool struct {
 	weight     int64
 	limit      any // of GPUs; nil: none
 	nudge      string
-	labels     map[string]any
 	by         style
 	after      string // consolidateAfter
 }
@@ -37,6 +36,20 @@ const (
 	serverSide style = "server-side apply"
 )
 
+// scene is the test that a pool belongs to: the beginning of its name.
+func (p pool) scene() string {
+	name, _, _ := strings.Cut(p.name, "-")
+	return name
+}
+
+// instance is a type that the cloud can be short of without the other tests'.
+func (p pool) instance() string {
+	if p.scene() == "day" {
+		return "g6e.xlarge"
+	}
+	return "g6.xlarge"
+}
+
 func (p pool) object() *unstructured.Unstructured {
 	after := p.after
 	if after == "" {
@@ -46,15 +59,15 @@ func (p pool) object() *unstructured.Unstructured {
 		"weight":     p.weight,
 		"disruption": map[string]any{"consolidateAfter": after, "consolidationPolicy": "WhenEmpty"},
 		"template": map[string]any{
-			"metadata": map[string]any{"labels": map[string]any{"pool": p.name}},
+			"metadata": map[string]any{"labels": map[string]any{"pool": p.name, "scene": p.scene()}},
 			"spec": map[string]any{
 				"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": karpenter.NodeClass},
-				"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{p.kind}}},
+				"requirements": []any{
+					map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{p.kind}},
+					map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": []any{p.instance()}},
+				},
 			},
 		},
-	}
-	for k, v := range p.labels {
-		spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[k] = v
 	}
 	if p.by == clientSide { // the default, 10%, is nobody's in the other styles
 		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}

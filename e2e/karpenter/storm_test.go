@@ -27,7 +27,7 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 		p.create(t)
 	}
 	chat(t, "storm", nil)
-	g := start(t, map[string]string{
+	g := start(t, "storm", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: storm-spot, on-demand: storm-od}}\n"),
 		"chat.yaml":     chatPolicy("storm"),
 	})
