@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // replayed runs a command line on a small office log and the shipped scenario.
@@ -54,5 +56,18 @@ func TestReplayWritesAPage(t *testing.T) {
 	}
 	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("</html>")) {
 		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+func TestTheBenchmarksPolicyIsWrittenForTheColdStart(t *testing.T) {
+	c, err := openPolicy([]string{"../../config/examples/scenarios/rate.yaml"}, "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := suited(c, time.Minute).Workload.Policy.Signals[0].Forecast; got != c.Workload.Policy.Signals[0].Forecast {
+		t.Errorf("for a minute it is %+v, as shipped %+v", got, c.Workload.Policy.Signals[0].Forecast)
+	}
+	if got := suited(c, 5*time.Minute).Workload.Policy.Signals[0].Forecast.Window; got != 30*time.Minute {
+		t.Errorf("for five minutes its window is %s", got)
 	}
 }

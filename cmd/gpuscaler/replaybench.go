@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -53,6 +54,7 @@ func replayBenchCommand() *cobra.Command {
 					return err
 				}
 				for _, base.ColdStart = range colds {
+					base.Policy = suited(compiled, base.ColdStart)
 					if err := benchCase(c.Context(), t.name, base, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
 						return err
 					}
@@ -65,6 +67,21 @@ func replayBenchCommand() *cobra.Command {
 	c.Flags().StringVar(&policies, "policy", "config/examples/scenarios/rate.yaml", "policy to try")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c
+}
+
+// forecastColdStarts is the window of a forecast in cold starts that the shipped policy is written with, whatever the trace.
+const forecastColdStarts = 6
+
+// suited is the policy with its forecasts' windows written for a cold start.
+func suited(c *policy.Compiled, cold time.Duration) *policy.Compiled {
+	knobs := judge.Knobs(c)
+	values := judge.Values(knobs)
+	for i := range knobs {
+		if len(knobs[i].Path) > 0 && knobs[i].Path[len(knobs[i].Path)-1] == "window" {
+			values[i] = (forecastColdStarts * cold).Seconds()
+		}
+	}
+	return judge.With(c, knobs, values)
 }
 
 func benchCase(ctx context.Context, name string, c judge.Case, out, notes io.Writer) error {

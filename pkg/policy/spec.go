@@ -58,7 +58,7 @@ type SignalSpec struct {
 
 // ForecastSpec keeps replicas ahead of need. The smaller the noise of the last minutes, the less is kept.
 type ForecastSpec struct {
-	Window     *Duration `yaml:"window,omitempty" doc:"how long a rise is remembered, 1m to 24h" default:"5m"`
+	Window     *Duration `yaml:"window,omitempty" doc:"how long a rise is remembered, 1m to 24h; about six cold starts" default:"5m"`
 	Deviations float64   `yaml:"deviations,omitempty" doc:"how far above the mean of the window replicas are kept, in deviations of what rose above it; at most 10" default:"2"`
 }
 
