@@ -30,7 +30,7 @@ func writePolicies(b *testing.B, address string, n int) string {
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
-  dataSources: [{name: prom, type: prometheus, address: %q}]
+  dataSources: [{name: prom, type: prometheus, address: %q, interval: 2m, timeout: 2m}]
   queries: [{name: gateway-queue, query: "sum by (namespace, pool) (queue)", workloadLabel: pool}]
 `, address))
 	var text strings.Builder
@@ -122,8 +122,10 @@ func gauges(n int) http.HandlerFunc {
 		fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[`)
 		for i := range n {
 			if strings.Contains(query, "gpuscaler_part") {
-				fmt.Fprintf(w, `%s{"metric":{"namespace":"team-%d","pool":"model-%d","gpuscaler_part":"value"},"value":[%.3f,"47"]}`, sep, i%50, i, at)
-				sep = ","
+				for part, v := range map[string]float64{"value": 47, "age0": at} {
+					fmt.Fprintf(w, `%s{"metric":{"namespace":"team-%d","pool":"model-%d","gpuscaler_part":%q},"value":[%.3f,"%.3f"]}`, sep, i%50, i, part, at, v)
+					sep = ","
+				}
 				continue
 			}
 			name, value, pod := "vllm:num_requests_waiting", "8", "pod"
