@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -31,6 +32,9 @@ func anything(t *rapid.T) Config {
 		limit := int64(rapid.IntRange(0, 16).Draw(t, "limit"))
 		od.Limit = &limit
 		c.NodePools = []NodePool{od, spot}
+		if rapid.Bool().Draw(t, "group") {
+			c.Groups = []*capacity.Group{anyGroup(t)}
+		}
 	}
 	spec := hpa.Spec{Min: 1, Max: 9, Behavior: hpa.DefaultBehavior()}
 	makers := []Maker{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3), KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.Make, nil}
@@ -41,6 +45,7 @@ func anything(t *rapid.T) Config {
 		}
 		if w.Actuator = rapid.SampledFrom(makers).Draw(t, "actuator"); w.Actuator == nil {
 			w.Policy = chat(w.Key.Name, nil)
+			w.Policy.Workload.Group = "group"
 		}
 		p := trace.Profile{Duration: time.Hour, Seed: c.Seed + uint64(i), Rate: float64(rapid.IntRange(1, 50).Draw(t, "rate")) / 50, CV: 1.5,
 			Bursts: trace.Bursts{Every: 10 * time.Minute, Length: time.Minute, Factor: 5}}
@@ -51,6 +56,21 @@ func anything(t *rapid.T) Config {
 		c.Workloads = append(c.Workloads, w)
 	}
 	return c
+}
+
+// anyGroup draws a group of both NodePools, with whatever it may do. What it holds on them must never lie below what runs there.
+func anyGroup(t *rapid.T) *capacity.Group {
+	may := func(what string) bool { return rapid.Bool().Draw(t, what) }
+	g, err := capacity.NewGroup(capacity.Group{
+		Name: "group", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}},
+		Fence: may("fence"), HoldAtPeaks: may("hold"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
+		Fallback: capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")), SpotPatience: time.Duration(rapid.IntRange(0, 1).Draw(t, "patience")) * time.Minute,
+		ReturnNodesPerHour: rapid.Int64Range(0, 60).Draw(t, "return"), OnDemandBase: rapid.Int64Range(0, 2).Draw(t, "base"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 func TestInAnyWorldNothingIsLostAndEverySecondHasACause(t *testing.T) {
