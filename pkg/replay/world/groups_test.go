@@ -1,6 +1,7 @@
 package world
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -132,5 +133,54 @@ func TestAGroupNamesItsNodePools(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.Pools[0].Name = "nowhere" })
 	if _, err := New(c); err == nil {
 		t.Error("a group of a NodePool that is not there")
+	}
+}
+
+// The mission's own sentence, in the world with the brain of the cluster: night, zero nodes behind a fence; the window nears, capacity is
+// there before it opens, on spot; spot is taken, on-demand takes over; spot returns, the nodes move back; evening, zero again.
+func TestADayFromZeroToZero(t *testing.T) {
+	c := grouped(t, func(g *capacity.Group) { g.Fence, g.HoldAtPeaks = true, true })
+	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}
+	p := c.Workloads[0].Policy.Workload.Policy
+	office := &p.Schedules[0]
+	office.Window.From, office.Window.To, office.Min, office.Lead = begin.Add(8*time.Hour), begin.Add(18*time.Hour), 3, 8*time.Minute
+	c.Workloads[0].Initial = 0
+	c.Workloads[0].Traffic = generate(t, "flat", 24*time.Hour, func(p *trace.Profile) {
+		p.Rate = 1
+		p.Idle = []trace.Hours{{From: 18 * time.Hour, To: 8 * time.Hour}}
+	})
+	limit := func(w *World, pool string) string {
+		return strings.Trim(string(w.pool(pool).nudged.fields["limits[nvidia.com/gpu]"].Value), `"`)
+	}
+	r := watch(t, c, 24*time.Hour, func(w *World, s int) {
+		l, spot, od := w.loads[0], w.nodesOf("spot"), w.nodesOf("on-demand")
+		switch s {
+		case 5 * 3600:
+			if spot+od != 0 || limit(w, "spot") != "0" || limit(w, "on-demand") != "0" {
+				t.Errorf("at night %d and %d nodes stand, limits %q and %q", spot, od, limit(w, "spot"), limit(w, "on-demand"))
+			}
+		case 8 * 3600:
+			if l.ready < 3 || spot < 3 || od != 0 || limit(w, "spot") == "0" {
+				t.Errorf("when the window opens %d are ready, on %d spot and %d on-demand nodes, spot's limit is %q", l.ready, spot, od, limit(w, "spot"))
+			}
+		case 11 * 3600:
+			if l.ready < 3 || spot != 0 || od < 3 {
+				t.Errorf("an hour after spot was taken %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+			}
+		case 17 * 3600:
+			if l.ready < 3 || spot < 3 || od != 0 {
+				t.Errorf("five hours after spot is back %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+			}
+		case 23 * 3600:
+			if spot+od != 0 || limit(w, "spot") != "0" {
+				t.Errorf("in the evening %d and %d nodes stand, spot's limit is %q", spot, od, limit(w, "spot"))
+			}
+		}
+		if s > 12*3600 && s < 18*3600 && l.ready < 3 {
+			t.Fatalf("%d s: on the way back only %d are ready", s, l.ready)
+		}
+	})
+	if l := r.Loads[0]; l.Served != l.Arrived || l.Arrived < 30_000 {
+		t.Errorf("%d of %d served", l.Served, l.Arrived)
 	}
 }
