@@ -69,7 +69,7 @@ func (t *tick) forecast() {
 }
 
 // keepsAhead reports whether a forecast may keep the number although no demand comes any more. A mean still rises after the end of
-// what raised it, up to the last level.
+// what raised it, up to the last level; one that has seen nothing yet will begin at the number in force.
 func (t *tick) keepsAhead() bool {
 	if t.n <= t.o.Forecast {
 		return true
@@ -77,6 +77,9 @@ func (t *tick) keepsAhead() bool {
 	for i := range t.signals {
 		if f := &t.p.Signals[i].Forecast; f.Window > 0 {
 			o := t.s.outlooks[i]
+			if !o.known {
+				return true
+			}
 			above := max(o.level-o.mean, 0)
 			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
 			if roundUp(o.upper(f.Deviations)) >= t.n {

@@ -29,7 +29,7 @@ func (t *tick) mayFall() (time.Time, Rule) {
 		later(RuleOverride, stamp(t.o.Operator.Until))
 	}
 	t.base = s.base
-	free, ok := t.mayFallByRate()
+	free, ok := t.mayFallByRate(at)
 	if !ok {
 		return time.Time{}, RuleRate
 	}

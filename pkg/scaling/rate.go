@@ -125,14 +125,17 @@ func (t *tick) riseLimit() limit {
 }
 
 // fallLimit never lies above the number in force.
-func (t *tick) fallLimit() limit {
+func (t *tick) fallLimit() limit { return t.fallLimitAt(t.at) }
+
+// fallLimitAt is the limit at an instant of this tick or later, if nothing changes until then.
+func (t *tick) fallLimitAt(at int64) limit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
 		return limit{t.base, -1, t.base}
 	}
 	best := limit{0, -1, t.base}
 	for i, r := range d.Rates {
-		start := t.s.steps.list[t.s.steps.before(t.at-r.Period.Milliseconds())].high
+		start := t.s.steps.list[t.s.steps.before(at-r.Period.Milliseconds())].high
 		n := r.fall(start)
 		if i == 0 || d.Select == SelectMax && n < best.n || d.Select == SelectMin && n > best.n {
 			best = limit{n, int8(i), start}
@@ -161,38 +164,21 @@ func (t *tick) rate() {
 	}
 }
 
-// mayFallByRate is the earliest instant from which the down rates allow a number below base, and false where they never will.
-func (t *tick) mayFallByRate() (int64, bool) {
-	d := &t.p.ScaleDown
-	if d.Select == Disabled {
-		return 0, false
+// mayFallByRate is the earliest instant, not before another, at which the down rates allow a number below base, and false where they
+// never will. What a rate allows now it may refuse a moment later: after 0, 2, 1 a period that starts at the 0 ends before one that
+// starts at the 2. So each instant at which a period starts at another step is tried with all rates.
+func (t *tick) mayFallByRate(from int64) (int64, bool) {
+	if t.fallLimitAt(from).n < t.base {
+		return from, true
 	}
-	earliest, latest := int64(math.MaxInt64), t.at
-	for _, r := range d.Rates {
-		free := t.freeAt(r)
-		earliest, latest = min(earliest, free), max(latest, free)
-	}
-	if d.Select == SelectMax && len(d.Rates) > 0 {
-		latest = earliest
-	}
-	return latest, latest < maxStamp
-}
-
-// freeAt is when one rate allows a fall: once the period starts at a step from which its fall goes below base.
-func (t *tick) freeAt(r RatePolicy) int64 {
-	period := r.Period.Milliseconds()
-	s := &t.s.steps
-	i := s.before(t.at - period)
-	if r.fall(s.list[i].high) < t.base {
-		return t.at
-	}
-	for i++; i < s.n; i++ {
-		if r.fall(s.list[i].high) < t.base {
-			return s.list[i].at + period
+	best := int64(math.MaxInt64)
+	for _, r := range t.p.ScaleDown.Rates {
+		for i := range t.s.steps.n {
+			when := t.s.steps.list[i].at + r.Period.Milliseconds()
+			if from < when && when < best && t.fallLimitAt(when).n < t.base {
+				best = when
+			}
 		}
 	}
-	if r.fall(t.base) < t.base { // the number in force began in this tick
-		return t.at + period
-	}
-	return math.MaxInt64
+	return best, best < maxStamp
 }
