@@ -2,6 +2,9 @@ package scaling
 
 import "time"
 
+// tickMillis is how soon the number is decided again: what a rate allows for less than that nobody sees.
+const tickMillis = 1000
+
 // mayFall looks ahead from what was just remembered, as if no demand came any more: the window that lets go last decides. A
 // ceiling or a person may lower the number earlier.
 func (t *tick) mayFall() (time.Time, Rule) {
@@ -29,11 +32,13 @@ func (t *tick) mayFall() (time.Time, Rule) {
 		later(RuleOverride, stamp(t.o.Operator.Until))
 	}
 	t.base = s.base
-	free, ok := t.mayFallByRate(at)
-	if !ok {
+	next := max(at, t.at+tickMillis)
+	switch free, ok := t.mayFallByRate(next); {
+	case !ok:
 		return time.Time{}, RuleRate
+	case free > next:
+		later(RuleRate, free)
 	}
-	later(RuleRate, free)
 	if rule == RuleNone || at >= maxStamp {
 		return time.Time{}, rule
 	}
