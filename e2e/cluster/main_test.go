@@ -64,7 +64,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	release := chart.Release{Name: "gpuscaler", Namespace: home, Values: map[string]any{
-		"scaleKinds": []any{map[string]any{"group": "example.com", "resource": "fleets"}},
+		"scaleKinds": []any{map[string]any{"group": "example.com", "version": "v1", "kind": "Fleet", "resource": "fleets"}},
 	}}
 	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml"); err != nil {
 		return err
