@@ -99,6 +99,10 @@ func (e *entry) record(i int, r scaling.Reading, received time.Time) {
 		if r.At.After(received) {
 			r.At = received
 		}
+		// No time, moved by a clock's correction, or an adapter's year 0: JSON, in which ticks are recorded, has no years before it.
+		if r.At.Before(time.UnixMilli(0)) {
+			r.At = time.Time{}
+		}
 		r.Failures, r.Cause = 0, scaling.CauseNone
 		*last = r
 		return

@@ -38,7 +38,8 @@ var (
 
 // Parse reads an exposition and calls each for every series whose name is wanted: histogram and summary series by their full names
 // (_bucket, _sum, _count). Lines of other metrics are dropped unparsed, so that a page of megabytes costs little and an oddity of
-// one exporter's other metrics does not matter. Samples without a time of their own get at.
+// one exporter's other metrics does not matter. Samples without a time of their own get at; a time before 1970 or after the year 9999
+// is none, and the zero time, which is stale.
 func Parse(r io.Reader, wanted map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
 	kept, err := sift(r, wanted, l)
 	if err != nil {
@@ -141,7 +142,7 @@ func isNameByte(b byte, at int) bool {
 func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each func(*Sample)) {
 	s := Sample{At: at}
 	if m.TimestampMs != nil {
-		s.At = time.UnixMilli(m.GetTimestampMs())
+		s.At = stamp(m.GetTimestampMs())
 	}
 	for _, l := range m.GetLabel() {
 		s.Labels = append(s.Labels, Label{l.GetName(), l.GetValue()})
@@ -170,6 +171,17 @@ func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each
 			put("_bucket", floatOr(b.GetCumulativeCountFloat(), b.GetCumulativeCount()))
 		}
 	}
+}
+
+// year10000 is in milliseconds. JSON holds no time after it, and a recording of the cluster would end at one pod's stamp.
+const year10000 = 253_402_300_800_000
+
+// stamp reads a sample's own time; what is no time is the zero time, which is stale.
+func stamp(ms int64) time.Time {
+	if ms <= 0 || ms >= year10000 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC() // by the clock of a zone in the east the last hours would be of the year after
 }
 
 func floatOr(f float64, n uint64) float64 {

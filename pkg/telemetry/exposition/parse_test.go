@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func splitLines(b []byte) [][]byte   { return bytes.Split(b, []byte("\n")) }
@@ -144,6 +145,31 @@ func BenchmarkParsePage(b *testing.B) {
 		n := 0
 		if err := Parse(strings.NewReader(page.String()), wanted, DefaultLimits, scraped, func(*Sample) { n++ }); err != nil || n != 1 {
 			b.Fatal(n, err)
+		}
+	}
+}
+
+// A recording writes times as JSON, which knows the years 0 to 9999 only: one pod's stamp must not end the recording of a cluster.
+func TestAStampThatIsNoTimeIsNoTimestamp(t *testing.T) {
+	for stamp, want := range map[string]time.Time{
+		"1700000000000":        time.UnixMilli(1700000000000),
+		"1":                    time.UnixMilli(1),
+		"0":                    {},
+		"-1":                   {},
+		"-99999999999999":      {}, // the year -1199
+		"253402300800000":      {}, // the year 10000
+		"9223372036854775807":  {},
+		"-9223372036854775808": {},
+	} {
+		n := 0
+		err := Parse(strings.NewReader("a 3 "+stamp+"\n"), names("a"), DefaultLimits, scraped, func(s *Sample) {
+			n++
+			if _, err := s.At.MarshalJSON(); err != nil || !s.At.Equal(want) {
+				t.Errorf("stamp %s: %v (%v), want %v", stamp, s.At, err, want)
+			}
+		})
+		if err != nil || n != 1 {
+			t.Errorf("stamp %s: %d samples, %v", stamp, n, err)
 		}
 	}
 }
