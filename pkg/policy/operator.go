@@ -91,9 +91,15 @@ func replicas(text string) (int32, error) {
 
 func until(text string) (time.Time, error) {
 	for _, layout := range untilLayouts {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() > 1970 {
-			return t.UTC(), nil
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
 		}
+		// 9999-12-31T23:59:59-01:00 is in the year 10000, which JSON cannot hold.
+		if t = t.UTC(); t.Year() <= 1970 || t.Year() > 9999 {
+			return time.Time{}, fmt.Errorf("%s is outside of the years 1971 to 9999 in UTC", quote(text))
+		}
+		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("%s is not a time with a zone", quote(text))
 }
