@@ -66,6 +66,7 @@ type slot struct {
 	grouped bool   // decided with its capacity group
 
 	unseen   bool         // small fields stand together: there are ten thousand slots
+	began    Beginning    // of the last decision
 	mode     scaling.Mode // as written now; workload has the one of the last decision
 	before   int32
 	mu       sync.Mutex        // guards all but what is the engine's own
@@ -280,21 +281,51 @@ func (s *slot) told() told {
 	return told{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
+// Beginning is what a decision went on from. It is recorded, because the same decision cannot be made again without it.
+type Beginning uint8
+
+const (
+	WentOn    Beginning = iota // from the state of the tick before, or from nothing
+	Restarted                  // from the replicas that stood, with what was learned of the signals
+	Seeded                     // from the replicas that stood alone
+)
+
+// From applies a beginning to the state that a decision is made from.
+func (b Beginning) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
+	switch b {
+	case Restarted:
+		s.Restart(p, replicas, now)
+	case Seeded:
+		*s = scaling.Seed(p, replicas, now)
+	}
+}
+
+// Began tells what a workload's newest decision went on from.
+func (b *Board) Began(k scaling.Key) Beginning {
+	s := b.slot(k)
+	if s == nil {
+		return WentOn
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.began
+}
+
 // thought is a decision that is not published yet, and what it was made from.
 type thought struct {
 	view     View
 	readings []scaling.Reading
 	decision scaling.Decision
 	prior    scaling.Packed // before the tick
+	began    Beginning
 	made     bool
 }
 
 // think runs the brain on the thought's view and readings; awake is memory for the state.
 func (s *slot) think(w *scaling.Workload, now time.Time, t *thought, awake *scaling.State) {
 	s.state.Unpack(awake)
-	if !s.at.IsZero() && s.strange(w, now) {
-		s.begin(w, t.view.Replicas, now, awake)
-	}
+	t.began = s.beginning(w, &t.view, now)
+	t.began.From(awake, w.Policy, t.view.Replicas, now)
 	t.prior.Pack(awake)
 	observation := observe(t.view, t.readings)
 	t.decision = awake.Decide(w.Policy, &observation, now)
@@ -321,7 +352,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 		s.workload = copied(w)
 	}
 	s.decision.take(&t.decision)
-	s.view, s.at, s.unseen = t.view, now, false
+	s.view, s.at, s.unseen, s.began = t.view, now, false, t.began
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
@@ -341,19 +372,20 @@ func (s *slot) miss(w *scaling.Workload) {
 	}
 }
 
-// strange reports whether the number in force is nobody's: while it was not served (held, advisory, another target, a target that was
-// gone) the replicas did not follow it, and going on from it would drop 12 replicas to 1 past every window and rate.
-func (s *slot) strange(w *scaling.Workload, now time.Time) bool {
-	return w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto || w.Target != s.workload.Target || now.Sub(s.at) > DefaultMaxAge
-}
-
-// begin starts anew from the replicas that stand. What was learned of the signals stays where they were watched until now.
-func (s *slot) begin(w *scaling.Workload, replicas int32, now time.Time, state *scaling.State) {
-	if w.Target == s.workload.Target && now.Sub(s.at) <= DefaultMaxAge {
-		state.Restart(w.Policy, replicas, now)
-		return
+// beginning is what the next decision goes on from: the replicas that stand where the number in force is nobody's. While it was not
+// served or not followed (held, advisory, another target, a target that was gone, an HPA that only now comes) the replicas did not
+// follow it, and going on from it would drop 12 replicas to 1 past every window and rate. What was learned of the signals stays where
+// they were watched until now.
+func (s *slot) beginning(w *scaling.Workload, v *View, now time.Time) Beginning {
+	switch {
+	case s.at.IsZero():
+		return WentOn
+	case w.Target != s.workload.Target, now.Sub(s.at) > DefaultMaxAge:
+		return Seeded
+	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.Follower.Kind == "" && v.Follower.Kind != "":
+		return Restarted
 	}
-	*state = scaling.Seed(w.Policy, replicas, now)
+	return WentOn
 }
 
 func (s *slot) record() Record {

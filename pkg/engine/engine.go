@@ -147,7 +147,7 @@ func (e *Engine) adopt(current []scaling.Workload) {
 // decide runs the brain for one workload and publishes what it made.
 func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bool, err error) {
 	if decided, err = e.think(s, w, now, &e.thought); decided {
-		e.publish(s, w, &e.thought, now)
+		err = e.publish(s, w, &e.thought, now)
 	}
 	return decided, err
 }
@@ -175,10 +175,17 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 	return true, nil
 }
 
-func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) {
+// publish puts a decision on the board and tells of it where it is news; a panic in that is this workload's alone, too.
+func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: panic while its number was told: %v", w.Key, r)
+		}
+	}()
 	if record, first, isNews := s.publish(w, t, now); isNews {
 		e.announce(s, w, record, first)
 	}
+	return nil
 }
 
 // observe is all that the brain sees of a workload in one tick.

@@ -107,7 +107,9 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 	publish := func() {
 		for i, s := range g.slots {
 			if t := &g.thoughts[i]; t.made {
-				n.engine.publish(s, g.workloads[i], t, now)
+				if failed := n.engine.publish(s, g.workloads[i], t, now); failed != nil {
+					err = failed
+				}
 			}
 		}
 		published = true
@@ -145,7 +147,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 			n.engine.options.OnGroup(news)
 		}
 	}
-	return nil
+	return err
 }
 
 // split puts the actions that let nodes come before the others, in place.

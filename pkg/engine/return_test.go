@@ -110,3 +110,36 @@ func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
 		t.Errorf("recreated with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
 	}
 }
+
+func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
+	w := newWorld()
+	chat := w.add("chat", scaling.Auto)
+	w.workloads[0].Policy = ratePolicy()
+	w.backlog[chat] = 10 // wants 1, and the number walks there while nobody follows
+	unfollowed := View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.views[chat] = unfollowed
+	e := New(w, w, w, Options{})
+	w.after(e, time.Hour)
+	followed := unfollowed
+	followed.MaxReplicas, followed.Follower = 40, Follower{Kind: "HorizontalPodAutoscaler", Name: "chat"}
+	w.views[chat] = followed
+	w.after(e, time.Second)
+	got, err := e.Board().Lookup(chat, w.now)
+	if err != nil || got.Replicas < 11 {
+		t.Errorf("the HPA's first read with 12 replicas running and a rate of 1 pod a minute: %d, %v, want >= 11", got.Replicas, err)
+	}
+}
+
+func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
+	w := newWorld("bad", "good")
+	good := w.workloads[1].Key
+	e := New(w, w, w, Options{OnTransition: func(r Record) {
+		if r.Workload.Key != good {
+			panic("a bug in a listener")
+		}
+	}})
+	out := e.Tick(context.Background(), nine)
+	if _, err := e.Board().Lookup(good, nine); err != nil || out.Err == nil || out.Decided != 1 {
+		t.Errorf("outcome %+v, the other workload %v", out, err)
+	}
+}

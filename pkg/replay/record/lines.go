@@ -94,6 +94,7 @@ type entry struct {
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
 	State    []int64         `json:"state,omitempty"` // before this tick, at the start of a segment
+	Begin    uint8           `json:"begin,omitempty"` // an engine.Beginning, applied to the state
 }
 
 // reading is a scaling.Reading whose value may be what JSON has no number for.

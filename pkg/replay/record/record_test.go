@@ -201,6 +201,59 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
+// A decision that goes on from the replicas that stand, not from the tick before, is recorded as one.
+func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
+	key := scaling.Key{Namespace: "team", Name: "chat"}
+	policy := &scaling.Policy{
+		Signals:     []scaling.Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}},
+		MinReplicas: 1, MaxReplicas: 20, ScaleDown: scaling.Direction{StabilizationWindow: 2 * time.Minute},
+	}
+	workload := func(m scaling.Mode, target string) []scaling.Workload {
+		return []scaling.Workload{{Key: key, Policy: policy, Mode: m, Target: scaling.Target{Name: target}}}
+	}
+	for name, day := range map[string]struct {
+		from   scaling.Mode
+		change func(s *scene)
+		pause  time.Duration // without any tick, before the change
+	}{
+		"a hold is lifted":      {scaling.Hold, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
+		"advice goes live":      {scaling.Advisory, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
+		"another target":        {scaling.Auto, func(s *scene) { s.workloads = workload(scaling.Auto, "b") }, 0},
+		"a follower comes":      {scaling.Auto, func(s *scene) { s.view.Follower.Kind = "HorizontalPodAutoscaler" }, 0},
+		"the clock stood still": {scaling.Auto, func(*scene) {}, 70 * time.Second},
+		"nothing":               {scaling.Auto, func(*scene) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "recording.jsonl")
+			r, err := New(path, Options{Segment: 4 << 10, Keep: 50})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &scene{workloads: workload(day.from, "a"), value: 10, view: engine.View{Replicas: 6, Ready: 6, Operator: scaling.NoOperator}}
+			e := engine.New(s, s, s, engine.Options{})
+			for i := range 600 {
+				s.at = noon.Add(time.Duration(i) * time.Second)
+				if i == 300 {
+					day.change(s)
+				}
+				if i >= 300 {
+					s.at = s.at.Add(day.pause)
+				}
+				e.Tick(context.Background(), s.at)
+				if err := r.Tick(e.Board(), s.at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := VerifyFiles(path, nil); err != nil || v.Decisions != 600 {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
 func nan() float64 { var zero float64; return zero / zero }
 
 func FuzzVerify(f *testing.F) {

@@ -105,7 +105,7 @@ func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 		if !b.Glance(key, &r.record) {
 			continue
 		}
-		if err := r.workload(key, now, &out); err != nil {
+		if err := r.workload(b, key, now, &out); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 }
 
 // workload appends what is new of the workload in r.record.
-func (r *Recorder) workload(key scaling.Key, now time.Time, out *line) error {
+func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out *line) error {
 	s := r.known[key]
 	fresh := s == nil
 	if fresh {
@@ -169,10 +169,13 @@ func (r *Recorder) workload(key scaling.Key, now time.Time, out *line) error {
 	if whole || !bytes.Equal(s.decision, d) {
 		e.Decision = d
 	}
+	begin := b.Began(key)
+	e.Begin = uint8(begin)
+	begin.From(&s.state, p, r.record.View.Replicas, now)
 	observation := r.record.Observation()
 	s.state.Decide(p, &observation, now)
 	s.policy, s.view, s.readings, s.decision = p, r.record.View, append(s.readings[:0], r.record.Readings...), d
-	if e.Policy != 0 || e.View != nil || e.Readings != nil || e.Decision != nil {
+	if e.Begin != 0 || e.Policy != 0 || e.View != nil || e.Readings != nil || e.Decision != nil {
 		out.Workloads = append(out.Workloads, e)
 	}
 	return nil

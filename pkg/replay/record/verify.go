@@ -120,6 +120,7 @@ type player struct {
 
 type replayed struct {
 	state    scaling.State
+	begin    engine.Beginning // of this tick's decision
 	record   engine.Record
 	decision json.RawMessage
 }
@@ -211,6 +212,7 @@ func (p *player) learn(e *entry) error {
 		w = &replayed{}
 		p.known[e.Key], p.order = w, append(p.order, e.Key)
 	}
+	w.begin = engine.Beginning(e.Begin)
 	if e.Policy != 0 {
 		policy, told := p.policies[e.Policy]
 		if !told {
@@ -245,6 +247,8 @@ func (p *player) decide(key string, w *replayed, now time.Time) error {
 	if len(w.record.Readings) != len(policy.Signals) {
 		return p.fault(fmt.Errorf("%s has %d readings for %d signals", key, len(w.record.Readings), len(policy.Signals)))
 	}
+	w.begin.From(&w.state, policy, w.record.View.Replicas, now)
+	w.begin = engine.WentOn
 	observation := w.record.Observation()
 	d := w.state.Decide(policy, &observation, now)
 	got, err := encode(&d)
