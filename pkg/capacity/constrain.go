@@ -65,6 +65,9 @@ func (t *tick) served(w *Workload) (n int32) {
 // patience ends by itself.
 func (t *tick) closed() (cause Cause, all bool) {
 	for i := range t.views() {
+		if !t.o.Pools[i].Exists {
+			continue // nobody knows what it would bring
+		}
 		why := t.shut(i)
 		if why == CauseNone {
 			return CauseNone, false
@@ -83,7 +86,7 @@ func (t *tick) shut(pool int) Cause {
 		size = t.nodeSize()
 	}
 	switch {
-	case !v.Exists || !v.Ready:
+	case !v.Ready:
 		return CauseNotReady
 	case f.limit >= 0 && f.runs+size > f.limit:
 		return CauseLimit

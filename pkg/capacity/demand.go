@@ -44,7 +44,7 @@ func (t *tick) count() {
 		t.pods++
 	}
 	if t.known = !d.Unknown; !t.known {
-		t.s.knownSince = t.at
+		t.s.knownSince, t.s.doubtedAt = t.at, t.at
 	}
 	if waiting > 0 {
 		waiting -= t.room(max(greatest, 1))

@@ -44,6 +44,12 @@ func (t *tick) lidded() bool { return t.wantsLid() && t.may(t.onDemand, FieldLim
 // trusts is how long demand must have been known before a limit stands on it again: readings that come and go would write it each time.
 const trusts = 2 * time.Minute
 
+// trusted tells whether a limit on spot may stand on demand: it is known, and no gap was there of late. A leader that has seen no gap
+// goes on with what the one before it decided.
+func (t *tick) trusted() bool {
+	return t.known && (t.s.doubtedAt == 0 || t.at-t.s.doubtedAt >= trusts.Milliseconds())
+}
+
 // patience keeps on-demand at what runs there, and at the base. It ends by patience, by a fallback, and at once when demand cannot
 // be known.
 func (t *tick) patience() {

@@ -56,6 +56,12 @@ func (t *tick) adopt() {
 		if !t.s.load(i, v.Record, unknown) {
 			t.find(Finding{Kind: FindRecord, Pool: int8(i)})
 		}
+		for f := range numFields {
+			// A record comes with its value in one apply: what is not ours any more was edited while nobody was there.
+			if n := &p.nudges[f]; unknown&(1<<f) != 0 && n.on && !t.view(i, f).Ours {
+				n.seen = true
+			}
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (t *tick) turn() {
 	case PreferSpot:
 		t.prefer()
 	case Fallback:
-		if t.at >= s.until && t.known && !t.peaks() {
+		if t.at >= s.until && !t.peaks() && (t.known || t.at >= s.until+maxHold.Milliseconds()) {
 			t.leaveFallback()
 		}
 	case Probing:
@@ -171,7 +171,7 @@ func (t *tick) fallback() {
 		return
 	}
 	t.onDemandFirst(RuleFallback)
-	if t.g.Fallback == Hard && !t.leaving {
+	if t.g.Fallback == Hard && !t.leaving && t.trusted() {
 		t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
 	}
 	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(s.count), B: float64(s.of), Until: instant(s.until)})
@@ -184,7 +184,7 @@ func (t *tick) probe() {
 		return
 	}
 	limit := max(s.limit, t.facts[t.spot].runs)
-	if !t.leaving {
+	if !t.leaving && t.trusted() {
 		t.lid(t.spot, limit, RuleProbe)
 	}
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})

@@ -17,6 +17,7 @@ type State struct {
 	revision uint32 // of spot, so that the newest of two records is known
 
 	knownSince int64 // since when demand is known without a gap
+	doubtedAt  int64 // when demand was unknown last; 0: never since we began
 	zeroSince  int64 // since when nobody wants anything; 0: somebody does
 	shortSince int64 // since when pods wait that no node on its way will take; 0: none do
 	capped     cappedState
@@ -65,7 +66,7 @@ type spotState struct {
 
 // stamps lists every stamp of the state, so that a clock that stepped back can take them all with it.
 func (s *State) stamps() []*int64 {
-	all := []*int64{&s.at, &s.spot.since, &s.spot.until, &s.spot.moved, &s.knownSince, &s.zeroSince, &s.shortSince,
+	all := []*int64{&s.at, &s.spot.since, &s.spot.until, &s.spot.moved, &s.knownSince, &s.doubtedAt, &s.zeroSince, &s.shortSince,
 		&s.capped.since, &s.capped.until, &s.move.since}
 	for i := range s.pools {
 		p := &s.pools[i]

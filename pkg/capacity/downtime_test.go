@@ -1,0 +1,142 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Who puts a value back while nobody leads means it as much as one who does so while somebody does.
+func TestAnEditWhileNobodyLeadsIsRespected(t *testing.T) {
+	c, _, before := fencedCluster(t)
+	c.silent = true
+	c.run(time.Minute)
+	c.edit(0, "limits[nvidia.com/gpu]", `16`)
+	c.silent, c.s = false, State{}
+	writes := c.writes
+	c.run(9 * time.Minute)
+	if c.limit(0) != 16 || c.writes != writes || c.reason(RuleYield) == nil {
+		t.Errorf("limit %d after %d writes\n%s", c.limit(0), c.writes-writes, c.why())
+	}
+	if c.limit(1) != 0 {
+		t.Error("the other NodePool has nothing to do with it")
+	}
+	c.run(2 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("limit %d, ten minutes later", c.limit(0))
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	before[0] = strings.ReplaceAll(before[0], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit")
+	c.untouched(before)
+}
+
+// A PlatformConfig that misspells every NodePool says nothing about what may come.
+func TestPoolsThatDoNotExistCapNobody(t *testing.T) {
+	for name, w := range map[string]struct {
+		gone, shut [2]bool
+		capped     bool
+	}{
+		"both are misspelt":                          {gone: [2]bool{true, true}},
+		"one is misspelt, the other open":            {gone: [2]bool{true, false}},
+		"one is misspelt, the other not ready":       {gone: [2]bool{true, false}, shut: [2]bool{false, true}, capped: true},
+		"both exist and neither is ready":            {shut: [2]bool{true, true}, capped: true},
+		"both exist and one of the two is not ready": {shut: [2]bool{true, false}},
+	} {
+		c := newCluster(t, nil)
+		for i, p := range c.pools {
+			p.gone, p.ready = w.gone[i], !w.shut[i]
+		}
+		chat := c.add("team-chat/llama", 1)
+		chat.want = 5
+		for range 10 * 60 {
+			c.step()
+			if capped := chat.lastAdvice.Cap != NoAdvice.Cap; capped && !w.capped {
+				t.Fatalf("%s: a cap of %d\n%s", name, chat.lastAdvice.Cap, c.why())
+			}
+		}
+		if w.capped && c.s.capped.level == 0 {
+			t.Errorf("%s: no cap\n%s", name, c.why())
+		}
+	}
+}
+
+// A limit of ours stands on what is known to run and wait: where that is unknown, spot opens again.
+func TestAHardFallbackClosesNothingWhileDemandIsUnknown(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	for range 3 {
+		c.lose(c.pools[0].nodes[0])
+	}
+	c.run(3 * time.Second)
+	if c.d.Phase != Fallback || c.limit(0) != 1 {
+		t.Fatalf("%v, limit %d", c.d.Phase, c.limit(0))
+	}
+	c.known = false
+	c.run(30 * time.Second)
+	if c.d.Phase != Fallback || c.limit(0) != 16 || c.pools[1].fields["weight"].Value != "81" {
+		t.Errorf("unknown: %v, limit %d, weight %s\n%s", c.d.Phase, c.limit(0), c.pools[1].fields["weight"].Value, c.why())
+	}
+	writes := c.writes
+	for i := range 60 { // readings that come and go
+		c.known = i%2 == 0
+		c.run(10 * time.Second)
+	}
+	if c.writes != writes {
+		t.Errorf("%d writes while readings come and go", c.writes-writes)
+	}
+	c.known = true
+	c.run(2*time.Minute + 3*time.Second)
+	if c.limit(0) == 16 {
+		t.Errorf("known again: spot is open\n%s", c.why())
+	}
+}
+
+func TestAProbeClosesNothingWhileDemandIsUnknown(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.until(10*time.Minute, "three replicas are ready on spot", c.whole(chat))
+	c.pools[0].denied = true
+	chat.want = 6
+	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
+	c.pools[0].denied, c.pools[0].ready = false, false // Karpenter skips it: the probe waits
+	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.run(3 * time.Second)
+	if c.limit(0) != 4 {
+		t.Fatalf("a probe with a limit of %d", c.limit(0))
+	}
+	c.known = false
+	c.run(30 * time.Second)
+	if c.d.Phase != Probing || c.limit(0) != 16 {
+		t.Errorf("%v, limit %d\n%s", c.d.Phase, c.limit(0), c.why())
+	}
+}
+
+// Readings that never come back must not keep a group on demand for good.
+func TestAFallbackEndsAlsoWhereDemandStaysUnknown(t *testing.T) {
+	c := newCluster(t, nil)
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 3
+	c.until(10*time.Minute, "three replicas are ready on spot", c.whole(chat))
+	c.pools[0].denied = true
+	chat.want = 6
+	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.known = false
+	c.run(30 * time.Minute)
+	if c.d.Phase != Fallback {
+		t.Errorf("%v, half an hour on with demand unknown", c.d.Phase)
+	}
+	c.pools[0].denied = false
+	c.until(2*time.Hour, "the fallback ends", func() bool { return c.d.Phase != Fallback })
+	if c.limit(0) != 16 {
+		t.Errorf("limit %d", c.limit(0))
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	c.untouched(before)
+}
