@@ -20,15 +20,16 @@ const (
 
 // loop is the ticker: the one place where the controller's clock is read for decisions.
 type loop struct {
-	engine   *engine.Engine
-	synced   func() bool
-	log      *slog.Logger
-	leading  atomic.Bool
-	started  atomic.Int64 // Unix nanoseconds of the term's start
-	duration prometheus.Histogram
-	failures prometheus.Counter
-	lead     prometheus.Gauge
-	recorder *record.Recorder // nil: nothing is written down
+	engine     *engine.Engine
+	synced     func() bool
+	log        *slog.Logger
+	leading    atomic.Bool
+	started    atomic.Int64 // Unix nanoseconds of the term's start
+	duration   prometheus.Histogram
+	failures   prometheus.Counter
+	lead       prometheus.Gauge
+	unrecorded prometheus.Gauge
+	recorder   *record.Recorder // nil: nothing is written down, or not any more
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
@@ -37,10 +38,11 @@ func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log 
 			Name: "gpuscaler_tick_duration_seconds", Help: "Time that one tick over all policies took.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total", Help: "Ticks in which a workload failed or an action was not carried out."}),
-		lead:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
+		failures:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total", Help: "Ticks in which a workload failed or an action was not carried out."}),
+		lead:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
+		unrecorded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_recording_failed", Help: "1 once the recording of --record could not be written: it has ended, deciding goes on; the log says why."}),
 	}
-	r.MustRegister(l.duration, l.failures, l.lead)
+	r.MustRegister(l.duration, l.failures, l.lead, l.unrecorded)
 	return l
 }
 
@@ -94,6 +96,7 @@ func (l *loop) recorded(err error) {
 	if err != nil {
 		l.log.Error("recording ends", "error", err)
 		l.recorder = nil
+		l.unrecorded.Set(1)
 	}
 }
 

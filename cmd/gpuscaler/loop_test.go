@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+)
+
+// leadsSince makes a controller lead since then, as run does.
+func leadsSince(c *controller, since time.Time) {
+	c.loop.synced = func() bool { return true }
+	c.loop.started.Store(since.UnixNano())
+	c.loop.leading.Store(true)
+}
+
+func TestTheLivenessProbeFollowsFromTheLoop(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	x := offline(t)
+	for _, c := range []struct {
+		name          string
+		standby       bool
+		unsynced      bool
+		started, last time.Time // zero: it never ticked
+		want          int
+	}{
+		{"it ticked lately", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},
+		{"a slow tick", false, false, ago(time.Hour), ago(stalledAfter - 5*time.Second), http.StatusOK},
+		{"it stalled", false, false, ago(time.Hour), ago(stalledAfter + time.Second), http.StatusServiceUnavailable},
+		{"its first tick never ended", false, false, ago(stalledAfter + time.Second), time.Time{}, http.StatusServiceUnavailable},
+		{"it has just begun to lead", false, false, ago(time.Second), time.Time{}, http.StatusOK},
+		{"it leads again, long after its last term", false, false, ago(time.Second), ago(time.Hour), http.StatusOK},
+		{"a standby that never led", true, false, time.Time{}, time.Time{}, http.StatusOK},
+		{"a standby that led once", true, false, ago(2 * time.Hour), ago(time.Hour), http.StatusOK},
+		{"the caches are not there yet, which readiness tells", false, true, ago(time.Hour), time.Time{}, http.StatusOK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x.loop.engine = engine.New(x.policies, x.poller, x.cluster, engine.Options{})
+			leadsSince(x, c.started)
+			x.loop.leading.Store(!c.standby)
+			x.loop.synced = func() bool { return !c.unsynced }
+			if !c.last.IsZero() {
+				x.loop.engine.Tick(t.Context(), c.last)
+			}
+			w := httptest.NewRecorder()
+			x.status().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+			if w.Code != c.want {
+				t.Errorf("/healthz answers %d %s, want %d", w.Code, w.Body, c.want)
+			}
+		})
+	}
+}
+
+// The probe is taken from the loop that runs: it goes on while that ticks.
+func TestALoopThatRunsIsHealthyAndOneThatEndedIsAStandby(t *testing.T) {
+	c := offline(t)
+	c.loop.synced = func() bool { return true }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { c.loop.run(ctx); close(ended) }()
+	for end := time.Now().Add(5 * time.Second); c.engine.Board().LastTick().IsZero(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no tick in five seconds")
+		}
+	}
+	last := c.engine.Board().LastTick()
+	if !c.loop.healthy(last.Add(stalledAfter/2)) || c.loop.healthy(last.Add(2*stalledAfter)) {
+		t.Error("healthy must hold for as long as a tick may take, and no longer")
+	}
+	cancel()
+	<-ended
+	if !c.loop.healthy(last.Add(2 * stalledAfter)) {
+		t.Error("a term that ended has no loop to stall")
+	}
+}
+
+// A full disk ends the recording, and nothing else: who watches sees it, and who looks reads why.
+func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
+	c := offline(t)
+	var log strings.Builder
+	c.loop.log = slog.New(slog.NewTextHandler(&log, nil))
+	leadsSince(c, time.Now())
+	recorder, err := record.New(filepath.Join(t.TempDir(), "recording.jsonl"), record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.loop.recorder = recorder
+	c.loop.tick(t.Context(), "")
+	if n := testutil.ToFloat64(c.loop.unrecorded); n != 0 || c.loop.recorder == nil {
+		t.Fatalf("before it fails: gpuscaler_recording_failed %g", n)
+	}
+	if err := recorder.Close(); err != nil { // nothing can be written to it from now on
+		t.Fatal(err)
+	}
+	for range 3 {
+		c.loop.tick(t.Context(), "")
+	}
+	if n := testutil.ToFloat64(c.loop.unrecorded); n != 1 {
+		t.Errorf("gpuscaler_recording_failed %g, want 1", n)
+	}
+	if text := log.String(); strings.Count(text, "recording") == 0 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "closed") {
+		t.Errorf("logged %q, want one line that says why", text)
+	}
+	if time.Since(c.engine.Board().LastTick()) > 10*time.Second {
+		t.Error("the loop did not go on")
+	}
+}
