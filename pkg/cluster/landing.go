@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,8 +23,8 @@ func (l landing) and(other landing) landing { return min(l, other) }
 func (l landing) or(other landing) landing  { return max(l, other) }
 
 // landsIn compares what a pod demands of its node with what a NodePool's nodes will be: node selector, required node affinity and
-// taints. A label that a NodePool leaves open is one that Karpenter fills in where it is well known, and one that no node has where
-// it is not.
+// taints. A label that a NodePool leaves open is one that Karpenter fills in where it is well known, one that no node has where it
+// has no domain, and anybody's guess otherwise: a Job must not starve below a fence for a label that we do not know.
 func (p *poolFacts) landsIn(g *gpuPod) landing {
 	if !p.tolerated(g.tolerations) {
 		return never
@@ -84,6 +85,7 @@ type requirement struct {
 
 // has tells whether a node of the pool can satisfy one demand.
 func (p *poolFacts) has(key string, operator corev1.NodeSelectorOperator, values []string) landing {
+	key = stableName(key)
 	if value, fixed := p.labels[key]; fixed {
 		return decided(satisfies(value, operator, values))
 	}
@@ -101,6 +103,8 @@ func (p *poolFacts) has(key string, operator corev1.NodeSelectorOperator, values
 		return decided(operator == corev1.NodeSelectorOpNotIn || !wellKnown(key))
 	case wellKnown(key):
 		return lands // Karpenter chooses it
+	case strings.Contains(key, "/"):
+		return unsure // somebody's domain: a provider, a device plugin or an operator may put it on any node
 	}
 	return never
 }
@@ -146,6 +150,17 @@ func satisfies(value string, operator corev1.NodeSelectorOperator, values []stri
 	}
 	return false
 }
+
+// oldNames are labels that the cloud providers still put on nodes and that Karpenter reads as their successors.
+var oldNames = map[string]string{
+	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
+	"beta.kubernetes.io/arch":           corev1.LabelArchStable,
+	"beta.kubernetes.io/os":             corev1.LabelOSStable,
+}
+
+func stableName(key string) string { return cmp.Or(oldNames[key], key) }
 
 // wellKnown tells labels that Karpenter or a cloud's provider puts on a node by itself.
 func wellKnown(key string) bool {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,14 @@ func TestWherePodsMayLand(t *testing.T) {
 		{"pinned to on-demand", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "on-demand"}}, never},
 		{"pinned to spot", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "spot"}}, lands},
 		{"a label that no node has", gpuPod{tolerations: gpu, selector: map[string]string{"team": "chat"}}, never},
+		{"a label of somebody's that we do not know", gpuPod{tolerations: gpu, selector: map[string]string{"eks.amazonaws.com/compute-type": "auto"}}, unsure},
+		{"such a label in an affinity", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "nvidia.com/gpu.product", Operator: corev1.NodeSelectorOpExists})}, unsure},
+		{"such a label, and pinned to on-demand", gpuPod{tolerations: gpu, selector: map[string]string{"nvidia.com/gpu.product": "L40S", capacityTypeLabel: "on-demand"}}, never},
+		{"an architecture by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/arch": "amd64"}}, lands},
+		{"a system by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/os": "linux"}}, lands},
+		{"an instance type by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
+		{"a region by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"failure-domain.beta.kubernetes.io/region": "us-east-1"}}, lands},
+		{"an excluded zone by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"failure-domain.beta.kubernetes.io/zone": "us-east-1e"}}, never},
 		{"a label that Karpenter chooses", gpuPod{tolerations: gpu, selector: map[string]string{"node.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
 		{"a zone that is excluded", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1e"}})}, never},
 		{"a zone that is not", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a"}})}, lands},
@@ -70,6 +79,14 @@ func TestWherePodsMayLand(t *testing.T) {
 		if got := p.landsIn(&c.pod); got != c.want {
 			t.Errorf("a pod %s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+func TestANodePoolMayUseOldNamesToo(t *testing.T) {
+	p := poolFrom(t, strings.Replace(spotPool, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", 1))
+	pod := gpuPod{tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, selector: map[string]string{"topology.kubernetes.io/zone": "us-east-1e"}}
+	if got := p.landsIn(&pod); got != never {
+		t.Errorf("%d in a zone that the NodePool excludes by its old name", got)
 	}
 }
 

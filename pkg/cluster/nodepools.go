@@ -103,7 +103,7 @@ func (f *poolFacts) readTemplate() {
 	template := func(fields ...string) []string { return append([]string{"spec", "template"}, fields...) }
 	labels, _, _ := unstructured.NestedStringMap(f.object.Object, template("metadata", "labels")...)
 	for key, value := range labels {
-		f.labels[key] = value
+		f.labels[stableName(key)] = value
 	}
 	taints, _, _ := unstructured.NestedSlice(f.object.Object, template("spec", "taints")...)
 	for _, raw := range taints {
@@ -118,7 +118,7 @@ func (f *poolFacts) readTemplate() {
 		key, _ := m["key"].(string)
 		operator, _ := m["operator"].(string)
 		values, _, _ := unstructured.NestedStringSlice(m, "values")
-		r := requirement{key, corev1.NodeSelectorOperator(operator), values}
+		r := requirement{stableName(key), corev1.NodeSelectorOperator(operator), values}
 		f.requirements = append(f.requirements, r)
 		if key == capacityTypeLabel {
 			types = slices.DeleteFunc(append(types, "reserved"), func(t string) bool { return !r.fits(t) })
