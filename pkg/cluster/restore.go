@@ -45,10 +45,6 @@ func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restore
 	if err != nil {
 		return nil, err
 	}
-	schema, err := readNodeSchema(c.typed.Discovery())
-	if err != nil {
-		return nil, fmt.Errorf("NodePools cannot be read here: %w", err)
-	}
 	if !o.DryRun {
 		held, free, err := (takenLease{c.typed, o.Lease, o.Identity, c.log, o.KeepLease}).take(ctx)
 		if err != nil {
@@ -57,7 +53,7 @@ func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restore
 		defer free()
 		ctx = held
 	}
-	r := restorer{c, schema, o}
+	r := restorer{cluster: c, options: o}
 	done, err := r.pools(ctx)
 	if err != nil {
 		return nil, err
@@ -72,17 +68,20 @@ func (noGroups) Groups() []*capacity.Group { return nil }
 
 type restorer struct {
 	cluster *Cluster
-	schema  nodeSchema
+	schema  nodeSchema // once there are NodePools: without Karpenter nothing describes them
 	options RestoreOptions
 }
 
-func (r restorer) pools(ctx context.Context) (done []Restored, err error) {
+func (r *restorer) pools(ctx context.Context) (done []Restored, err error) {
 	all, err := r.list(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, nil // no Karpenter, nothing of ours
 	}
 	if err != nil {
 		return nil, fmt.Errorf("NodePools: %w", err)
+	}
+	if r.schema, err = readNodeSchema(r.cluster.typed.Discovery()); err != nil {
+		return nil, fmt.Errorf("NodePools cannot be read here: %w", err)
 	}
 	for _, name := range r.options.Names {
 		if all[name] == nil {
@@ -97,7 +96,7 @@ func (r restorer) pools(ctx context.Context) (done []Restored, err error) {
 	return done, nil
 }
 
-func (r restorer) list(ctx context.Context) (map[string]*poolFacts, error) {
+func (r *restorer) list(ctx context.Context) (map[string]*poolFacts, error) {
 	list, err := r.cluster.dynamic.Resource(nodePoolResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -110,7 +109,7 @@ func (r restorer) list(ctx context.Context) (map[string]*poolFacts, error) {
 }
 
 // pool releases one NodePool until nothing of it is ours.
-func (r restorer) pool(ctx context.Context, name string) (out Restored) {
+func (r *restorer) pool(ctx context.Context, name string) (out Restored) {
 	out.Object = "NodePool " + name
 	var state capacity.State
 	var last error
@@ -149,7 +148,7 @@ func (out Restored) failed(err error) Restored {
 	return out
 }
 
-func (r restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, ok bool) {
+func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, ok bool) {
 	name := f.object.GetName()
 	g, known := capacity.Orphan(name, f.view.Record)
 	if !known {
@@ -170,7 +169,7 @@ func (r restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patch
 }
 
 // marks takes our annotations off every pod.
-func (r restorer) marks(ctx context.Context) (done []Restored, err error) {
+func (r *restorer) marks(ctx context.Context) (done []Restored, err error) {
 	if len(r.options.Names) > 0 {
 		return nil, nil
 	}
