@@ -74,9 +74,31 @@ func (h *hands) nudge(p capacity.NodePoolPatch, base *poolFacts) {
 	h.mu.Unlock()
 	one.Lock()
 	defer one.Unlock()
+	if !h.cluster.leading() {
+		return // it waited for longer than we lead
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*handsTimeout) // the tick that asked may be over: see Nodes.Act
 	defer cancel()
-	h.tell(p, base, h.patch(ctx, p, base.object))
+	err := h.patch(ctx, p, base.object)
+	if p.Loosens && apierrors.IsConflict(err) {
+		if now := h.outrunBy(p.Pool, base); now != nil {
+			base, err = now, h.patch(ctx, p, now.object)
+		}
+	}
+	h.tell(p, base, err)
+}
+
+// outrunBy is the NodePool as a write that left its spec alone has made it meanwhile, such as Karpenter's of its status; nil where
+// there is none. What was decided on base holds for it as well.
+func (h *hands) outrunBy(pool string, base *poolFacts) *poolFacts {
+	h.nodes.mu.RLock()
+	defer h.nodes.mu.RUnlock()
+	now := h.nodes.pools[pool]
+	if now == nil || now.object.GetUID() != base.object.GetUID() || now.object.GetGeneration() != base.object.GetGeneration() ||
+		now.object.GetResourceVersion() == base.object.GetResourceVersion() {
+		return nil
+	}
+	return now
 }
 
 // patch restores first and applies what is held afterwards, from the version that was decided on.
