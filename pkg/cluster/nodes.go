@@ -62,9 +62,9 @@ func newNodes(c *Cluster) *nodes {
 		func(_, u *unstructured.Unstructured) { n.putPool(u) },
 		func(u *unstructured.Unstructured) { n.change(func() { delete(n.pools, u.GetName()) }) },
 	)}
-	n.claim = &lateKind{kind: nodeClaimKind, trim: untrimmed, on: on(
-		func(_, u *unstructured.Unstructured) { n.putClaim(claimOf(u)) },
-		func(u *unstructured.Unstructured) { n.dropClaim(claimOf(u)) },
+	n.claim = &lateKind{kind: nodeClaimKind, trim: trimClaim, on: on(
+		func(_, k *keptClaim) { n.putClaim(k.facts) },
+		func(k *keptClaim) { n.dropClaim(k.facts) },
 	)}
 	return n
 }

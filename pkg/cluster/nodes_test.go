@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -185,6 +187,76 @@ func TestWhatNoGroupNamesIsAStray(t *testing.T) {
 	}
 	if len(marks) != 1 || strings.TrimSpace(marks[0].Text()) != "team/marked controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
 		t.Errorf("marks %v", marks)
+	}
+}
+
+// Three thousand requests in one tick would keep a patch that lifts a limit waiting.
+func TestStrayMarksGoAFewAtATimeAndAllOfThem(t *testing.T) {
+	marked := func(i int) string {
+		return strings.Replace(gpuPodOn(fmt.Sprintf("marked-%d", i), "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5", karpenter.sh/do-not-disrupt: "true"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}, {manager: gpuscaler-shield, operation: Apply}]`, 1)
+	}
+	var pods []string
+	for i := range 40 {
+		pods = append(pods, marked(i))
+	}
+	c, g := grounds(t, pods...), []*capacity.Group{spotAndOnDemand(t)}
+	ticks, left := 0, map[string]bool{}
+	for i := range 40 {
+		left[fmt.Sprintf("marked-%d", i)] = true
+	}
+	for ; ticks < 20 && len(left) > 0; ticks++ {
+		_, marks := c.nodes.Strays(g, nil)
+		if len(marks) == 0 || len(marks) > strayMarksAtOnce {
+			t.Fatalf("%d marks in tick %d with %d pods left", len(marks), ticks, len(left))
+		}
+		for _, m := range marks {
+			name := m.(capacity.PodMark).Name
+			u := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(gpuPodOn(name, "n1", "x")), &u.Object); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.show(u); err != nil {
+				t.Fatal(err)
+			}
+			delete(left, name)
+		}
+	}
+	if _, marks := c.nodes.Strays(g, nil); len(left) > 0 || len(marks) > 0 {
+		t.Errorf("%d pods are marked after %d ticks", len(left), ticks)
+	}
+
+	// Where nothing changes meanwhile (the API server is slow) the rest goes on all the same.
+	c = grounds(t, pods...)
+	for tick := range 3 {
+		if _, marks := c.nodes.Strays(g, nil); len(marks) == 0 {
+			t.Errorf("tick %d of a quiet cluster clears nothing of 80 marks", tick)
+		}
+	}
+}
+
+func TestOfANodeClaimOnlyIsKeptWhatIsRead(t *testing.T) {
+	c, whole := grounds(t), &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(claim("s1", "l40s-spot", "spot", "n1")), &whole.Object); err != nil {
+		t.Fatal(err)
+	}
+	want := claimOf(whole)
+	kept, err := c.nodes.claim.trim(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, all := kept.(*unstructured.Unstructured); all {
+		t.Error("all 24 KB of a NodeClaim are kept")
+	}
+	if name, err := cache.MetaNamespaceKeyFunc(kept); err != nil || name != "s1" {
+		t.Errorf("the informer's store finds it as %q, %v", name, err)
+	}
+	c.nodes.claim.on.OnAdd(kept, false)
+	if got := c.nodes.claims["s1"]; !reflect.DeepEqual(got, want) || got.pool != "l40s-spot" || got.expireAfter == 0 || !got.initialized {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	c.nodes.claim.on.OnDelete(cache.DeletedFinalStateUnknown{Key: "s1", Obj: kept})
+	if len(c.nodes.claims) != 0 {
+		t.Errorf("gone, and still there: %v", c.nodes.claims)
 	}
 }
 

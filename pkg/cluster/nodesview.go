@@ -212,6 +212,9 @@ func (n *nodes) lookForKeepers(v *groupView, places map[string]place) {
 	}
 }
 
+// strayMarksAtOnce bounds the marks that one tick clears: each is a request, and a patch that lifts a limit must not wait behind them.
+const strayMarksAtOnce = 16
+
 // strayView is what no group names, kept until something changes.
 type strayView struct {
 	world, nodes uint64
@@ -245,7 +248,9 @@ func (n *nodes) Strays(groups []*capacity.Group, of []scaling.Workload) ([]engin
 			v.pools = append(v.pools, engine.Stray{Pool: name, Record: p.view.Record})
 		}
 	}
-	v.marks = n.strayMarks(groups, of)
+	if v.marks = n.strayMarks(groups, of); len(v.marks) > strayMarksAtOnce {
+		v.marks, v.made = v.marks[:strayMarksAtOnce], false // the rest in the next ticks
+	}
 	return v.pools, v.marks
 }
 
