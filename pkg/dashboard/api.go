@@ -64,9 +64,20 @@ func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
 	}
 	r, ok := a.board.History().At(k, at)
 	if !ok {
-		return Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: this process's memory starts later or ends 24 h back; rebuild it from the log with --from", k, at.Format(time.RFC3339))
+		show := func(t time.Time) string { return t.In(at.Location()).Format(time.RFC3339) }
+		return Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: %s", k, show(at), forgotten(a.board.History(), k, show))
 	}
 	return Explain(r, a.options.Cluster), nil
+}
+
+// forgotten says from when on a workload is remembered, why not from earlier on, and who answers for that.
+func forgotten(h *engine.History, k scaling.Key, show func(time.Time) string) string {
+	begins := "no change of it is in memory"
+	if first, ok := h.Begins(k); ok {
+		begins = "what is remembered begins at " + show(first)
+	}
+	return begins + ". Memory begins when a process begins to lead, and is bounded: a day, and less than that where many policies change often. " +
+		"The controller's log answers for any moment: gpuscaler explain " + k.String() + " --at ... --from LOG"
 }
 
 // unknown is the answer for a policy that there is not, and for one that whoever asks may not see.

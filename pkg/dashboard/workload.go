@@ -107,8 +107,8 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 	case q.At.IsZero():
 		p.fail(w, r, http.StatusNotFound, "There is no policy "+k.String()+".", all)
 	default:
-		p.fail(w, r, http.StatusNotFound, "Nothing is remembered of "+k.String()+" at "+p.moment(q.At).Full()+
-			": this process's memory starts later or ends 24 hours back. The controller's log answers for any moment: gpuscaler explain --at ... --from FILE.",
+		p.fail(w, r, http.StatusNotFound, "Nothing is remembered of "+k.String()+" at "+p.moment(q.At).Full()+": "+
+			forgotten(p.board.History(), k, func(at time.Time) string { return p.moment(at).Full() })+".",
 			link{"This workload now", "?"}, all)
 	}
 }

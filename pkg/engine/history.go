@@ -13,7 +13,9 @@ const (
 	historyAge = 24 * time.Hour
 	// historyPerWorkload keeps one flapping workload from pushing out the others: a change each three minutes for 24 hours.
 	historyPerWorkload = 480
-	// historyTotal bounds the memory of all records together to about 10 MB, whatever the number of workloads.
+	// historyTotal bounds the memory of all records together to about 10 MB, whatever the number of workloads. A thousand of them have
+	// a change an hour for a day; ten thousand that all change every ten minutes are remembered for less than half an hour, and the log
+	// answers for what was before.
 	historyTotal = 24_000
 	// forgetEvery is how often policies that went are looked for; their last records stay in memory for so much longer than a day.
 	forgetEvery = time.Hour
@@ -92,6 +94,17 @@ func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 		return Record{}, false
 	}
 	return list[i-1].record(), true
+}
+
+// Begins returns the time of the oldest record of a workload: of what was before, History knows nothing. ok is false where it has none.
+func (h *History) Begins(k scaling.Key) (at time.Time, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	list := h.byKey[k]
+	if len(list) == 0 {
+		return time.Time{}, false
+	}
+	return list[0].at, true
 }
 
 // Of returns a workload's transitions between two instants, oldest first.
