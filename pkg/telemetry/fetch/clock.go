@@ -23,6 +23,10 @@ const (
 // between which we asked and were answered. A sample's age is a difference of two clocks: one that runs two minutes ahead makes the
 // last zero of an exporter that died look young, one that runs behind makes live samples look stale. The zero Clock is ready to use,
 // by several goroutines at once.
+//
+// The Date is that of whoever writes it: a server that exposes its metrics and Prometheus itself write their own, a proxy in between may
+// put its own in the place (nginx does). Then the proxy's clock is measured, and where Prometheus' differs from that, its samples' ages
+// are off by the difference. Keep both by NTP, or let the proxy pass the Date on (nginx: proxy_pass_header Date).
 type Clock struct {
 	mu      sync.Mutex
 	agreed  span      // what all answers since then allow
