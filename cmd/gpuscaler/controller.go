@@ -146,7 +146,7 @@ func (c *controller) lead(ctx context.Context) {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
 	err := all.Wait()
-	c.takeBack(ctx)
+	c.takeBack(ctx, err)
 	if err != nil {
 		c.broken <- err
 	}

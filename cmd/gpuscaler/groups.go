@@ -12,15 +12,20 @@ import (
 // takeBackWithin bounds the end of the last term: a pod has 30 seconds to end in.
 const takeBackWithin = 5 * time.Second
 
-// takeBack lifts every limit that we hold on a NodePool, where the process ends: nobody may be there to lift it later. A leader that
-// was overtaken leaves them to the next.
-func (c *controller) takeBack(ctx context.Context) {
+// ends tells whether the process ends after a term: it was told to, or the term failed.
+func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
+		return true
 	default:
-		return
+		return term != nil
 	}
-	if !c.leading() {
+}
+
+// takeBack lifts every limit that we hold on a NodePool, where the process ends: nobody may be there to lift it later. A leader that
+// was overtaken leaves them to the next.
+func (c *controller) takeBack(ctx context.Context, term error) {
+	if !c.ends(term) || !c.leading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackWithin)
