@@ -102,7 +102,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "its private key")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
-	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written")
+	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written, and what was nudged before stays until gpuscaler restore puts it back")
 	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
 	_ = c.MarkFlagRequired("config")
 }
