@@ -2,6 +2,7 @@ package line
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +15,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
 
-func TestAnHPAWithTheDefaultToleranceIsToldThatItWillNotFollow(t *testing.T) {
+func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow(t *testing.T) {
 	t.Parallel()
 	ns, load := scene.Space(t, "lint"), &exporter.Knobs{}
-	load.Set(exporter.Values{Upstream: 17})
+	load.Set(exporter.Values{Upstream: 97})
 	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 2), onGateway)
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 10), onGateway)
 	hpa := workload.HPA(ns, "chat", 32)
 	patch := `{"spec":{"behavior":{"scaleUp":{"tolerance":null},"scaleDown":{"tolerance":null}}}}`
 	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
@@ -34,5 +35,23 @@ func TestAnHPAWithTheDefaultToleranceIsToldThatItWillNotFollow(t *testing.T) {
 	}))
 	if n, err := scene.Metric(t.Context(), "gpuscaler_follower_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
 		t.Errorf("gpuscaler_follower_exact is %g, %v", n, err)
+	}
+
+	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.Wants(10))
+	began := time.Now()
+	load.Set(exporter.Values{Upstream: 107})
+	stack.Eventually(t, 20*time.Second, "one more is wanted", s.Wants(11))
+	time.Sleep(3 * hpaSync)
+	if err := s.Followed(10)(t.Context()); err != nil {
+		t.Errorf("11 is within 10%% of 10, which an HPA ignores: %v", err)
+	}
+	load.Set(exporter.Values{Upstream: 117})
+	stack.Eventually(t, 20*time.Second, "two more are followed", s.Followed(12))
+	desired, err := s.HPA.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if course := desired.Since(began); !slices.Equal(course.Numbers(), []int32{10, 12}) {
+		t.Errorf("the HPA went %v, want 10 and then 12", course)
 	}
 }
