@@ -40,7 +40,10 @@ metric) and to KEDA (as an external scaler). Every number is explained.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), demoCommand(), validateCommand(), explainCommand(), pageCommand(), traceCommand(), replayCommand(), tuneCommand(), manifestsCommand(), importCommand(), restoreCommand(), capacityCommand())
-	root.AddCommand(reportCommand(), lintCommand())
+	root.AddCommand(runCommand(), demoCommand())
+	root.AddCommand(validateCommand(), lintCommand(), importCommand(), manifestsCommand())
+	root.AddCommand(traceCommand(), replayCommand(), tuneCommand())
+	root.AddCommand(explainCommand(), pageCommand(), reportCommand())
+	root.AddCommand(capacityCommand(), restoreCommand())
 	return root
 }
