@@ -281,36 +281,6 @@ func (s *slot) told() told {
 	return told{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
-// Beginning is what a decision went on from. It is recorded, because the same decision cannot be made again without it.
-type Beginning uint8
-
-const (
-	WentOn    Beginning = iota // from the state of the tick before, or from nothing
-	Restarted                  // from the replicas that stood, with what was learned of the signals
-	Seeded                     // from the replicas that stood alone
-)
-
-// From applies a beginning to the state that a decision is made from.
-func (b Beginning) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
-	switch b {
-	case Restarted:
-		s.Restart(p, replicas, now)
-	case Seeded:
-		*s = scaling.Seed(p, replicas, now)
-	}
-}
-
-// Began tells what a workload's newest decision went on from.
-func (b *Board) Began(k scaling.Key) Beginning {
-	s := b.slot(k)
-	if s == nil {
-		return WentOn
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.began
-}
-
 // thought is a decision that is not published yet, and what it was made from.
 type thought struct {
 	view     View
@@ -370,22 +340,6 @@ func (s *slot) miss(w *scaling.Workload) {
 	if s.at.IsZero() {
 		s.workload = copied(w) // a decision is explained by the policy that made it; before the first there is only the newest
 	}
-}
-
-// beginning is what the next decision goes on from: the replicas that stand where the number in force is nobody's. While it was not
-// served or not followed (held, advisory, another target, a target that was gone, an HPA that only now comes) the replicas did not
-// follow it, and going on from it would drop 12 replicas to 1 past every window and rate. What was learned of the signals stays where
-// they were watched until now.
-func (s *slot) beginning(w *scaling.Workload, v *View, now time.Time) Beginning {
-	switch {
-	case s.at.IsZero():
-		return WentOn
-	case w.Target != s.workload.Target, now.Sub(s.at) > DefaultMaxAge:
-		return Seeded
-	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.Follower.Kind == "" && v.Follower.Kind != "":
-		return Restarted
-	}
-	return WentOn
 }
 
 func (s *slot) record() Record {
