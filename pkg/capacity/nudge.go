@@ -58,7 +58,13 @@ func (t *tick) adopt() {
 		}
 		for f := range numFields {
 			// A record comes with its value in one apply: what is not ours any more was edited while nobody was there.
-			if n := &p.nudges[f]; unknown&(1<<f) != 0 && n.on && !t.view(i, f).Ours {
+			n, view := &p.nudges[f], t.view(i, f)
+			switch own := view.Value; {
+			case unknown&(1<<f) == 0 || !n.on || view.Ours:
+			case own.same(n.original):
+				// By a person, or by a restore that died half-way: it is left alone for a while, and held against nobody.
+				*n = nudge{overwrites: n.overwrites, yielded: n.yielded, retry: t.at + yield.Milliseconds()}
+			default:
 				n.seen = true
 			}
 		}
@@ -153,7 +159,7 @@ func (t *tick) effective(pool int, f Field) Value {
 
 // yielded reports a field that somebody else's edit won.
 func (t *tick) yielded(pool int, f Field, n *nudge) {
-	if n.overwrites == 0 || t.at >= n.retry {
+	if t.at >= n.retry {
 		return
 	}
 	t.because(Reason{Rule: RuleYield, Pool: int8(pool), Name: fieldName(f, t.s.resource(f)), A: float64(n.overwrites), Until: instant(n.retry)})
