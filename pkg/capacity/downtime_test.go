@@ -31,6 +31,22 @@ func TestAnEditWhileNobodyLeadsIsRespected(t *testing.T) {
 	c.untouched(before)
 }
 
+// A leader that dies between putting a value back and saying so leaves its record behind; the next one cleans up at once.
+func TestARestoreThatDiedHalfWayLeavesNoRecord(t *testing.T) {
+	c, chat, before := fencedCluster(t)
+	c.silent = true
+	for pool := range c.pools {
+		c.edit(pool, "limits[nvidia.com/gpu]", `16`)
+	}
+	chat.want = 1
+	c.silent, c.s = false, State{}
+	c.run(time.Minute)
+	for i := range before {
+		before[i] = strings.ReplaceAll(before[i], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit")
+	}
+	c.untouched(before)
+}
+
 // A PlatformConfig that misspells every NodePool says nothing about what may come.
 func TestPoolsThatDoNotExistCapNobody(t *testing.T) {
 	for name, w := range map[string]struct {
