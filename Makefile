@@ -23,7 +23,7 @@ demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the 
 # Property tests look somewhere else each time; in CI they look at the same places, so that a red run is a red change.
 PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' cmd pkg))))
 unit: ## the fast inner loop: every test that needs no other process
-	@$(GOTESTSUM) --format pkgname-and-test-fails -- $(filter-out $(PROPERTIES:%/=%),$(shell $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./...))
+	@$(GOTESTSUM) --format pkgname-and-test-fails -- $(filter-out $(PROPERTIES:%/=%),$(shell GOTOOLCHAIN=$(GOTOOLCHAIN) $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./...))
 	@$(if $(CI),CALENDAR_SEED=1) $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) $(if $(CI),-rapid.seed=1)
 
 test: ## everything, unit to end to end; builds the real components once and caches them by version
