@@ -9,8 +9,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
 var promql = parser.NewParser(parser.Options{})
@@ -94,33 +92,6 @@ func (s *survey) joined(ctx context.Context, about string, g *Signal) error {
 	}
 	return nil
 }
-
-// isActivity tells what says how busy a GPU is.
-func isActivity(name string) bool {
-	for _, n := range exposition.DCGMNames(exposition.Activity) {
-		if strings.EqualFold(n, name) {
-			return true
-		}
-	}
-	return strings.EqualFold(name, "nv_gpu_utilization")
-}
-
-// fromPods tells the metrics that end with the last pod.
-func fromPods(name string) bool {
-	low := strings.ToLower(name)
-	if strings.HasPrefix(low, "dcgm_") {
-		return true
-	}
-	for _, e := range engines {
-		if strings.HasPrefix(low, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// engines are the prefixes of what model servers serve about themselves.
-var engines = []string{"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "num_requests_", "gpu_cache_usage_perc", "kv_cache_usage_perc"}
 
 // query judges the selectors of a query, and returns the metrics in it. Of alternatives (`new_name or old_name`) one must be there, and
 // what is asked whether it is absent, or taken away, need not be.
@@ -207,104 +178,6 @@ func (s *survey) vector(ctx context.Context, about, name string, v *parser.Vecto
 	return true, nil
 }
 
-// present tells whether one of the spellings of a metric is served at present, and why not.
-func (s *survey) present(ctx context.Context, about string, names []string) (bool, error) {
-	week := false
-	for _, name := range names {
-		w, err := s.served(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		if w == atPresent {
-			return true, nil
-		}
-		week = week || w == thisWeek
-	}
-	for _, name := range names {
-		for _, other := range spellings(name) {
-			w, err := s.served(ctx, other)
-			if err != nil {
-				return false, err
-			}
-			if w == atPresent && !slices.Contains(names, other) {
-				s.add(Finding{Error, Renamed, about, fmt.Sprintf("%s is not served; %s is", name, other), "the engine renamed it, or a relabeling did: the signal has no reading", "read " + other})
-				return false, nil
-			}
-		}
-	}
-	if week {
-		s.add(Finding{Warning, MetricGone, about, fmt.Sprintf("%s is not served at present; it was within the last week", names[0]), "what comes from pods ends with the last one: as long as none runs there is no reading", "nothing, if the workload is at zero; else see whether its pods are scraped"})
-		return false, nil
-	}
-	s.add(Finding{Error, MetricMissing, about, fmt.Sprintf("nobody serves %s, nor did within the last week", names[0]), missingWhy(names[0]), missingFix(names[0])})
-	return false, nil
-}
-
-func missingWhy(name string) string {
-	if strings.EqualFold(name, smActive) {
-		return "SM_ACTIVE is commented out in the exporter's default counters: the signal has no reading"
-	}
-	return "the signal has no reading: it never raises, and it holds every fall"
-}
-
-func missingFix(name string) string {
-	switch {
-	case strings.EqualFold(name, smActive):
-		return "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters, or read DCGM_FI_PROF_GR_ENGINE_ACTIVE, which is in the default ones"
-	case strings.HasPrefix(name, "sglang"):
-		return "start SGLang with --enable-metrics, and scrape it"
-	case fromPods(name):
-		return "scrape the pods (a PodMonitor), and check the name on the pod's own /metrics"
-	}
-	return "check the name, and that its exporter is scraped by this server"
-}
-
-// unmatched says why no series of a metric that is served has the labels.
-func (s *survey) unmatched(ctx context.Context, about, name string, v *parser.VectorSelector) error {
-	sets, err := s.look(ctx, s.selector(named(name)))
-	if err != nil {
-		return err
-	}
-	var wrong []string
-	for _, m := range v.LabelMatchers {
-		if m.Name == model.MetricNameLabel || slices.ContainsFunc(sets, func(set model.LabelSet) bool { return m.Matches(string(set[model.LabelName(m.Name)])) }) {
-			continue
-		}
-		exported := model.LabelName("exported_" + m.Name)
-		if slices.ContainsFunc(sets, func(set model.LabelSet) bool { return set[exported] != "" && m.Matches(string(set[exported])) }) {
-			s.add(Finding{Error, ExportedLabel, about, fmt.Sprintf("no series of %s has %s, and some have it in exported_%s", name, m, m.Name),
-				fmt.Sprintf("without honorLabels the label %s is the exporter's own; the workload's is exported_%s", m.Name, m.Name), fmt.Sprintf("match exported_%s, or set honorLabels: true on the exporter's ServiceMonitor", m.Name)})
-			return nil
-		}
-		wrong = append(wrong, m.String())
-	}
-	what := fmt.Sprintf("%s is served (%s), and none has %s", name, plural(len(sets), "series"), strings.Join(wrong, ", "))
-	if len(wrong) == 0 {
-		what = fmt.Sprintf("%s is served (%s), and none matches all of %s", name, plural(len(sets), "series"), v)
-	}
-	s.add(Finding{Error, NothingMatches, about, what, "the signal has no reading: it never raises, and it holds every fall", "correct the matcher; labels of one series: " + example(sets)})
-	return nil
-}
-
-// example is one series' labels, the first in order.
-func example(sets []model.LabelSet) string {
-	texts := make([]string, len(sets))
-	for i, set := range sets {
-		one := set.Clone()
-		delete(one, model.MetricNameLabel)
-		texts[i] = one.String()
-	}
-	slices.Sort(texts)
-	return short(texts[0])
-}
-
-func short(s string) string {
-	if r := []rune(s); len(r) > 200 {
-		return string(r[:200]) + "..."
-	}
-	return s
-}
-
 // Functions that make a level of a counter. resets and changes count.
 var overCounters = []string{"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp"}
 
@@ -332,57 +205,4 @@ func (s *survey) shape(about, name, kind string, path []parser.Node) {
 	case kind == "gauge" && rated:
 		s.add(Finding{Warning, GaugeAsCounter, about, fmt.Sprintf("%s is a level, and rate() or increase() is taken of it", name), "each fall of a level looks like a restart of a counter: the result means nothing", "read it as it is, or deriv() for its slope"})
 	}
-}
-
-// pods judges what is read pod by pod.
-func (s *survey) pods(ctx context.Context, of *Subject, g *Signal) error {
-	if len(g.Names) == 0 {
-		return nil
-	}
-	about := of.about(g)
-	if g.GPU {
-		return s.gpuPods(ctx, of, g)
-	}
-	if there, err := s.present(ctx, about, g.Names); err != nil || !there {
-		return err
-	}
-	sets, err := s.look(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))))
-	if err != nil {
-		return err
-	}
-	owned, here := 0, 0
-	for _, set := range sets {
-		if o, ok := exposition.EngineOwner(labelsOf(set), ""); ok {
-			owned++
-			if o.Namespace == of.Namespace {
-				here++
-			}
-		}
-	}
-	switch {
-	case owned == 0:
-		s.add(Finding{Error, NoPodOnSeries, about, fmt.Sprintf("no series of %s says which pod it is of", g.Names[0]), "it cannot be matched to the workload's pods: the signal has no reading", "scrape by PodMonitor or keep the pod and namespace labels; labels of one series: " + example(sets)})
-	case here == 0:
-		s.add(Finding{Warning, NotInNamespace, about, fmt.Sprintf("%s is served by other namespaces' pods, and by none in %s", g.Names[0], of.Namespace), "there is no reading as long as none of its pods is scraped", "nothing, if the workload is at zero; else scrape its pods, and see that they allow it (NetworkPolicy)"})
-	}
-	return nil
-}
-
-// gpuPods judges a dcgm signal: does any pod of the namespace hold a GPU that reports. What is wrong for all is said once, by gpus.
-func (s *survey) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
-	sets, err := s.look(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))))
-	if err != nil {
-		return err
-	}
-	owned, here := false, false
-	for _, set := range sets {
-		o, ok := exposition.GPUOwner(labelsOf(set))
-		if ok = ok && !isExporter(set); ok {
-			owned, here = true, here || o.Namespace == of.Namespace
-		}
-	}
-	if owned && !here {
-		s.add(Finding{Warning, NotInNamespace, of.about(g), fmt.Sprintf("no pod of %s holds a GPU that reports", of.Namespace), "there is no reading as long as that is so", "nothing, if the workload is at zero; else see whether the exporter runs on its nodes"})
-	}
-	return nil
 }

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+type slot struct {
+	// The engine's own: touched by the tick alone.
+	state   scaling.Packed
+	advice  Advice // of the nodes, from the tick before
+	grouped bool   // decided with its capacity group
+
+	unseen   bool         // small fields stand together: there are ten thousand slots
+	began    Beginning    // of the last decision
+	mode     scaling.Mode // as written now; workload has the one of the last decision
+	before   int32
+	mu       sync.Mutex        // guards all but what is the engine's own
+	workload *scaling.Workload // a copy that nobody changes; records in the history share it
+	view     View
+	decision kept
+	readings []scaling.Reading
+	without  []Counterfactual // of the last tick that was news
+	at       time.Time
+	since    time.Time
+}
+
+// newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".
+func newSlot(w *scaling.Workload) *slot {
+	return &slot{workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
+}
+
+// copied is a copy, because a pointer into the policies in force would keep all of them for as long as the history does.
+func copied(w *scaling.Workload) *scaling.Workload {
+	c := *w
+	return &c
+}
+
+// kept is a scaling.Decision without the room for the reasons that it does not have, three quarters of it.
+type kept struct {
+	Replicas, Uncapped      int32
+	Active, Degraded        bool
+	Binding, Tied           scaling.Rule
+	BindingIndex, TiedIndex int8
+	Asks                    [scaling.MaxSignals]int32
+	Status                  [scaling.MaxSignals]scaling.SignalStatus
+	MayFall                 time.Time
+	FallRule                scaling.Rule
+	Reasons                 []scaling.Reason
+}
+
+// take keeps d, in the memory of the decision before.
+func (k *kept) take(d *scaling.Decision) {
+	*k = kept{
+		Replicas: d.Replicas, Uncapped: d.Uncapped, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
+		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Asks: d.Asks, Status: d.Status, MayFall: d.MayFall, FallRule: d.FallRule,
+		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
+	}
+}
+
+// whole is the decision that was taken.
+func (k *kept) whole() scaling.Decision {
+	return scaling.Decision{
+		Replicas: k.Replicas, Uncapped: k.Uncapped, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
+		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Asks: k.Asks, Status: k.Status, MayFall: k.MayFall, FallRule: k.FallRule,
+		Reasons: scaling.ReasonsOf(k.Reasons),
+	}
+}
+
+func (s *slot) setMode(m scaling.Mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = m
+}
+
+// told is the part of an outcome whose change is news to a person.
+//
+// The binding rule is not: which of two rules holds a number that stays changes a hundred times a day.
+type told struct {
+	replicas         int32
+	active, degraded bool
+	mode             scaling.Mode
+	operator         scaling.Operator
+}
+
+func (s *slot) told() told {
+	d := &s.decision
+	return told{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
+}
+
+// thought is a decision that is not published yet, and what it was made from.
+type thought struct {
+	view     View
+	readings []scaling.Reading
+	decision scaling.Decision
+	prior    scaling.Packed // before the tick
+	began    Beginning
+	made     bool
+}
+
+// think runs the brain on the thought's view and readings; awake is memory for the state.
+func (s *slot) think(w *scaling.Workload, now time.Time, t *thought, awake *scaling.State) {
+	s.state.Unpack(awake)
+	t.began = s.beginning(w, &t.view, now)
+	t.began.From(awake, w.Policy, t.view.Replicas, now)
+	t.prior.Pack(awake)
+	observation := observe(t.view, t.readings)
+	t.decision = awake.Decide(w.Policy, &observation, now)
+	s.state.Pack(awake)
+	t.made = true
+}
+
+// publish puts a decision on the board. Where it is news it returns a record of it.
+func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Record, first, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, first := s.told(), s.at.IsZero()
+	if first {
+		before.replicas = t.view.Replicas
+	}
+	if first || before.replicas != t.decision.Replicas {
+		s.before, s.since = before.replicas, now
+	}
+	if len(s.readings) != len(t.readings) {
+		s.readings = make([]scaling.Reading, len(t.readings))
+	}
+	copy(s.readings, t.readings)
+	if *s.workload != *w {
+		s.workload = copied(w)
+	}
+	s.decision.take(&t.decision)
+	s.view, s.at, s.unseen, s.began = t.view, now, false, t.began
+	if !first && before == s.told() {
+		return Record{}, false, false
+	}
+	s.without = s.counterfactuals(&t.prior)
+	news = s.record()
+	news.Before = before.replicas
+	return news, first, true
+}
+
+// miss notes a tick in which the cluster did not show the target.
+func (s *slot) miss(w *scaling.Workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen = true
+	if s.at.IsZero() {
+		s.workload = copied(w) // a decision is explained by the policy that made it; before the first there is only the newest
+	}
+}
+
+func (s *slot) record() Record {
+	return Record{
+		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
+		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen,
+	}
+}
+
+// counterfactuals asks the brain again, once for each rule that took part, leaving that rule out; before is the state before the tick.
+func (s *slot) counterfactuals(before *scaling.Packed) []Counterfactual {
+	var from scaling.State
+	before.Unpack(&from)
+	reasons := s.decision.Reasons
+	out := make([]Counterfactual, len(reasons))
+	for i, r := range reasons {
+		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)
+		out[i] = Counterfactual{Rule: r.Rule, Index: r.Index, Replicas: n}
+	}
+	return out
+}
