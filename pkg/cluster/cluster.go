@@ -164,6 +164,20 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
+// each calls round once per period until ctx ends; a round that takes longer makes the next one late.
+func each(ctx context.Context, period time.Duration, round func(now time.Time)) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			round(now)
+		}
+	}
+}
+
 // Synced reports whether everything that exists was read once. Before that no view is handed out.
 func (c *Cluster) Synced() bool { return c.synced.Load() }
 

@@ -31,20 +31,13 @@ func complain(about corev1.ObjectReference, reason, what, note string) complaint
 }
 
 func (l *linter) run(ctx context.Context) {
-	ticker := time.NewTicker(lintEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			if l.cluster.leading() {
-				l.round(now)
-			} else {
-				l.cluster.metrics.findings.Reset() // the leader counts; two that do would count twice
-			}
+	each(ctx, lintEvery, func(now time.Time) {
+		if l.cluster.leading() {
+			l.round(now)
+		} else {
+			l.cluster.metrics.findings.Reset() // the leader counts; two that do would count twice
 		}
-	}
+	})
 }
 
 // round looks at everything once.

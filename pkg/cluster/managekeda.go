@@ -66,18 +66,11 @@ type managing struct {
 }
 
 func (m *managing) run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			if m.cluster.leading() && m.cluster.Synced() {
-				m.round(ctx, now)
-			}
+	each(ctx, time.Second, func(now time.Time) {
+		if m.cluster.leading() && m.cluster.Synced() {
+			m.round(ctx, now)
 		}
-	}
+	})
 }
 
 func (m *managing) round(ctx context.Context, now time.Time) {

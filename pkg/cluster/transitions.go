@@ -58,18 +58,7 @@ func (t *transitions) note(changes []engine.Change) {
 	}
 }
 
-func (t *transitions) run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			t.tell(now)
-		}
-	}
-}
+func (t *transitions) run(ctx context.Context) { each(ctx, time.Second, t.tell) }
 
 // tell sends what is due and forgets whom it has not told about lately.
 func (t *transitions) tell(now time.Time) {
