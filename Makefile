@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/gpuscaler, a static binary
-	@echo "building bin/gpuscaler (about two minutes the first time) ..."
+	@echo "building bin/gpuscaler (several minutes the first time, seconds later) ..."
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
 
 demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the external-metrics API on loopback
