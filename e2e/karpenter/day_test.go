@@ -219,15 +219,6 @@ func phase(any ...string) func(fastGroup) error {
 	}
 }
 
-// scarce says what the cloud is short of, for the time of the test.
-func scarce(t *testing.T, shortages ...karpenter.Shortage) {
-	t.Helper()
-	if err := scene.karpenter.Scarce(shortages...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = scene.karpenter.Scarce() })
-}
-
 // lonelyJob is a pod with a GPU and without a policy, that runs.
 func lonelyJob(t *testing.T, namespace string, selector map[string]string) *corev1.Pod {
 	t.Helper()

@@ -37,7 +37,7 @@ const NodeClass = "default"
 // InstanceType is one that the cloud offers, in each zone at the same price.
 type InstanceType struct {
 	Name   string
-	GPUs   int                // a node's capacity is its claim's requests, so 1 is the surest
+	GPUs   int                // a node's capacity is its claim's requests, so 1 is the surest; 0: a CPU machine
 	Prices map[string]float64 // dollars an hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a
 }
@@ -161,9 +161,13 @@ func offered(types []InstanceType) []map[string]any {
 				})
 			}
 		}
+		resources := map[string]string{"cpu": "32", "memory": "256Gi", "pods": "110"}
+		if it.GPUs > 0 {
+			resources[string(stack.GPU)] = strconv.Itoa(it.GPUs)
+		}
 		out = append(out, map[string]any{
 			"name": it.Name, "architecture": "amd64", "operatingSystems": []string{"linux"},
-			"resources": map[string]string{"cpu": "32", "memory": "256Gi", "pods": "110", string(stack.GPU): strconv.Itoa(it.GPUs)},
+			"resources": resources,
 			"offerings": offerings,
 		})
 	}

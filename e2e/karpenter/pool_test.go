@@ -24,7 +24,8 @@ type pool struct {
 	limit      any // of GPUs; nil: none
 	nudge      string
 	by         style
-	after      string // consolidateAfter
+	after      string                    // consolidateAfter
+	edit       func(spec map[string]any) // what else differs; nil: nothing
 }
 
 // style is how a NodePool came to be, which decides who owns its fields.
@@ -42,12 +43,12 @@ func (p pool) scene() string {
 	return name
 }
 
-// instance is a type that the cloud can be short of without the other tests'.
+// instance is the pool's type: a scene's own, or that of all others.
 func (p pool) instance() string {
-	if p.scene() == "day" {
-		return "g6e.xlarge"
+	if own, has := market[p.scene()]; has {
+		return own.Name
 	}
-	return "g6.xlarge"
+	return common.Name
 }
 
 func (p pool) object() *unstructured.Unstructured {
@@ -74,6 +75,9 @@ func (p pool) object() *unstructured.Unstructured {
 	}
 	if p.limit != nil {
 		spec["limits"] = map[string]any{"nvidia.com/gpu": p.limit, "cpu": "1000"}
+	}
+	if p.edit != nil {
+		p.edit(spec)
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetAPIVersion("karpenter.sh/v1")

@@ -72,10 +72,7 @@ func run(m *testing.M) int {
 func set(ctx context.Context) (err error) {
 	scene.epoch = time.Now().Round(0)
 	scene.karpenter, err = karpenter.Start(ctx, scene.Stack, karpenter.Options{
-		InstanceTypes: []karpenter.InstanceType{
-			{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
-			{Name: "g6.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.32, "on-demand": 0.805}},
-		},
+		InstanceTypes:  offered(),
 		UnavailableFor: 3 * time.Second,
 	})
 	if err != nil {

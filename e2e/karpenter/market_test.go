@@ -1,0 +1,60 @@
+package karpenter_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+)
+
+// A scene that runs short of something has an instance type of its own: what
+// the cloud lacks there it has for everybody else.
+var market = map[string]karpenter.InstanceType{
+	"day":   {Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
+	"zone":  {Name: "g5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.42, "on-demand": 1.006}, Zones: []string{"zone-a", "zone-b"}},
+	"trace": {Name: "g4dn.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.19, "on-demand": 0.526}},
+	"half":  {Name: "half.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.6, "on-demand": 1}},
+	"third": {Name: "third.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+}
+
+var (
+	common = karpenter.InstanceType{Name: "g6.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.32, "on-demand": 0.805}}
+	cpu    = karpenter.InstanceType{Name: "c7i.xlarge", Prices: map[string]float64{"spot": 0.07, "on-demand": 0.178}}
+)
+
+func offered() []karpenter.InstanceType {
+	types := []karpenter.InstanceType{common, cpu}
+	for _, own := range market {
+		types = append(types, own)
+	}
+	return types
+}
+
+var shortages struct {
+	sync.Mutex
+	of map[string][]karpenter.Shortage // by test
+}
+
+// scarce says what the cloud is short of for a test, until it says otherwise or
+// ends.
+func scarce(t *testing.T, of ...karpenter.Shortage) {
+	t.Helper()
+	if err := short(t.Name(), of); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = short(t.Name(), nil) }) // whoever is short next says so anew
+}
+
+func short(test string, of []karpenter.Shortage) error {
+	shortages.Lock()
+	defer shortages.Unlock()
+	if shortages.of == nil {
+		shortages.of = map[string][]karpenter.Shortage{}
+	}
+	shortages.of[test] = of
+	var all []karpenter.Shortage
+	for _, of := range shortages.of {
+		all = append(all, of...)
+	}
+	return scene.karpenter.Scarce(all...)
+}
