@@ -127,7 +127,7 @@ func (c *charge) device(d *Device) {
 // add charges so many GPUs of the node to a line; s is what was measured of them. It returns the dollars.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.moment.Hours
-	sum := Sum{GPUHours: hours}
+	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
 	if s != nil && s.Activity.Known {
 		sum.MeasuredGPUHours, sum.ActivityGPUHours = hours, hours*s.Activity.Value
 	}
@@ -156,6 +156,19 @@ func (s *Sum) split(use Use, slice *Slice) {
 	default:
 		s.Unmeasured = s.Cost
 	}
+}
+
+// idle is the part of a GPU that did nothing, as far as it is known.
+func idle(u Use, s *Slice) float64 {
+	switch {
+	case u == Free, u == Unsliced, u == Committed:
+		return 1
+	case s != nil && s.Activity.Known:
+		return 1 - s.Activity.Value
+	case s != nil && s.Memory.Known:
+		return 1 - s.Memory.Value
+	}
+	return 0
 }
 
 // enter writes one charge into its line and into the series.
@@ -217,7 +230,7 @@ func (l *Ledger) commitments(m Moment) map[string]Price {
 			continue
 		}
 		gpus := float64(left * max(l.book.GPUs(c.InstanceType), 1))
-		s := Sum{GPUHours: gpus * m.Hours, Cost: float64(left) * c.Hourly * m.Hours}
+		s := Sum{GPUHours: gpus * m.Hours, IdleGPUHours: gpus * m.Hours, Cost: float64(left) * c.Hourly * m.Hours}
 		s.split(Committed, nil)
 		l.enter(lineKey{use: Committed, instanceType: c.InstanceType, capacityType: Reserved}, m.At, &s)
 		l.sources["commitment"] += s.GPUHours

@@ -15,6 +15,7 @@ type Sum struct {
 	IdleByMemory     float64 `json:"idleByMemory"`
 	Unheld           float64 `json:"unheld"`     // held by no pod: free, not cut into slices, committed and not running
 	Unmeasured       float64 `json:"unmeasured"` // whether it was busy is not known
+	IdleGPUHours     float64 `json:"idleGPUHours"` // that were idle, priced or not: half of a GPU-hour at half of its activity
 	// MeasuredGPUHours are those whose activity is known; ActivityGPUHours is their sum weighted by activity.
 	MeasuredGPUHours float64 `json:"measuredGPUHours"`
 	ActivityGPUHours float64 `json:"activityGPUHours"`
@@ -44,6 +45,7 @@ func (s *Sum) Add(o *Sum) {
 	s.IdleByMemory += o.IdleByMemory
 	s.Unheld += o.Unheld
 	s.Unmeasured += o.Unmeasured
+	s.IdleGPUHours += o.IdleGPUHours
 	s.MeasuredGPUHours += o.MeasuredGPUHours
 	s.ActivityGPUHours += o.ActivityGPUHours
 }

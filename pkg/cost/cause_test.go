@@ -1,0 +1,55 @@
+package cost
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// One machine of four GPUs at $8 an hour: two are kept by a schedule and hardly busy, one belongs to nobody's policy, one is free.
+func TestIdleMoneyIsToldByWhatKeepsTheGPUs(t *testing.T) {
+	hour := Moment{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
+		Name: "n", Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: Spot}, Observed: Price{Hourly: 8, From: "Karpenter"}, GPUs: 4,
+		Devices: []Device{
+			held("a", "chat", "llama", Of(0.25)), held("b", "chat", "qwen", Of(0.5)), held("c", "lab", "notebook", Of(0)), {ID: "d", Slices: []Slice{{}}},
+		},
+	}}}
+	l := NewLedger(Options{})
+	l.Add(hour)
+	b := l.Bill(Period{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: time.Hour})
+	got := b.IdleCauses(func(namespace, _ string) string {
+		if namespace == "chat" {
+			return "schedule floor"
+		}
+		return ""
+	})
+	want := []IdleCause{
+		{Name: "held and not busy: schedule floor", Workloads: []string{"chat/llama", "chat/qwen"}, GPUs: 1.25, PerHour: 2.5},
+		{Name: "held and not busy: no policy", Workloads: []string{"lab/notebook"}, GPUs: 1, PerHour: 2},
+		{Name: "held by no pod: g6e.12xlarge spot", GPUs: 1, PerHour: 2},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	if sum := got[0].PerHour + got[1].PerHour + got[2].PerHour; sum != b.Total.Idle() {
+		t.Errorf("the causes sum to %g, idle is %g", sum, b.Total.Idle())
+	}
+}
+
+// What nobody measured is neither busy nor idle, and what nobody priced is idle without dollars.
+func TestAnUnmeasuredGPUHasNoCauseAndAnUnpricedOneNoDollars(t *testing.T) {
+	l := NewLedger(Options{})
+	l.Add(Moment{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{Name: "n", GPUs: 2, Devices: []Device{
+		held("a", "chat", "llama", Fraction{}), held("b", "chat", "llama", Of(0)),
+	}}}})
+	b := l.Bill(Period{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: time.Hour})
+	got := b.IdleCauses(func(string, string) string { return "bounds" })
+	want := []IdleCause{{Name: "held and not busy: bounds", Workloads: []string{"chat/llama"}, GPUs: 1}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func held(id, namespace, workload string, activity Fraction) Device {
+	return Device{ID: id, Slices: []Slice{{Pods: []Pod{{Namespace: namespace, Name: workload + "-0", Workload: workload}}, Activity: activity}}}
+}
