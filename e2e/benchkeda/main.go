@@ -2,6 +2,7 @@
 // HPAs: KEDA alone, KEDA with our trigger, and gpuscaler as the adapter. The
 // blocks run forth and back (ABBA), so that a machine that grows slower or
 // warmer is nobody's advantage. What did not finish is said, never estimated.
+// Times are a median, with the longest in brackets.
 package main
 
 import (
@@ -9,7 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func main() {
 	limit := flag.Duration("limit", 10*time.Minute, "after which a block did not finish")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, text := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
@@ -80,8 +81,13 @@ func run(ctx context.Context, s settings) {
 			break
 		}
 	}
+	show(s, results)
+}
+
+// show prints a size's table: the forth and the back of a mode below each other.
+func show(s settings, results map[string][]result) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "N=%d\tGET p50\tp99\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tsignal to replicas\n", s.policies)
+	fmt.Fprintf(table, "N=%d\tGET p50\tp99\trefused\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tan HPA looks every\tsignal to number\tnumber to replicas\tsignal to replicas\n", s.policies)
 	for _, m := range modes {
 		for i, r := range results[m.name] {
 			label := m.name + map[int]string{0: " (forth)", 1: " (back)"}[i]
@@ -89,8 +95,9 @@ func run(ctx context.Context, s settings) {
 				fmt.Fprintf(table, "%s\tdid not finish: %s\n", label, firstLine(r.failed))
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.0f\t%d MiB\t%s\n", label, r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond),
-				r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20, r.signal.Round(100*time.Millisecond))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond),
+				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20, r.hpaEvery.Round(100*time.Millisecond),
+				r.signal.number, r.signal.look, r.signal.total)
 		}
 	}
 	_ = table.Flush() // a pipe that closes early ends the command anyway

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
 // usage is what was used up to a moment.
@@ -23,9 +25,11 @@ type usage struct {
 	cpu      time.Duration // of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
 	resident int64         // of KEDA and gpuscaler
 	queries  float64       // that Prometheus answered
+	syncs    float64       // looks of the HPA controller, each of which reads one number
 }
 
-func (b *bench) used() (u usage, err error) {
+func (b *bench) used(ctx context.Context) (u usage, err error) {
+	var hpas *stack.Process
 	for _, p := range b.stack.Processes() {
 		if ended, _ := p.Exited(); ended {
 			continue
@@ -35,6 +39,9 @@ func (b *bench) used() (u usage, err error) {
 			return u, err
 		}
 		u.cpu += cpu
+		if p.Name == "kube-controller-manager" {
+			hpas = p
+		}
 		if strings.HasPrefix(p.Name, "keda-") || strings.Contains(p.Name, controller.Namespace) {
 			resident, err := residentOf(p.Pid())
 			if err != nil {
@@ -44,7 +51,10 @@ func (b *bench) used() (u usage, err error) {
 		}
 	}
 	u.at = time.Now()
-	u.queries, err = b.prometheusQueries()
+	if u.queries, err = sumOf(ctx, http.DefaultClient, b.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`, `handler="/api/v1/query`); err != nil {
+		return u, err
+	}
+	u.syncs, err = b.hpaSyncs(ctx, hpas)
 	return u, err
 }
 
@@ -82,9 +92,34 @@ func residentOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// prometheusQueries counts the instant and range queries so far.
-func (b *bench) prometheusQueries() (sum float64, err error) {
-	response, err := http.Get(b.stack.Prometheus.URL + "/metrics")
+// hpaSyncs counts what the HPA controller says it has looked at, on the port
+// that its command line names.
+func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error) {
+	if p == nil {
+		return 0, errors.New("no kube-controller-manager runs")
+	}
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid()), "cmdline"))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(line), "--secure-port=")
+	port, _, _ := strings.Cut(after, "\x00")
+	config := rest.CopyConfig(b.stack.Config)
+	config.Insecure, config.CAData, config.CAFile = true, nil, "" // its certificate is its own
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return 0, err
+	}
+	return sumOf(ctx, client, "https://127.0.0.1:"+port+"/metrics", `horizontal_pod_autoscaler_controller_reconciliations_total{`, "")
+}
+
+// sumOf adds up a page's samples of a name that also have that label.
+func sumOf(ctx context.Context, c *http.Client, url, name, label string) (sum float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := c.Do(request)
 	if err != nil {
 		return 0, err
 	}
@@ -93,8 +128,11 @@ func (b *bench) prometheusQueries() (sum float64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: %s", url, response.Status)
+	}
 	for _, line := range strings.Split(string(text), "\n") {
-		if !strings.HasPrefix(line, "prometheus_http_requests_total{") || !strings.Contains(line, `handler="/api/v1/query`) {
+		if !strings.HasPrefix(line, name) || !strings.Contains(line, label) {
 			continue
 		}
 		n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
@@ -116,12 +154,4 @@ func (b *bench) connect() error {
 	}
 	b.reader = clients.RESTClient()
 	return nil
-}
-
-// get reads one policy's metric as its HPA does, through the API server.
-func (b *bench) get(ctx context.Context, i int) (time.Duration, error) {
-	metric, selector := b.metric(i)
-	began := time.Now()
-	_, err := b.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+metric).Param("labelSelector", selector).DoRaw(ctx)
-	return time.Since(began), err
 }

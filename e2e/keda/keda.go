@@ -33,6 +33,7 @@ type Keda struct {
 	Operator, Adapter, Webhooks *stack.Process
 
 	stack  *stack.Stack
+	flags  []string // of the operator, beyond what it needs
 	paths  components.Paths
 	certs  string
 	ports  map[string]int
@@ -40,13 +41,14 @@ type Keda struct {
 }
 
 // Start installs KEDA's CRDs, runs its three programs as the administrator and
-// registers them with the API server. It builds the component when needed.
-func Start(ctx context.Context, s *stack.Stack) (*Keda, error) {
+// registers them with the API server. It builds the component when needed. The
+// operator gets the flags.
+func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) {
 	paths, err := components.Ensure(ctx, os.Stderr, "keda")
 	if err != nil {
 		return nil, err
 	}
-	k := &Keda{stack: s, paths: paths, certs: filepath.Join(s.Dir, "certificates", "keda"), ports: map[string]int{}}
+	k := &Keda{stack: s, flags: flags, paths: paths, certs: filepath.Join(s.Dir, "certificates", "keda"), ports: map[string]int{}}
 	source, err := components.Source(ctx, "keda")
 	if err != nil {
 		return nil, err
@@ -77,9 +79,10 @@ func (k *Keda) Run(ctx context.Context) error {
 	began := time.Now()
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		k.Operator, err = k.start(ctx, "operator", "http://"+k.at("health")+"/readyz",
-			"--metrics-service-bind-address="+k.at("service"), "--metrics-bind-address="+k.at("metrics"), "--health-probe-bind-address="+k.at("health"),
-			"--enable-webhook-patching=false", "--enable-apiservice-patching=false")
+		k.Operator, err = k.start(ctx, "operator", "http://"+k.at("health")+"/readyz", append([]string{
+			"--metrics-service-bind-address=" + k.at("service"), "--metrics-bind-address=" + k.at("metrics"), "--health-probe-bind-address=" + k.at("health"),
+			"--enable-webhook-patching=false", "--enable-apiservice-patching=false",
+		}, k.flags...)...)
 		return err
 	})
 	g.Go(func() (err error) {

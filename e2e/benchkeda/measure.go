@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// get reads one policy's number as its HPA does, through the API server.
+func (b *bench) get(ctx context.Context, i int) (value string, took time.Duration, err error) {
+	metric, selector := b.metric(i)
+	began := time.Now()
+	body, err := b.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+metric).Param("labelSelector", selector).DoRaw(ctx)
+	took = time.Since(began)
+	if err != nil {
+		return "", took, err
+	}
+	var list external.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return "", took, err
+	}
+	if len(list.Items) != 1 {
+		return "", took, fmt.Errorf("%d values", len(list.Items))
+	}
+	return list.Items[0].Value.String(), took, nil
+}
+
+// read asks at a steady rate, round and round, and returns how long each answer
+// took, refusals included.
+func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, failed error) {
+	ctx, cancel := context.WithTimeout(ctx, b.measure)
+	defer cancel()
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	ticker := time.NewTicker(time.Second / time.Duration(b.rate))
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			asking.Wait()
+			switch {
+			case len(took) < 100:
+				return nil, 0, fmt.Errorf("%d reads are too few for a p99", len(took))
+			case refused > len(took)/100:
+				return nil, 0, fmt.Errorf("%d of %d reads were refused, the last with: %w", refused, len(took), failed)
+			}
+			return took, refused, nil
+		case <-ticker.C:
+		}
+		asking.Go(func() {
+			_, d, err := b.get(context.WithoutCancel(ctx), i%b.policies)
+			mu.Lock()
+			defer mu.Unlock()
+			if took = append(took, d); err != nil {
+				refused, failed = refused+1, err
+			}
+		})
+	}
+}
+
+// signal is how long a change of load took, and where: until the number that
+// an HPA would read has changed (the scrape, the poll, the tick), from there to
+// spec.replicas (the HPA's own look), and both.
+type signal struct{ number, look, total spread }
+
+type spread struct{ median, longest time.Duration }
+
+func (s spread) String() string {
+	return fmt.Sprintf("%s (%s)", s.median.Round(100*time.Millisecond), s.longest.Round(100*time.Millisecond))
+}
+
+func spreadOf(took []time.Duration) spread {
+	slices.Sort(took)
+	return spread{took[len(took)/2], took[len(took)-1]}
+}
+
+// raised is how many workloads' load is raised, one after the other within
+// about one period of an HPA: nobody's phase is an advantage.
+const raised, apart = 20, 700 * time.Millisecond
+
+func (b *bench) raise(ctx context.Context) (s signal, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	n := min(raised, b.policies)
+	var g errgroup.Group
+	numbers, looks, totals := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
+	for i := range n {
+		before, _, err := b.get(ctx, i)
+		if err != nil {
+			return s, err
+		}
+		began := time.Now()
+		b.queues.set(i, 25)
+		g.Go(func() error {
+			if err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
+				if now, _, err := b.get(ctx, i); err != nil || now == before {
+					time.Sleep(200 * time.Millisecond)
+					return fmt.Errorf("the number of %s is still %s, %v", name(i), now, err)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			numbers[i] = time.Since(began)
+			err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error { return b.has(ctx, i, 3) })
+			totals[i] = time.Since(began)
+			looks[i] = totals[i] - numbers[i]
+			return err
+		})
+		time.Sleep(apart)
+	}
+	if err := g.Wait(); err != nil {
+		return s, err
+	}
+	return signal{number: spreadOf(numbers), look: spreadOf(looks), total: spreadOf(totals)}, nil
+}
+
+func (b *bench) has(ctx context.Context, i int, replicas int32) error {
+	d := &appsv1.Deployment{}
+	if err := b.stack.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name(i)}, d); err != nil {
+		return err
+	}
+	if *d.Spec.Replicas != replicas {
+		return fmt.Errorf("%s has %d replicas, not %d", name(i), *d.Spec.Replicas, replicas)
+	}
+	return nil
+}
