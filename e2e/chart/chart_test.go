@@ -75,6 +75,7 @@ func everything() map[string]any {
 		"hostNetwork":  true,
 		"record":       map[string]any{"enabled": true},
 		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},
+		"karpenter":    map[string]any{"capacityBuffers": true},
 		"secrets":      []any{"redis-embed"},
 		"configMaps":   []any{"team-chat"},
 		"guardrails":   map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}},

@@ -55,7 +55,7 @@ func TestWhatIsTurnedOffIsNotAllowed(t *testing.T) {
 	r.Values["externalMetrics"] = map[string]any{"mode": "off"}
 	r.Values["scaleKinds"] = rollouts
 	for _, rule := range rules(t, r) {
-		for _, off := range []string{"deployments/scale", "apiservices", "nodepools", "nodeclaims", "nodes"} {
+		for _, off := range []string{"deployments/scale", "apiservices", "nodepools", "nodeclaims", "nodes", "capacitybuffers"} {
 			if slices.Contains(rule.Resources, off) {
 				t.Errorf("allowed: %v", rule)
 			}
@@ -73,5 +73,16 @@ func TestAScaleKindBecomesARule(t *testing.T) {
 	r.Values["scaleKinds"] = rollouts
 	if got := len(rules(t, r)) - before; got != 2 {
 		t.Errorf("%d more rules, want 2", got)
+	}
+}
+
+func TestBuffersAreAllowedWhereTheValueSaysSo(t *testing.T) {
+	buffers := func(mode string, on bool) bool {
+		r := release(mode)
+		r.Values["karpenter"] = map[string]any{"capacityBuffers": on}
+		return slices.ContainsFunc(rules(t, r), func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "capacitybuffers") })
+	}
+	if !buffers("karpenter", true) || buffers("karpenter", false) || buffers("hpa", true) {
+		t.Error("capacitybuffers are allowed where they should not be, or the other way round")
 	}
 }

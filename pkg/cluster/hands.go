@@ -54,6 +54,9 @@ func (n *nodes) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{
 			}
 		case capacity.PodMark:
 			running.Go(func() { n.hands.mark(a) })
+		case capacity.Buffer:
+			task := n.bufferTask(g, a)
+			running.Go(func() { n.hands.buffer(task) })
 		}
 	}
 	go func() {

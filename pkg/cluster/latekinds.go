@@ -31,6 +31,8 @@ type lateKind struct {
 	kind schema.GroupVersionKind
 	trim cache.TransformFunc
 	on   cache.ResourceEventHandler
+	// allowed tells whether our roles let us watch it; nil: they do wherever the kind is served.
+	allowed func(context.Context) bool
 
 	mu       sync.Mutex
 	resource schema.GroupVersionResource // set while it is served
@@ -51,7 +53,7 @@ func newLateKinds(c *Cluster) *lateKinds {
 		&lateKind{kind: scaledObjectKind, trim: trimScaledObject, on: c.onScaledObject()},
 	)
 	if c.nodes != nil {
-		l.kinds = append(l.kinds, c.nodes.pool, c.nodes.claim)
+		l.kinds = append(l.kinds, c.nodes.pool, c.nodes.claim, c.nodes.buffer)
 	}
 	for _, k := range c.options.Kinds {
 		if k.GroupKind() == leaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
@@ -96,7 +98,7 @@ func (l *lateKinds) look(ctx context.Context, k *lateKind) {
 		l.cluster.log.Warn("kind is no longer served; its objects are forgotten", "kind", k.kind.String())
 		k.halt()
 		l.cluster.metrics.kindsWatched.WithLabelValues(k.kind.Group, k.kind.Kind).Set(0)
-	case plural != "" && k.running == nil:
+	case plural != "" && k.running == nil && (k.allowed == nil || k.allowed(ctx)):
 		l.cluster.log.Info("watching kind", "kind", k.kind.String())
 		if err := k.begin(ctx, l.cluster, plural); err != nil {
 			l.cluster.log.Error("cannot watch kind", "kind", k.kind.String(), "error", err)

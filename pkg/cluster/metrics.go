@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"group", "kind"}),
 		nodeWrites: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpuscaler_node_writes_total",
-			Help: "Writes for capacity groups, by object (nodepool, pod) and result (written, outrun by somebody else's edit, failed).",
+			Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result (written, outrun by somebody else's edit, failed).",
 		}, []string{"object", "result"}),
 	}
 	if r != nil {

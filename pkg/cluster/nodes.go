@@ -20,17 +20,22 @@ type nodes struct {
 	schemas func() (nodeSchema, error)
 	pool    *lateKind // NodePools and NodeClaims
 	claim   *lateKind
+	buffer  *lateKind
 
 	mu      sync.RWMutex
 	version uint64 // counts the changes of what follows
 	pools   map[string]*poolFacts
 	claims  map[string]*claimFacts // by name
 	nodes   map[string]*nodeFacts
-	noticed map[string]time.Time // UIDs of NodeClaims that the provider takes, and since when
+	buffers map[string]*bufferFacts // CapacityBuffers, by namespace/name
+	noticed map[string]time.Time    // UIDs of NodeClaims that the provider takes, and since when
 	fates   ledger
 	schema  nodeSchema
 	synced  []cache.InformerSynced // of nodes and Events
 	absent  bool                   // it was said that there is no Karpenter
+	refused bool                   // it was said that our roles allow no buffer
+	// unheeded is since when nobody is known to see to our buffers; zero: nobody was found not to.
+	unheeded time.Time
 
 	// The engine's alone.
 	views  map[*capacity.Group]*groupView
@@ -50,7 +55,7 @@ var _ engine.Nodes = (*nodes)(nil)
 
 func newNodes(c *Cluster) *nodes {
 	n := &nodes{
-		cluster: c, pools: map[string]*poolFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
+		cluster: c, pools: map[string]*poolFacts{}, buffers: map[string]*bufferFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
 		noticed: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
 		schemas: c.options.schemas,
 	}
@@ -66,6 +71,7 @@ func newNodes(c *Cluster) *nodes {
 		func(_, k *keptClaim) { n.putClaim(k.facts) },
 		func(k *keptClaim) { n.dropClaim(k.facts) },
 	)}
+	n.buffer = n.newBuffers()
 	return n
 }
 

@@ -34,7 +34,7 @@ func (n *nodes) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.O
 		n.views[g] = v
 	}
 	o.Pools, o.Others, o.Lost = v.pools, v.others, !n.complete() || !n.cluster.synced.Load()
-	o.Shields, o.Buffers = n.schema.shields, false
+	o.Shields, o.Buffers = n.schema.shields, n.holdsBuffers()
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
 		to.Current, to.GPUs, to.Quota, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Buffer, from.Pods
@@ -110,7 +110,7 @@ func (n *nodes) node(f *claimFacts, resource string) capacity.Node {
 func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 	w, taken := n.cluster.world, map[*podFacts]bool{}
 	for _, workload := range v.of {
-		out := capacity.Workload{}
+		out := capacity.Workload{Buffer: n.buffered(workload)}
 		if t := w.targets[refOfWorkload(workload)]; t != nil && t.facts != nil {
 			out.Current, out.Quota, out.GPUs = t.facts.replicas, t.facts.quota, amount(t.facts.extended, v.group.Resource)
 			for _, name := range sortedNames(t.pods) {
@@ -225,7 +225,8 @@ type strayView struct {
 	marks        []capacity.Action
 }
 
-// Strays are NodePools with our record, or fields of ours, that no group names, and marks on pods of no group's workload.
+// Strays are NodePools with our record, or fields of ours, that no group names, and marks on pods and buffers of no group's
+// workload.
 func (n *nodes) Strays(groups []*capacity.Group, of []scaling.Workload) ([]engine.Stray, []capacity.Action) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -251,7 +252,7 @@ func (n *nodes) Strays(groups []*capacity.Group, of []scaling.Workload) ([]engin
 	if v.marks = n.strayMarks(groups, of); len(v.marks) > strayMarksAtOnce {
 		v.marks, v.made = v.marks[:strayMarksAtOnce], false // the rest in the next ticks
 	}
-	return v.pools, v.marks
+	return v.pools, append(v.marks, n.strayBuffers(groups, of)...)
 }
 
 // strayMarks clears our marks on pods that belong to no workload of a group any more.

@@ -73,6 +73,7 @@ func (n *nodes) forget(now time.Time) {
 	defer n.mu.Unlock()
 	before := len(n.fates)
 	n.fates.forget(now)
+	n.judgeBuffers(now)
 	for uid, at := range n.noticed {
 		if now.Sub(at) > remembered {
 			delete(n.noticed, uid)

@@ -38,7 +38,8 @@ type Restored struct {
 // rounds is how often a NodePool is looked at and written: values, ownership, record, and a conflict or two.
 const rounds = 8
 
-// Restore puts every NodePool back that carries our record or a field of ours, and takes our marks off pods. It holds the
+// Restore puts every NodePool back that carries our record or a field of ours, takes our marks off pods and removes our
+// CapacityBuffers. It holds the
 // controller's Lease while it works, so that nobody nudges meanwhile. One that fails does not keep the others.
 func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restored, error) {
 	c, err := New(cfg, Options{Groups: noGroups{}, Log: o.Log})
@@ -59,7 +60,11 @@ func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restore
 		return nil, err
 	}
 	marks, err := r.marks(ctx)
-	return append(done, marks...), err
+	if done = append(done, marks...); err != nil {
+		return done, err
+	}
+	buffers, err := r.buffers(ctx)
+	return append(done, buffers...), err
 }
 
 type noGroups struct{}

@@ -1,0 +1,272 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// CapacityBuffers are the one kind of object that we create for others to see: nodes held for pods that are not there yet. Karpenter
+// (from 1.15, behind a gate) and the cluster autoscaler serve them.
+var (
+	bufferKind     = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Kind: "CapacityBuffer"}
+	bufferResource = bufferKind.GroupVersion().WithResource("capacitybuffers")
+)
+
+const (
+	bufferPrefix = "gpuscaler-" // the rest of a buffer's name is its policy's
+	managedBy    = "app.kubernetes.io/managed-by"
+	// heeded is how long an autoscaler may take to say anything of a buffer. One that says nothing has its gate off.
+	heeded = time.Minute
+	// unheeded is how long no further buffer is tried then: the gate may be turned on.
+	unheeded = time.Hour
+)
+
+// bufferFacts is what is kept of a CapacityBuffer.
+type bufferFacts struct {
+	metav1.ObjectMeta
+	target   ref
+	replicas int32
+	ours     bool // its label says so, and the field manager
+	heeded   bool // an autoscaler has said something of it
+	created  time.Time
+}
+
+func (f *bufferFacts) key() string { return f.Namespace + "/" + f.Name }
+
+func trimBuffer(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	return bufferOf(u), nil
+}
+
+func bufferOf(u *unstructured.Unstructured) *bufferFacts {
+	text := func(field string) string {
+		s, _, _ := unstructured.NestedString(u.Object, "spec", "scalableRef", field)
+		return s
+	}
+	replicas, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+	status, _ := conditionOf(u, "ReadyForProvisioning")
+	return &bufferFacts{
+		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
+		target:     ref{u.GetNamespace(), text("apiGroup"), text("kind"), text("name")},
+		replicas:   int32(min(max(replicas, 0), 1<<30)),
+		ours:       u.GetLabels()[managedBy] == fieldManager && manages(u.GetManagedFields(), fieldManager),
+		heeded:     status != "", created: u.GetCreationTimestamp().Time,
+	}
+}
+
+// newBuffers is the kind of CapacityBuffers: watched where it is served and where our roles let us take one away again.
+func (n *nodes) newBuffers() *lateKind {
+	return &lateKind{kind: bufferKind, trim: trimBuffer, allowed: n.mayBuffer, on: on(
+		func(_, f *bufferFacts) { n.change(func() { n.buffers[f.key()] = f }) },
+		func(f *bufferFacts) { n.change(func() { delete(n.buffers, f.key()) }) },
+	)}
+}
+
+// mayBuffer asks the API server whether our roles allow CapacityBuffers: who may not delete one must not write one.
+func (n *nodes) mayBuffer(ctx context.Context) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "delete", Group: bufferKind.Group, Resource: bufferResource.Resource},
+	}}
+	ctx, cancel := context.WithTimeout(ctx, handsTimeout)
+	defer cancel()
+	answer, err := n.cluster.typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		n.cluster.log.Debug("cannot ask whether CapacityBuffers are allowed", "error", err)
+		return false
+	}
+	if answer.Status.Allowed {
+		return true
+	}
+	wanted := slices.ContainsFunc(n.cluster.options.Groups.Groups(), func(g *capacity.Group) bool { return g.Buffer })
+	if wanted && !n.refused {
+		n.refused = true
+		n.cluster.log.Warn("a capacity group asks for a buffer, and our roles allow no CapacityBuffer: set karpenter.capacityBuffers in the chart's values")
+	}
+	return false
+}
+
+// holdsBuffers tells whether a buffer written now would be seen, and seen to. The caller holds the lock.
+func (n *nodes) holdsBuffers() bool {
+	synced := n.buffer.synced()
+	return synced != nil && synced() && n.unheeded.IsZero()
+}
+
+// buffered is how many replicas our buffer for a workload has; -1 for one that stands for another target. The caller holds the lock.
+func (n *nodes) buffered(w *scaling.Workload) int32 {
+	f := n.buffers[bufferFor(w.Key.Namespace, w.Key.Name)]
+	switch {
+	case f == nil || !f.ours:
+		return 0
+	case f.target != refOfWorkload(w):
+		return -1
+	}
+	return f.replicas
+}
+
+// bufferFor is the key of a policy's buffer.
+func bufferFor(namespace, policy string) string { return namespace + "/" + bufferPrefix + policy }
+
+// strayBuffers are ours whose policy went, or its group. The caller holds the lock.
+func (n *nodes) strayBuffers(groups []*capacity.Group, of []scaling.Workload) (all []capacity.Action) {
+	kept := map[string]bool{}
+	for i := range of {
+		if slices.ContainsFunc(groups, func(g *capacity.Group) bool { return g.Name == of[i].Group }) {
+			kept[bufferFor(of[i].Key.Namespace, of[i].Key.Name)] = true
+		}
+	}
+	for _, key := range sortedNames(n.buffers) {
+		if f := n.buffers[key]; f.ours && !kept[key] {
+			all = append(all, capacity.Buffer{Workload: f.Namespace + "/" + strings.TrimPrefix(f.Name, bufferPrefix)})
+		}
+	}
+	return all
+}
+
+// judgeBuffers finds out whether anybody sees to our buffers. The caller holds the lock.
+func (n *nodes) judgeBuffers(now time.Time) {
+	if !n.unheeded.IsZero() && now.Sub(n.unheeded) > unheeded {
+		n.unheeded = time.Time{}
+	}
+	for _, f := range n.buffers {
+		if f.ours && !f.heeded && now.Sub(f.created) > heeded && n.unheeded.IsZero() {
+			n.unheeded = now
+			n.cluster.log.Warn("nobody has said anything of our CapacityBuffer within a minute: the autoscaler's gate is off; none is written for an hour",
+				"buffer", f.key(), "karpenter", "FEATURE_GATES=CapacityBuffer=true")
+		}
+	}
+}
+
+// bufferTask is a buffer as it is to be.
+type bufferTask struct {
+	namespace, policy string
+	target            ref
+	owner             *metav1.OwnerReference // the target, so that a buffer goes with it; nil: not seen
+	replicas          int32
+	seen              *bufferFacts // nil: there is none
+}
+
+// bufferTask completes an action by what the last Observe of its group showed.
+func (n *nodes) bufferTask(g *capacity.Group, a capacity.Buffer) bufferTask {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	b := bufferTask{replicas: a.Replicas}
+	b.namespace, b.policy, _ = strings.Cut(a.Workload, "/")
+	b.seen = n.buffers[bufferFor(b.namespace, b.policy)]
+	v := n.views[g]
+	if v == nil {
+		return b
+	}
+	w := n.cluster.world
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, workload := range v.of {
+		if workload.Key.String() != a.Workload {
+			continue
+		}
+		b.target = refOfWorkload(workload)
+		if t := w.targets[b.target]; t != nil && t.facts != nil {
+			b.owner = &metav1.OwnerReference{APIVersion: t.facts.apiVersion, Kind: b.target.kind, Name: b.target.name, UID: t.facts.UID}
+		}
+	}
+	return b
+}
+
+// buffer writes or removes one CapacityBuffer, and never one that is somebody else's.
+func (h *hands) buffer(b bufferTask) {
+	if !h.cluster.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handsTimeout)
+	defer cancel()
+	name, what := bufferPrefix+b.policy, "written"
+	client := h.cluster.dynamic.Resource(bufferResource).Namespace(b.namespace)
+	var err error
+	switch {
+	case b.seen != nil && !b.seen.ours:
+		err = fmt.Errorf("a CapacityBuffer of that name is somebody else's: rename one of them")
+	case b.replicas <= 0 && b.seen == nil:
+		return
+	case b.replicas <= 0:
+		what = "removed"
+		uid := b.seen.UID
+		err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	case b.owner == nil:
+		err = fmt.Errorf("%s %s is not there", b.target.kind, b.target.name)
+	default:
+		_, err = client.Apply(ctx, name, b.apply(name), metav1.ApplyOptions{FieldManager: fieldManager})
+	}
+	log := h.cluster.log.With("buffer", b.namespace+"/"+name, "replicas", b.replicas)
+	switch {
+	case err == nil:
+		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "written").Inc()
+		log.Info("capacitybuffer " + what)
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "outrun").Inc()
+		log.Debug("capacitybuffer was changed meanwhile", "error", err)
+	default:
+		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "failed").Inc()
+		log.Error("capacitybuffer was not "+what, "error", err)
+	}
+}
+
+// apply is the buffer as we own it.
+func (b *bufferTask) apply(name string) *unstructured.Unstructured {
+	u := newApply(bufferKind, b.namespace, name)
+	u.SetLabels(map[string]string{managedBy: fieldManager})
+	u.SetOwnerReferences([]metav1.OwnerReference{*b.owner})
+	u.Object["spec"] = map[string]any{
+		"scalableRef": map[string]any{"apiGroup": b.target.group, "kind": b.target.kind, "name": b.target.name},
+		"replicas":    int64(b.replicas),
+	}
+	return u
+}
+
+// buffers removes every CapacityBuffer of ours, where there are any and our roles allow it.
+func (r *restorer) buffers(ctx context.Context) (done []Restored, err error) {
+	n := r.cluster.nodes
+	if len(r.options.Names) > 0 {
+		return nil, nil
+	}
+	list, err := r.cluster.typed.Discovery().ServerResourcesForGroupVersion(bufferKind.GroupVersion().String())
+	if apierrors.IsNotFound(err) || err == nil && pluralOf(list, bufferKind.Kind) == "" || err == nil && !n.mayBuffer(ctx) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("CapacityBuffers: %w", err)
+	}
+	client := r.cluster.dynamic.Resource(bufferResource)
+	all, err := client.List(ctx, metav1.ListOptions{LabelSelector: managedBy + "=" + fieldManager})
+	if err != nil {
+		return nil, fmt.Errorf("CapacityBuffers: %w", err)
+	}
+	for i := range all.Items {
+		f := bufferOf(&all.Items[i])
+		if !f.ours {
+			continue
+		}
+		out := Restored{Object: "CapacityBuffer " + f.key(), Changes: []string{"removed"}}
+		if !r.options.DryRun {
+			err := client.Namespace(f.Namespace).Delete(ctx, f.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &f.UID}})
+			if err != nil && !apierrors.IsNotFound(err) {
+				out = out.failed(err)
+			}
+		}
+		done = append(done, out)
+	}
+	return done, nil
+}

@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const chatBuffer = `
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata:
+  namespace: team
+  name: gpuscaler-chat
+  uid: u7
+  creationTimestamp: "2026-11-21T08:00:00Z"
+  labels: {app.kubernetes.io/managed-by: gpuscaler}
+  managedFields: [{manager: gpuscaler, operation: Apply}]
+spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
+
+func seenBuffer(t *testing.T, n *nodes, text string) *bufferFacts {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	f := bufferOf(u)
+	n.buffers[f.key()] = f
+	return f
+}
+
+func chatWorkload() *scaling.Workload {
+	return &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+}
+
+func TestABufferCountsWhereItIsOursAndStandsForTheSameTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to string
+		want     int32
+	}{
+		"ours":                   {"", "", 3},
+		"somebody else's":        {"managed-by: gpuscaler", "managed-by: Helm", 0},
+		"one that was relabeled": {"manager: gpuscaler", "manager: kubectl", 0},
+		"of another target":      {"name: chat}", "name: chat-v1}", -1},
+		"of another policy":      {"name: gpuscaler-chat", "name: gpuscaler-code", 0},
+		"absurd":                 {"replicas: 3", "replicas: -3", 0},
+	} {
+		n := grounds(t, chatDeployment).nodes
+		seenBuffer(t, n, strings.Replace(chatBuffer, c.from, c.to, 1))
+		o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+		n.Observe(spotAndOnDemand(t), []*scaling.Workload{chatWorkload()}, &o)
+		if got := o.Workloads[0].Buffer; got != c.want {
+			t.Errorf("%s: %d replicas, want %d", name, got, c.want)
+		}
+		if o.Buffers {
+			t.Errorf("%s: buffers where the kind is not served", name)
+		}
+	}
+}
+
+func TestABufferWhosePolicyWentIsAStray(t *testing.T) {
+	n := grounds(t).nodes
+	seenBuffer(t, n, chatBuffer)
+	seenBuffer(t, n, strings.NewReplacer("gpuscaler-chat", "own", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer))
+	groups, of := []*capacity.Group{spotAndOnDemand(t)}, []scaling.Workload{*chatWorkload()}
+	if _, strays := n.Strays(groups, of); len(strays) != 0 {
+		t.Errorf("with its policy: %v", strays)
+	}
+	if _, strays := n.Strays(groups, nil); fmt.Sprint(strays) != "[{team/chat 0}]" {
+		t.Errorf("without its policy: %v", strays)
+	}
+	if _, strays := n.Strays(nil, of); len(strays) != 1 {
+		t.Errorf("without its group: %v", strays)
+	}
+}
+
+// Karpenter serves the CRD also where its gate is off: then nobody would ever hold a node.
+func TestABufferThatNobodySeesToIsGivenUpForAnHour(t *testing.T) {
+	n := grounds(t).nodes
+	f := seenBuffer(t, n, chatBuffer)
+	n.forget(f.created.Add(59 * time.Second))
+	if !n.unheeded.IsZero() {
+		t.Error("given up within the minute")
+	}
+	given := f.created.Add(61 * time.Second)
+	n.forget(given)
+	if !n.unheeded.Equal(given) {
+		t.Error("not given up")
+	}
+	delete(n.buffers, f.key())
+	n.forget(given.Add(59 * time.Minute))
+	if n.unheeded.IsZero() {
+		t.Error("tried again within the hour")
+	}
+	n.forget(given.Add(61 * time.Minute))
+	if !n.unheeded.IsZero() {
+		t.Error("never tried again")
+	}
+	seenBuffer(t, n, chatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: ScalableRefNotFound}]}")
+	if n.forget(given.Add(2 * time.Hour)); !n.unheeded.IsZero() {
+		t.Error("one that an autoscaler has spoken of is given up")
+	}
+}
+
+// sentBuffers lists the requests about buffers that the hands make.
+func sentBuffers(c *Cluster) func() []string {
+	var sent []string
+	c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("*", "capacitybuffers", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		switch a := a.(type) {
+		case clienttesting.PatchAction:
+			sent = append(sent, string(a.GetPatch()))
+			u := &unstructured.Unstructured{}
+			return true, u, json.Unmarshal(a.GetPatch(), &u.Object)
+		case clienttesting.DeleteActionImpl:
+			sent = append(sent, fmt.Sprintf("delete %s/%s %s", a.Namespace, a.Name, *a.DeleteOptions.Preconditions.UID))
+		}
+		return true, &unstructured.Unstructured{Object: map[string]any{}}, nil
+	})
+	return func() []string { all := sent; sent = nil; return all }
+}
+
+func TestABufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
+	c := still(Options{Groups: noGroups{}})
+	sent := sentBuffers(c)
+	owner := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat", UID: "d1"}
+	task := bufferTask{namespace: "team", policy: "chat", target: refOfWorkload(chatWorkload()), owner: owner, replicas: 3}
+	c.nodes.hands.buffer(task)
+	want := `{"apiVersion":"autoscaling.x-k8s.io/v1beta1","kind":"CapacityBuffer","metadata":{"labels":{"app.kubernetes.io/managed-by":"gpuscaler"},` +
+		`"name":"gpuscaler-chat","namespace":"team","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"chat","uid":"d1"}]},` +
+		`"spec":{"replicas":3,"scalableRef":{"apiGroup":"apps","kind":"Deployment","name":"chat"}}}`
+	if got := sent(); len(got) != 1 || strings.TrimSpace(got[0]) != want {
+		t.Errorf("sent %s\nwant %s", got, want)
+	}
+	task.seen, task.replicas = seenBuffer(t, c.nodes, chatBuffer), 0
+	c.nodes.hands.buffer(task)
+	if got := fmt.Sprint(sent()); got != "[delete team/gpuscaler-chat u7]" {
+		t.Errorf("sent %s", got)
+	}
+
+	for name, change := range map[string]func(b *bufferTask){
+		"somebody else's stands there":    func(b *bufferTask) { b.seen.ours = false },
+		"somebody else's, to be removed":  func(b *bufferTask) { b.seen.ours, b.replicas = false, 0 },
+		"nothing to remove":               func(b *bufferTask) { b.seen, b.replicas = nil, 0 },
+		"a target that nobody has seen":   func(b *bufferTask) { b.owner = nil },
+		"we lead no more when it is time": func(*bufferTask) { c.options.Leading = func() bool { return false } },
+	} {
+		b := bufferTask{namespace: "team", policy: "chat", target: task.target, owner: owner, replicas: 2, seen: seenBuffer(t, c.nodes, chatBuffer)}
+		change(&b)
+		if c.nodes.hands.buffer(b); len(sent()) != 0 {
+			t.Errorf("%s: something was written", name)
+		}
+		c.options.Leading = nil
+	}
+}
+
+func TestBuffersAreForWhoMayRemoveThem(t *testing.T) {
+	c := still(Options{Groups: oneGroup{buffered(t)}})
+	allowed := ""
+	c.typed.(*fake.Clientset).PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		r := review.Spec.ResourceAttributes
+		review.Status.Allowed = strings.Join([]string{r.Verb, r.Resource, r.Group, r.Namespace}, " ") == allowed
+		return true, review, nil
+	})
+	if c.nodes.mayBuffer(t.Context()) || !c.nodes.refused {
+		t.Error("without a right")
+	}
+	if allowed = "delete capacitybuffers autoscaling.x-k8s.io "; !c.nodes.mayBuffer(t.Context()) {
+		t.Error("with it")
+	}
+}
+
+type oneGroup struct{ group *capacity.Group }
+
+func (g oneGroup) Groups() []*capacity.Group { return []*capacity.Group{g.group} }
+
+func buffered(t *testing.T) *capacity.Group {
+	t.Helper()
+	g := *spotAndOnDemand(t)
+	g.Buffer = true
+	return &g
+}
