@@ -112,7 +112,7 @@ func benchCase(ctx context.Context, name string, c judge.Case, out, notes io.Wri
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		fmt.Fprintf(t, "%s\t%s\t%.2f%%\t$%.2f\t%s\t%s\t%.1fs\t%d\t%s\n", run.Title(), report.Verdict(run), 100*run.OnTime, run.Cost,
-			ratio(run.CostOverRequest), ratio(run.CostOverFluid), run.Wait.P99, run.ReplicaStarts, report.Settings(run))
+			ratio(run.CostOverRequest), ratio(run.CostOverFluid), run.Wait.P99, run.ReplicaStarts, report.Settings(&run.Load))
 	}
 	t.Flush()
 	fmt.Fprintf(out, "cheapest that meets the SLO: %s\n\n", r.Cheapest)

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
@@ -22,16 +22,22 @@ type SLO struct {
 	Wait  time.Duration `json:"-"`
 }
 
-// Case is one policy on one stream of traffic.
+// Case is one policy on one stream of traffic. Several that are judged together share one world, and then what belongs to the world
+// (spot, NodePools, prices, cold start, seed, start and length) must be the same in each.
 type Case struct {
-	Policy   *policy.Compiled
-	Traffic  *trace.Trace
-	Spot     *trace.Spot // how many spot nodes there are; nil: GPUs on demand, by the second
-	Service  world.Service
-	Measures map[string]world.Measure // what a signal measures where its source does not tell
-	SLO      SLO
-	GPUs     int32 // per replica
-	Initial  int32 // ready at the start; AutoInitial
+	Policy    *policy.Compiled
+	Traffic   *trace.Trace
+	Start     time.Time        // the instant at which the run begins; zero: when the traffic does
+	For       time.Duration    // how long it lasts; 0: as long as the traffic
+	Spot      *trace.Spot      // how many spot nodes there are; nil: GPUs on demand, by the second
+	NodePools []world.NodePool // what nodes there are, where Spot does not say; empty: GPUs on demand, by the second
+	Pools     []string         // names of the NodePools that it may run on; empty: all
+	Service   world.Service
+	Measures  map[string]world.Measure // what a signal measures where its source does not tell
+	SLO       SLO
+	GPUs      int32 // per replica
+	Initial   int32 // ready at the start; AutoInitial
+	Static    int32 // replicas that stand all the time where nobody scales, a run of its own; 0: there is none
 	// ColdStart is the whole time from the request for a replica until it is ready, divided among its phases as assumed, without
 	// spread; 0: each phase as assumed, with its spread.
 	ColdStart    time.Duration
@@ -43,6 +49,8 @@ type Case struct {
 	TuneOurs     bool // run the policy with its best settings on this traffic too, as the rivals are
 	Bound        bool
 	SeriesPoints int // of each run's series; 0: none
+
+	recorded trace.Kind // what the traffic was before it was drawn
 }
 
 // Defaults of the prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
@@ -67,6 +75,8 @@ func (c *Case) check() error {
 	refuse(!(c.Hourly >= 0) || !(c.SpotHourly >= 0), "prices are at least 0")
 	refuse(c.Initial < AutoInitial, "%d initial replicas", c.Initial)
 	refuse(c.Traffic != nil && c.Traffic.Duration <= 0, "the traffic has no duration")
+	refuse(c.For < 0, "a length of %s", c.For)
+	refuse(c.Spot != nil && len(c.NodePools) > 0, "a spot trace and NodePools: a NodePool names its own market")
 	if len(errs) > 0 {
 		return fmt.Errorf("replay: %w", errors.Join(errs...))
 	}
@@ -80,16 +90,21 @@ func (c *Case) bounds() world.Bounds {
 	return world.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
 }
 
-// start is the instant of the traffic's first moment; a Monday at midnight where it names none.
+// start is the instant of the run's first moment; a Monday at midnight where nothing names one.
 func (c *Case) start() time.Time {
-	if c.Traffic.Start.IsZero() {
-		return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{c.Start, c.Traffic.Start} {
+		if !at.IsZero() {
+			return at
+		}
 	}
-	return c.Traffic.Start
+	return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 }
 
 // horizon is the virtual time that each run lasts and is paid for: the traffic, to the end of its last slot.
 func (c *Case) horizon() time.Duration {
+	if c.For > 0 {
+		return (c.For + slotLength - 1) / slotLength * slotLength
+	}
 	return (c.Traffic.Duration/slotLength + 1) * slotLength
 }
 
@@ -156,7 +171,7 @@ func (c *Case) leastColdStart() time.Duration {
 		}
 		return s.Min
 	}
-	if c.Spot != nil {
+	if len(c.pools()) > 0 {
 		return least(a.ModelLoad)
 	}
 	return least(a.NodeLaunch) + least(a.GPUReady) + least(a.ImagePull) + least(a.ModelLoad)
@@ -168,30 +183,24 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// config is the world of one run; maker is nil for the policy itself.
-func (c *Case) config(maker world.Maker, observe func(engine.Record)) world.Config {
+// workload is the case's part of a world; maker is nil for the policy itself.
+func (c *Case) workload(maker world.Maker) world.Workload {
 	w := world.Workload{
 		Key: c.Policy.Workload.Key, Actuator: maker, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
-		Initial: c.initial(), Measures: c.Measures,
+		Initial: c.initial(), Measures: c.Measures, Pools: c.Pools,
 	}
 	if maker == nil {
 		w.Policy = c.Policy
 	}
-	out := world.Config{
-		Start: c.start(), Seed: c.Seed, Workloads: []world.Workload{w}, Fleet: world.Fleet{HourlyPerGPU: c.Hourly},
-		Assumptions: c.assumptions(), Resolution: -1, Engine: engine.Options{OnTransition: observe},
-	}
-	if c.Spot != nil {
-		out.NodePools = c.pools()
-	}
-	if c.SeriesPoints > 0 {
-		out.Resolution = max(slotLength, (c.horizon() / time.Duration(c.SeriesPoints)).Truncate(time.Second))
-	}
-	return out
+	return w
 }
 
-// pools are spot first and on demand where spot is gone: one node per replica, removed when empty.
+// pools are those that the case names; with a spot trace spot first and on demand where it is gone: one node per replica, removed
+// when empty. None: GPUs by the second.
 func (c *Case) pools() []world.NodePool {
+	if c.Spot == nil {
+		return c.NodePools
+	}
 	pool := func(name, capacity string, weight int32, hourly float64) world.NodePool {
 		return world.NodePool{
 			Name: name, CapacityType: capacity, InstanceType: "one-replica", GPUs: max(1, c.GPUs), Hourly: hourly * float64(max(1, c.GPUs)),
@@ -203,11 +212,16 @@ func (c *Case) pools() []world.NodePool {
 	return []world.NodePool{spot, pool("on-demand", world.OnDemand, 20, c.Hourly)}
 }
 
-// leastHourly is the lowest price of a replica.
+// leastHourly is the lowest price of a replica, on the nodes that it may run on.
 func (c *Case) leastHourly() float64 {
-	hourly := c.Hourly
-	if c.Spot != nil {
-		hourly = min(hourly, c.SpotHourly)
+	perGPU := math.Inf(1)
+	for _, p := range c.pools() {
+		if len(c.Pools) == 0 || slices.Contains(c.Pools, p.Name) {
+			perGPU = min(perGPU, p.Hourly/float64(p.GPUs))
+		}
 	}
-	return hourly * float64(max(1, c.GPUs))
+	if math.IsInf(perGPU, 1) {
+		perGPU = c.Hourly
+	}
+	return perGPU * float64(max(1, c.GPUs))
 }

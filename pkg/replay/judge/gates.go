@@ -26,18 +26,21 @@ type GateResult struct {
 // subject is something that a gate may ask about.
 type subject struct {
 	name, unit string
-	of         func(*Run) *float64
+	of         func(*Report) *float64 // nil: there is no such number
 }
 
-func always(f func(*Run) float64) func(*Run) *float64 {
-	return func(r *Run) *float64 { v := f(r); return &v }
+// always is a number that the policy's own run has.
+func always(f func(*Run) float64) func(*Report) *float64 {
+	return func(r *Report) *float64 { v := f(&r.Runs[0]); return &v }
 }
 
 var subjects = []subject{
-	{"slo", "a share, 0..1", always(func(r *Run) float64 { return r.OnTime })},
+	{"slo", "a share, 0..1; of several workloads the worst one's", always(func(r *Run) float64 { return r.OnTime })},
+	{"missed", "a count of workloads that miss their SLO", always(func(r *Run) float64 { return float64(r.Missed()) })},
 	{"cost", "$", always(func(r *Run) float64 { return r.Cost })},
-	{"cost/lb", "a ratio to the request-level bound; needs --bound", func(r *Run) *float64 { return r.CostOverRequest }},
-	{"cost/fluid", "a ratio to the fluid bound; needs --bound", func(r *Run) *float64 { return r.CostOverFluid }},
+	{"cost/lb", "a ratio to the request-level bound; needs --bound", func(r *Report) *float64 { return r.Runs[0].CostOverRequest }},
+	{"cost/fluid", "a ratio to the fluid bound; needs --bound", func(r *Report) *float64 { return r.Runs[0].CostOverFluid }},
+	{"saved", "a share, 0..1, of a static fleet's cost; needs a scenario that names one", func(r *Report) *float64 { return r.Saved }},
 	{"gpu-hours", "hours", always(func(r *Run) float64 { return r.GPUHours })},
 	{"utilization", "a share, 0..1", always(func(r *Run) float64 { return r.Utilization })},
 	{"productive", "a share, 0..1", always(func(r *Run) float64 { return r.Productive })},
@@ -114,9 +117,9 @@ func (s *subject) parse(text string) (float64, error) {
 func (r *Report) Check(gates []Gate) (failed int) {
 	for _, g := range gates {
 		result := GateResult{Gate: g.Text}
-		found := g.subject.of(&r.Runs[0])
+		found := g.subject.of(r)
 		if found == nil { // a gate that cannot be judged must not let a policy through
-			result.Failed, result.Why = true, "there is no such number: the run misses the SLO, or no bound was found"
+			result.Failed, result.Why = true, "there is no such number: the run misses the SLO, or no bound or static fleet is there"
 		} else {
 			result.Found, result.Failed = *found, g.holds(*found)
 		}

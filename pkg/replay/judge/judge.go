@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,156 +17,190 @@ type Progress func(what string, done float64)
 
 // Judge runs the case. The report depends on nothing but the case: one case, the same bytes.
 func Judge(ctx context.Context, c Case, told Progress) (*Report, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
+	return Together(ctx, []Case{c}, told)
+}
+
+// Together runs several workloads in one world, each judged by its own SLO. Their bounds add up to one that holds for all of them: no
+// workload's replica serves another's requests. Rivals move all workloads; a tuned one was tuned to each workload on its own.
+func Together(ctx context.Context, cases []Case, told Progress) (*Report, error) {
 	if told == nil {
 		told = func(string, float64) {}
 	}
-	drawn, err := c.Traffic.Drawn(0) // once, rather than by every run
+	t, err := gather(cases)
 	if err != nil {
 		return nil, err
 	}
-	kind := c.Traffic.Kind
-	c.Traffic = drawn
-	out := c.head()
-	out.Traffic.Kind = string(kind)
-	out.Runs = []Run{c.ours()}
-	var seen certificate
+	out := t.head()
+	c := &t[0]
+	first := t.named()
+	seen := make([]certificate, len(t))
+	runs := make([][]Run, 2+len(c.Rivals))
 	all, inner := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
-	runs := make([][]Run, 1+len(c.Rivals))
 	if c.Bound {
-		all.Go(func() (err error) {
-			seen, err = c.certify(func(kind string, p bound.Progress) {
-				told(kind, float64(p.Slot)/float64(max(1, p.Slots)))
+		for i := range t {
+			all.Go(func() (err error) {
+				seen[i], err = t[i].certify(func(kind string, p bound.Progress) {
+					told(kind, float64(p.Slot)/float64(max(1, p.Slots)))
+				})
+				return err
 			})
-			return err
-		})
+		}
 	}
-	all.Go(func() error { return c.fill(inner, &out.Runs[0], nil, told) })
+	all.Go(func() error { return t.fill(inner, &first, t.ours(), told) })
+	all.Go(func() (err error) {
+		runs[1], err = t.standing(inner, told)
+		return err
+	})
 	for i := range c.Rivals {
 		all.Go(func() (err error) {
-			runs[1+i], err = c.rival(inner, c.Rivals[i], told)
+			runs[2+i], err = t.rival(inner, c.Rivals[i], told)
 			return err
 		})
 	}
 	if c.TuneOurs {
 		all.Go(func() (err error) {
-			runs[0], err = c.tuned(inner, told)
+			runs[0], err = t.tuned(inner, told)
 			return err
 		})
 	}
 	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
-		out.Runs = append(out.Runs, r...)
-	}
-	out.Bounds = seen.bounds
-	for _, plan := range []struct {
-		steps       []world.Step
-		name, words string
-	}{
-		{seen.exact, "clairvoyant", "the schedule behind the fluid bound, carried out in this world: it knows the trace"},
-		{seen.safe, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes"},
-	} {
-		if len(plan.steps) == 0 {
-			continue
-		}
-		seer := Run{Name: plan.name, Variant: Clairvoyant, Words: plan.words}
-		if err := c.fill(ctx, &seer, world.Planned(plan.steps), told); err != nil {
-			return nil, err
-		}
-		out.Runs = append(out.Runs, seer)
-	}
+	out.Runs = append([]Run{first}, slices.Concat(runs...)...)
+	out.certified(seen)
+	seers, err := t.clairvoyant(ctx, seen, told)
+	out.Runs = append(out.Runs, seers...)
 	out.compare()
-	return out, nil
+	return out, err
 }
 
-func (c *Case) ours() Run {
-	return Run{Name: "gpuscaler", Variant: Ours, Words: "policy " + c.Policy.Workload.Key.String() + ", decided by the engine that runs in a cluster"}
+// named is the policies' own row, before it ran.
+func (t trial) named() Run {
+	words := "policy " + t[0].Policy.Workload.Key.String()
+	if len(t) > 1 {
+		words = "each workload's policy"
+	}
+	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine that runs in a cluster"}
 }
 
-// head is the report before any run.
-func (c *Case) head() *Report {
-	t := c.Traffic
-	a := c.assumptions()
-	out := &Report{
-		Schema: Schema, Policy: c.Policy.Workload.Key.String(),
-		Traffic: Traffic{Name: t.Name, Start: t.Start, Duration: t.Duration.Seconds()},
-		SLO:     Objective{Share: c.SLO.Share, Wait: c.SLO.Wait.Seconds()}, Initial: c.initial(), ColdStart: c.ColdStart.Seconds(), Seed: c.Seed,
-		Assumptions: append(a.List(), c.own()...),
-	}
-	for range t.All() {
-		out.Traffic.Requests++
-	}
-	if c.Spot != nil {
-		out.Traffic.Spot = c.Spot.Name
-	}
-	admission, warnings := c.admission()
-	out.Admission, out.Warnings = &admission, warnings
-	return out
-}
-
-// fill plays a run into a row that has its name already.
-func (c *Case) fill(ctx context.Context, row *Run, maker world.Maker, told Progress) error {
+// fill plays a run into a row that has its name already, and its settings.
+func (t trial) fill(ctx context.Context, row *Run, by makers, told Progress) error {
 	what := row.Name + " " + row.Variant
-	r, err := c.run(ctx, maker, func(now time.Duration) { told(what, float64(now)/float64(c.horizon())) })
+	r, err := t.run(ctx, by, func(now time.Duration) { told(what, float64(now)/float64(t[0].horizon())) })
 	if err != nil {
 		return err
 	}
-	r.Name, r.Variant, r.Words, r.Settings, r.Tried = row.Name, row.Variant, row.Words, row.Settings, row.Tried
+	r.Name, r.Variant, r.Words = row.Name, row.Variant, row.Words
 	*row = r
 	told(what, 1)
 	return nil
 }
 
-// rival runs a rival with its defaults and, where asked for, tuned.
-func (c *Case) rival(ctx context.Context, r world.Rival, told Progress) ([]Run, error) {
-	row := func(variant string, values []float64) (Run, error) {
-		out := Run{Name: r.Name, Variant: variant, Words: r.Words}
-		for i, k := range r.Knobs {
-			out.Settings = append(out.Settings, Setting{k.Name, values[i]})
+// set keeps what a run's workloads were set to.
+func (r *Run) set(names []string, settings []Tried, tried []int) {
+	for i, l := range r.Loads() {
+		for k, name := range names {
+			l.Settings = append(l.Settings, Setting{name, settings[i].Settings[k]})
 		}
-		return out, c.fill(ctx, &out, r.Make(c.bounds(), values), told)
+		l.Tried = tried[i]
 	}
-	values := make([]float64, len(r.Knobs))
-	for i, k := range r.Knobs {
-		values[i] = k.Default
+}
+
+// standing is the run of the fleets that the cases name; nothing where none is named.
+func (t trial) standing(ctx context.Context, told Progress) ([]Run, error) {
+	by := t.ours()
+	for i := range t {
+		if t[i].Static == 0 {
+			return nil, nil
+		}
+		by[i] = world.Static(t[i].Static)
 	}
-	first, err := row(Default, values)
-	if err != nil || !c.TuneRivals {
+	out := Run{Name: StaticFleet, Variant: Default, Words: "the replicas that would stand all the time where nobody scales, as the scenario says"}
+	return []Run{out}, t.fill(ctx, &out, by, told)
+}
+
+// rival runs a rival with its defaults and, where asked for, tuned to each workload on its own.
+func (t trial) rival(ctx context.Context, r world.Rival, told Progress) ([]Run, error) {
+	var names []string
+	defaults := Tried{}
+	for _, k := range r.Knobs {
+		names, defaults.Settings = append(names, k.Name), append(defaults.Settings, k.Default)
+	}
+	row := func(variant string, settings []Tried, tried []int) (Run, error) {
+		out, by := Run{Name: r.Name, Variant: variant, Words: r.Words}, t.ours()
+		for i := range t {
+			by[i] = r.Make(t[i].bounds(), settings[i].Settings)
+		}
+		err := t.fill(ctx, &out, by, told)
+		out.set(names, settings, tried)
+		return out, err
+	}
+	settings, tried := slices.Repeat([]Tried{defaults}, len(t)), make([]int, len(t))
+	first, err := row(Default, settings, tried)
+	if err != nil || !t[0].TuneRivals {
 		return []Run{first}, err
 	}
 	told(r.Name+" tuning", 0)
-	best, tried, err := c.tuneRival(ctx, r)
-	if err != nil {
-		return nil, err
+	for i := range t {
+		if settings[i], tried[i], err = t[i].tuneRival(ctx, r); err != nil {
+			return nil, err
+		}
 	}
-	second, err := row(Tuned, best.Settings)
-	second.Tried = tried
+	second, err := row(Tuned, settings, tried)
 	return []Run{first, second}, err
 }
 
-// tuned is the policy with the best settings on this traffic: what the rivals are granted.
-func (c *Case) tuned(ctx context.Context, told Progress) ([]Run, error) {
-	knobs := Knobs(c.Policy)
-	s := c.SearchPolicy(knobs)
+// tuned is each policy with the best settings on its traffic: what the rivals are granted.
+func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
+	other, out := slices.Clone(t), t.named()
+	out.Variant = Tuned
 	told("gpuscaler tuning", 0)
-	best, err := s.Climb(ctx, Values(knobs), Generous(knobs))
-	if err != nil {
-		return nil, err
+	found := make([]Load, len(t))
+	for i := range t {
+		knobs := Knobs(t[i].Policy)
+		s := t[i].SearchPolicy(knobs)
+		best, err := s.Climb(ctx, Values(knobs), Generous(knobs))
+		if err != nil {
+			return nil, err
+		}
+		for k := range knobs {
+			found[i].Settings = append(found[i].Settings, Setting{knobs[k].Name, best.Settings[k]})
+		}
+		found[i].Tried = len(s.order)
+		other[i].Policy = With(t[i].Policy, knobs, best.Settings)
 	}
-	out := c.ours()
-	out.Variant, out.Tried = Tuned, len(s.order)
-	for i := range knobs {
-		out.Settings = append(out.Settings, Setting{knobs[i].Name, best.Settings[i]})
+	err := other.fill(ctx, &out, other.ours(), told)
+	for i, l := range out.Loads() {
+		l.Settings, l.Tried = found[i].Settings, found[i].Tried
 	}
-	other := *c
-	other.Policy = With(c.Policy, knobs, best.Settings)
-	err = other.fill(ctx, &out, nil, told)
 	return []Run{out}, err
+}
+
+// clairvoyant carries out the schedules behind the bounds, where each workload has one.
+func (t trial) clairvoyant(ctx context.Context, seen []certificate, told Progress) (out []Run, err error) {
+	for _, plan := range []struct {
+		of          func(*certificate) []world.Step
+		name, words string
+	}{
+		{func(c *certificate) []world.Step { return c.exact }, "clairvoyant", "the schedule behind the fluid bound, carried out in this world: it knows the trace"},
+		{func(c *certificate) []world.Step { return c.safe }, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes"},
+	} {
+		by, planned := t.ours(), true
+		for i := range t {
+			steps := plan.of(&seen[i])
+			by[i], planned = world.Planned(steps), planned && len(steps) > 0
+		}
+		if !planned {
+			continue
+		}
+		seer := Run{Name: plan.name, Variant: Clairvoyant, Words: plan.words}
+		if err := t.fill(ctx, &seer, by, told); err != nil {
+			return nil, err
+		}
+		out = append(out, seer)
+	}
+	return out, nil
 }
 
 // compare sets the runs beside the bounds and names the cheapest that meets the SLO.
@@ -185,6 +220,10 @@ func (r *Report) compare() {
 	if best != nil {
 		r.Cheapest = best.Title()
 	}
+	if fleet := r.Run(StaticFleet, Default); fleet != nil && fleet.Cost > 0 {
+		saved := 1 - r.Runs[0].Cost/fleet.Cost
+		r.Saved = &saved
+	}
 }
 
 func over(cost float64, b *Bound) *float64 {
@@ -193,29 +232,4 @@ func over(cost float64, b *Bound) *float64 {
 	}
 	ratio := cost / b.Lower
 	return &ratio
-}
-
-// own is what the case takes for granted besides the world.
-func (c *Case) own() []world.Assumption {
-	s := &c.Service
-	service := "fixed " + s.Fixed.String()
-	if s.Fixed <= 0 {
-		service = s.Base.String() + " + " + s.Prefill.String() + " an input token + " + s.Decode.String() + " an output token"
-	}
-	money := func(v float64) string { return "$" + number(v) + " an hour" }
-	out := []world.Assumption{
-		{Name: "service time", Value: service, Source: "an 8B model on one mid-size GPU, unless flags say otherwise"},
-		{Name: "slots", Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
-		{Name: "GPUs per replica", Value: number(float64(max(1, c.GPUs))), Source: "the case"},
-		{Name: "GPU on demand", Value: money(c.Hourly), Source: "g6e.xlarge (L40S), us-east-1, 2026-07, unless flags say otherwise"},
-		{Name: "start", Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "the first ten minutes' need, unless flags say otherwise"},
-		{Name: "end", Value: "runs stop with the traffic; a request that waits then counts as late if it is late already", Source: "the case"},
-		{Name: "tuned rivals", Value: "searched on this very traffic", Source: "flatters the rivals"},
-	}
-	if c.Spot != nil {
-		out = append(out,
-			world.Assumption{Name: "spot GPU", Value: money(c.SpotHourly), Source: "Spot Advisor's savings, unless flags say otherwise"},
-			world.Assumption{Name: "bounds", Value: "every GPU at the lowest price, all the time, with the shortest cold start", Source: "the bound knows one kind of capacity"})
-	}
-	return out
 }

@@ -185,10 +185,11 @@ func TestAnImpossibleSLOIsSaidToBeOne(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	over := 1.4
-	r := &Report{Runs: []Run{{OnTime: 0.985, Cost: 12, Wait: Waits{P99: 31}, CostOverRequest: &over}}}
+	r := &Report{Runs: []Run{{Load: Load{OnTime: 0.985, Wait: Waits{P99: 31}}, Cost: 12, CostOverRequest: &over}}}
 	for text, fails := range map[string]bool{
 		"slo<0.99": true, "slo<98%": false, "slo < 0.985": false, "slo<=0.985": true, "cost>12": false, "cost>=12": true,
-		"p99>30s": true, "p99>1m": false, "cost/lb>1.35": true, "cost/fluid>9": true, // no fluid bound: it cannot be judged, and fails
+		"p99>30s": true, "p99>1m": false, "cost/lb>1.35": true, "missed>0": true, "missed>1": false,
+		"cost/fluid>9": true, "saved<0.1": true, // no fluid bound and no static fleet: it cannot be judged, and fails
 	} {
 		g, err := ParseGate(text)
 		if err != nil {

@@ -145,7 +145,7 @@ func (c *Case) SearchPolicy(knobs []Knob) *Search {
 	s := &Search{Play: func(ctx context.Context, settings []float64) (Run, error) {
 		other := *lean
 		other.Policy = With(c.Policy, knobs, settings)
-		return other.run(ctx, nil, nil)
+		return other.alone().run(ctx, makers{nil}, nil)
 	}}
 	for i := range knobs {
 		s.Tries = append(s.Tries, knobs[i].Tries)

@@ -1,8 +1,6 @@
 package judge
 
 import (
-	"context"
-	"math"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -12,44 +10,6 @@ import (
 
 // mostReasons bounds the list of a run: a policy that flaps for a fortnight would fill a report with itself.
 const mostReasons = 2000
-
-// run plays the case once; maker is nil for the policy itself.
-func (c *Case) run(ctx context.Context, maker world.Maker, told func(time.Duration)) (Run, error) {
-	var out Run
-	w, err := world.New(c.config(maker, c.listen(&out)))
-	if err != nil {
-		return out, err
-	}
-	next := time.Duration(0)
-	err = w.Run(ctx, c.horizon(), func(engine.Outcome) {
-		if told != nil && w.Now() >= next {
-			told(w.Now())
-			next = w.Now() + c.horizon()/200
-		}
-	})
-	if err != nil {
-		return out, err
-	}
-	out.take(w.Result(), c.SLO.Share)
-	out.NodeStarts -= int64(c.initial()) // those that stood there; a node holds one replica
-	return out, nil
-}
-
-// listen gathers the reasons of the policy's changes.
-func (c *Case) listen(out *Run) func(engine.Record) {
-	last := int32(math.MinInt32)
-	return func(r engine.Record) {
-		if r.Decision.Replicas == last {
-			return
-		}
-		last = r.Decision.Replicas
-		if len(out.Reasons) >= mostReasons || c.SeriesPoints == 0 {
-			out.ReasonsLeftOut++
-			return
-		}
-		out.Reasons = append(out.Reasons, reasonOf(r, c.start()))
-	}
-}
 
 func reasonOf(r engine.Record, start time.Time) Reason {
 	d, p := &r.Decision, r.Workload.Policy
@@ -66,24 +26,63 @@ func reasonOf(r engine.Record, start time.Time) Reason {
 }
 
 // take fills in what a world's result says.
-func (r *Run) take(from *world.Result, share float64) {
-	l := &from.Loads[0]
-	r.MeetsSLO = l.OnTime >= share
+func (r *Run) take(t trial, from *world.Result) {
+	for i := range t {
+		w := &r.Workloads[i]
+		w.Policy = t[i].Policy.Workload.Key.String()
+		for j := range from.Loads {
+			if from.Loads[j].Key == t[i].Policy.Workload.Key {
+				w.GPUHours = from.Loads[j].Ledger.Sum().Hours()
+				w.take(&from.Loads[j], t[i].SLO.Share)
+			}
+		}
+	}
 	r.Cost, r.CostBy, r.GPUHours = from.Cost, from.CostBy, from.Paid.Hours()
-	r.OnTime = l.OnTime
-	r.Wait = Waits{l.Mean.Seconds(), l.P50.Seconds(), l.P95.Seconds(), l.P99.Seconds(), l.Max.Seconds()}
-	r.Utilization = l.Utilization
 	if from.Paid > 0 {
 		r.Productive = float64(from.Ledger[world.Serving]) / float64(from.Paid)
 	}
-	r.ReplicaStarts, r.ScaleUps, r.ScaleDowns, r.AtZero = l.ReplicaStarts, l.ScaleUps, l.ScaleDowns, l.AtZero.Seconds()
-	r.ReplicasLost, r.Arrived, r.Served, r.Requeued = l.Lost, l.Arrived, l.Served, l.Requeued
 	for i := range from.Pools {
 		r.NodeStarts += from.Pools[i].NodeStarts
 		r.SpotLosses += from.Pools[i].SpotLosses
 		r.CapacityRefusals += from.Pools[i].Refusals
 	}
 	r.Ledger, r.Series = from.Ledger, from.Series
+	r.gather()
+}
+
+func (l *Load) take(from *world.LoadResult, share float64) {
+	l.MeetsSLO, l.OnTime, l.Utilization = from.OnTime >= share, from.OnTime, from.Utilization
+	l.Wait = Waits{from.Mean.Seconds(), from.P50.Seconds(), from.P95.Seconds(), from.P99.Seconds(), from.Max.Seconds()}
+	l.ReplicaStarts, l.ScaleUps, l.ScaleDowns, l.AtZero = from.ReplicaStarts, from.ScaleUps, from.ScaleDowns, from.AtZero.Seconds()
+	l.ReplicasLost, l.Arrived, l.Served, l.Requeued = from.Lost, from.Arrived, from.Served, from.Requeued
+}
+
+// gather sums the workloads up: counts add, and of what cannot be added the worst workload's counts. A single one is the run itself.
+func (r *Run) gather() {
+	if len(r.Workloads) == 1 {
+		r.Load, r.Workloads = r.Workloads[0].Load, nil
+		return
+	}
+	r.MeetsSLO, r.OnTime = true, 1
+	held := 0.0
+	for i := range r.Workloads {
+		w := &r.Workloads[i]
+		r.MeetsSLO, r.OnTime = r.MeetsSLO && w.MeetsSLO, min(r.OnTime, w.OnTime)
+		r.Wait = Waits{max(r.Wait.Mean, w.Wait.Mean), max(r.Wait.P50, w.Wait.P50), max(r.Wait.P95, w.Wait.P95), max(r.Wait.P99, w.Wait.P99), max(r.Wait.Max, w.Wait.Max)}
+		r.ReplicaStarts += w.ReplicaStarts
+		r.ScaleUps += w.ScaleUps
+		r.ScaleDowns += w.ScaleDowns
+		r.AtZero += w.AtZero
+		r.ReplicasLost += w.ReplicasLost
+		r.Arrived += w.Arrived
+		r.Served += w.Served
+		r.Requeued += w.Requeued
+		r.Utilization += w.Utilization * w.GPUHours
+		held += w.GPUHours
+	}
+	if held > 0 {
+		r.Utilization /= held
+	}
 }
 
 // better tells whether a is to be preferred at an SLO: first who meets it, then who is cheaper; among those that miss it, who misses

@@ -123,7 +123,7 @@ func (c *Case) tuneRival(ctx context.Context, r world.Rival) (Tried, int, error)
 	lean := c.lean()
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
 	s := Search{Play: func(ctx context.Context, values []float64) (Run, error) {
-		return lean.run(ctx, r.Make(c.bounds(), values), nil)
+		return lean.alone().run(ctx, makers{r.Make(c.bounds(), values)}, nil)
 	}}
 	for i, k := range r.Knobs {
 		s.Tries = append(s.Tries, k.Tries)

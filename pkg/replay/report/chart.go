@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func (c *chart) draw() *chart {
 	step := niceStep(c.top / 4)
 	c.top = max(step, math.Ceil(c.top/step)*step)
 	for v := 0.0; v <= c.top+step/2; v += step {
-		c.YTick = append(c.YTick, tick{fixed(c.y(v)), strconv.FormatFloat(v, 'g', 5, 64)})
+		c.YTick = append(c.YTick, tick{fixed(c.y(v)), short(v)})
 	}
 	every := niceSpan(c.seconds / 8)
 	for t := 0.0; t <= c.seconds; t += every {
@@ -97,6 +98,16 @@ func (c *chart) path(l *line) string {
 		fmt.Fprintf(&b, "V%sH%sZ", fixed(c.y(0)), fixed(c.x(0)))
 	}
 	return b.String()
+}
+
+// Empty tells a chart of nothing but zeros: a sentence says that in less room.
+func (c *chart) Empty() bool {
+	for _, l := range c.Lines {
+		if slices.ContainsFunc(l.values, func(v float64) bool { return v != 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // mark puts a point that speaks.
@@ -141,6 +152,17 @@ func clock(seconds float64) string {
 		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 	}
 	return fmt.Sprintf("%d:%02d", s/3600, s/60%60)
+}
+
+// short is a number on an axis: 150k, 0.05.
+func short(v float64) string {
+	suffix := ""
+	for _, unit := range []string{"k", "M"} {
+		if v >= 10_000 {
+			v, suffix = v/1000, unit
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 5, 64) + suffix
 }
 
 func fixed(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }

@@ -143,7 +143,7 @@ func TestThePageStandsAlone(t *testing.T) {
 		r.Runs[i].Series = nil
 	}
 	b.Reset()
-	if err := WriteHTML(&b, r); err != nil || strings.Contains(b.String(), "<h2>Demand") {
+	if err := WriteHTML(&b, r); err != nil || strings.Contains(b.String(), "<h3>Demand") {
 		t.Errorf("without a series there is nothing to draw: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
@@ -32,6 +31,7 @@ func WriteText(w io.Writer, r *judge.Report) error {
 	fmt.Fprintln(out)
 	writeRuns(out, r)
 	fmt.Fprintln(out, "\n"+conclusion(r))
+	writeWorkloads(out, r)
 	writeSettings(out, r)
 	fmt.Fprintln(out, "\nWHERE THE GPU TIME WENT, % of what was paid; the parts sum to the whole")
 	writeLedger(out, r)
@@ -47,20 +47,6 @@ func WriteText(w io.Writer, r *judge.Report) error {
 	return err
 }
 
-// headline is what was tried, in a line or two.
-func headline(r *judge.Report) string {
-	cold := "cold start by phases (see assumptions)"
-	if r.ColdStart > 0 {
-		cold = "cold start " + span(r.ColdStart)
-	}
-	spot := ""
-	if r.Traffic.Spot != "" {
-		spot = ", spot by " + r.Traffic.Spot
-	}
-	return fmt.Sprintf("%s on %s: %d requests in %s%s\nSLO %s of requests wait at most %s; %d replicas at the start, %s, seed %d",
-		r.Policy, r.Traffic.Name, r.Traffic.Requests, span(r.Traffic.Duration), spot, percent(r.SLO.Share), span(r.SLO.Wait), r.Initial, cold, r.Seed)
-}
-
 func writeRuns(out io.Writer, r *judge.Report) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSLO\tON TIME\tCOST\tBY TYPE\tCOST/LB\t/FLUID\tGPU-H\tP50\tP95\tP99\tMAX WAIT\tGPU\tSTARTS\tNODES\tEVENTS\tAT ZERO\tSPOT LOST")
@@ -74,39 +60,31 @@ func writeRuns(out io.Writer, r *judge.Report) {
 	t.Flush()
 }
 
-// Verdict is the judgement of a run; a run that misses the SLO is never cheap.
-func Verdict(run *judge.Run) string {
-	if run.MeetsSLO {
-		return "meets"
+// writeWorkloads sets each workload's part of the runs side by side.
+func writeWorkloads(out io.Writer, r *judge.Report) {
+	if len(r.Workloads) == 0 {
+		return
 	}
-	return "misses SLO"
+	for i, s := range r.Workloads {
+		fmt.Fprintf(out, "\n%s on %s: %d requests; SLO %s; %d replicas at the start%s\n", s.Policy, s.Traffic.Name, s.Traffic.Requests, objective(s.SLO), s.Initial, least(&s))
+		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "RUN\tSLO\tON TIME\tGPU-H\tP50\tP95\tP99\tMAX WAIT\tGPU\tSTARTS\tEVENTS\tAT ZERO\tSETTINGS")
+		for k := range r.Runs {
+			w := &r.Runs[k].Workloads[i]
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Runs[k].Title(), verdict(&w.Load), percent(w.OnTime), w.GPUHours,
+				span(w.Wait.P50), span(w.Wait.P95), span(w.Wait.P99), span(w.Wait.Max), percent(w.Utilization), w.ReplicaStarts, w.Events(), span(w.AtZero), Settings(&w.Load))
+		}
+		t.Flush()
+	}
 }
 
-// conclusion is the sentence that a reader takes away.
-func conclusion(r *judge.Report) string {
-	if r.Cheapest == "" {
-		return "No run meets the SLO."
+// least is a workload's part of the bounds, in words; empty without any.
+func least(s *judge.Subject) string {
+	b := s.Bound(judge.RequestBound)
+	if b == nil {
+		return ""
 	}
-	ours := &r.Runs[0]
-	if !ours.MeetsSLO {
-		return fmt.Sprintf("gpuscaler misses the SLO: %s on time. The cheapest run that meets it is %s.", percent(ours.OnTime), r.Cheapest)
-	}
-	var next *judge.Run
-	for i := range r.Runs[1:] {
-		run := &r.Runs[1+i]
-		if run.MeetsSLO && run.Variant != judge.Clairvoyant && (next == nil || run.Cost < next.Cost) {
-			next = run
-		}
-	}
-	switch {
-	case next == nil && len(r.Runs) == 1:
-		return "gpuscaler meets the SLO."
-	case next == nil:
-		return "gpuscaler meets the SLO, and no rival does."
-	case ours.Cost < next.Cost:
-		return fmt.Sprintf("gpuscaler meets the SLO at %s less than %s, the cheapest rival that does.", percent(1-ours.Cost/next.Cost), next.Title())
-	}
-	return fmt.Sprintf("gpuscaler meets the SLO; %s does so at %s less.", next.Title(), percent(1-next.Cost/ours.Cost))
+	return "; at least " + money(b.Lower)
 }
 
 func writeSettings(out io.Writer, r *judge.Report) {
@@ -114,24 +92,9 @@ func writeSettings(out io.Writer, r *judge.Report) {
 	fmt.Fprintln(t, "\nWHO\tSETTINGS\tWHAT")
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\n", run.Title(), Settings(run), run.Words)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", run.Title(), Settings(&run.Load), run.Words)
 	}
 	t.Flush()
-}
-
-// Settings are a rival's knobs in words.
-func Settings(run *judge.Run) string {
-	var parts []string
-	for _, s := range run.Settings {
-		parts = append(parts, s.Name+" "+strconv.FormatFloat(s.Value, 'f', -1, 64))
-	}
-	if run.Tried > 0 {
-		parts = append(parts, fmt.Sprintf("best of %d", run.Tried))
-	}
-	if len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, "; ")
 }
 
 // causes are those of the ledger that any run has.
@@ -210,48 +173,4 @@ func writeGates(out io.Writer, r *judge.Report) {
 		}
 		fmt.Fprintf(out, "%-7s fail if %s: found %s\n", verdict, g.Gate, found)
 	}
-}
-
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
-
-func money(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 3, 64) }
-
-func ratio(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return strconv.FormatFloat(*v, 'f', 3, 64)
-}
-
-// byType is the cost by capacity type, in alphabetical order.
-func byType(run *judge.Run) string {
-	var parts []string
-	for kind, cost := range run.CostBy {
-		parts = append(parts, kind+" "+money(cost))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " + ")
-}
-
-// span is a time in seconds as people say it, to three digits or so.
-func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d == 0:
-		return "0s"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
-// trim removes blanks at the ends of lines, which tables leave.
-func trim(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " \t")
-	}
-	return strings.Join(lines, "\n")
 }

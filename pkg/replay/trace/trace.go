@@ -124,6 +124,23 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
+// Delayed is a drawn trace that begins so much earlier than its first request: an older start, and everything later by as much.
+func (t *Trace) Delayed(by time.Duration) *Trace {
+	if by == 0 {
+		return t
+	}
+	out := *t
+	out.Duration += by
+	if !t.Start.IsZero() {
+		out.Start = t.Start.Add(-by)
+	}
+	out.log = slices.Clone(t.log)
+	for i := range out.log {
+		out.log[i].At += by
+	}
+	return &out
+}
+
 // Bins counts arrivals per slot of the given width, from the trace's start to
 // its Duration; the last slot may be partial. width must be positive.
 func (t *Trace) Bins(width time.Duration) []int {

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+)
+
+// headline is what was tried, in a line or two.
+func headline(r *judge.Report) string {
+	cold := "cold start by phases (see assumptions)"
+	if r.ColdStart > 0 {
+		cold = "cold start " + span(r.ColdStart)
+	}
+	spot := ""
+	if r.Traffic.Spot != "" {
+		spot = ", spot by " + r.Traffic.Spot
+	}
+	slo := "SLO " + objective(r.SLO)
+	if n := len(r.Workloads); n > 0 {
+		slo = fmt.Sprintf("%d workloads in one cluster, each with its SLO", n)
+	}
+	return fmt.Sprintf("%s on %s: %d requests in %s%s\n%s; %d replicas at the start, %s, seed %d",
+		r.Policy, r.Traffic.Name, r.Traffic.Requests, span(r.Traffic.Duration), spot, slo, r.Initial, cold, r.Seed)
+}
+
+func objective(o judge.Objective) string {
+	return fmt.Sprintf("%s of requests wait at most %s", percent(o.Share), span(o.Wait))
+}
+
+// Verdict is the judgement of a run; a run that misses the SLO is never cheap.
+func Verdict(run *judge.Run) string {
+	switch {
+	case run.MeetsSLO:
+		return "meets"
+	case len(run.Workloads) > 0:
+		return fmt.Sprintf("misses SLO of %d", run.Missed())
+	}
+	return "misses SLO"
+}
+
+// verdict is that of one workload.
+func verdict(l *judge.Load) string {
+	if l.MeetsSLO {
+		return "meets"
+	}
+	return "misses SLO"
+}
+
+// conclusion is the sentence that a reader takes away.
+func conclusion(r *judge.Report) string {
+	ours := &r.Runs[0]
+	out := compared(r)
+	if r.Saved == nil {
+		return out
+	}
+	if ours.MeetsSLO {
+		return out + fmt.Sprintf(" It costs %s than the fleets that would stand all the time.", lessOrMore(*r.Saved))
+	}
+	return out + fmt.Sprintf(" It costs %s than the fleets that would stand all the time, which is no saving.", lessOrMore(*r.Saved))
+}
+
+func lessOrMore(saved float64) string {
+	if saved < 0 {
+		return percent(-saved) + " more"
+	}
+	return percent(saved) + " less"
+}
+
+// compared sets gpuscaler beside the cheapest of the others.
+func compared(r *judge.Report) string {
+	if r.Cheapest == "" {
+		return "No run meets the SLO."
+	}
+	ours, meets := &r.Runs[0], "gpuscaler meets the SLO"
+	if len(r.Workloads) > 0 {
+		meets = "gpuscaler meets every workload's SLO"
+	}
+	if !ours.MeetsSLO {
+		what := percent(ours.OnTime) + " on time"
+		if n := len(r.Workloads); n > 0 {
+			what = fmt.Sprintf("%d of %d workloads do", ours.Missed(), n)
+		}
+		return fmt.Sprintf("gpuscaler misses the SLO: %s. The cheapest run that meets it is %s.", what, r.Cheapest)
+	}
+	var next *judge.Run
+	rivals := 0
+	for i := range r.Runs[1:] {
+		run := &r.Runs[1+i]
+		if run.Variant == judge.Clairvoyant || run.Name == judge.StaticFleet {
+			continue
+		}
+		if rivals++; run.MeetsSLO && (next == nil || run.Cost < next.Cost) {
+			next = run
+		}
+	}
+	switch {
+	case rivals == 0:
+		return meets + "."
+	case next == nil:
+		return meets + ", and no rival does."
+	case ours.Cost < next.Cost:
+		return fmt.Sprintf("%s at %s less than %s, the cheapest rival that does.", meets, percent(1-ours.Cost/next.Cost), next.Title())
+	}
+	return fmt.Sprintf("%s; %s does so at %s less.", meets, next.Title(), percent(1-next.Cost/ours.Cost))
+}
+
+// Settings are a rival's knobs in words.
+func Settings(run *judge.Load) string {
+	var parts []string
+	for _, s := range run.Settings {
+		parts = append(parts, s.Name+" "+strconv.FormatFloat(s.Value, 'f', -1, 64))
+	}
+	if run.Tried > 0 {
+		parts = append(parts, fmt.Sprintf("best of %d", run.Tried))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
+
+func money(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 3, 64) }
+
+func ratio(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 3, 64)
+}
+
+// byType is the cost by capacity type, in alphabetical order.
+func byType(run *judge.Run) string {
+	var parts []string
+	for kind, cost := range run.CostBy {
+		parts = append(parts, kind+" "+money(cost))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " + ")
+}
+
+// span is a time in seconds as people say it, to three digits or so.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d == 0:
+		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// trim removes blanks at the ends of lines, which tables leave.
+func trim(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \t")
+	}
+	return strings.Join(lines, "\n")
+}
