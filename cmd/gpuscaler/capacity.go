@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
@@ -106,9 +107,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *cluster.Cluster, done func(), err error) {
 	options := cluster.Options{
 		Policies: store, Groups: store, Leading: func() bool { return false }, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Hourly: func(instanceType, capacityType string) float64 {
-			return store.Platform().Hourly(instanceType, capacityType)
-		},
+		Hourly: func(o cost.Offer) float64 { return store.Platform().Hourly(o.InstanceType, o.CapacityType) },
 	}
 	if len(o.from) > 0 {
 		objects, err := objectsIn(o.from)

@@ -38,6 +38,7 @@ type controller struct {
 	engine   *engine.Engine
 	leader   *cluster.Leader
 	loop     *loop
+	spending *spending
 	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
 	stopping <-chan struct{}                        // closed when the process is to end
 	broken   chan error                             // a term that failed; the process ends on it, since a leader that does not decide is worse than none
@@ -58,11 +59,12 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.spending = c.newSpending()
 	read := cluster.Options{
 		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 	}
 	if o.capacity {
-		read.Groups, read.Hourly = c.policies, c.hourly
+		read.Groups, read.Hourly = c.policies, c.spending.hourly
 	}
 	if c.cluster, err = cluster.New(kube, read); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 			return nil, err
 		}
 	}
-	c.registry.MustRegister(dashboard.NewCollector(c.engine.Board()), dashboard.NewGroupCollector(c.engine.Board()), newPolicyCollector(c.policies))
+	c.registry.MustRegister(dashboard.NewCollector(c.engine.Board()), dashboard.NewGroupCollector(c.engine.Board()), newPolicyCollector(c.policies), c.spending)
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
@@ -127,6 +129,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return c.poller.Run(ctx) })
 	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
+	all.Go(func() error { c.spending.live.Run(ctx); return nil })
 	all.Go(func() error { defer unread(); return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })

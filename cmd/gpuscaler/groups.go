@@ -33,11 +33,6 @@ func (c *controller) takeBack(ctx context.Context, term error) {
 	c.engine.Shutdown(ctx, time.Now())
 }
 
-// hourly is what an instance costs: by the PlatformConfig in force, else by the built-in price book of its region. 0 is unknown.
-func (c *controller) hourly(instanceType, capacityType string) float64 {
-	return hourly(c.policies.Platform(), instanceType, capacityType)
-}
-
 // logGroup writes what changed in a capacity group as one JSON line, and tells of it where people look.
 func (c *controller) logGroup(r engine.GroupRecord) {
 	c.cluster.TellGroup(&r)

@@ -51,6 +51,7 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 	return dashboard.Options{
 		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(),
 		Standby: func() bool { return !c.leading() || c.engine.Board().LastTick().IsZero() },
+		Cost:    c.cost,
 	}
 }
 

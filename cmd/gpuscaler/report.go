@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -244,17 +243,9 @@ func openPlatform(paths []string) (*policy.Platform, error) {
 
 // book is the price book with the PlatformConfig's own prices before it.
 func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
-	name, text := "the built-in price book", files.Prices
-	if path := cmp.Or(o.prices, platform.Prices.Book); path != "" {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("price book: %w", err)
-		}
-		name = path
-	}
-	book, problems := policy.PriceBook(name, text)
-	if book == nil {
-		return nil, fmt.Errorf("the price book is refused:\n%s", strings.TrimSpace(policy.Render(problems)))
+	book, err := priceBook(o.prices, platform)
+	if err != nil {
+		return nil, err
 	}
 	return platform.Book(book), nil
 }
@@ -285,22 +276,4 @@ func teamsOf(p *policy.Platform) map[string]string {
 		}
 	}
 	return out
-}
-
-// builtInPrices is the price book of the binary. A test reads it, so that it cannot be one that is refused.
-var builtInPrices = sync.OnceValue(func() *cost.Book {
-	book, problems := policy.PriceBook("the built-in price book", files.Prices)
-	if book == nil {
-		panic("gpuscaler: " + policy.Render(problems))
-	}
-	return book
-})
-
-// hourly is what an instance costs at present, for what is shown live; 0 is unknown. A price book of the platform team's own is read by
-// the report alone: what it lists differently must not be shown with the built-in prices meanwhile.
-func hourly(p *policy.Platform, instanceType, capacityType string) float64 {
-	if v := p.Hourly(instanceType, capacityType); v > 0 || p.Prices.Book != "" {
-		return v
-	}
-	return builtInPrices().Price(cost.Offer{InstanceType: instanceType, CapacityType: capacityType, Region: p.Prices.Region}, cost.Price{}).Hourly
 }

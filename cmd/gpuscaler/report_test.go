@@ -132,26 +132,3 @@ func TestThePrintedPriceBookCanBeHandedIn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestWhatIsShownLiveIsPricedByThePlatformElseByTheBuiltInBookOfItsRegion(t *testing.T) {
-	for name, c := range map[string]struct {
-		prices string
-		kind   string
-		want   float64
-	}{
-		"no region":           {"{}", "on-demand", 0},
-		"the region's":        {"{region: us-east-1}", "on-demand", 1.861},
-		"another region's":    {"{region: eu-west-1}", "on-demand", 0},
-		"spot has no list":    {"{region: us-east-1}", "spot", 0},
-		"an override":         {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}", "on-demand", 1},
-		"a book of one's own": {"{region: us-east-1, book: /etc/gpuscaler/prices/prices.yaml}", "on-demand", 0},
-	} {
-		p, err := openPlatform([]string{written(t, "platform.yaml", platformHead+"  prices: "+c.prices+"\n")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := hourly(p, "g6e.xlarge", c.kind); got != c.want {
-			t.Errorf("%s: $%g, want $%g", name, got, c.want)
-		}
-	}
-}

@@ -39,6 +39,7 @@ type runOptions struct {
 	loopbackPods      bool
 	record            string
 	capacity          bool
+	prices            string
 }
 
 func runCommand() *cobra.Command {
@@ -103,6 +104,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
 	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written, and what was nudged before stays until gpuscaler restore puts it back")
+	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook), read again when it changes; empty: the one that the PlatformConfig names, else the built-in one")
 	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
 	_ = c.MarkFlagRequired("config")
 }

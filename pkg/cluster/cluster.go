@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -38,7 +39,7 @@ type Options struct {
 	// Groups are the capacity groups, whose NodePools are read and nudged; nil: no node is looked at.
 	Groups engine.Groups
 	// Hourly is what an instance costs an hour, 0 where nobody knows; nil: nobody does.
-	Hourly func(instanceType, capacityType string) float64
+	Hourly func(cost.Offer) float64
 	// Leading reports whether this process may write; standbys read only. nil: it always may.
 	Leading func() bool
 	// Instance names this process in Events; the pod's name.

@@ -18,6 +18,7 @@ type claimFacts struct {
 	name, uid, pool, node string
 	capacityType          string
 	instanceType          string
+	zone, region          string
 	created, deleted      time.Time // deleted: zero while nobody asked for it
 	expireAfter           time.Duration
 	launched, initialized bool
@@ -43,7 +44,7 @@ func claimOf(u *unstructured.Unstructured) *claimFacts {
 	labels := u.GetLabels()
 	f := &claimFacts{
 		name: u.GetName(), uid: string(u.GetUID()), pool: labels[nodePoolLabel], capacityType: labels[capacityTypeLabel],
-		instanceType: labels[corev1.LabelInstanceTypeStable], created: u.GetCreationTimestamp().Time,
+		instanceType: labels[corev1.LabelInstanceTypeStable], zone: labels[corev1.LabelTopologyZone], region: labels[corev1.LabelTopologyRegion], created: u.GetCreationTimestamp().Time,
 		initialized: conditionTrue(u, "Initialized"), voluntary: conditionTrue(u, "DisruptionReason"), capacity: map[string]int64{},
 	}
 	f.node, _, _ = unstructured.NestedString(u.Object, "status", "nodeName")

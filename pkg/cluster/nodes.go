@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -49,6 +50,7 @@ type nodeFacts struct {
 	metav1.ObjectMeta
 	ready, notice, undisrupted bool
 	extended                   map[string]int64 // allocatable
+	offer                      cost.Offer       // of a node with GPUs; labels do not change in its life
 }
 
 var _ engine.Nodes = (*nodes)(nil)
@@ -177,6 +179,9 @@ func trimNode(obj any) (any, error) {
 	for name, q := range node.Status.Allocatable {
 		if isExtended(name) {
 			f.extended[string(name)] = q.Value()
+		}
+		if isGPU(name) {
+			f.offer = offerOf(node.Labels)
 		}
 	}
 	return f, nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -31,8 +32,8 @@ func grounds(t *testing.T, more ...string) *Cluster {
 		}
 		objects = append(objects, u)
 	}
-	c, err := Offline(objects, Options{Groups: noGroups{}, Hourly: func(instance, kind string) float64 {
-		return map[string]float64{"g6e.xlarge spot": 0.8, "g6e.xlarge on-demand": 1.9}[instance+" "+kind]
+	c, err := Offline(objects, Options{Groups: noGroups{}, Hourly: func(o cost.Offer) float64 {
+		return map[string]float64{"g6e.xlarge spot": 0.8, "g6e.xlarge on-demand": 1.9}[o.InstanceType+" "+o.CapacityType]
 	}})
 	if err != nil {
 		t.Fatal(err)

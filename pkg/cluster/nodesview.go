@@ -101,7 +101,7 @@ func (n *nodes) node(f *claimFacts, resource string) capacity.Node {
 		}
 	}
 	if n.cluster.options.Hourly != nil {
-		out.Hourly = n.cluster.options.Hourly(f.instanceType, f.capacityType)
+		out.Hourly = n.cluster.options.Hourly(f.offer())
 	}
 	return out
 }

@@ -45,6 +45,32 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 	return out, nil
 }
 
+// Offers is what the GPU nodes are, by name, from what is watched for capacity groups: Karpenter's nodes by their NodeClaims, and those
+// of other making by their labels. Without capacity groups it is empty.
+func (c *Cluster) Offers() map[string]cost.Offer {
+	out := map[string]cost.Offer{}
+	if c.nodes == nil {
+		return out
+	}
+	c.nodes.mu.RLock()
+	defer c.nodes.mu.RUnlock()
+	for name, f := range c.nodes.nodes {
+		if f.offer.InstanceType != "" {
+			out[name] = f.offer
+		}
+	}
+	for _, f := range c.nodes.claims {
+		if f.node != "" && f.instanceType != "" {
+			out[f.node] = f.offer()
+		}
+	}
+	return out
+}
+
+func (f *claimFacts) offer() cost.Offer {
+	return cost.Offer{InstanceType: f.instanceType, CapacityType: f.capacityType, Zone: f.zone, Region: f.region}
+}
+
 // offerOf reads the well-known labels, and the clouds' own words for capacity types where Karpenter did not make the node.
 func offerOf(l map[string]string) cost.Offer {
 	o := cost.Offer{InstanceType: l[corev1.LabelInstanceTypeStable], Region: l[corev1.LabelTopologyRegion], Zone: l[corev1.LabelTopologyZone]}

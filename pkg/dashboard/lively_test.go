@@ -233,5 +233,8 @@ func (somePanels) NodePools() []NodePool {
 }
 
 func (somePanels) Cost() (Cost, bool) {
-	return Cost{Currency: "USD", PerHour: 41.35, Idle: 5.58, Causes: []Cause{{"nodes not serving yet", 3, 3.91}, {"idle under 5% for 15m", 2, 1.67}}}, true
+	return Cost{Currency: "USD", PerHour: 41.35, Idle: 5.58, Unmeasured: 1.9, Causes: []Cause{
+		{Name: "held and not busy: schedule floor", Of: []string{"team-chat/llama-chat", "team-chat/qwen-chat", "team-b/mistral", "team-b/whisper"}, GPUs: 2.4, PerHour: 3.91},
+		{Name: "held by no pod: g6e.xlarge spot", GPUs: 2, PerHour: 1.67},
+	}}, true
 }

@@ -29,7 +29,7 @@ type Options struct {
 	Done <-chan struct{}
 	// Panels tells of nodes and cost; nil: of the nodes on the engine's board, and of Cost.
 	Panels Panels
-	// Cost is what the GPUs cost at present; nil: what the board's nodes cost where their prices are known.
+	// Cost is what the GPUs cost at present; nil, or not ok: what the board's nodes cost where their prices are known.
 	Cost func() (c Cost, ok bool)
 	// Standby reports that another process decides: its JSON then sends the reader there. nil: never.
 	Standby func() bool

@@ -1,8 +1,10 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -39,14 +41,17 @@ type Nudge struct {
 type Cost struct {
 	Currency      string // "USD"
 	PerHour, Idle float64
-	Causes        []Cause // of the idle part, the greatest first
-	Unpriced      int     // GPUs whose price is unknown: they stand in neither sum
+	Unmeasured    float64   // of PerHour, where nobody says whether it is idle
+	Causes        []Cause   // of the idle part, the greatest first
+	Unpriced      float64   // GPUs whose price is unknown: they stand in none of the sums
+	At            time.Time // when it was so; zero: now
 }
 
 // Cause is one reason for paying for GPUs that do nothing.
 type Cause struct {
 	Name    string
-	GPUs    int
+	Of      []string // the workloads that hold them, the dearest first; nobody where no pod does
+	GPUs    float64  // two that are half busy are one
 	PerHour float64
 }
 
@@ -64,14 +69,18 @@ type nudgeView struct {
 type costView struct {
 	PerHour, Idle string
 	Share         string // of the idle part
-	Unpriced      int
+	Unmeasured    string // empty: all of it is measured
+	Unpriced      string // empty: all GPUs have a price
+	At            moment
 	Causes        []causeView
 }
 
 type causeView struct {
-	Name, PerHour string
-	GPUs          int
+	Name, Of, GPUs, PerHour string
 }
+
+// namedWorkloads is how many workloads a cause names; the rest is a number.
+const namedWorkloads = 3
 
 // panels asks for nodes and cost; both are empty where nothing is known. They speak of the whole cluster: who may not see all of it
 // sees none of them.
@@ -90,14 +99,37 @@ func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !ok {
 		return pools, nil
 	}
-	cost = &costView{PerHour: money(c.PerHour, c.Currency), Idle: money(c.Idle, c.Currency), Unpriced: c.Unpriced}
+	return pools, p.costView(&c)
+}
+
+func (p *Page) costView(c *Cost) *costView {
+	v := &costView{PerHour: money(c.PerHour, c.Currency), Idle: money(c.Idle, c.Currency), At: p.moment(c.At)}
 	if c.PerHour > 0 {
-		cost.Share = strconv.FormatFloat(100*c.Idle/c.PerHour, 'f', 0, 64) + "%"
+		v.Share = strconv.FormatFloat(100*c.Idle/c.PerHour, 'f', 0, 64) + "%"
+	}
+	if c.Unmeasured >= 0.005 { // what would be shown as $0.00
+		v.Unmeasured = money(c.Unmeasured, c.Currency)
+	}
+	if c.Unpriced > 0 {
+		v.Unpriced = gpus(c.Unpriced)
 	}
 	for _, x := range c.Causes {
-		cost.Causes = append(cost.Causes, causeView{x.Name, money(x.PerHour, c.Currency), x.GPUs})
+		named := strings.Join(x.Of[:min(len(x.Of), namedWorkloads)], ", ")
+		if more := len(x.Of) - namedWorkloads; more > 0 {
+			named += fmt.Sprintf(" and %d more", more)
+		}
+		one := causeView{Name: x.Name, Of: named, GPUs: gpus(x.GPUs), PerHour: "no price"}
+		if x.PerHour > 0 {
+			one.PerHour = money(x.PerHour, c.Currency)
+		}
+		v.Causes = append(v.Causes, one)
 	}
-	return pools, cost
+	return v
+}
+
+// gpus prints a number of GPUs, of which some may be idle in part: 3, 2.4, 0.1.
+func gpus(n float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(max(n, 0.1), 'f', 1, 64), ".0")
 }
 
 // money prints an amount: $11.35, 11.35 EUR.

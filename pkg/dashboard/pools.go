@@ -27,7 +27,9 @@ func (p boardPanels) NodePools() (all []NodePool) {
 // Cost is what another room says of money, else what the priced nodes of the groups cost.
 func (p boardPanels) Cost() (Cost, bool) {
 	if p.cost != nil {
-		return p.cost()
+		if c, ok := p.cost(); ok {
+			return c, true
+		}
 	}
 	c := Cost{Currency: "USD"}
 	for _, name := range p.board.Groups() {
@@ -42,14 +44,14 @@ func (p boardPanels) Cost() (Cost, bool) {
 // add adds a group's nodes. A capacity type of a pool is priced as a whole or not at all: an unknown price is no price of 0.
 func (c *Cost) add(r *engine.GroupRecord) {
 	for i := range r.Pools {
-		idle := Cause{Name: "no pod holds them, on " + r.Pools[i].Name}
+		idle := Cause{Name: "held by no pod: " + r.Pools[i].Name}
 		for _, use := range r.Pools[i].Use {
 			if use.Hourly <= 0 {
-				c.Unpriced += int(use.GPUs)
+				c.Unpriced += float64(use.GPUs)
 				continue
 			}
 			c.PerHour, c.Idle = c.PerHour+use.Hourly, c.Idle+use.Unused
-			idle.GPUs, idle.PerHour = idle.GPUs+int(use.Idle()), idle.PerHour+use.Unused
+			idle.GPUs, idle.PerHour = idle.GPUs+float64(use.Idle()), idle.PerHour+use.Unused
 		}
 		if idle.PerHour > 0 {
 			c.Causes = append(c.Causes, idle)

@@ -59,18 +59,19 @@ func TestAnUnknownPriceIsNotAPriceOfZero(t *testing.T) {
 	r.Pools[1].Use[capacity.OnDemand].Hourly = 32
 	c := Cost{Currency: "USD"}
 	c.add(r)
-	want := Cost{Currency: "USD", PerHour: 40, Idle: 2, Unpriced: 4, Causes: []Cause{{Name: "no pod holds them, on l40s-spot", GPUs: 2, PerHour: 2}}}
+	want := Cost{Currency: "USD", PerHour: 40, Idle: 2, Unpriced: 4, Causes: []Cause{{Name: "held by no pod: l40s-spot", GPUs: 2, PerHour: 2}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v, want %+v: the reserved node has no price", c, want)
 	}
 }
 
-type poolPanels struct{ boardPanels }
+type poolPanels struct{}
 
 func (poolPanels) NodePools() []NodePool { return poolsOf(fallenBack()) }
+func (poolPanels) Cost() (Cost, bool)    { return Cost{}, false }
 
 func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
-	l := morning(3, Options{Panels: poolPanels{boardPanels{cost: func() (Cost, bool) { return Cost{}, false }}}})
+	l := morning(3, Options{Panels: poolPanels{}})
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"there is no such NodePool", "2, 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
@@ -82,5 +83,31 @@ func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
 	}
 	if body := ask(newLively(3, Options{}).page, "/").Body.String(); strings.Contains(body, "Node pools") {
 		t.Error("a cluster without capacity groups has an empty table")
+	}
+}
+
+// What one pays for is told by cause, with the workloads by name; what has no price has GPUs and no dollars, and what nobody measured is
+// neither busy nor idle.
+func TestThePageSaysWhatIdleGPUsCostAndWhy(t *testing.T) {
+	cost := Cost{Currency: "USD", PerHour: 12, Idle: 3, Unmeasured: 2, Unpriced: 4, At: nine.Add(-90 * time.Second), Causes: []Cause{
+		{Name: "held and not busy: schedule floor", Of: []string{"a/a", "b/b", "c/c", "d/d", "e/e"}, GPUs: 2.44, PerHour: 3},
+		{Name: "held by no pod: machines of unknown type", GPUs: 4},
+	}}
+	known := true
+	l := morning(3, Options{Cost: func() (Cost, bool) { return cost, known }})
+	body := ask(l.page, "/").Body.String()
+	for _, want := range []string{
+		"<dt>Per hour</dt><dd>$12.00</dd>", "<dt>Idle per hour</dt><dd>$3.00</dd>", "<dt>Idle share</dt><dd>25%</dd>",
+		"<dt>Not measured, per hour</dt><dd>$2.00</dd>", "<dt>GPUs without a known price, in no sum</dt><dd>4</dd>", "<dt>As of</dt>",
+		`<th scope="row">held and not busy: schedule floor</th><td>a/a, b/b, c/c and 2 more</td><td class="num">2.4</td><td class="num">$3.00</td>`,
+		`<th scope="row">held by no pod: machines of unknown type</th><td>nobody</td><td class="num">4</td><td class="num">no price</td>`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	known = false
+	if body := ask(l.page, "/").Body.String(); strings.Contains(body, "Cost of GPUs") {
+		t.Error("a cost that nobody knows is shown")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/sigv4"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
@@ -42,6 +43,11 @@ type Server struct {
 // Open returns the server at address, e.g. "https://prometheus.example:9090" or a URL with a path prefix. h says how it is reached, in
 // Prometheus' own words (http_config). Nothing is asked yet.
 func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) {
+	return OpenSigned(address, h, nil, l)
+}
+
+// OpenSigned is Open with requests that are signed for Amazon Managed Service for Prometheus; nil: they are not.
+func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Config, l Limits) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("%q is no address of a Prometheus server: want http://HOST:PORT or https://HOST, with its path where it has one", address)
@@ -53,6 +59,11 @@ func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) 
 	client, err := config.NewClientFromConfig(h, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent("gpuscaler"))
 	if err != nil {
 		return nil, err
+	}
+	if sign != nil {
+		if client.Transport, err = sigv4.NewSigV4RoundTripper(sign, client.Transport); err != nil {
+			return nil, err
+		}
 	}
 	if l.Bytes <= 0 {
 		l.Bytes = 256 << 20

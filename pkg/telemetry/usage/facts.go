@@ -89,7 +89,7 @@ func (c *chunk) know(name string) *node {
 
 // complete fills in what follows from the rest.
 func (c *chunk) complete(o cost.Offer) cost.Offer {
-	o.Region = cmp.Or(o.Region, regionOf(o.Zone, c.options.Region))
+	o.Region = cmp.Or(o.Region, RegionOf(o.Zone, c.options.Region))
 	return o
 }
 
@@ -251,12 +251,17 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	for _, s := range v {
 		c.prices[cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"), Zone: first(s.Metric, "zone")}] = float64(s.Value)
 	}
+	if err == nil && c.options.Priced != nil {
+		c.options.Priced(c.prices)
+	}
 	return err
 }
 
 // price is what Karpenter says. Where the node's zone is not known no price is: spot differs between zones.
-func (c *chunk) price(o cost.Offer) cost.Price {
-	hourly, ok := c.prices[cost.Offer{InstanceType: o.InstanceType, CapacityType: o.CapacityType, Zone: o.Zone}]
+func (c *chunk) price(o cost.Offer) cost.Price { return observed(c.prices, o) }
+
+func observed(prices map[cost.Offer]float64, o cost.Offer) cost.Price {
+	hourly, ok := prices[cost.Offer{InstanceType: o.InstanceType, CapacityType: o.CapacityType, Zone: o.Zone}]
 	if !ok {
 		return cost.Price{}
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	Region   string                // of nodes that do not say theirs
 	Nodes    map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
 	NoPrices bool                  // do not read Karpenter's prices
+	// Priced is told what Karpenter's offers cost, as far as they were asked for; nil: nobody wants to know.
+	Priced func(map[cost.Offer]float64)
 	Progress func(done float64)    // nil: nobody looks
 }
 
@@ -183,8 +185,8 @@ func labelsOf(m model.Metric) exposition.Labels {
 	return out
 }
 
-// regionOf is the region of a zone: us-east-1a is in us-east-1, us-central1-a in us-central1.
-func regionOf(zone, otherwise string) string {
+// RegionOf is the region of a zone: us-east-1a is in us-east-1, us-central1-a in us-central1.
+func RegionOf(zone, otherwise string) string {
 	trimmed := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	if len(zone)-len(trimmed) != 1 {
 		return otherwise // "westeurope-1", a local zone, or none

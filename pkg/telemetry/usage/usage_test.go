@@ -277,7 +277,7 @@ func TestNothingToReadIsSaid(t *testing.T) {
 
 func TestRegionsOfZones(t *testing.T) {
 	for zone, want := range map[string]string{"us-east-1a": "us-east-1", "us-central1-a": "us-central1", "eu-west-2c": "eu-west-2", "": "home", "us-west-2-lax-1a": "us-west-2-lax-1", "westeurope-1": "home"} {
-		if got := regionOf(zone, "home"); got != want {
+		if got := RegionOf(zone, "home"); got != want {
 			t.Errorf("%q is in %q, want %q", zone, got, want)
 		}
 	}

@@ -1,0 +1,105 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+const (
+	// window is the time over which the present is a mean: two scrapes of a minute. Over less, a GPU that is scraped slowly would seem gone.
+	window = 2 * time.Minute
+	// every is how often it is looked at. A page of what an hour costs need not be newer, and the server is asked about ten questions.
+	every = time.Minute
+	// stale is how old it may become before nobody is shown it any more.
+	stale = 5 * time.Minute
+)
+
+// Question is what Live asks: of whom, and what is known beside it.
+type Question struct {
+	Server  Server
+	Options Options // but for the time
+	Ledger  cost.Options
+}
+
+// Live keeps what GPUs cost at present, and what of it is idle, by the same questions and sums as a report. Make one with NewLive.
+type Live struct {
+	ask    func() (Question, bool)
+	log    *slog.Logger
+	latest atomic.Pointer[cost.Bill]
+	prices atomic.Pointer[map[cost.Offer]float64]
+	failed bool // the last look, as was logged
+}
+
+// NewLive returns one that knows nothing before it has looked. ask says whom to ask at each look; false: nobody, at present.
+func NewLive(ask func() (Question, bool), log *slog.Logger) *Live { return &Live{ask: ask, log: log} }
+
+// Run looks each minute until ctx ends.
+func (l *Live) Run(ctx context.Context) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		l.tell(ctx, l.Look(ctx, time.Now())) // I/O edge: the present is asked for
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Look asks once, about the minutes before now. What it cannot learn leaves what is known as it is, until that is too old.
+func (l *Live) Look(ctx context.Context, now time.Time) error {
+	q, ok := l.ask()
+	if !ok {
+		l.latest.Store(nil)
+		return nil
+	}
+	q.Options.From, q.Options.To, q.Options.Step = now.Add(-window), now, window
+	q.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&prices) }
+	ledger := cost.NewLedger(q.Ledger)
+	notes, err := Read(ctx, q.Server, q.Options, ledger)
+	if err != nil {
+		return err
+	}
+	bill := ledger.Bill(cost.Period{From: q.Options.From, To: now, Step: window})
+	bill.Notes = notes
+	l.latest.Store(bill)
+	return nil
+}
+
+// tell logs the first of several failures, and the end of them.
+func (l *Live) tell(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, ErrNoGPUs) && !l.failed:
+		l.log.Info("cost: the data source has no GPU metric, so only what no pod holds has a price", "why", err)
+	case err != nil && !l.failed:
+		l.log.Warn("cost: the data source does not say what GPUs do", "err", err)
+	case err == nil && l.failed:
+		l.log.Info("cost: known again")
+	}
+	l.failed = err != nil
+}
+
+// Present is the bill of the last minutes; ok is false where nothing is known, or nothing new enough.
+func (l *Live) Present(now time.Time) (b *cost.Bill, ok bool) {
+	b = l.latest.Load()
+	if b == nil || now.Sub(b.To) > stale {
+		return nil, false
+	}
+	return b, true
+}
+
+// Price is what Karpenter's metric said of an offer when it was last asked; unknown where it said nothing of that zone.
+func (l *Live) Price(o cost.Offer) cost.Price {
+	prices := l.prices.Load()
+	if prices == nil {
+		return cost.Price{}
+	}
+	return observed(*prices, o)
+}

@@ -1,0 +1,120 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+const busyHalf = `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0.5x60
+kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.internal",created_by_kind="ReplicaSet",created_by_name="llama-7d9f8b6c5d"} 1x60
+`
+
+func liveOn(t *testing.T, series string) *Live {
+	t.Helper()
+	_, server := serve(t, series)
+	return NewLive(func() (Question, bool) {
+		return Question{Server: server, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
+	}, slog.New(slog.DiscardHandler))
+}
+
+func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
+	l := liveOn(t, busyHalf+karpenterNode)
+	now := time.Unix(1800, 0)
+	if _, ok := l.Present(now); ok {
+		t.Error("something is known before anybody looked")
+	}
+	if err := l.Look(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	b, ok := l.Present(now.Add(time.Minute))
+	if !ok {
+		t.Fatal("nothing is known after a look")
+	}
+	want(t, "idle dollars in two minutes", b.Total.IdleByActivity, 6.0/30)
+	want(t, "what Karpenter asks for the offer", l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}).Hourly, 12)
+	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.Spot, Zone: "us-east-1a"}).Known() {
+		t.Error("the price of an offer that Karpenter does not name is known")
+	}
+
+	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="held",workload="llama"`
+	err := testutil.CollectAndCompare(NewCollector(l, func() time.Time { return now }), strings.NewReader(`
+# HELP gpuscaler_cost_gpus GPUs that are paid for, by who holds them and what they are. Use tells held by a pod from what no pod holds.
+# TYPE gpuscaler_cost_gpus gauge
+gpuscaler_cost_gpus{`+labels+`} 1
+# HELP gpuscaler_cost_idle_gpus GPUs of these that did nothing over the last two minutes: two that are half busy are one.
+# TYPE gpuscaler_cost_idle_gpus gauge
+gpuscaler_cost_idle_gpus{`+labels+`} 0.5
+# HELP gpuscaler_cost_idle_per_hour Dollars an hour that are paid for nothing, by what tells so: activity, memory, held by nobody.
+# TYPE gpuscaler_cost_idle_per_hour gauge
+gpuscaler_cost_idle_per_hour{basis="activity",`+labels+`} 6
+# HELP gpuscaler_cost_per_hour Dollars an hour; absent where no price is known.
+# TYPE gpuscaler_cost_per_hour gauge
+gpuscaler_cost_per_hour{`+labels+`} 12
+# HELP gpuscaler_cost_timestamp_seconds When what GPUs cost was last known, Unix time.
+# TYPE gpuscaler_cost_timestamp_seconds gauge
+gpuscaler_cost_timestamp_seconds 1800
+# HELP gpuscaler_cost_unmeasured_per_hour Dollars an hour of which it is not known whether they are idle.
+# TYPE gpuscaler_cost_unmeasured_per_hour gauge
+gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
+`))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Unknown is not zero: without a price there are GPUs and no dollars; what was known stays for a while, and then nothing is said.
+func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
+	l := liveOn(t, busyHalf)
+	now := time.Unix(1800, 0)
+	if err := l.Look(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	c := NewCollector(l, func() time.Time { return now })
+	if n := testutil.CollectAndCount(c, "gpuscaler_cost_gpus"); n != 1 {
+		t.Errorf("%d lines of GPUs, want 1", n)
+	}
+	if n := testutil.CollectAndCount(c, "gpuscaler_cost_per_hour", "gpuscaler_cost_idle_per_hour"); n != 0 {
+		t.Errorf("%d lines of dollars without a price", n)
+	}
+	down, end := context.WithCancel(t.Context())
+	end()
+	if err := l.Look(down, now.Add(time.Minute)); err == nil {
+		t.Fatal("a server that does not answer was believed")
+	}
+	if _, ok := l.Present(now.Add(4 * time.Minute)); !ok {
+		t.Error("one failed look took away what was known")
+	}
+	if _, ok := l.Present(now.Add(6 * time.Minute)); ok {
+		t.Error("what is six minutes old is shown as the present")
+	}
+}
+
+func TestACollectorWithoutAServerSaysNothing(t *testing.T) {
+	l := NewLive(func() (Question, bool) { return Question{}, false }, slog.New(slog.DiscardHandler))
+	if err := l.Look(t.Context(), time.Unix(1800, 0)); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(NewCollector(l, func() time.Time { return time.Unix(1800, 0) })); n != 0 {
+		t.Errorf("%d metrics", n)
+	}
+}
+
+func TestAServerThatStaysSilentIsToldOnce(t *testing.T) {
+	var text strings.Builder
+	l := NewLive(nil, slog.New(slog.NewTextHandler(&text, nil)))
+	for _, err := range []error{errors.New("refused"), errors.New("refused"), nil, nil, ErrNoGPUs, ErrNoGPUs} {
+		l.tell(t.Context(), err)
+	}
+	if lines := strings.Count(text.String(), "\n"); lines != 3 {
+		t.Errorf("%d lines, want a failure, its end and the next:\n%s", lines, text.String())
+	}
+}
