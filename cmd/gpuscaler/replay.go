@@ -1,17 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +18,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -30,10 +27,10 @@ import (
 type caseFlags struct {
 	policies  []string
 	name      string
-	requests  string
+	requests  []string
 	spot      string
 	trace     traceFlags
-	slo       string
+	slos      []string
 	coldStart time.Duration
 	initial   int32
 	gpus      int32
@@ -48,10 +45,10 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.service = world.Chat8B
 	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; a platform.yaml beside it or a folder above is read too where none of them holds a PlatformConfig")
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to try, where there are several")
-	f.StringVar(&o.requests, "requests", "", "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz")
+	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; of several workloads NAMESPACE/NAME=FILE for each")
 	f.StringVar(&o.spot, "spot", "", "a trace of spot capacity; replicas then run on spot nodes first, and on demand where spot is gone")
 	o.trace.register(f)
-	f.StringVar(&o.slo, "slo", "99%:10s", "share of requests : the longest that they may wait for their service")
+	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "share of requests : the longest that they may wait for their service; NAMESPACE/NAME=99%:10s for one of several workloads")
 	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
 	f.Int32Var(&o.initial, "initial", judge.AutoInitial, "replicas ready at the start, of every run; -1: what the first ten minutes need")
 	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
@@ -66,55 +63,112 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn; one seed, the same bytes")
 }
 
-// open reads everything that the flags name.
-func (o *caseFlags) open(ctx context.Context, notes io.Writer) (judge.Case, error) {
+// open reads everything that the flags name: a case for each workload.
+func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]judge.Case, error) {
 	c := judge.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
-	if len(o.policies) == 0 || o.requests == "" && !o.trace.fetched.wanted() {
-		return c, errors.New("--policy and --requests (or --prometheus and --query) say what to try, and on what")
+	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.wanted() {
+		return nil, errors.New("--policy and --requests (or --prometheus and --query) say what to try, and on what")
 	}
 	var err error
-	if c.SLO, err = parseSLO(o.slo); err != nil {
-		return c, err
-	}
 	if c.Measures, err = world.ParseMeasures(o.measures); err != nil {
-		return c, fmt.Errorf("--measure %w", err)
+		return nil, fmt.Errorf("--measure %w", err)
 	}
-	if c.Policy, err = openPolicy(o.policies, o.name, notes); err != nil {
-		return c, err
+	names, files, err := o.recordings()
+	if err != nil {
+		return nil, err
 	}
-	if c.Traffic, err = o.trace.open(ctx, o.requests); err != nil {
-		return c, err
+	found, err := openPolicies(o.policies, names, notes)
+	if err != nil {
+		return nil, err
+	}
+	slo, err := o.objectives(found)
+	if err != nil {
+		return nil, err
 	}
 	if o.spot != "" {
-		c.Spot, err = trace.OpenSpot(o.spot)
+		if c.Spot, err = trace.OpenSpot(o.spot); err != nil {
+			return nil, err
+		}
 	}
-	return c, err
+	out := make([]judge.Case, len(found))
+	for i := range found {
+		out[i] = c
+		out[i].Policy, out[i].SLO = found[i], slo[i]
+		if out[i].Traffic, err = o.trace.open(ctx, files[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
-// parseSLO reads 99%:10s or 0.99:10s.
-func parseSLO(text string) (judge.SLO, error) {
-	bad := fmt.Errorf("--slo %q: want a share of requests and the longest wait, e.g. 99%%:10s", text)
-	share, wait, ok := strings.Cut(text, ":")
-	if !ok {
-		return judge.SLO{}, bad
+// recordings are the workloads that --requests names, with their files. One without a name belongs to --policy-name, or to the only
+// policy.
+func (o *caseFlags) recordings() (names, files []string, err error) {
+	if len(o.requests) == 0 {
+		return []string{o.name}, []string{""}, nil
 	}
-	scale := 1.0
-	if s, cut := strings.CutSuffix(share, "%"); cut {
-		share, scale = s, 100
+	for _, text := range o.requests {
+		name, file := ofWorkload(text)
+		switch {
+		case name == "" && len(o.requests) > 1:
+			return nil, nil, fmt.Errorf("--requests %s: of several, say which workload's each is: NAMESPACE/NAME=FILE", text)
+		case name == "":
+			name = o.name
+		case slices.Contains(names, name):
+			return nil, nil, fmt.Errorf("--requests %s: %s has traffic already", text, name)
+		}
+		names, files = append(names, name), append(files, file)
 	}
-	v, err := strconv.ParseFloat(share, 64)
-	if v /= scale; err != nil || !(v > 0 && v <= 1) {
-		return judge.SLO{}, bad
-	}
-	d, err := time.ParseDuration(wait)
-	if err != nil || d <= 0 {
-		return judge.SLO{}, bad
-	}
-	return judge.SLO{Share: v, Wait: d}, nil
+	return names, files, nil
 }
+
+// ofWorkload cuts NAMESPACE/NAME= off a flag; the name is empty where there is none: a path may hold an = too.
+func ofWorkload(text string) (name, rest string) {
+	before, after, ok := strings.Cut(text, "=")
+	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name, "/.") || strings.Contains(namespace, ".") {
+		return "", text
+	}
+	return before, after
+}
+
+// objectives are the workloads' SLOs: their own, or the one without a name.
+func (o *caseFlags) objectives(of []*policy.Compiled) ([]judge.SLO, error) {
+	common, own := defaultSLO, map[string]string{}
+	for _, text := range o.slos {
+		if name, slo := ofWorkload(text); name != "" {
+			own[name] = slo
+		} else {
+			common = text
+		}
+	}
+	out := make([]judge.SLO, len(of))
+	for i, c := range of {
+		name := c.Workload.Key.String()
+		var err error
+		if out[i], err = judge.ParseSLO(cmp.Or(own[name], common)); err != nil {
+			return nil, fmt.Errorf("--slo %w", err)
+		}
+		delete(own, name)
+	}
+	for name := range own {
+		return nil, fmt.Errorf("--slo %s=...: no --requests names that workload", name)
+	}
+	return out, nil
+}
+
+const defaultSLO = "99%:10s"
 
 // openPolicy reads policies as the controller does, and picks one.
 func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled, error) {
+	found, err := openPolicies(paths, []string{name}, notes)
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// openPolicies reads policies as the controller does, and picks those of the given names; an empty name is the only one.
+func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
 	store := policy.NewStore(policy.Options{})
 	problems := store.Load(paths...).Problems
 	if store.Platform().Origin == "" {
@@ -127,17 +181,26 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	if policy.Errors(problems) > 0 {
 		return nil, fmt.Errorf("the policies would be refused:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
-	var names []string
-	for _, c := range store.Compiled() {
-		names = append(names, c.Workload.Key.String())
-		if c.Workload.Key.String() == name || name == "" && len(store.Compiled()) == 1 {
-			return c, nil
-		}
+	all := store.Compiled()
+	var there []string
+	for _, c := range all {
+		there = append(there, c.Workload.Key.String())
 	}
-	if len(names) == 0 {
+	if len(there) == 0 {
 		return nil, fmt.Errorf("%s: no policy there", strings.Join(paths, ", "))
 	}
-	return nil, fmt.Errorf("--policy-name %q: want one of %s", name, strings.Join(names, ", "))
+	out := make([]*policy.Compiled, len(names))
+	for i, name := range names {
+		at := slices.Index(there, name)
+		switch {
+		case name == "" && len(all) == 1:
+			at = 0
+		case at < 0:
+			return nil, fmt.Errorf("--policy-name %q: want one of %s", name, strings.Join(there, ", "))
+		}
+		out[i] = all[at]
+	}
+	return out, nil
 }
 
 // platformNear is the platform.yaml in the policy's folder or the one above; empty where there is none.
@@ -155,13 +218,7 @@ func platformNear(path string) string {
 // replayOptions are the flags of `gpuscaler replay`.
 type replayOptions struct {
 	caseFlags
-	rivals string
-	tune   bool
-	ours   bool
-	bound  bool
-	output string
-	file   string
-	gates  []string
+	judgeFlags
 	verify string
 }
 
@@ -174,27 +231,25 @@ func replayCommand() *cobra.Command {
 costs and who waits, beside HPA, KEDA and a static fleet with their defaults and tuned, and beside the
 clairvoyant bound. A run that misses the SLO is never called cheap. Every assumption is printed.
 
+Several workloads run in one cluster, each judged by its own SLO: name the policies, and each one's traffic
+with --requests NAMESPACE/NAME=FILE. Their bounds add up.
+
 --fail-if makes it a gate for CI: NAME<NUMBER with <, <=, > or >=; exit code 1 when one fails. Names:
 ` + strings.Join(judge.GateNames(), ", ") + `.`,
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
+  gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
   gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
   gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	f := c.Flags()
-	o.register(f)
-	f.StringVar(&o.rivals, "rivals", "", "all, or names: "+strings.Join(rivalNames(), ", ")+"; empty: none")
-	f.BoolVar(&o.tune, "tune-rivals", true, "run each rival with its best settings on this traffic too")
-	f.BoolVar(&o.ours, "tune-policy", false, "run the policy with its best settings on this traffic too")
-	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
-	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
-	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
+	o.caseFlags.register(f)
+	o.judgeFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
 	f.StringVar(&o.verify, "verify", "", "decide a recording of `run --record` again, and fail on the first outcome that differs; --policy hands in formulas")
-	f.StringArrayVar(&o.gates, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
 	return c
 }
 
@@ -224,104 +279,22 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 	return nil
 }
 
-func rivalNames() (names []string) {
-	for _, r := range world.Rivals() {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
-// pickRivals finds rivals by their names.
-func pickRivals(text string) ([]world.Rival, error) {
-	known := world.Rivals()
-	switch text {
-	case "", "none":
-		return nil, nil
-	case "all":
-		return known, nil
-	}
-	var out []world.Rival
-next:
-	for name := range strings.SplitSeq(text, ",") {
-		for _, r := range known {
-			if r.Name == strings.TrimSpace(name) {
-				out = append(out, r)
-				continue next
-			}
-		}
-		return nil, fmt.Errorf("--rivals: nobody is called %q; there are all, %s", name, strings.Join(rivalNames(), ", "))
-	}
-	return out, nil
-}
-
 func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if o.verify != "" {
 		return verifyRecording(o.verify, o.policies, out)
 	}
-	write := map[string]func(io.Writer, *judge.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]
-	if write == nil {
-		return fmt.Errorf("-o %q: want text, json or html", o.output)
-	}
-	var gates []judge.Gate
-	for _, text := range o.gates {
-		g, err := judge.ParseGate(text)
-		if err != nil {
-			return err
-		}
-		gates = append(gates, g)
-	}
-	rivals, err := pickRivals(o.rivals)
-	if err != nil {
+	if err := o.prepare(); err != nil {
 		return err
 	}
-	c, err := o.open(ctx, progress)
+	cases, err := o.open(ctx, progress)
 	if err != nil {
 		return err
-	}
-	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = rivals, o.tune, o.ours, o.bound
-	if o.output == "html" {
-		c.SeriesPoints = 720
 	}
 	bar := newProgress(progress)
-	r, err := judge.Judge(ctx, c, bar.tell)
+	r, err := judge.Together(ctx, o.asked(cases), bar.tell)
 	bar.end()
 	if err != nil {
 		return err
 	}
-	failed := r.Check(gates)
-	if err := toFile(o.file, out, func(w io.Writer) error { return write(w, r) }); err != nil {
-		return err
-	}
-	if failed > 0 {
-		for _, g := range r.Gates {
-			if g.Failed {
-				fmt.Fprintf(progress, "gpuscaler: gate failed: %s (found %.6g) %s\n", g.Gate, g.Found, g.Why)
-			}
-		}
-		return errReported
-	}
-	return nil
-}
-
-// progress is a line on standard error that says what is being worked on.
-type progress struct {
-	mu    sync.Mutex
-	out   io.Writer
-	begun time.Time
-	shown time.Time
-}
-
-func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
-
-func (p *progress) tell(what string, done float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.shown) >= 100*time.Millisecond {
-		p.shown = now
-		fmt.Fprintf(p.out, "\r\x1b[K%4.0fs  %-40s %3.0f%%", now.Sub(p.begun).Seconds(), what, 100*done)
-	}
-}
-
-func (p *progress) end() {
-	fmt.Fprintf(p.out, "\r\x1b[K%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))
+	return o.write(out, progress, r)
 }

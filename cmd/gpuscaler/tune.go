@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,11 +51,14 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if !(o.heldOut > 0 && o.heldOut < 1) {
 		return fmt.Errorf("--held-out %g: want a share above 0 and below 1", o.heldOut)
 	}
-	whole, err := o.open(ctx, notes)
+	cases, err := o.open(ctx, notes)
 	if err != nil {
 		return err
 	}
-	searched, held, err := o.split(ctx, whole)
+	if len(cases) > 1 {
+		return errors.New("--requests: one workload is tuned at a time")
+	}
+	searched, held, err := o.split(ctx, cases[0])
 	if err != nil {
 		return err
 	}
@@ -86,11 +90,15 @@ func (o *tuneOptions) split(ctx context.Context, whole judge.Case) (searched, he
 	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
 	searched, held = whole, whole
 	first, last := o.trace, o.trace
-	first.options.To, last.options.From = cut, cut
-	if searched.Traffic, err = first.open(ctx, o.requests); err != nil {
+	_, files, err := o.recordings()
+	if err != nil {
 		return
 	}
-	held.Traffic, err = last.open(ctx, o.requests)
+	first.options.To, last.options.From = cut, cut
+	if searched.Traffic, err = first.open(ctx, files[0]); err != nil {
+		return
+	}
+	held.Traffic, err = last.open(ctx, files[0])
 	return
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -20,6 +22,28 @@ const AutoInitial = -1
 type SLO struct {
 	Share float64       `json:"share"`
 	Wait  time.Duration `json:"-"`
+}
+
+// ParseSLO reads 99%:10s or 0.99:10s.
+func ParseSLO(text string) (SLO, error) {
+	bad := fmt.Errorf("%q: want a share of requests and the longest wait, e.g. 99%%:10s", text)
+	share, wait, ok := strings.Cut(text, ":")
+	if !ok {
+		return SLO{}, bad
+	}
+	scale := 1.0
+	if s, cut := strings.CutSuffix(share, "%"); cut {
+		share, scale = s, 100
+	}
+	v, err := strconv.ParseFloat(share, 64)
+	if v /= scale; err != nil || !(v > 0 && v <= 1) {
+		return SLO{}, bad
+	}
+	d, err := time.ParseDuration(wait)
+	if err != nil || d <= 0 {
+		return SLO{}, bad
+	}
+	return SLO{Share: v, Wait: d}, nil
 }
 
 // Case is one policy on one stream of traffic. Several that are judged together share one world, and then what belongs to the world

@@ -12,6 +12,7 @@ const Schema = "gpuscaler.io/replay/v1"
 // Report is the judgement of one workload, or of several in one world. Durations are seconds, shares are 0..1, money is $.
 type Report struct {
 	Schema      string             `json:"schema"`
+	Words       string             `json:"words,omitempty"` // what a scenario says of itself
 	Subject                        // of several: their names, sums of requests, of replicas and of bounds
 	Workloads   []Subject          `json:"workloads,omitempty"` // each of them, where there are several
 	ColdStart   float64            `json:"coldStartSeconds"`    // 0: by phases, see assumptions

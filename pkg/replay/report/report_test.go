@@ -147,3 +147,23 @@ func TestThePageStandsAlone(t *testing.T) {
 		t.Errorf("without a series there is nothing to draw: %v", err)
 	}
 }
+
+// Fleets that stand are what a scenario compares with: no rival, and no saving where somebody waits too long.
+func TestASavingIsOneOnlyWhereTheSLOIsKept(t *testing.T) {
+	saved, more := 0.9, -0.2
+	fleet := judge.Run{Name: judge.StaticFleet, Variant: judge.Default, Cost: 10, Load: judge.Load{MeetsSLO: true}}
+	for _, c := range []struct {
+		meets bool
+		saved *float64
+		want  string
+	}{
+		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the fleets that would stand all the time."},
+		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. It costs 90.00% less than the fleets that would stand all the time, which is no saving."},
+		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the fleets that would stand all the time."},
+	} {
+		r := &judge.Report{Saved: c.saved, Cheapest: judge.StaticFleet, Runs: []judge.Run{{Name: "gpuscaler", Cost: 1, Load: judge.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
+		if got := conclusion(r); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}

@@ -24,7 +24,11 @@ func headline(r *judge.Report) string {
 	if n := len(r.Workloads); n > 0 {
 		slo = fmt.Sprintf("%d workloads in one cluster, each with its SLO", n)
 	}
-	return fmt.Sprintf("%s on %s: %d requests in %s%s\n%s; %d replicas at the start, %s, seed %d",
+	words := ""
+	if r.Words != "" {
+		words = r.Words + "\n"
+	}
+	return words + fmt.Sprintf("%s on %s: %d requests in %s%s\n%s; %d replicas at the start, %s, seed %d",
 		r.Policy, r.Traffic.Name, r.Traffic.Requests, span(r.Traffic.Duration), spot, slo, r.Initial, cold, r.Seed)
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
@@ -188,7 +189,7 @@ func (w *workloadSpec) build(folder string, store *policy.Store, f *file) (out W
 	if out.Policy == nil {
 		return out, fmt.Errorf("policy %q is in none of spec.policies: want NAMESPACE/NAME", w.Policy)
 	}
-	if out.Share, out.Wait, err = parseSLO(w.SLO); err != nil {
+	if out.SLO, err = judge.ParseSLO(w.SLO); err != nil {
 		return out, err
 	}
 	if out.Measures, err = world.ParseMeasures(w.Measures); err != nil {
@@ -242,17 +243,4 @@ func (p *poolSpec) build(folder string) (world.NodePool, error) {
 		out.Market, err = trace.OpenSpot(filepath.Join(folder, p.Spot))
 	}
 	return out, err
-}
-
-// parseSLO reads 99%:10s.
-func parseSLO(text string) (share float64, wait time.Duration, err error) {
-	bad := fmt.Errorf("slo %q: want a share of requests and the longest wait: 99%%:10s", text)
-	before, after, ok := strings.Cut(text, "%:")
-	if share, err = strconv.ParseFloat(before, 64); !ok || err != nil || !(share > 0 && share <= 100) {
-		return 0, 0, bad
-	}
-	if wait, err = time.ParseDuration(after); err != nil || wait <= 0 {
-		return 0, 0, bad
-	}
-	return share / 100, wait, nil
 }
