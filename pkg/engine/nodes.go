@@ -71,6 +71,7 @@ type groupTick struct {
 	keys        []string            // parallel: their names
 	slots       []*slot             // parallel
 	thoughts    []thought           // parallel, of this tick
+	pods        [][]capacity.Pod    // parallel: scratch, where idle ones are looked for
 	ahead       []aheadSpan
 	looked      int64 // the minute for which ahead was made
 	state       capacity.State
@@ -128,7 +129,8 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 			}
 		}
 	}()
-	g.observe(n.engine.options.Nodes, now)
+	idle, _ := n.engine.telemetry.(Idlers)
+	g.observe(n.engine.options.Nodes, idle, now)
 	g.state.Decide(g.group, &g.observation, now, &g.decision)
 	loosening, rest := split(g.decision.Actions)
 	if len(loosening) > 0 {

@@ -23,7 +23,7 @@ type aheadSpan struct {
 }
 
 // observe fills the group's observation: what the cluster shows, and what was decided this tick.
-func (g *groupTick) observe(nodes Nodes, now time.Time) {
+func (g *groupTick) observe(nodes Nodes, idle Idlers, now time.Time) {
 	o := &g.observation
 	for len(o.Workloads) < len(g.workloads) {
 		o.Workloads = append(o.Workloads, capacity.Workload{})
@@ -33,12 +33,30 @@ func (g *groupTick) observe(nodes Nodes, now time.Time) {
 	for i := range o.Workloads {
 		g.told(i, &o.Workloads[i])
 	}
+	if idle != nil && g.group.EmptyWholeNodes {
+		g.lookForIdle(idle, now)
+	}
 	g.refreshAhead(now)
 	o.Ahead = o.Ahead[:0]
 	for i := range g.ahead {
 		a := &g.ahead[i]
 		w := &o.Workloads[a.workload]
 		o.Ahead = append(o.Ahead, capacity.Span{From: a.from, Until: a.until, GPUs: int64(a.replicas) * w.GPUs, Workload: w.Key, Replicas: a.replicas})
+	}
+}
+
+// lookForIdle marks the pods that do nothing, on a copy: what is observed is shared.
+func (g *groupTick) lookForIdle(idle Idlers, now time.Time) {
+	for len(g.pods) < len(g.workloads) {
+		g.pods = append(g.pods, nil)
+	}
+	for i, w := range g.workloads {
+		g.pods[i] = append(g.pods[i][:0], g.observation.Workloads[i].Pods...)
+		for j := range g.pods[i] {
+			p := &g.pods[i][j]
+			p.Idle = p.Ready && idle.Idle(w, p.Name, now)
+		}
+		g.observation.Workloads[i].Pods = g.pods[i]
 	}
 }
 

@@ -22,6 +22,12 @@ type Telemetry interface {
 	Read(w *scaling.Workload, out []scaling.Reading)
 }
 
+// Idlers is a Telemetry that knows single pods: which of them do nothing at present. A scale-in may then take these first.
+type Idlers interface {
+	// Idle tells whether a pod is known to do nothing. It never blocks, and what is not known is not idle.
+	Idle(w *scaling.Workload, pod string, now time.Time) bool
+}
+
 // Cluster is what is seen of the workloads' objects, and where outcomes are carried out.
 type Cluster interface {
 	// View returns the newest view of a workload's target from memory; ok is false while the target was not found or its

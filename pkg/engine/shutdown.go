@@ -42,7 +42,7 @@ func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted b
 			acted = false // the next leader finds the record
 		}
 	}()
-	g.observe(e.options.Nodes, now)
+	g.observe(e.options.Nodes, nil, now)
 	g.state.Shutdown(g.group, &g.observation, now, &g.decision)
 	limits, _ := split(g.decision.Actions)
 	if len(limits) == 0 {

@@ -57,6 +57,7 @@ type entry struct {
 
 	mu       sync.Mutex
 	readings []scaling.Reading // as many as the policy has signals
+	rests    []resting         // parallel; nil for a workload without a capacity group
 }
 
 var never = scaling.Reading{Reported: -1, Cause: scaling.CauseNever}

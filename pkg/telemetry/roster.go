@@ -149,6 +149,7 @@ func (r *roster) combine(k *work, s *slot, value func(row int) exposition.Value)
 		}
 	}
 	out.Reported, out.Measured = reported, k.replicas
+	r.atRest(k, s, out.At)
 	if k.ready > 0 {
 		out.Coverage = float64(reported) / float64(k.ready)
 	}
