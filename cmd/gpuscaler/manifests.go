@@ -56,7 +56,8 @@ func manifestsScaledObjectCommand() *cobra.Command {
 		Use:   "scaledobject POLICY",
 		Short: "The KEDA ScaledObject that follows a policy exactly, and is never dark",
 		Long: `Print the ScaledObject that follows a policy exactly: our external-push trigger, tolerance "0", windows 0,
-wide policies, and KEDA's cooldownPeriod at 0 because the idle delay is the policy's.
+wide policies. The idle delay is the policy's: KEDA's cooldownPeriod is a guard of a minute, because at 0
+one look that finds nothing active, also one into a cache that KEDA just replaces, takes every replica.
 
 Beside our trigger stand coarse mirrors of the policy's queues, at four times their targets: KEDA takes
 the greatest, which is normally ours, and while gpuscaler is away it still raises replicas on the mirrors.
@@ -94,6 +95,7 @@ func configFlag(c *cobra.Command, config *[]string) {
 
 func scalerFlags(c *cobra.Command, o *migrate.Options) {
 	c.Flags().StringVar(&o.ScalerAddress, "scaler-address", migrate.ScalerAddress, "where KEDA finds gpuscaler")
+	c.Flags().Var(&o.KEDA, "keda", "version of KEDA that will read the manifest: fields that it does not know are left out, and what that costs is said")
 	c.Flags().StringVar(&o.Authentication, "authentication", "", "ClusterTriggerAuthentication with KEDA's client certificate; empty: plain text")
 }
 

@@ -48,7 +48,7 @@ type behavior struct {
 }
 
 type direction struct {
-	Tolerance string `yaml:"tolerance"`
+	Tolerance string `yaml:"tolerance,omitempty"`
 	Window    int    `yaml:"stabilizationWindowSeconds"`
 	Policies  []rate `yaml:"policies,flow"`
 }
@@ -61,10 +61,14 @@ type rate struct {
 
 // exactly is the behavior of a follower that takes each step at once and whole. gpuscaler did the smoothing already; with an HPA's own
 // tolerance of a tenth, 10 -> 11 would never happen, and its window of 300 s would be waited for after ours.
-func exactly() behavior {
+func exactly(v Version) behavior {
+	none := "0"
+	if v.before(tolerance) {
+		none = ""
+	}
 	return behavior{
-		ScaleUp:   direction{Tolerance: "0", Policies: []rate{{"Pods", 1000, 15}}},
-		ScaleDown: direction{Tolerance: "0", Policies: []rate{{"Percent", 100, 15}}},
+		ScaleUp:   direction{Tolerance: none, Policies: []rate{{"Pods", 1000, 15}}},
+		ScaleDown: direction{Tolerance: none, Policies: []rate{{"Percent", 100, 15}}},
 	}
 }
 
@@ -120,7 +124,7 @@ func HPA(c *policy.Compiled) (string, error) {
 				Metric: identifier{metricName, selector{map[string]string{policyLabel: w.Key.Name}}},
 				Target: metricTarget{"AverageValue", "1"},
 			}}},
-			Behavior: exactly(),
+			Behavior: exactly(0),
 		},
 	})
 }

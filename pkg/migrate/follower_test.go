@@ -53,7 +53,7 @@ func TestTheManifestsOfTheExamples(t *testing.T) {
 func TestTheFallbackIsNeverZero(t *testing.T) {
 	for least, want := range map[int32]int32{0: 1, 1: 1, 3: 3} {
 		for mirror, threshold := range map[bool]int{true: 0, false: 3} {
-			if f := stay(least, mirror); f != (fallback{threshold, want, "currentReplicasIfHigher"}) {
+			if f := *stay(least, mirror); f != (fallback{threshold, want, "currentReplicasIfHigher"}) {
 				t.Errorf("minReplicas %d, mirror %t: %+v", least, mirror, f)
 			}
 		}

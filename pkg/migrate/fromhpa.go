@@ -114,20 +114,24 @@ func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
 		"metric": map[string]any{"name": metricName, "selector": map[string]any{"matchLabels": map[string]any{policyLabel: p.key.Name}}},
 		"target": map[string]any{"type": "AverageValue", "averageValue": "1"},
 	}}}
-	spec["behavior"] = behaviorMap()
+	spec["behavior"] = behaviorMap(0)
 	var err error
 	p.Replacement, err = render(r)
 	return err
 }
 
 // behaviorMap is exactly, for an object that is kept as a map.
-func behaviorMap() map[string]any {
-	b := exactly()
+func behaviorMap(v Version) map[string]any {
+	b := exactly(v)
 	side := func(d direction) map[string]any {
 		r := d.Policies[0]
-		return map[string]any{"tolerance": d.Tolerance, "stabilizationWindowSeconds": int64(d.Window), "policies": []any{
+		m := map[string]any{"stabilizationWindowSeconds": int64(d.Window), "policies": []any{
 			map[string]any{"type": r.Type, "value": int64(r.Value), "periodSeconds": int64(r.PeriodSeconds)},
 		}}
+		if d.Tolerance != "" {
+			m["tolerance"] = d.Tolerance
+		}
+		return m
 	}
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }

@@ -73,7 +73,10 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*polic
 		return nil, p.nothing()
 	}
 	// Ours is last: the names under which KEDA publishes the others begin with their place, and roles name them.
-	return out, p.replaceScaledObject(u, so, append(triggers, ours(o)))
+	for _, n := range o.KEDA.notes() {
+		p.lose("%s", n)
+	}
+	return out, p.replaceScaledObject(u, so, o.KEDA, append(triggers, ours(o)))
 }
 
 func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
@@ -178,7 +181,7 @@ func (p *Plan) schedule(i int, t map[string]any, out *policy.PolicySpec) bool {
 }
 
 // replaceScaledObject keeps everything that KEDA alone reads.
-func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObject, triggers []any) error {
+func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObject, v Version, triggers []any) error {
 	r := pristine(u)
 	spec := r.Object["spec"].(map[string]any)
 	spec["triggers"] = triggers
@@ -187,12 +190,15 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 		least = *so.MinReplicaCount
 	}
 	f := stay(least, len(triggers) > 1)
-	spec["fallback"] = map[string]any{"failureThreshold": int64(f.FailureThreshold), "replicas": int64(f.Replicas), "behavior": f.Behavior}
+	delete(spec, "fallback")
+	if !v.before(fallbackBehavior) {
+		spec["fallback"] = map[string]any{"failureThreshold": int64(f.FailureThreshold), "replicas": int64(f.Replicas), "behavior": f.Behavior}
+	}
 	if so.CooldownPeriod == nil {
 		spec["cooldownPeriod"] = int64(guard)
 	}
 	unstructured.RemoveNestedField(r.Object, "spec", "advanced", "scalingModifiers")
-	if err := unstructured.SetNestedMap(r.Object, behaviorMap(), "spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"); err != nil {
+	if err := unstructured.SetNestedMap(r.Object, behaviorMap(v), "spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"); err != nil {
 		return err
 	}
 	delete(spec, "idleReplicaCount")

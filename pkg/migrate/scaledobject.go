@@ -23,6 +23,8 @@ type Options struct {
 	// Formula makes KEDA use a formula, ours or else the mirrors, in place of the greatest of all. It cannot stand beside a signal of
 	// type keda.
 	Formula bool
+	// KEDA is the version that will read it.
+	KEDA Version
 	// NoMirror leaves out the coarse triggers.
 	NoMirror bool
 	// Triggers are those of the ScaledObject that stands now: the ones that signals of type keda name are kept from there.
@@ -34,7 +36,7 @@ type scaledObjectSpec struct {
 	MinReplicaCount int32     `yaml:"minReplicaCount"`
 	MaxReplicaCount int32     `yaml:"maxReplicaCount"`
 	CooldownPeriod  int       `yaml:"cooldownPeriod"`
-	Fallback        fallback  `yaml:"fallback,flow"`
+	Fallback        *fallback `yaml:"fallback,flow,omitempty"`
 	Advanced        advanced  `yaml:"advanced"`
 	Triggers        []trigger `yaml:"triggers"`
 }
@@ -74,21 +76,26 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
 		CooldownPeriod: guardOf(w.Policy.MinReplicas),
 		Fallback:       stay(w.Policy.MinReplicas, len(m.triggers) > 0),
-		Advanced:       advanced{HPA: hpaConfig{exactly()}},
+		Advanced:       advanced{HPA: hpaConfig{exactly(o.KEDA)}},
 		Triggers:       written(append([]map[string]any{ours(o)}, m.triggers...)),
 	}
-	notes := followerNotes(w)
+	notes := append(followerNotes(w), o.KEDA.notes()...)
 	if w.Policy.MinReplicas == 0 {
 		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod is only a guard: at 0 one look that finds no trigger active takes the last replicas, also one in which KEDA was just replacing its cache.", policy.Duration(w.Policy.CooldownPeriod)))
 	}
-	if o.Formula {
+	switch {
+	case o.Formula && o.KEDA.before(formulaFallback):
+		return "", fmt.Errorf("policy %s: KEDA %s has no fallback.behavior scalingModifiers, which came with 2.20: leave --formula out", w.Key, o.KEDA)
+	case o.Formula:
 		if len(m.terms) == 0 {
 			return "", fmt.Errorf("policy %s: no signal of it can be read by KEDA itself, so there is nothing for a formula to fall back on: leave --formula out", w.Key)
 		}
-		spec.Fallback = fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
+		spec.Fallback = &fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
 		spec.Advanced.Modifiers = &modifiers{Formula: triggerName + " ?? " + greatest(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue"}
 		notes = append(notes, "While gpuscaler is away the formula follows the mirrors, in replicas, both ways. fallback.behavior scalingModifiers needs KEDA 2.20 or later.")
-	} else {
+	case o.KEDA.before(fallbackBehavior):
+		spec.Fallback = nil
+	default:
 		notes = append(notes, neverDark(w.Policy, m)...)
 	}
 	return manifest(append(notes, m.notes...), object{
@@ -114,8 +121,8 @@ func guardOf(minReplicas int32) int {
 // metric's spec with it, and a trigger without a spec makes it refuse every metric: the mirror would not raise.
 //
 // Its replicas are never 0: KEDA would take a workload with minReplicaCount 0 down at an error before failureThreshold is reached.
-func stay(minReplicas int32, mirror bool) fallback {
-	f := fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
+func stay(minReplicas int32, mirror bool) *fallback {
+	f := &fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
 	if mirror {
 		f.FailureThreshold = 0
 	}
