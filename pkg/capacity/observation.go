@@ -46,7 +46,7 @@ func ConsentOf(text string) (c Fields, unknown string) {
 // PoolView is one NodePool as the cluster shows it.
 type PoolView struct {
 	Exists  bool
-	Ready   bool   // condition Ready; Karpenter skips a pool that is not
+	Ready   bool   // condition Ready is not False; Karpenter skips a pool where it is
 	Mixed   bool   // its requirements allow more than one capacity type
 	Record  string // our annotation, as Decide returned it last or a dead controller left it; "": none
 	Consent Fields

@@ -51,7 +51,7 @@ func poolOf(u *unstructured.Unstructured) *poolFacts {
 	f := &poolFacts{object: u, labels: map[string]string{nodePoolLabel: u.GetName()}, usage: map[string]int64{}}
 	_, f.static, _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas")
 	v := &f.view
-	v.Exists, v.Ready = u.GetDeletionTimestamp() == nil, conditionTrue(u, "Ready")
+	v.Exists, v.Ready = u.GetDeletionTimestamp() == nil, !unready(u)
 	v.Record, v.Template = annotations[RecordAnnotation], annotations[templateHash]
 	v.Consent, f.unknownWord = capacity.ConsentOf(annotations[NudgeAnnotation])
 	v.Weight = f.field(owned, "spec", "weight")
@@ -160,6 +160,13 @@ func (f *poolFacts) of(resource string, s nodeSchema) capacity.PoolView {
 func conditionTrue(u *unstructured.Unstructured, kind string) bool {
 	status, _ := conditionOf(u, kind)
 	return status == string(metav1.ConditionTrue)
+}
+
+// unready tells a NodePool that Karpenter found wanting. Each write of a spec, ours too, makes the condition Unknown until Karpenter has
+// looked again: that closes no pool.
+func unready(u *unstructured.Unstructured) bool {
+	status, _ := conditionOf(u, "Ready")
+	return status == string(metav1.ConditionFalse)
 }
 
 func conditionOf(u *unstructured.Unstructured, kind string) (status, reason string) {
