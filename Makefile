@@ -31,7 +31,7 @@ test: ## everything, unit to end to end; builds the real components once and cac
 	@$(MAKE) --no-print-directory hpacheck
 	@$(MAKE) --no-print-directory e2e
 
-hpacheck: ## the replay's HPA beside Kubernetes' own calculator, 20,000 samples; compiles a part of Kubernetes once (minutes)
+hpacheck: ## the replay's HPA beside Kubernetes' own: its calculator in 20,000 samples, its controller in 20,000 syncs; compiles a part of Kubernetes once (minutes)
 	@cd e2e/hpacheck && $(GO) test ./...
 
 test-long: ## what must wait for minutes: every time zone, 1970 to 2040; a consolidation hold that ends by itself

@@ -1,4 +1,5 @@
-// Package hpacheck sets the replay's HPA beside Kubernetes' own.
+// Package hpacheck sets the replay's HPA beside Kubernetes' own: its arithmetic beside the ReplicaCalculator, its sequence beside the
+// HorizontalController, which runs whole on a clock that jumps.
 package hpacheck
 
 import (

@@ -1,6 +1,6 @@
 // Package hpa is the arithmetic of the HorizontalPodAutoscaler (Kubernetes 1.36, pkg/controller/podautoscaler) as functions of
 // values: what a metric proposes, and what the controller makes of proposals over time. It reads no clock and no cluster, so that
-// it can be compared with Kubernetes' own ReplicaCalculator sample by sample.
+// it can be compared with Kubernetes' own ReplicaCalculator sample by sample, and with its HorizontalController sync by sync (e2e/hpacheck).
 //
 // Quantities are milli-units, as in the controller: 1500 is 1.5. Expressions keep the controller's order of operations, so the
 // doubles round alike.
