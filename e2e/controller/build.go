@@ -20,9 +20,9 @@ const BinaryVariable = "GPUSCALER_E2E_BINARY"
 // reportEvery is short enough that nobody takes a cold build for a hang.
 const reportEvery = 10 * time.Second
 
-// build compiles the working tree's gpuscaler into dir. Packages whose tests
+// Build compiles the working tree's gpuscaler into dir. Packages whose tests
 // run side by side take turns: the second finds everything built.
-func build(ctx context.Context, out io.Writer, dir string) (string, error) {
+func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if given := os.Getenv(BinaryVariable); given != "" {
 		return filepath.Abs(given)
 	}

@@ -74,7 +74,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 		return nil, err
 	}
 	var err error
-	if c.Binary, err = build(ctx, os.Stderr, s.Dir); err != nil {
+	if c.Binary, err = Build(ctx, os.Stderr, s.Dir); err != nil {
 		return nil, err
 	}
 	if err := s.Namespace(ctx, Namespace); err != nil {

@@ -250,9 +250,8 @@ func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Cleanup(cancel)
 	go func() {
 		for ctx.Err() == nil {
-			var pods corev1.PodList
-			if scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}) == nil {
-				least.Store(min(least.Load(), ready(pods.Items)))
+			if n, err := readyNow(ctx, namespace, name); err == nil {
+				least.Store(min(least.Load(), n))
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -260,15 +259,19 @@ func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	return least
 }
 
-func ready(pods []corev1.Pod) (n int64) {
-	for i := range pods {
-		for _, c := range pods[i].Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods[i].DeletionTimestamp == nil {
+func readyNow(ctx context.Context, namespace, name string) (n int64, err error) {
+	var pods corev1.PodList
+	if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+		return 0, err
+	}
+	for i := range pods.Items {
+		for _, c := range pods.Items[i].Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods.Items[i].DeletionTimestamp == nil {
 				n++
 			}
 		}
 	}
-	return n
+	return n, nil
 }
 
 // undrifted fails if Karpenter thinks that any node is not what its NodePool says.

@@ -8,8 +8,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 const allFields = "limits,weight,disruption"
@@ -17,7 +22,7 @@ const allFields = "limits,weight,disruption"
 func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 	t.Parallel()
 	pools := []pool{
-		{name: "fence-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16)},
+		{name: "fence-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16), edit: withCPU},
 		{name: "fence-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
 		{name: "fence-res", kind: "reserved", weight: 10, nudge: allFields, by: updated},
 	}
@@ -52,6 +57,20 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		t.Errorf("after a crash: %v", err)
 	}
 
+	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "fence", Name: "web"}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{"pool": pools[0].name}, Containers: []corev1.Container{{Name: "web", Image: "web"}},
+	}}
+	workload.Create(t, scene.Client, small)
+	stack.Eventually(t, 40*time.Second, "a pod without a GPU has its machine from a fenced pool", func(ctx context.Context) error {
+		if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(small), small); err != nil || small.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s: %w", small.Status.Phase, err)
+		}
+		return fenced(ctx)
+	})
+	if err := scene.Client.Delete(t.Context(), small, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+
 	g.load(t, map[string]float64{"fence/chat": 2})
 	whole := func(context.Context) error {
 		var all error
@@ -75,4 +94,11 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)
 		}
 	}
+}
+
+// withCPU lets a pool launch machines without a GPU too.
+func withCPU(spec map[string]any) {
+	requirements := spec["template"].(map[string]any)["spec"].(map[string]any)["requirements"].([]any)
+	types := requirements[1].(map[string]any)
+	types["values"] = append(types["values"].([]any), cpu.Name)
 }

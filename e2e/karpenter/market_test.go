@@ -15,6 +15,13 @@ var market = map[string]karpenter.InstanceType{
 	"trace": {Name: "g4dn.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.19, "on-demand": 0.526}},
 	"half":  {Name: "half.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.6, "on-demand": 1}},
 	"third": {Name: "third.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+
+	"pack":   {Name: "pair.xlarge", GPUs: 2, Prices: map[string]float64{"spot": 0.64, "on-demand": 1.61}},
+	"unpack": {Name: "twin.xlarge", GPUs: 2, Prices: map[string]float64{"spot": 0.64, "on-demand": 1.61}},
+
+	"crashfall":  {Name: "fall.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+	"crashprobe": {Name: "probe.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+	"crashmove":  {Name: "move.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
 }
 
 var (

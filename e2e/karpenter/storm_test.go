@@ -1,6 +1,7 @@
 package karpenter_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,16 +66,20 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 // NodeClaim, and deletes it.
 func interrupt(t *testing.T, c *v1.NodeClaim) {
 	t.Helper()
-	now := metav1.Now()
-	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: c.Name + ".interrupted"},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: c.Name, UID: c.UID},
-		Reason:         "SpotInterrupted", Message: "the provider takes it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
-	}
-	if err := scene.Client.Create(t.Context(), event); err != nil {
+	if err := notice(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if err := scene.Client.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// notice says on a NodeClaim that the provider takes it, as AWS does.
+func notice(ctx context.Context, c *v1.NodeClaim) error {
+	now := metav1.Now()
+	return scene.Client.Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: c.Name + ".interrupted"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: c.Name, UID: c.UID},
+		Reason:         "SpotInterrupted", Message: "the provider takes it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
+	})
 }

@@ -1,0 +1,160 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// What `gpuscaler manifests placeholder` prints holds a node that Karpenter
+// would otherwise take for empty, and gives it to the first real replica. A
+// priority that is too low holds nothing.
+func TestAPlaceholderHoldsItsNodeUntilARealReplicaComes(t *testing.T) {
+	t.Parallel()
+	// The lowest priority goes to pods of another pool, so that each has its nodes to itself.
+	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
+	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
+	held.create(t)
+	lost.create(t)
+	chat(t, "place", map[string]string{"pool": held.name})
+	printed := placeholder(t, "place")
+	for _, o := range printed {
+		if err := scene.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), o) })
+	}
+	lowest := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "place-lowest"}, Value: -2147483648}
+	twin := deploymentOf(t, printed)
+	twin.ResourceVersion, twin.UID, twin.Name = "", "", "twin"
+	twin.Spec.Selector.MatchLabels, twin.Spec.Template.Labels = map[string]string{"app": "twin"}, map[string]string{"app": "twin"}
+	twin.Spec.Template.Spec.PriorityClassName = lowest.Name
+	twin.Spec.Template.Spec.NodeSelector = map[string]string{"pool": lost.name}
+	for _, o := range []client.Object{lowest, twin} {
+		if err := scene.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), o) })
+	}
+	claims := watchClaims(t, "place")
+	scale(t, "place", "chat-placeholder", 1)
+	scale(t, "place", "twin", 1)
+
+	var holder *corev1.Pod
+	stack.Eventually(t, time.Minute, "the placeholder has its node", func(ctx context.Context) (err error) {
+		holder, err = running(ctx, "place", "app.kubernetes.io/name", "chat-placeholder")
+		return err
+	})
+	empty := func(of pool) error {
+		for name, why := range claims.ended() {
+			if strings.HasPrefix(name, of.name) && why == "Empty" {
+				return nil
+			}
+		}
+		return fmt.Errorf("none: %v", claims.ended())
+	}
+	stack.Eventually(t, 2*time.Minute, "the twin's node is taken for empty", func(context.Context) error { return empty(lost) })
+	stack.Always(t, 5*time.Second, "the placeholder's is not", func(ctx context.Context) error {
+		if empty(held) == nil {
+			return errors.New("it is")
+		}
+		now, err := running(ctx, "place", "app.kubernetes.io/name", "chat-placeholder")
+		if err == nil && now.UID != holder.UID {
+			err = errors.New("it is another one")
+		}
+		return err
+	})
+
+	scale(t, "place", "chat", 1)
+	stack.Eventually(t, 30*time.Second, "a real replica has that node at once", func(ctx context.Context) error {
+		pod, err := running(ctx, "place", "app", "chat")
+		if err == nil && pod.Spec.NodeName != holder.Spec.NodeName {
+			err = fmt.Errorf("it runs on %s, not on %s", pod.Spec.NodeName, holder.Spec.NodeName)
+		}
+		return err
+	})
+}
+
+// placeholder is what the command prints for the Deployment chat, without what
+// is no object of the cluster.
+func placeholder(t *testing.T, namespace string) (objects []client.Object) {
+	t.Helper()
+	binary, err := controller.Build(t.Context(), os.Stderr, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := scene.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &d); err != nil {
+		t.Fatal(err)
+	}
+	d.APIVersion, d.Kind = "apps/v1", "Deployment"
+	text, err := yaml.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "chat.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "manifests", "placeholder", "--from", file, "--timezone=UTC", "--start=40 7 * * 1-5", "--end=15 8 * * 1-5").Output()
+	if err != nil {
+		t.Fatalf("manifests placeholder: %v", err)
+	}
+	for _, document := range strings.Split(string(out), "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		if kind := u.GetKind(); kind == "PriorityClass" || kind == "Deployment" {
+			objects = append(objects, u)
+		}
+	}
+	if len(objects) != 2 {
+		t.Fatalf("it printed %d objects:\n%s", len(objects), out)
+	}
+	return objects
+}
+
+func deploymentOf(t *testing.T, objects []client.Object) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
+			var d appsv1.Deployment
+			if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(o), &d); err != nil {
+				t.Fatal(err)
+			}
+			return &d
+		}
+	}
+	t.Fatal("no Deployment was printed")
+	return nil
+}
+
+// running is the one running pod with a label.
+func running(ctx context.Context, namespace, label, value string) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
+		return nil, err
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {
+		return nil, fmt.Errorf("%d pods of %s, not one that runs", len(pods.Items), value)
+	}
+	return &pods.Items[0], nil
+}

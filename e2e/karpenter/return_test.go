@@ -1,0 +1,120 @@
+package karpenter_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// What Karpenter does by itself once spot is there again, and what stops it:
+// the ground that our own return stands on. gpuscaler is not there.
+func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("Karpenter looks again at everything after 5 minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	t.Parallel()
+	pairs := []struct {
+		scene             string
+		weight, spots     int64
+		policy            string
+		returns, oneByOne bool
+	}{
+		{scene: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
+		{scene: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
+		{scene: "half", weight: 20, spots: 80, policy: "Balanced"},                 // 0.60 of 1.00: not cheap enough to move for
+		{scene: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // 0.30 of 1.00
+	}
+	for _, p := range pairs {
+		demand := pool{name: p.scene + "-od", kind: "on-demand", weight: p.weight, by: serverSide, edit: func(spec map[string]any) {
+			spec["disruption"].(map[string]any)["consolidationPolicy"] = p.policy
+			spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "1"}}
+		}}
+		demand.create(t)
+		chat(t, p.scene, nil)
+		scale(t, p.scene, "chat", 2)
+	}
+	for _, p := range pairs {
+		stack.Eventually(t, 2*time.Minute, p.scene+": two on demand", nodesIn(p.scene, 0, 2))
+	}
+	deleting := map[string]int{}
+	for _, p := range pairs {
+		pool{name: p.scene + "-spot", kind: "spot", weight: p.spots, by: serverSide}.create(t)
+	}
+	began, done := time.Now(), map[string]time.Duration{}
+	for time.Since(began) < 6*time.Minute {
+		for _, p := range pairs {
+			deleting[p.scene] = max(deleting[p.scene], leaving(t, p.scene+"-od"))
+			if done[p.scene] == 0 && nodesIn(p.scene, 2, 0)(t.Context()) == nil {
+				done[p.scene] = time.Since(began)
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	for _, p := range pairs {
+		switch at := done[p.scene]; {
+		case p.returns && at == 0:
+			t.Errorf("%s: nothing returned in 6 minutes: %v", p.scene, nodesIn(p.scene, 2, 0)(t.Context()))
+		case !p.returns && nodesIn(p.scene, 0, 2)(t.Context()) != nil:
+			t.Errorf("%s: it moved: %v", p.scene, nodesIn(p.scene, 0, 2)(t.Context()))
+		case p.returns:
+			t.Logf("%s: both on spot after %s", p.scene, at.Round(time.Second))
+		}
+		if p.oneByOne && deleting[p.scene] != 1 {
+			t.Errorf("%s: %d nodes went at once", p.scene, deleting[p.scene])
+		}
+	}
+}
+
+func scale(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if err := scene.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nodesIn is a check of how many Initialized NodeClaims a scene has by kind.
+func nodesIn(of string, spot, onDemand int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var claims v1.NodeClaimList
+		if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"scene": of}); err != nil {
+			return err
+		}
+		have := map[string]int{}
+		for _, c := range claims.Items {
+			if c.StatusConditions().Get(v1.ConditionTypeInitialized).IsTrue() {
+				have[c.Labels[v1.CapacityTypeLabelKey]]++
+			}
+		}
+		if len(claims.Items) != spot+onDemand || have["spot"] != spot || have["on-demand"] != onDemand {
+			return fmt.Errorf("%d NodeClaims, ready: %v", len(claims.Items), have)
+		}
+		return nil
+	}
+}
+
+// leaving counts a NodePool's NodeClaims that are on their way out.
+func leaving(t *testing.T, of string) (n int) {
+	t.Helper()
+	var claims v1.NodeClaimList
+	if err := scene.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": of}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims.Items {
+		if c.DeletionTimestamp != nil {
+			n++
+		}
+	}
+	return n
+}
