@@ -356,3 +356,25 @@ func BenchmarkQuietGroups1000(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/policy")
 }
+
+func TestWhatTheNodesAddStandsOnTopOfAMinimumThatNoSignalAsksFor(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	policy := queuePolicy()
+	policy.MinReplicas = 3
+	w.workloads[0].Policy, w.workloads[0].Group = policy, "gpu"
+	w.views[chat] = View{Operator: scaling.NoOperator, GPUs: 1, Replicas: 3, Ready: 3}
+	w.backlog[chat] = 0
+	g := newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.Spot}}})
+	for i := range 3 {
+		name := fmt.Sprint("chat-", i)
+		g.pools["gpu-pool"].Nodes = append(g.pools["gpu-pool"].Nodes, capacity.Node{Name: name, UID: name, Type: capacity.Spot, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: i == 0})
+		g.pods[chat.String()] = append(g.pods[chat.String()], capacity.Pod{UID: name, Name: name, Owner: capacity.OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
+	}
+	e := New(w, w, w, Options{Groups: g, Nodes: g})
+	w.after(e, 5*time.Second)
+	r, _ := e.Board().Group("gpu")
+	if of := r.Workloads[0]; of.Uncapped != 4 || of.Extra != 1 {
+		t.Errorf("a node with notice, three replicas by the minimum alone: %+v", of)
+	}
+}

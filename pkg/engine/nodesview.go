@@ -74,7 +74,7 @@ func (g *groupTick) told(i int, w *capacity.Workload) {
 	w.Uncapped = t.decision.Uncapped
 	for _, r := range t.decision.Reasons.All() {
 		if r.Rule == scaling.RuleAtRisk || r.Rule == scaling.RuleSurge {
-			w.Extra += r.To - r.From
+			w.Extra += int32(r.A) // and not the rise, which may lift the number to the policy's minimum first: that is demand
 		}
 	}
 }
