@@ -18,6 +18,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
 
 // lintOptions are the flags of `gpuscaler lint`.
@@ -25,6 +27,7 @@ type lintOptions struct {
 	prometheus prometheusFlags
 	kube       kubeFlags
 	offline    bool
+	sources    bool
 	output     string
 }
 
@@ -51,6 +54,7 @@ Every finding says what, why it hurts, and the fix. Exit code 1 when one is an e
 	f := c.Flags()
 	o.prometheus.register(f)
 	o.kube.register(f)
+	f.BoolVar(&o.sources, "sources", false, "ask the Prometheus server that the PlatformConfig at PATH declares, with its own credentials: for where its address is reached, as in the cluster")
 	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
@@ -72,8 +76,11 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: want text or json", o.output)
 	}
-	if o.offline && o.prometheus.address == "" {
+	if o.offline && o.prometheus.address == "" && !o.sources {
 		return errors.New("--offline without --prometheus: there is nobody to ask; `gpuscaler validate` checks files alone")
+	}
+	if o.sources && o.prometheus.address != "" {
+		return errors.New("--sources and --prometheus name two servers: give one of them")
 	}
 	var l linted
 	store := policy.NewStore(policy.Options{})
@@ -92,12 +99,18 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 		l.cluster(survey, store, known)
 		triggers = survey.Queries()
 	}
-	if o.prometheus.address != "" {
-		if err := l.server(ctx, o, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()), subjects(triggers))); err != nil {
-			return err
-		}
-	} else {
-		l.fact("Prometheus", "not asked: --prometheus URL lints metrics and labels")
+	server, err := o.ask(store.Platform())
+	if err != nil {
+		return err
+	}
+	if server.Server != nil {
+		err = l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()), subjects(triggers)))
+	}
+	if err != nil {
+		return err
+	}
+	if server.Server == nil {
+		l.fact("Prometheus", server.why)
 	}
 	lint.Sort(l.Findings)
 	if err := l.write(out, o.output); err != nil {
@@ -218,27 +231,50 @@ func subjects(all []cluster.TriggerQueries) (out []lint.Subject) {
 	return out
 }
 
-// server judges what a Prometheus server holds, and what is asked of it.
-func (l *linted) server(ctx context.Context, o *lintOptions, of []lint.Subject) error {
-	server, err := o.prometheus.open()
-	if err != nil {
-		return err
+// asked is the Prometheus server that is asked, or why none is.
+type asked struct {
+	*history.Server
+	address  string
+	matchers map[string]string
+	why      string
+}
+
+// ask finds the server: the flag's, or with --sources the platform's.
+func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
+	if !o.sources {
+		if o.prometheus.address == "" {
+			return asked{why: "not asked: --prometheus URL lints metrics and labels"}, nil
+		}
+		a = asked{address: o.prometheus.address, matchers: o.prometheus.matchers}
+		a.Server, err = o.prometheus.open()
+		return a, err
 	}
-	about := "Prometheus at " + o.prometheus.address
+	source := prometheusOf(platform)
+	if source == nil {
+		return asked{why: "not asked: the PlatformConfig declares none, or several of which none is the default"}, nil
+	}
+	a = asked{address: source.Address, matchers: source.Matchers}
+	a.Server, err = telemetry.Past(source)
+	return a, err
+}
+
+// server judges what a Prometheus server holds, and what is asked of it.
+func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
+	about := "Prometheus at " + a.address
 	silent := func(err error) {
 		l.Findings = append(l.Findings, lint.Finding{Severity: lint.Error, Check: lint.ServerSilent, About: about, What: "it does not answer: " + strings.ReplaceAll(err.Error(), "\n", "; "),
 			Why: "no signal that is read from it has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the cluster"})
 	}
-	found, err := lint.Prometheus(ctx, server, about, o.prometheus.matchers, of, time.Now())
+	found, err := lint.Prometheus(ctx, a.Server, about, a.matchers, of, time.Now())
 	if err != nil {
 		silent(err)
 		return ctx.Err()
 	}
 	// Thanos and others do not tell a version, and need not.
-	if v, err := server.Version(ctx); err == nil && v != "" {
-		l.fact("Prometheus", v+" at "+o.prometheus.address)
+	if v, err := a.Version(ctx); err == nil && v != "" {
+		l.fact("Prometheus", v+" at "+a.address)
 	} else {
-		l.fact("Prometheus", "answers at "+o.prometheus.address)
+		l.fact("Prometheus", "answers at "+a.address)
 	}
 	l.Findings = append(l.Findings, found...)
 	return nil

@@ -84,6 +84,24 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the 
 	}
 }
 
+// As `helm test` asks: of the server that the mounted PlatformConfig declares.
+func TestThePlatformsOwnServerIsAskedWithSources(t *testing.T) {
+	server := served(t, `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
+vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
+	path := written(t, "chat.yaml", strings.Replace(lintedChat, "http://prometheus.example:9090", server, 1))
+	if text, err := runLint(t, path, "--offline", "--sources"); err != nil || !strings.Contains(text, "at "+server) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	without := written(t, "none.yaml", strings.Replace(lintedChat, "dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prometheus.example:9090\"}]", "cluster: p", 1))
+	if text, err := runLint(t, without, "--offline", "--sources"); err != nil || !strings.Contains(text, "the PlatformConfig declares none") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := runLint(t, path, "--offline", "--sources", "--prometheus", server); err == nil || !strings.Contains(err.Error(), "give one of them") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

@@ -78,6 +78,7 @@ func everything() map[string]any {
 		"karpenter":    map[string]any{"capacityBuffers": true},
 		"secrets":      []any{"redis-embed"},
 		"configMaps":   []any{"team-chat"},
+		"priceBook":    "kind: PriceBook\n",
 		"guardrails":   map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}},
 		"keda":         map[string]any{"tls": map[string]any{"clientNames": []any{"keda-operator.keda.svc"}}},
 		"files":        map[string]any{"chat.yaml": "kind: ScalingPolicy\nmetadata: {name: chat}\n"},

@@ -48,6 +48,7 @@ var healthy = world{
 	`gpuscaler_apiservice_stolen{instance="a"}`:                                          "0x300",
 	`gpuscaler_tick_failures_total{instance="a"}`:                                        "0x300",
 	`gpuscaler_events_lost_total{instance="a"}`:                                          "0x300",
+	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
 // Each fault begins after an hour; the alert is silent at `quiet` and fires at
@@ -93,6 +94,7 @@ var faults = []struct {
 	{"DecisionsStale", 61, 65, map[string]string{"gpuscaler_decision_timestamp_seconds" + chat: "0+60x60 3600x240"}, nil},
 	{"TicksFail", 66, 85, map[string]string{`gpuscaler_tick_failures_total{instance="a"}`: "0x60 0+60x240"}, nil},
 	{"EventsLost", 70, 85, map[string]string{`gpuscaler_events_lost_total{instance="a"}`: "0x60 0+3x240"}, nil},
+	{"RecordingFailed", 64, 67, map[string]string{`gpuscaler_recording_failed{instance="a"}`: "0x60 1x240"}, nil},
 }
 
 func TestNobodyIsWokenOnAHealthyDay(t *testing.T) {

@@ -50,7 +50,7 @@ type nodeFacts struct {
 	metav1.ObjectMeta
 	ready, notice, undisrupted bool
 	extended                   map[string]int64 // allocatable
-	offer                      cost.Offer       // of a node with GPUs; labels do not change in its life
+	offer                      cost.Offer       // of a node with GPUs
 }
 
 var _ engine.Nodes = (*nodes)(nil)
@@ -142,7 +142,7 @@ func (n *nodes) putEvent(e *claimEvent) {
 
 // putNode leaves heartbeats alone: they change nothing that is decided by.
 func (n *nodes) putNode(old, f *nodeFacts) {
-	if old != nil && old.ready == f.ready && old.notice == f.notice && old.undisrupted == f.undisrupted && sameAmounts(old.extended, f.extended) {
+	if old != nil && old.ready == f.ready && old.notice == f.notice && old.undisrupted == f.undisrupted && old.offer == f.offer && sameAmounts(old.extended, f.extended) {
 		return
 	}
 	n.change(func() { n.nodes[f.Name] = f })

@@ -13,8 +13,8 @@ type Sum struct {
 	Busy             float64 `json:"busy"`
 	IdleByActivity   float64 `json:"idleByActivity"`
 	IdleByMemory     float64 `json:"idleByMemory"`
-	Unheld           float64 `json:"unheld"`     // held by no pod: free, not cut into slices, committed and not running
-	Unmeasured       float64 `json:"unmeasured"` // whether it was busy is not known
+	Unheld           float64 `json:"unheld"`       // held by no pod: free, not cut into slices, committed and not running
+	Unmeasured       float64 `json:"unmeasured"`   // whether it was busy is not known
 	IdleGPUHours     float64 `json:"idleGPUHours"` // that were idle, priced or not: half of a GPU-hour at half of its activity
 	// MeasuredGPUHours are those whose activity is known; ActivityGPUHours is their sum weighted by activity.
 	MeasuredGPUHours float64 `json:"measuredGPUHours"`

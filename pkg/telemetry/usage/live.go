@@ -15,6 +15,8 @@ const (
 	window = 2 * time.Minute
 	// every is how often it is looked at. A page of what an hour costs need not be newer, and the server is asked about ten questions.
 	every = time.Minute
+	// again is when it is looked at again while nothing is known, as before the first scrape of an exporter.
+	again = 15 * time.Second
 	// stale is how old it may become before nobody is shown it any more.
 	stale = 5 * time.Minute
 )
@@ -38,16 +40,19 @@ type Live struct {
 // NewLive returns one that knows nothing before it has looked. ask says whom to ask at each look; false: nobody, at present.
 func NewLive(ask func() (Question, bool), log *slog.Logger) *Live { return &Live{ask: ask, log: log} }
 
-// Run looks each minute until ctx ends.
+// Run looks each minute until ctx ends, more often while nothing is known.
 func (l *Live) Run(ctx context.Context) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
 	for {
 		l.tell(ctx, l.Look(ctx, time.Now())) // I/O edge: the present is asked for
+		wait := time.NewTimer(every)
+		if l.latest.Load() == nil {
+			wait.Reset(again)
+		}
 		select {
 		case <-ctx.Done():
+			wait.Stop()
 			return
-		case <-ticker.C:
+		case <-wait.C:
 		}
 	}
 }

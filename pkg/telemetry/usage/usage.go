@@ -38,8 +38,8 @@ type Options struct {
 	Nodes    map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
 	NoPrices bool                  // do not read Karpenter's prices
 	// Priced is told what Karpenter's offers cost, as far as they were asked for; nil: nobody wants to know.
-	Priced func(map[cost.Offer]float64)
-	Progress func(done float64)    // nil: nobody looks
+	Priced   func(map[cost.Offer]float64)
+	Progress func(done float64) // nil: nobody looks
 }
 
 // chunkSteps is how many steps one question is for. A day at five minutes of 1,000 GPUs is about 10 MB a metric.
