@@ -1,0 +1,223 @@
+package karpenter_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/components"
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// Forty minutes of a real market, from 3:04 to 3:44 of AWS's g4dn in the Bamboo
+// traces: ten machines, two a quarter of an hour later, ten again after half an
+// hour. What the trace takes is noticed two minutes before, as on AWS, and
+// taken; what it does not have is refused. gpuscaler's clock and the trace run
+// thirty times as fast as the world's, forty minutes in eighty seconds; Karpenter's
+// launches and the scheduler keep the world's pace, so that a node takes
+// thirty times as long to come as it would.
+func TestFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
+	const from, length, wanted = 184 * time.Minute, 40 * time.Minute, 6
+	market := bamboo(t)
+	t.Parallel()
+	spot := pool{name: "trace-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
+	demand := pool{name: "trace-od", kind: "on-demand", weight: 20, nudge: allFields, by: updated}
+	pools, whole := []pool{spot, demand}, map[string]string{}
+	for _, p := range pools {
+		p.create(t)
+	}
+	chat(t, "trace", nil)
+	for _, p := range pools {
+		whole[p.name] = p.face(t)
+	}
+	g := start(t, "trace", map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: {spot: trace-spot, on-demand: trace-od}}\n"),
+		"chat.yaml":     chatPolicy("trace"),
+	})
+	g.load(t, map[string]float64{"trace/chat": wanted})
+	g.group(t, time.Minute, "six on spot", on(wanted, 0))
+
+	m := replayMarket(t, spot, market, from)
+	seen := m.watch(t, g, wanted, length)
+	if m.lost < 4 || m.refused() == 0 {
+		t.Errorf("the market took %d nodes and refused %d launches: that is nothing to live through", m.lost, m.refused())
+	}
+	if !seen.atRisk {
+		t.Error("no successor was asked for ahead of a loss that was announced")
+	}
+	t.Logf("%d nodes taken, %d launches refused; ready %.1f%% of the demanded replica time, at least %d of %d",
+		m.lost, m.refused(), 100*seen.ready, seen.least, wanted)
+
+	m.end(t)
+	g.group(t, 3*time.Minute, "the market is open again: everybody is on spot", on(wanted, 0))
+	stack.Eventually(t, time.Minute, "the NodePools are as before", func(context.Context) error {
+		for _, p := range pools {
+			if face := p.face(t); face != whole[p.name] {
+				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			}
+		}
+		return nil
+	})
+	undrifted(t)
+	g.load(t, map[string]float64{"trace/chat": 0})
+	g.explained(t, "nodes at risk: ", "spot fallback: ", "spot probe: ", "return to spot: ")
+}
+
+// bamboo reads the trace, or skips where the shared data are not there.
+func bamboo(t *testing.T) *trace.Spot {
+	t.Helper()
+	root, err := components.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(root), "..", "shared", "data", "spot", "bamboo_aws_g4dn-trace.csv")
+	spot, err := trace.OpenSpot(path)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("no trace to live through: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spot
+}
+
+// recorded is a market that follows a trace: the pool's instance type has as
+// many spot machines as the trace had.
+type recorded struct {
+	pool  pool
+	trace *trace.Spot
+	from  time.Duration
+	began time.Time
+	stop  context.CancelFunc
+	over  chan struct{}
+
+	mu      sync.Mutex
+	noticed map[string]bool // NodeClaims
+	failed  map[string]bool
+	lost    int
+}
+
+// noticeAhead is how long before it takes a machine AWS says so.
+const noticeAhead = 2 * time.Minute
+
+func replayMarket(t *testing.T, p pool, of *trace.Spot, from time.Duration) *recorded {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &recorded{pool: p, trace: of, from: from, began: time.Now(), stop: cancel, over: make(chan struct{}), noticed: map[string]bool{}, failed: map[string]bool{}}
+	t.Cleanup(cancel)
+	go func() {
+		defer close(m.over)
+		for limit := -1; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			if now := m.available(0); now != limit {
+				limit = now
+				if err := short(t.Name(), []karpenter.Shortage{{CapacityType: "spot", InstanceType: p.instance(), Limit: limit}}); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := m.step(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
+	return m
+}
+
+// available is what the trace has, some time ahead of now on its own clock.
+func (m *recorded) available(ahead time.Duration) int {
+	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
+}
+
+// step gives notice to what will not be there in two minutes, the oldest first,
+// and takes what is not there now.
+func (m *recorded) step(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var claims v1.NodeClaimList
+	if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": m.pool.name}); err != nil {
+		return err
+	}
+	var live []*v1.NodeClaim
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		if c.DeletionTimestamp == nil && c.Status.ProviderID != "" {
+			live = append(live, c)
+		}
+		if c.DeletionTimestamp != nil && c.Status.ProviderID == "" {
+			m.failed[c.Name] = true
+		}
+	}
+	slices.SortFunc(live, func(a, b *v1.NodeClaim) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, c := range live[:max(len(live)-m.available(noticeAhead), 0)] {
+		if !m.noticed[c.Name] {
+			m.noticed[c.Name] = true
+			if err := notice(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range live[:max(len(live)-m.available(0), 0)] {
+		m.lost++
+		if err := client.IgnoreNotFound(scene.Client.Delete(ctx, c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused counts the launches that the market refused.
+func (m *recorded) refused() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.failed)
+}
+
+// end leaves the trace for a market without bounds.
+func (m *recorded) end(t *testing.T) {
+	t.Helper()
+	m.stop()
+	<-m.over
+	if err := short(t.Name(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lived is what was seen of a group in a market.
+type lived struct {
+	atRisk bool
+	ready  float64 // share of the demanded replica time
+	least  int64
+}
+
+func (m *recorded) watch(t *testing.T, g *guest, wanted int64, length time.Duration) lived {
+	t.Helper()
+	seen := lived{least: wanted}
+	total, looks := int64(0), int64(0)
+	for time.Since(m.began) < length/speed {
+		if s, err := g.status(); err == nil {
+			seen.atRisk = seen.atRisk || s.Groups["gpu"].AtRisk > 0
+		}
+		n, err := readyNow(t.Context(), "trace", "chat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		total, looks, seen.least = total+min(n, wanted), looks+1, min(seen.least, n)
+		time.Sleep(200 * time.Millisecond)
+	}
+	seen.ready = float64(total) / float64(looks*wanted)
+	return seen
+}
