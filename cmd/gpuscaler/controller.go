@@ -78,6 +78,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
 		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
+		OnGroupTick: func(g engine.GroupTick) { c.loop.groupDecided(g) },
 	})
 	c.cluster.Activate(c.engine.Board())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)

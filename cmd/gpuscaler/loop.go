@@ -91,6 +91,13 @@ func (l *loop) tick(ctx context.Context, last string) string {
 	return last
 }
 
+// groupDecided writes down a decision for nodes, in the tick that made it.
+func (l *loop) groupDecided(g engine.GroupTick) {
+	if l.recorder != nil {
+		l.recorder.GroupTick(g)
+	}
+}
+
 // recorded ends the recording where writing failed: a full disk must not keep anybody from deciding.
 func (l *loop) recorded(err error) {
 	if err != nil {

@@ -274,7 +274,11 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 	for _, key := range slices.Compact(v.LeftOut) {
 		fmt.Fprintf(out, "left out: %s has a formula, which a recording does not hold; name its file with --policy\n", key)
 	}
-	fmt.Fprintf(out, "%d decisions in %d ticks from %s to %s came out the same, byte for byte\n", v.Decisions, v.Ticks,
+	groups := ""
+	if v.Groups > 0 {
+		groups = fmt.Sprintf(", and %d for capacity groups,", v.Groups)
+	}
+	fmt.Fprintf(out, "%d decisions in %d ticks%s from %s to %s came out the same, byte for byte\n", v.Decisions, v.Ticks, groups,
 		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339))
 	return nil
 }

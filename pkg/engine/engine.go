@@ -21,6 +21,8 @@ type Options struct {
 	Nodes  Nodes
 	// OnGroup is told of each change of a group's outcome. The record is its own copy.
 	OnGroup func(GroupRecord)
+	// OnGroupTick is told of every decision for nodes: what was seen, and what was made of it.
+	OnGroupTick func(GroupTick)
 }
 
 // DefaultMaxAge is four HPA syncs: an engine that stalled for less is not noticed by any HPA, one that stalled for longer

@@ -53,6 +53,16 @@ func adviceOf(a capacity.Advice) Advice {
 	return out
 }
 
+// GroupTick is one decision for a group's nodes. All of it is the engine's, and valid only until the call returns.
+type GroupTick struct {
+	At          time.Time
+	Group       *capacity.Group
+	Stray       bool // the NodePool of a group that is gone: let go, not decided
+	Fresh       bool // nothing was remembered: the first decision, or the first after one that failed
+	Observation *capacity.Observation
+	Decision    *capacity.Decision
+}
+
 // nodeTicks is the part of a tick that decides for capacity groups.
 type nodeTicks struct {
 	engine  *Engine
@@ -75,6 +85,7 @@ type groupTick struct {
 	ahead       []aheadSpan
 	looked      int64 // the minute for which ahead was made
 	state       capacity.State
+	remembers   bool // the state is not the zero one
 	observation capacity.Observation
 	decision    capacity.Decision
 	board       *groupSlot
@@ -119,7 +130,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 		if r := recover(); r != nil {
 			err = fmt.Errorf("capacity group %s: panic: %v", g.group.Name, r)
 			// Its memory may be what it choked on; the records on the NodePools hold what must not be lost.
-			g.state, g.observation, g.decision = capacity.State{}, capacity.Observation{}, capacity.Decision{}
+			g.state, g.remembers, g.observation, g.decision = capacity.State{}, false, capacity.Observation{}, capacity.Decision{}
 			for _, s := range g.slots {
 				s.advice = Advice{}
 			}
@@ -132,6 +143,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 	idle, _ := n.engine.telemetry.(Idlers)
 	g.observe(n.engine.options.Nodes, idle, now)
 	g.state.Decide(g.group, &g.observation, now, &g.decision)
+	n.tell(g, now, false)
 	loosening, rest := split(g.decision.Actions)
 	if len(loosening) > 0 {
 		n.wait(ctx, n.engine.options.Nodes.Act(g.group, loosening))
@@ -150,6 +162,14 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 		}
 	}
 	return err
+}
+
+// tell hands a decision to whoever listens.
+func (n *nodeTicks) tell(g *groupTick, now time.Time, stray bool) {
+	if tell := n.engine.options.OnGroupTick; tell != nil {
+		tell(GroupTick{At: now, Group: g.group, Stray: stray, Fresh: !g.remembers, Observation: &g.observation, Decision: &g.decision})
+	}
+	g.remembers = true
 }
 
 // split puts the actions that let nodes come before the others, in place.
@@ -249,6 +269,7 @@ func (n *nodeTicks) release(now time.Time, out *Outcome) {
 		}
 		n.engine.options.Nodes.Observe(g.group, nil, &g.observation)
 		g.state.Release(g.group, &g.observation, now, &g.decision)
+		n.tell(g, now, true)
 		if len(g.decision.Actions) > 0 {
 			n.engine.options.Nodes.Act(g.group, g.decision.Actions)
 		}

@@ -5,9 +5,18 @@
 //
 //	{"kind":"start"}    a segment or a leader's term begins; all that was said before is forgotten
 //	{"kind":"policy"}   a version of a policy; workloads name it by its number
-//	{"kind":"tick"}     a tick: its time, and each workload whose inputs or outcome differ from those of the tick before
+//	{"kind":"group"}    a version of a capacity group; entries name it by its number
+//	{"kind":"tick"}     a tick: its time, and each workload and group whose inputs or outcome differ from those of the tick before
 //
 // What stays the same is not repeated, so a quiet second is a line of 60 bytes.
+//
+// # Capacity groups
+//
+// In a tick, "g" lists the groups with news. Of what was seen (capacity.Observation) "seen" holds the parts that differ from the tick
+// before: "whole" (how many pools and workloads, demand that is known ahead), "others" (pods without a policy), "pool.N" (a NodePool
+// with its nodes, refusals and losses) and "workload.N" (with its pods). "d" is the outcome: actions, plan, advice, reasons, findings,
+// demand and phase. "stray" is the NodePool of a group that is gone, which is let go. A group that is in no tick's "ggone" was decided
+// in it, with or without news. What the brain remembers is "state", at the start of a segment only.
 //
 // # Rotation
 //

@@ -11,12 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Version is of the format; a recording of another one is refused.
-const Version = 1
+// Version is of the format: 1 had no capacity groups, and is read too; any other one is refused.
+const Version = 2
 
 const (
 	kindStart  = "start"
 	kindPolicy = "policy"
+	kindGroup  = "group"
 	kindTick   = "tick"
 )
 
@@ -27,10 +28,14 @@ type line struct {
 	At      time.Time `json:"at,omitzero"`       // of a tick
 
 	Policy *policyLine `json:"policy,omitempty"`
+	Group  *groupLine  `json:"group,omitempty"`
 
 	Workloads []entry  `json:"w,omitempty"`
 	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick: the cluster did not show them
 	Gone      []string `json:"gone,omitempty"`   // left the board: their state is forgotten
+
+	Groups     []groupEntry `json:"g,omitempty"`
+	GroupsGone []string     `json:"ggone,omitempty"` // were not decided in this tick: their state is forgotten
 }
 
 // policyLine is a version of a policy.
@@ -59,10 +64,7 @@ func rulesOf(p *scaling.Policy) rules {
 	copied.Formula, copied.Schedules = nil, nil
 	r := rules{Policy: &copied}
 	for _, s := range p.Schedules {
-		zone := "UTC"
-		if s.Window.Location != nil {
-			zone = s.Window.Location.String()
-		}
+		zone := zoneOf(&s.Window)
 		s.Window.Location = nil
 		r.Schedules = append(r.Schedules, schedule{s, zone})
 	}

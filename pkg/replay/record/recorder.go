@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -33,6 +34,11 @@ type Recorder struct {
 	policies map[*scaling.Policy]int
 	ids      int
 	record   engine.Record
+
+	knownGroups map[string]*groupShadow
+	groupIDs    map[*capacity.Group]int
+	groups      []groupEntry // of the tick that goes on
+	failed      error        // in it
 }
 
 // shadow is what was last written of a workload, and the brain's state beside the engine's own.
@@ -53,7 +59,7 @@ func New(path string, o Options) (*Recorder, error) {
 	if o.Keep <= 0 {
 		o.Keep = 7
 	}
-	r := &Recorder{path: path, options: o, known: map[scaling.Key]*shadow{}}
+	r := &Recorder{path: path, options: o, known: map[scaling.Key]*shadow{}, knownGroups: map[string]*groupShadow{}}
 	return r, r.open()
 }
 
@@ -71,7 +77,7 @@ func (r *Recorder) open() error {
 		return fmt.Errorf("recording: %w", err)
 	}
 	r.file, r.buffer, r.written = file, bufio.NewWriter(file), 0
-	r.policies = map[*scaling.Policy]int{}
+	r.policies, r.groupIDs = map[*scaling.Policy]int{}, map[*capacity.Group]int{}
 	return r.write(&line{Kind: kindStart, Version: Version})
 }
 
@@ -86,17 +92,13 @@ func segment(path string, i int) string {
 // Start says that the engine has forgotten everything: another term begins.
 func (r *Recorder) Start() error {
 	clear(r.known)
-	r.policies = map[*scaling.Policy]int{}
+	clear(r.knownGroups)
+	r.policies, r.groupIDs, r.groups = map[*scaling.Policy]int{}, map[*capacity.Group]int{}, nil
 	return r.write(&line{Kind: kindStart, Version: Version})
 }
 
 // Tick writes what the tick at now saw and decided; it is called after each one.
 func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
-	if r.written >= r.options.Segment {
-		if err := r.turn(); err != nil {
-			return err
-		}
-	}
 	out := line{Kind: kindTick, At: now.UTC()}
 	for _, s := range r.known {
 		s.seen = false
@@ -116,10 +118,10 @@ func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 		}
 	}
 	slices.Sort(out.Gone)
-	if err := r.write(&out); err != nil {
+	if err := errors.Join(r.endGroups(&out), r.write(&out), r.buffer.Flush()); err != nil || r.written < r.options.Segment {
 		return err
 	}
-	return r.buffer.Flush()
+	return r.turn()
 }
 
 // workload appends what is new of the workload in r.record.
@@ -205,6 +207,9 @@ func (r *Recorder) turn() error {
 		return err
 	}
 	for _, s := range r.known {
+		s.decision = nil
+	}
+	for _, s := range r.knownGroups {
 		s.decision = nil
 	}
 	return r.open()

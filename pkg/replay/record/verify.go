@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -20,9 +21,11 @@ type Formulas func(key string) scaling.Formula
 
 // Verified is what was decided again.
 type Verified struct {
-	Ticks, Decisions int
-	From, To         time.Time
-	LeftOut          []string // policies whose formula is not known
+	Ticks     int
+	Decisions int // of workloads
+	Groups    int // decisions of capacity groups
+	From, To  time.Time
+	LeftOut   []string // policies whose formula is not known
 }
 
 // Difference is an outcome that came out otherwise.
@@ -30,7 +33,7 @@ type Difference struct {
 	File     string
 	Line     int
 	At       time.Time
-	Key      string
+	Key      string // of a workload, or a capacity group with that word before it
 	Recorded string // JSON of the decision
 	Now      string
 }
@@ -74,7 +77,7 @@ func (v *Verified) add(o Verified) {
 	if !o.To.IsZero() {
 		v.To = o.To
 	}
-	v.Ticks, v.Decisions, v.LeftOut = v.Ticks+o.Ticks, v.Decisions+o.Decisions, append(v.LeftOut, o.LeftOut...)
+	v.Ticks, v.Decisions, v.Groups, v.LeftOut = v.Ticks+o.Ticks, v.Decisions+o.Decisions, v.Groups+o.Groups, append(v.LeftOut, o.LeftOut...)
 }
 
 // longestLine is more than a thousand workloads in one tick take.
@@ -115,6 +118,8 @@ type player struct {
 	policies map[int]*scaling.Policy // nil: left out
 	known    map[string]*replayed
 	order    []string
+	groups   map[int]*capacity.Group
+	nodes    map[string]*replayedGroup
 	out      Verified
 }
 
@@ -133,13 +138,16 @@ func (p *player) take(l *line) error {
 	}
 	switch l.Kind {
 	case kindStart:
-		if l.Version != Version {
-			return p.fault(fmt.Errorf("format %d; this program reads %d", l.Version, Version))
+		if l.Version < 1 || l.Version > Version {
+			return p.fault(fmt.Errorf("format %d; this program reads 1 to %d", l.Version, Version))
 		}
 		p.started, p.policies, p.known, p.order = true, map[int]*scaling.Policy{}, map[string]*replayed{}, nil
+		p.groups, p.nodes = map[int]*capacity.Group{}, map[string]*replayedGroup{}
 		return nil
 	case kindPolicy:
 		return p.policy(l.Policy)
+	case kindGroup:
+		return p.group(l.Group)
 	case kindTick:
 		return p.tick(l)
 	}
@@ -199,7 +207,7 @@ func (p *player) tick(l *line) error {
 		}
 	}
 	p.order = kept
-	return nil
+	return p.groupTick(l)
 }
 
 // learn takes in what is new of a workload.

@@ -1,0 +1,67 @@
+package capacity
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"testing"
+	"unsafe"
+)
+
+// fill puts another value into every number, flag and text below v, and returns how many there were.
+func fill(v reflect.Value, n int) int {
+	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n = fill(v.Field(i), n)
+		}
+		return n
+	case reflect.Array:
+		for i := range v.Len() {
+			n = fill(v.Index(i), n)
+		}
+		return n
+	case reflect.Pointer:
+		return n
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("\"text\" " + string(rune('a'+n%26)))
+	case reflect.Uint64:
+		v.SetUint(math.MaxUint64 - uint64(n))
+	case reflect.Uint8, reflect.Uint32:
+		v.SetUint(uint64(1 + n%250))
+	default:
+		v.SetInt(int64(n + 1))
+	}
+	return n + 1
+}
+
+// TestAStateIsWrittenWhole fails for a field that the snapshot forgets.
+func TestAStateIsWrittenWhole(t *testing.T) {
+	g, err := NewGroup(Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []Pool{{Name: "spot", Type: Spot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := State{group: g}
+	n := fill(reflect.ValueOf(&state).Elem(), 0)
+	if fields := len(state.fields()); fields != n {
+		t.Errorf("%d values in a state, %d in its snapshot", n, fields)
+	}
+	text, err := state.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := StateOf(g, text); err != nil || again != state {
+		t.Errorf("%v\nwas %+v\nis  %+v", err, state, again)
+	}
+}
+
+func TestWhatIsNoState(t *testing.T) {
+	for _, text := range []string{"", "{}", "[]", "[1]", "null"} {
+		if _, err := StateOf(nil, json.RawMessage(text)); err == nil {
+			t.Errorf("%q is taken for a state", text)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// groupLine is a version of a capacity group.
+type groupLine struct {
+	ID        int             `json:"id"`
+	Group     *capacity.Group `json:"group"` // without its schedules, which name their zones
+	Schedules []groupSchedule `json:"schedules,omitempty"`
+}
+
+type groupSchedule struct {
+	capacity.Schedule
+	Zone string
+}
+
+func groupLineOf(id int, g *capacity.Group) *groupLine {
+	copied := *g
+	copied.Schedules = nil
+	l := &groupLine{ID: id, Group: &copied}
+	for _, s := range g.Schedules {
+		l.Schedules = append(l.Schedules, groupSchedule{s, zoneOf(&s.Window)})
+		l.Schedules[len(l.Schedules)-1].Window.Location = nil
+	}
+	return l
+}
+
+// compiled is the group again.
+func (l *groupLine) compiled() (*capacity.Group, error) {
+	if l.Group == nil {
+		return nil, fmt.Errorf("a group line without a group")
+	}
+	g := *l.Group
+	for _, s := range l.Schedules {
+		zone, err := time.LoadLocation(s.Zone)
+		if err != nil {
+			return nil, err
+		}
+		s.Window.Location = zone
+		g.Schedules = append(g.Schedules, s.Schedule)
+	}
+	return capacity.NewGroup(g)
+}
+
+// zoneOf is the name of a window's zone.
+func zoneOf(w *calendar.Window) string {
+	if w.Location == nil {
+		return "UTC"
+	}
+	return w.Location.String()
+}
+
+// groupEntry is what is new of one group in a tick.
+type groupEntry struct {
+	Key      string                     `json:"k"`
+	Group    int                        `json:"p,omitempty"`
+	Stray    bool                       `json:"stray,omitempty"` // let go, not decided
+	Fresh    bool                       `json:"fresh,omitempty"` // it remembered nothing
+	State    json.RawMessage            `json:"state,omitempty"` // before this tick, at the start of a segment
+	Seen     map[string]json.RawMessage `json:"seen,omitempty"`  // by part: those that differ from the tick before
+	Decision json.RawMessage            `json:"d,omitempty"`
+}
+
+// groupKey names a group; a stray goes by its NodePool, which no group's name can be.
+func groupKey(t *engine.GroupTick) string {
+	if t.Stray {
+		return "nodepool/" + t.Group.Pools[0].Name
+	}
+	return t.Group.Name
+}
+
+// whole is the part of an observation that says how many others there are.
+type whole struct {
+	Pools, Workloads       int
+	Lost, Shields, Buffers bool
+	Ahead                  []capacity.Span
+}
+
+// poolView is a capacity.PoolView whose prices may be what JSON has no number for.
+type poolView struct {
+	capacity.PoolView
+	Nodes []node
+}
+
+type node struct {
+	capacity.Node
+	Hourly number
+}
+
+const (
+	partWhole  = "whole"
+	partOthers = "others"
+)
+
+func partPool(i int) string     { return fmt.Sprint("pool.", i) }
+func partWorkload(i int) string { return fmt.Sprint("workload.", i) }
+
+// seen hands an observation's parts to f, each as JSON.
+func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) error {
+	var failed error
+	part := func(name string, v any) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			failed = err
+		}
+		f(name, text)
+	}
+	part(partWhole, &whole{len(o.Pools), len(o.Workloads), o.Lost, o.Shields, o.Buffers, o.Ahead})
+	part(partOthers, o.Others)
+	for i := range o.Pools {
+		v := poolView{PoolView: o.Pools[i]}
+		for _, n := range o.Pools[i].Nodes {
+			v.Nodes = append(v.Nodes, node{n, number(n.Hourly)})
+		}
+		part(partPool(i), &v)
+	}
+	for i := range o.Workloads {
+		part(partWorkload(i), &o.Workloads[i])
+	}
+	return failed
+}
+
+// learn takes one part into an observation, which the part that says how many there are has sized.
+func learn(o *capacity.Observation, part string, text json.RawMessage) error {
+	switch part {
+	case partWhole:
+		var w whole
+		if err := json.Unmarshal(text, &w); err != nil {
+			return err
+		}
+		if w.Pools < 0 || w.Pools > capacity.MaxPools || w.Workloads < 0 || w.Workloads > mostWorkloads {
+			return fmt.Errorf("%d pools and %d workloads", w.Pools, w.Workloads)
+		}
+		o.Pools, o.Workloads = sized(o.Pools, w.Pools), sized(o.Workloads, w.Workloads)
+		o.Lost, o.Shields, o.Buffers, o.Ahead = w.Lost, w.Shields, w.Buffers, w.Ahead
+		return nil
+	case partOthers:
+		o.Others = nil
+		return json.Unmarshal(text, &o.Others)
+	}
+	var i int
+	if n, _ := fmt.Sscanf(part, "pool.%d", &i); n == 1 && i >= 0 && i < len(o.Pools) {
+		var v poolView
+		if err := json.Unmarshal(text, &v); err != nil {
+			return err
+		}
+		o.Pools[i] = v.PoolView
+		for _, n := range v.Nodes {
+			n.Node.Hourly = float64(n.Hourly)
+			o.Pools[i].Nodes = append(o.Pools[i].Nodes, n.Node)
+		}
+		return nil
+	}
+	if n, _ := fmt.Sscanf(part, "workload.%d", &i); n == 1 && i >= 0 && i < len(o.Workloads) {
+		o.Workloads[i] = capacity.Workload{}
+		return json.Unmarshal(text, &o.Workloads[i])
+	}
+	return fmt.Errorf("an observation has no part %q", part)
+}
+
+// mostWorkloads is more than any group has.
+const mostWorkloads = 1 << 17
+
+func sized[T any](s []T, n int) []T {
+	for len(s) < n {
+		s = append(s, *new(T))
+	}
+	return s[:n]
+}
+
+// groupDecision is a capacity.Decision with the kinds of its actions, and numbers that JSON may not have.
+type groupDecision struct {
+	capacity.Decision
+	Actions, Plan []groupAction
+	Reasons       []groupReason
+	Findings      []groupFinding
+}
+
+type groupAction struct {
+	Kind string
+	capacity.Action
+}
+
+type groupReason struct {
+	capacity.Reason
+	A, B number
+}
+
+type groupFinding struct {
+	capacity.Finding
+	Hourly number
+}
+
+// encodeGroup is a decision's bytes: those that are compared.
+func encodeGroup(d *capacity.Decision) (json.RawMessage, error) {
+	out := groupDecision{Decision: *d, Actions: actionsOf(d.Actions), Plan: actionsOf(d.Plan)}
+	if len(d.Advice) == 0 {
+		out.Advice = nil // memory that was used before is no difference
+	}
+	for _, r := range d.Reasons {
+		r.Until = r.Until.UTC()
+		out.Reasons = append(out.Reasons, groupReason{r, number(r.A), number(r.B)})
+	}
+	for _, f := range d.Findings {
+		f.Until = f.Until.UTC()
+		out.Findings = append(out.Findings, groupFinding{f, number(f.Hourly)})
+	}
+	return json.Marshal(&out)
+}
+
+func actionsOf(all []capacity.Action) (out []groupAction) {
+	for _, a := range all {
+		out = append(out, groupAction{fmt.Sprintf("%T", a), a})
+	}
+	return out
+}
+
+// decideGroup runs a group's brain on what was seen.
+func decideGroup(s *capacity.State, stray bool, g *capacity.Group, o *capacity.Observation, now time.Time, d *capacity.Decision) {
+	if stray {
+		s.Release(g, o, now, d)
+	} else {
+		s.Decide(g, o, now, d)
+	}
+}
