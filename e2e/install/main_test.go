@@ -95,9 +95,11 @@ func restricted(t *testing.T, name string, labels ...string) string {
 
 // Where CRDs come from, beside Karpenter's, which is linked.
 var modules = map[string]struct{ module, files string }{
-	"keda.sh":               {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
-	"monitoring.coreos.com": {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},
-	"cert-manager.io":       {"github.com/cert-manager/cert-manager@v1.19.1", "deploy/crds/cert-manager.io_*.yaml"},
+	"keda.sh":                     {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
+	"monitoring.coreos.com":       {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},
+	"cert-manager.io":             {"github.com/cert-manager/cert-manager@v1.19.1", "deploy/crds/cert-manager.io_*.yaml"},
+	"argoproj.io":                 {"github.com/argoproj/argo-cd/v2@v2.14.11", "manifests/crds/application-crd.yaml"},
+	"kustomize.toolkit.fluxcd.io": {"github.com/fluxcd/kustomize-controller@v1.6.0", "config/crd/bases/*.yaml"},
 }
 
 // serve installs the CRDs of a group and waits until the API server serves it.

@@ -192,7 +192,7 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	h.edit = edits(machine.edit)
 	pods := kubelet.Run(t.Context(), cluster)
 	values := map[string]any{
-		"mode": "all", "platform": map[string]any{"cluster": "e2e"}, "files": map[string]any{"chat.yaml": always},
+		"mode": "all", "platform": map[string]any{"cluster": "e2e", "capacityGroups": nudging}, "files": map[string]any{"chat.yaml": always},
 		"leaderElection": map[string]any{"duration": "6s"},
 	}
 	objects := parse(t, h.install("gpuscaler", values).Manifest)
@@ -221,13 +221,15 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook holds the Lease and puts a NodePool back; the
+	// The pre-delete hook holds the Lease and puts NodePools back, those that
+	// are nudged at the time and one that somebody left behind; the
 	// registration goes with its role.
-	nudged := pool("nudged", "weight")
-	if err := cluster.Client.Create(t.Context(), nudged); err != nil {
+	whole := nudge(t)
+	left := pool("left", "weight")
+	if err := cluster.Client.Create(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), nudged) })
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
 	leaveWeight(t, h.namespace)
 	// Up to here nothing was denied. (Afterwards the role goes before the pods have ended.)
 	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
@@ -243,11 +245,27 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		}
 		return nil
 	})
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(nudged), nudged); err != nil {
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
 		t.Fatal(err)
 	}
-	if nudged.Spec.Weight != nil {
-		t.Errorf("the weight of %d stays", *nudged.Spec.Weight)
+	if left.Spec.Weight != nil {
+		t.Errorf("the weight of %d stays", *left.Spec.Weight)
+	}
+	if err := whole(); err != nil {
+		t.Error(err)
+	}
+	logs, _ := filepath.Glob(filepath.Join(cluster.Dir, "logs", h.namespace+"-gpuscaler-restore-*.log"))
+	if len(logs) != 1 {
+		t.Fatalf("logs of the hook: %v", logs)
+	}
+	text, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nudged-spot", "nudged-od"} {
+		if !strings.Contains(string(text), "NodePool "+name) {
+			t.Errorf("the hook did not put %s back:\n%s", name, text)
+		}
 	}
 }
 
@@ -255,7 +273,7 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "nudged"}, "spec": map[string]any{"weight": int64(90)},
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "left"}, "spec": map[string]any{"weight": int64(90)},
 	}}
 	if err := as(t, namespace, "gpuscaler").Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"), client.ForceOwnership); err != nil {
 		t.Fatal(err)

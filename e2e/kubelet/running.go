@@ -69,6 +69,10 @@ func (r *running) run(ctx context.Context) {
 			r.finish(ctx)
 			return
 		}
+		if err == nil && r.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			r.over(ctx)
+			return
+		}
 		r.report(ctx, false)
 		select {
 		case <-ctx.Done():
@@ -201,6 +205,22 @@ func (r *running) field(path string) string {
 	return ""
 }
 
+// over reports how a Job's process ended, and waits for the pod's deletion.
+func (r *running) over(ctx context.Context) {
+	phase, ended := corev1.PodSucceeded, corev1.ContainerStateTerminated{Reason: "Completed"}
+	if _, err := r.process.Exited(); err != nil {
+		phase, ended = corev1.PodFailed, corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: err.Error()}
+	}
+	r.patch(ctx, corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: r.pod.Spec.Containers[0].Name, Image: r.pod.Spec.Containers[0].Image, State: corev1.ContainerState{Terminated: &ended},
+	}}})
+	select {
+	case <-ctx.Done():
+	case <-r.ending:
+		r.finish(ctx)
+	}
+}
+
 // report writes the pod's status.
 func (r *running) report(ctx context.Context, ready bool) {
 	truth := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
@@ -212,8 +232,7 @@ func (r *running) report(ctx context.Context, ready bool) {
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		conditions = append(conditions, corev1.PodCondition{Type: kind, Status: truth, LastTransitionTime: now})
 	}
-	patched := r.pod.DeepCopy()
-	patched.Status = corev1.PodStatus{
+	r.patch(ctx, corev1.PodStatus{
 		Phase: corev1.PodRunning, Conditions: conditions, StartTime: &r.pod.CreationTimestamp,
 		HostIP: "127.0.0.1", HostIPs: []corev1.HostIP{{IP: "127.0.0.1"}},
 		PodIP: r.address, PodIPs: []corev1.PodIP{{IP: r.address}},
@@ -222,7 +241,12 @@ func (r *running) report(ctx context.Context, ready bool) {
 			Ready: ready, RestartCount: r.restarts,
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
-	}
+	})
+}
+
+func (r *running) patch(ctx context.Context, status corev1.PodStatus) {
+	patched := r.pod.DeepCopy()
+	patched.Status = status
 	before := r.pod.DeepCopy()
 	before.Status = corev1.PodStatus{} // or a condition that did not change would be left out
 	err := r.stack.Client.Status().Patch(ctx, patched, client.MergeFrom(before))
