@@ -86,8 +86,14 @@ func (l lens) Strays(groups []*capacity.Group, of []scaling.Workload) (own []eng
 		}
 	}
 	return own, slices.DeleteFunc(slices.Clone(marks), func(a capacity.Action) bool {
-		m, ok := a.(capacity.PodMark)
-		return ok && m.Namespace != strings.TrimSuffix(l.config.Prefix, "-")
+		namespace := ""
+		switch a := a.(type) {
+		case capacity.PodMark:
+			namespace = a.Namespace
+		case capacity.Buffer:
+			namespace, _, _ = strings.Cut(a.Workload, "/")
+		}
+		return namespace != strings.TrimSuffix(l.config.Prefix, "-")
 	})
 }
 

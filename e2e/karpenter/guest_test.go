@@ -44,13 +44,19 @@ func start(t *testing.T, name string, files map[string]string) *guest {
 // startAt is start with a clock of another speed.
 func startAt(t *testing.T, speed float64, name string, files map[string]string) *guest {
 	t.Helper()
+	return startAs(t, scene.account, speed, name, files)
+}
+
+// startAs is startAt with the rights of another account.
+func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *guest {
+	t.Helper()
 	dir := filepath.Join(scene.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	g := &guest{dir: dir}
 	load, status := fastFiles(dir)
-	g.config = fastConfig{Kubeconfig: scene.account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: scene.epoch, Speed: speed}
+	g.config = fastConfig{Kubeconfig: account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: scene.epoch, Speed: speed}
 	for file, text := range files {
 		g.write(t, file, text)
 	}
@@ -108,7 +114,8 @@ func (g *guest) run(t *testing.T) {
 	}
 	_ = os.Remove(g.config.Status) // that of the one before
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fastEnv+"="+string(config))
+	// As before Kubernetes 1.34: whoever watches lists first. The real binary streams.
+	cmd.Env = append(os.Environ(), fastEnv+"="+string(config), "KUBE_FEATURE_WatchListClient=false")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ var scene struct {
 // the fence's 5 minutes are 10 seconds.
 const speed = 30
 
-var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"mode": "all"}}
+var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(fastEnv); text != "" {
@@ -73,6 +73,7 @@ func set(ctx context.Context) (err error) {
 	scene.epoch = time.Now().Round(0)
 	scene.karpenter, err = karpenter.Start(ctx, scene.Stack, karpenter.Options{
 		InstanceTypes:  offered(),
+		FeatureGates:   "CapacityBuffer=true",
 		UnavailableFor: 3 * time.Second,
 	})
 	if err != nil {

@@ -1,0 +1,439 @@
+package karpenter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// Each state that holds a nudge has a group: what it is called, and what the
+// PlatformConfig says of it.
+var crashGroups = map[string]string{
+	"fence": "fence: true, nodePools: {spot: crash-fence}",
+	"left":  "nodePools: {spot: crash-left}",
+	"hold":  "nodePools: {spot: crash-hold}",
+	"lid":   "spotPatience: 4m, nodePools: {spot: crash-lid-spot, on-demand: crash-lid-od}",
+	"fall":  "nodePools: {spot: crash-fall-spot, on-demand: crash-fall-od}",
+	"probe": "nodePools: {spot: crash-probe-spot, on-demand: crash-probe-od}",
+	"move":  "nodePools: {spot: crash-move-spot, on-demand: crash-move-od}",
+}
+
+const (
+	crashNever  = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
+	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}` // three refusals are proof, two are not
+)
+
+func crashPlatform(groups ...string) string {
+	text := "capacityGroups:\n"
+	for _, name := range groups {
+		text += fmt.Sprintf("- {name: %s, resource: nvidia.com/gpu, %s}\n", name, crashGroups[name])
+	}
+	return controller.Platform(text)
+}
+
+func crashPolicy(group, schedule string) string {
+	return controller.Policy("crash", group, "minReplicas: 0\nmaxReplicas: 9\ncapacityGroup: "+group+"\nschedules: ["+schedule+"]\n")
+}
+
+// crash is the scene: the pools as they were, and the directory of policies
+// that whoever leads reads.
+type crash struct {
+	pools []pool
+	faces map[string]string
+	dir   string
+}
+
+func (c *crash) put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := (controller.Policies{Dir: c.dir}).Put(name, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// past is a fast gpuscaler whose clock is behind the world's, and meets it at
+// an instant: what it leaves on the NodePools is what a controller that died a
+// few minutes ago would have left.
+func (c *crash) past(t *testing.T, name string, meets time.Time) *guest {
+	t.Helper()
+	dir := filepath.Join(scene.Dir, name+"past")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	load, status := fastFiles(dir)
+	g := &guest{dir: dir, config: fastConfig{Kubeconfig: scene.account, Policies: c.dir, Load: load, Status: status, Prefix: name, Epoch: meets, Speed: speed}}
+	g.load(t, nil)
+	g.run(t)
+	t.Cleanup(func() {
+		if g.end(syscall.SIGKILL); t.Failed() {
+			t.Log(g.tail(40))
+		}
+	})
+	return g
+}
+
+// whole is a check that NodePools are as before, byte for byte, and nothing of
+// them is ours; all of them where none is named.
+func (c *crash) whole(t *testing.T, names ...string) func(context.Context) error {
+	return func(context.Context) error {
+		var all error
+		for _, p := range c.pools {
+			if face := p.face(t); face != c.faces[p.name] && (len(names) == 0 || slices.Contains(names, p.name)) {
+				all = errors.Join(all, fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, c.faces[p.name]))
+			}
+		}
+		return all
+	}
+}
+
+func (c *crash) pool(name string) pool {
+	return c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == name })]
+}
+
+func (c *crash) weight(ctx context.Context, name string) string {
+	w, _, _ := unstructured.NestedInt64(c.pool(name).get(ctx).Object, "spec", "weight")
+	return fmt.Sprint(w)
+}
+
+func (c *crash) budgets(ctx context.Context, name string) int {
+	list, _, _ := unstructured.NestedSlice(c.pool(name).get(ctx).Object, "spec", "disruption", "budgets")
+	return len(list)
+}
+
+// stands is what is nudged, by NodePool, as far as it outlives a crash.
+func (c *crash) stands(ctx context.Context) string {
+	return fmt.Sprintf("fence %s, hold %d, fall %s, probe %s", c.pool("crash-fence").limitNow(ctx), c.budgets(ctx, "crash-hold"),
+		c.weight(ctx, "crash-fall-od"), c.pool("crash-probe-spot").limitNow(ctx))
+}
+
+// ownType gives a pool an instance type and a label of its group's own.
+func ownType(group string) func(spec map[string]any) {
+	return func(spec map[string]any) {
+		template := spec["template"].(map[string]any)
+		template["metadata"].(map[string]any)["labels"].(map[string]any)["group"] = group
+		if own, has := market["crash"+group]; has {
+			template["spec"].(map[string]any)["requirements"].([]any)[1].(map[string]any)["values"] = []any{own.Name}
+		}
+	}
+}
+
+// The real binary, killed in every state that holds a nudge: whoever leads next
+// goes on with it, and every path leads back.
+func TestLongKilledInEveryStateEveryPathLeadsBack(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	c := crashScene(t)
+	c.put(t, "platform", controller.Platform("mode: auto\n"))
+	_ = scene.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // of another test
+	if err := scene.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	real, err := controller.Up(t.Context(), scene.Stack, controller.Options{Values: release.Values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), real.Deployment()) })
+	replicas(t, real, 0)
+	crashed(t, c)
+	leftover(t, c)
+	c.put(t, "platform", crashPlatform("fence", "left", "hold", "lid", "fall", "probe", "move"))
+	opens := time.Now().UTC().Truncate(time.Minute).Add(3 * time.Minute).Format("2006-01-02T15:04")
+	c.put(t, "hold", crashPolicy("hold", fmt.Sprintf(`{name: peak, timezone: UTC, from: %q, until: "2099-12-31", minReplicas: 1}`, opens)))
+	replicas(t, real, 2)
+
+	stack.Eventually(t, 40*time.Second, "a consolidation hold whose time is over is cleared", c.whole(t, "crash-left"))
+	stack.Eventually(t, 40*time.Second, "a limit that pods would wait below goes until demand has been known for a while", c.whole(t, "crash-lid-spot", "crash-lid-od"))
+	stack.Eventually(t, 40*time.Second, "a move that nobody leads has no mark", unmarked("crash"))
+	stands := "fence 0, hold 3, fall 81, probe 1"
+	standing := func(context.Context) error {
+		if now := c.stands(t.Context()); now != stands {
+			return fmt.Errorf("%s, want %s", now, stands)
+		}
+		return nil
+	}
+	stack.Eventually(t, 40*time.Second, "the fence, the fallback and the probe stand, and a peak is held", standing)
+
+	for _, how := range []string{"the leader alone: a standby takes over", "both at once", "both at once, again"} {
+		before := c.generations(t)
+		kill(t, real, how[:4] == "both")
+		stack.Always(t, 12*time.Second, how+": everything stands", standing)
+		stack.Eventually(t, time.Minute, how+": one leads again", real.Ready(2))
+		if after := c.generations(t); !maps.Equal(before, after) {
+			t.Errorf("%s: written twice: generations %v, before %v", how, after, before)
+		}
+	}
+	midRelease(t, c, real)
+	stack.Eventually(t, 20*time.Second, "no pod carries a mark of ours", unmarked("crash"))
+	undrifted(t)
+}
+
+// generations of the NodePools that are nudged: each spec write costs Karpenter
+// its trust in a pool.
+func (c *crash) generations(t *testing.T) map[string]int64 {
+	all := map[string]int64{}
+	for _, name := range []string{"crash-fence", "crash-hold", "crash-fall-spot", "crash-fall-od", "crash-probe-spot", "crash-probe-od"} {
+		all[name] = c.pool(name).get(t.Context()).GetGeneration()
+	}
+	return all
+}
+
+func crashScene(t *testing.T) *crash {
+	t.Helper()
+	c := &crash{faces: map[string]string{}, dir: filepath.Join(scene.Dir, "policies")}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	styles := []style{clientSide, updated, serverSide}
+	add := func(group, name, kind string, weight int64, limit any) {
+		p := pool{name: name, kind: kind, weight: weight, limit: limit, nudge: allFields, by: styles[len(c.pools)%3], edit: ownType(group)}
+		p.create(t)
+		c.pools = append(c.pools, p)
+	}
+	add("fence", "crash-fence", "spot", 80, int64(16))
+	add("left", "crash-left", "spot", 80, nil)
+	add("hold", "crash-hold", "spot", 80, nil)
+	for _, group := range []string{"lid", "fall", "probe", "move"} {
+		add(group, "crash-"+group+"-spot", "spot", 80, int64(16))
+		add(group, "crash-"+group+"-od", "on-demand", 20, nil)
+	}
+	for i, p := range c.pools {
+		if p.by == updated {
+			c.pools[i].weight++ // as create has made it
+		}
+		c.faces[p.name] = p.face(t)
+	}
+	if err := scene.Namespace(t.Context(), "crash"); err != nil {
+		t.Fatal(err)
+	}
+	for group := range crashGroups {
+		schedule, replicas := crashNever, int32(0)
+		if group == "fall" || group == "probe" || group == "move" {
+			schedule = crashAlways
+		}
+		c.put(t, group, crashPolicy(group, schedule))
+		d := workload.Deployment("crash", group, replicas)
+		d.Spec.Template.Spec.NodeSelector = map[string]string{"scene": "crash", "group": group}
+		workload.Create(t, scene.Client, d)
+	}
+	t.Cleanup(func() { // its nodes go before its NodePools
+		var list appsv1.DeploymentList
+		if err := scene.Client.List(context.Background(), &list, client.InNamespace("crash")); err != nil {
+			t.Error(err)
+		}
+		for i := range list.Items {
+			_ = scene.Client.Delete(context.Background(), &list.Items[i], client.PropagationPolicy("Foreground"))
+		}
+	})
+	return c
+}
+
+// leftover has a gpuscaler die that held consolidation half an hour ago: the
+// entry is over, and would fire again next year.
+func leftover(t *testing.T, c *crash) {
+	t.Helper()
+	meets := time.Now().Add(time.Minute)
+	then := fastConfig{Epoch: meets, Speed: speed}.now()
+	from, until := then.UTC().Add(3*time.Minute).Format("2006-01-02T15:04"), then.UTC().Add(12*time.Minute).Format("2006-01-02T15:04")
+	c.put(t, "left", crashPolicy("left", fmt.Sprintf(`{name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}`, from, until)))
+	c.put(t, "platform", crashPlatform("left"))
+	g := c.past(t, "crash-left", meets)
+	stack.Eventually(t, 20*time.Second, "consolidation was held", func(ctx context.Context) error {
+		if n := c.budgets(ctx, "crash-left"); n < 2 {
+			return fmt.Errorf("%d budgets", n)
+		}
+		return nil
+	})
+	g.end(syscall.SIGKILL)
+	if until > time.Now().UTC().Format("2006-01-02T15:04") {
+		t.Error("its time is not over")
+	}
+}
+
+// crashed has a gpuscaler die while it holds a fence, a limit of patience, a
+// fallback, a probe and a replica in the middle of its move.
+func crashed(t *testing.T, c *crash) {
+	t.Helper()
+	scale := func(group string, n int32) {
+		t.Helper()
+		d := workload.Deployment("crash", group, n)
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
+		if err := scene.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacks := func(groups ...string) {
+		var of []karpenter.Shortage
+		for _, group := range groups {
+			of = append(of, karpenter.Shortage{CapacityType: "spot", InstanceType: market["crash"+group].Name})
+		}
+		scarce(t, of...)
+	}
+	lacks("probe", "move")
+	c.put(t, "platform", crashPlatform("fence", "lid", "fall", "probe", "move"))
+	g := c.past(t, "crash-", time.Now().Add(45*time.Second)) // about when it dies: a fallback of 15 minutes must not be over
+	scale("probe", 3)
+	scale("move", 3)
+	is := func(within time.Duration, group, phase string) {
+		t.Helper()
+		stack.Eventually(t, within, group+" is in phase "+phase, func(context.Context) error {
+			s, err := g.status()
+			if err != nil || s.Groups[group].Phase != phase {
+				return fmt.Errorf("%s: %+v (%v)", group, s.Groups[group], err)
+			}
+			return nil
+		})
+	}
+	is(time.Minute, "probe", "fallback")
+	is(time.Minute, "move", "fallback")
+	stack.Eventually(t, time.Minute, "on-demand serves", workload.Has(scene.Client, "crash", "move", 3))
+	is(time.Minute, "probe", "probing") // and stays: nobody makes the pod that would try it
+	lacks("fall")
+	scale("fall", 3)
+	victim := ""
+	stack.Eventually(t, 2*time.Minute, "one falls back, and elsewhere a replica is in the middle of its move", func(ctx context.Context) error {
+		s, err := g.status()
+		if err != nil {
+			return err
+		}
+		if s.Numbers["crash/move"] > 3 {
+			scale("move", s.Numbers["crash/move"])
+		}
+		if s.Groups["fall"].Phase != "fallback" || s.Groups["probe"].Phase != "probing" {
+			return fmt.Errorf("fall %+v, probe %+v", s.Groups["fall"], s.Groups["probe"])
+		}
+		var pods corev1.PodList
+		if err := scene.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			if p.Annotations["controller.kubernetes.io/pod-deletion-cost"] != "" {
+				victim = p.Name
+				return nil
+			}
+		}
+		return fmt.Errorf("no mark: %+v", s.Groups["move"])
+	})
+	g.end(syscall.SIGKILL)
+	t.Logf("%s behind the world's clock it died, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
+	// By the world's clock spot refused a minute ago; by that of the dead, half an hour: before the probe began.
+	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
+	if err := scene.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"), client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
+		t.Fatal(err)
+	}
+	lid := c.pool("crash-lid-od").limitNow(t.Context())
+	if now := c.stands(t.Context()); now != "fence 0, hold 1, fall 81, probe 1" || lid != "0" {
+		t.Fatalf("it left %s, patience %s", now, lid)
+	}
+}
+
+// replicas has so many of the real one run: none stands by while the past plays.
+func replicas(t *testing.T, c *controller.Controller, n int) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
+	if err := scene.Client.Patch(t.Context(), c.Deployment(), patch); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, time.Minute, fmt.Sprintf("%d of the real one", n), func(ctx context.Context) error {
+		if n > 0 {
+			return c.Ready(int32(n))(ctx)
+		}
+		pods, err := c.Pods(ctx)
+		if err != nil || len(pods) > 0 {
+			return fmt.Errorf("%d pods (%v)", len(pods), err)
+		}
+		return nil
+	})
+}
+
+// kill ends the leader as kill -9 does, or every replica.
+func kill(t *testing.T, c *controller.Controller, all bool) {
+	t.Helper()
+	leader, err := c.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := c.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		if process := c.Kubelet.Process(p.Namespace, p.Name); process != nil && (all || p.Name == leader.Name) {
+			process.Kill()
+		}
+	}
+}
+
+// refusal keeps a release from going on after its first write on crash-fence,
+// where the values are back in our name, and after its second on every other
+// NodePool, where our record alone is left.
+const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"crash"},"spec":{
+"failurePolicy":"Fail","matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
+"matchConditions":[{"name":"gpuscaler","expression":"request.userInfo.username.startsWith('system:serviceaccount:gpuscaler-system:')"}],
+"validations":[{"expression":"object.metadata.name == 'crash-fence' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`
+
+const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"crash"},
+"spec":{"policyName":"crash","validationActions":["Deny"]}}`
+
+// midRelease kills whoever leads between the writes that a release takes.
+func midRelease(t *testing.T, c *crash, real *controller.Controller) {
+	t.Helper()
+	var refusals []*unstructured.Unstructured
+	for _, text := range []string{refusal, refusalBinding} {
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		refusals = append(refusals, u)
+		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), u.DeepCopy()) })
+		if err := scene.Client.Create(t.Context(), u.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(5 * time.Second) // until the API server compiles it; the checks below fail where it has not
+	c.put(t, "platform", controller.Platform("mode: auto\n"))
+	half := func(ctx context.Context) error {
+		for _, p := range c.pools {
+			spec, _ := json.Marshal(p.get(ctx).Object["spec"])
+			if !strings.HasPrefix(c.faces[p.name], "spec "+string(spec)+"\n") {
+				return fmt.Errorf("%s: spec %s", p.name, spec)
+			}
+		}
+		for _, name := range []string{"crash-fence", "crash-fall-od", "crash-probe-spot", "crash-hold"} {
+			if c.pool(name).get(ctx).GetAnnotations()["gpuscaler.io/record"] == "" {
+				return fmt.Errorf("%s has no record any more", name)
+			}
+		}
+		return nil
+	}
+	stack.Eventually(t, time.Minute, "a release gets half-way", half)
+	if face := c.pool("crash-fence").face(t); !strings.Contains(face, "gpuscaler/Update") {
+		t.Errorf("crash-fence is further than its first write:\n%s", face)
+	}
+	kill(t, real, true)
+	for _, u := range refusals {
+		if err := scene.Client.Delete(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stack.Eventually(t, time.Minute, "the next leader finishes it: every NodePool is as before", c.whole(t))
+}
