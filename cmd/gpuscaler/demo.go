@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
@@ -110,8 +112,12 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nCtrl-C ends it with a summary; the first lines wait for the first readings\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
-	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done()})
-	d.OnTick(everyFew(view.Sample))
+	bill := &demoBill{board: d.Engine().Board()}
+	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done(), Cost: bill.cost})
+	d.OnTick(everyFew(func(now time.Time) {
+		view.Sample(now)
+		bill.write(d)
+	}))
 	all, serving := errgroup.WithContext(over)
 	all.Go(func() error {
 		defer end()
@@ -123,6 +129,27 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	all.Go(func() error { return serveOn(serving, page, view) })
 	all.Go(func() error { return metrics.Run(serving) })
 	return all.Wait()
+}
+
+// demoBill is what the demo's GPUs cost at present, by the sums of a real cluster's.
+type demoBill struct {
+	board  *engine.Board
+	latest atomic.Pointer[cost.Bill]
+}
+
+func (b *demoBill) write(d *demo.Demo) {
+	const length = time.Minute
+	now, ledger := d.Now(), cost.NewLedger(cost.Options{})
+	ledger.Add(d.Moment(length))
+	b.latest.Store(ledger.Bill(cost.Period{From: now.Add(-length), To: now, Step: length}))
+}
+
+func (b *demoBill) cost() (dashboard.Cost, bool) {
+	bill := b.latest.Load()
+	if bill == nil {
+		return dashboard.Cost{}, false
+	}
+	return spent(bill, b.board), true
 }
 
 // everyFew thins ticks out to one in ten simulated seconds.

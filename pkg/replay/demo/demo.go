@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
@@ -72,6 +73,9 @@ func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
 // Assumptions is what the world takes for granted.
 func (d *Demo) Assumptions() world.Assumptions { return d.world.Assumptions() }
+
+// Moment is what is paid for at present, for a time of that length. It is called from OnTick's function: the world stands still there.
+func (d *Demo) Moment(length time.Duration) cost.Moment { return d.world.Moment(length) }
 
 // OnTick has f told the virtual time after each tick. It is called before Run.
 func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }
