@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -57,7 +58,7 @@ func verify(binary, recording string) error {
 
 func run(m *testing.M, recording string) int {
 	return scene.Run(m, controller.Setup{
-		Stack:      stack.Options{HPASync: hpaSync},
+		Stack:      stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
 		Nodes:      16,
 		Controller: controller.Options{Args: []string{"--record", recording}},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {

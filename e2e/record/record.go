@@ -62,6 +62,17 @@ func (s Steps) At(at time.Time) (n int32, ok bool) {
 	return n, ok
 }
 
+// Still is the number that stood from so long before a time until so long after it; ok is false where it moved meanwhile.
+func (s Steps) Still(at time.Time, beside time.Duration) (n int32, ok bool) {
+	n, ok = s.At(at.Add(-beside))
+	for _, step := range s {
+		if !step.At.Before(at.Add(-beside)) && !step.At.After(at.Add(beside)) {
+			return 0, false
+		}
+	}
+	return n, ok
+}
+
 // Numbers is the course without its times.
 func (s Steps) Numbers() []int32 {
 	var numbers []int32
@@ -127,6 +138,17 @@ func Deployment(ctx context.Context, c client.WithWatch, namespace, name string)
 			return 0, false
 		}
 		return *d.Spec.Replicas, true
+	})
+}
+
+// Status records status.replicas of a Deployment until ctx ends.
+func Status(ctx context.Context, c client.WithWatch, namespace, name string) (*Watched, error) {
+	return follow(ctx, c, &appsv1.DeploymentList{}, namespace, func(o runtime.Object) (int32, bool) {
+		d, ok := o.(*appsv1.Deployment)
+		if !ok || d.Name != name {
+			return 0, false
+		}
+		return d.Status.Replicas, true
 	})
 }
 

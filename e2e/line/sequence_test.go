@@ -1,0 +1,149 @@
+package line
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// behaving has windows, rates and a tolerance that all matter: as the API server has it, and as the replay has it. No period is a
+// multiple of a sync: what has just left one and what is about to would otherwise depend on milliseconds.
+func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
+	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
+		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies} // tolerance: the default of 10%
+	}
+	real := &autoscalingv2.HorizontalPodAutoscalerBehavior{
+		ScaleUp: rules(3, autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 3, PeriodSeconds: 5},
+			autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 20, PeriodSeconds: 5}),
+		ScaleDown: rules(9, autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 7}),
+	}
+	return real, hpa.Spec{Min: 1, Max: 32, Behavior: &hpa.Behavior{
+		Up: scaling.Direction{StabilizationWindow: 3 * time.Second, Tolerance: 0.1, Rates: []scaling.RatePolicy{
+			{Type: scaling.Pods, Value: 3, Period: 5 * time.Second}, {Type: scaling.PercentRate, Value: 20, Period: 5 * time.Second}}},
+		Down: scaling.Direction{StabilizationWindow: 9 * time.Second, Tolerance: 0.1, Rates: []scaling.RatePolicy{
+			{Type: scaling.Pods, Value: 4, Period: 7 * time.Second}}},
+	}}
+}
+
+// TestTheReplaysHPAMakesTheSameSequence: the controller manager's HPA follows a series of ours with a behavior of its own; its log is
+// the recording. Equal means: after every sync, at its instant, the replay's HPA has written the same number; and what the metric
+// proposed is what the replay's arithmetic makes of our target.
+func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
+	t.Parallel()
+	ns, load := scene.Space(t, "sequence"), &exporter.Knobs{}
+	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
+	set(10)
+	scene.Export(t, workload.Metrics(ns, "chat", load))
+	u := scene.Subject(t, workload.Deployment(ns, "chat", 10), onGateway)
+	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", u.Wants(10))
+	status, err := record.Status(t.Context(), scene.Stack.Client, ns, "chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, replayed := behaving()
+	var h autoscalingv2.HorizontalPodAutoscaler
+	key := client.ObjectKey{Namespace: ns, Name: "chat"}
+	if err := scene.Stack.Client.Get(t.Context(), key, &h); err != nil {
+		t.Fatal(err)
+	}
+	changed := h.DeepCopy()
+	changed.Spec.Behavior = real
+	if err := scene.Stack.Client.Patch(t.Context(), changed, client.MergeFrom(&h)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(hpaSync) // its controller has seen it
+	began := time.Now()
+
+	for _, n := range []int32{11, 24, 12, 13, 3, 16} { // 11 of 10, 13 of 12: swallowed
+		set(n)
+		time.Sleep(12 * time.Second)
+	}
+	syncs := syncsSince(t, key, began)
+	if err := record.Agrees(&replayed, 10, syncs); err != nil {
+		t.Errorf("%v\n%+v", err, syncs)
+	}
+	wrote := record.Written(10, syncs)
+	deployed, err := u.Replicas.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(wrote.Numbers(), deployed.Numbers()) {
+		t.Errorf("by the log the HPA wrote %v, and the Deployment went %v", wrote, deployed)
+	}
+	t.Logf("%d syncs, %d numbers: %v", len(syncs), len(wrote), wrote)
+	if len(wrote) < 5 {
+		t.Error("too little happened: the rates were not met")
+	}
+	for name, other := range others(replayed) {
+		if record.Agrees(&other, 10, syncs) == nil {
+			t.Errorf("the sequence would be the same with %s: nothing was shown", name)
+		}
+	}
+	proposals(t, u, status, syncs, &replayed)
+}
+
+// syncsSince reads what the controller manager has logged of an HPA's syncs.
+func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sync {
+	t.Helper()
+	all, err := record.Syncs(filepath.Join(scene.Stack.Dir, "logs", "kube-controller-manager.log"), hpa, hpa.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(s record.Sync) bool { return s.At.Before(since) })
+}
+
+// others are specs that the recording must tell from the true one.
+func others(s hpa.Spec) map[string]hpa.Spec {
+	out := map[string]hpa.Spec{}
+	add := func(name string, change func(*hpa.Behavior)) {
+		b := *s.Behavior
+		b.Up.Rates, b.Down.Rates = slices.Clone(b.Up.Rates), slices.Clone(b.Down.Rates)
+		change(&b)
+		out[name] = hpa.Spec{Min: s.Min, Max: s.Max, Behavior: &b}
+	}
+	add("no window on the way up", func(b *hpa.Behavior) { b.Up.StabilizationWindow = 0 })
+	add("no window on the way down", func(b *hpa.Behavior) { b.Down.StabilizationWindow = 0 })
+	add("one replica more per period", func(b *hpa.Behavior) { b.Up.Rates[0].Value++ })
+	add("one replica less per period", func(b *hpa.Behavior) { b.Down.Rates[0].Value-- })
+	return out
+}
+
+// proposals wants each sync's proposal to be the replay's arithmetic on our target, but for syncs beside which a number moved.
+func proposals(t *testing.T, u controller.Subject, status *record.Watched, syncs []record.Sync, spec *hpa.Spec) {
+	t.Helper()
+	const beside = 750 * time.Millisecond
+	existing, err := status.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets, judged, swallowed := u.Targets(t), 0, 0
+	for _, s := range syncs {
+		target, ok := targets.Still(s.At, beside)
+		pods, still := existing.Still(s.At, beside)
+		if !ok || !still || !s.Known {
+			continue
+		}
+		if judged++; target != pods && s.Proposed == pods {
+			swallowed++
+		}
+		if want := hpa.AverageValue(int64(target)*1000, 1000, pods, spec.Tolerances()); s.Proposed != want {
+			t.Errorf("at %s, %d wanted of %d pods: the HPA's metric proposed %d, the replay's %d", s.At.Format("15:04:05.000"), target, pods, s.Proposed, want)
+		}
+	}
+	t.Logf("%d of %d syncs judged: %d within the tolerance, though the target was another number", judged, len(syncs), swallowed)
+	if judged < len(syncs)/3 || swallowed == 0 {
+		t.Error("too few to prove anything")
+	}
+}
