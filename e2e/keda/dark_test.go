@@ -29,9 +29,7 @@ func away(t *testing.T) (back func()) {
 	away := true
 	t.Cleanup(func() { // for the other tests, whatever became of this one
 		if away {
-			d := scene.Deployment()
-			_ = scene.Stack.Client.Patch(context.Background(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
-			_ = stack.Poll(context.Background(), time.Minute, scene.Ready(1))
+			one()
 		}
 	})
 	back = func() {
@@ -45,6 +43,13 @@ func away(t *testing.T) (back func()) {
 		})
 	}
 	return back
+}
+
+// one leaves one gpuscaler that serves, for the other tests, also after a test
+// is over.
+func one() {
+	_ = scene.Stack.Client.Patch(context.Background(), scene.Deployment(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
+	_ = stack.Poll(context.Background(), time.Minute, scene.Ready(1))
 }
 
 // sooner has KEDA look at its triggers more often than every 30 s.
@@ -120,6 +125,33 @@ func TestKEDARestartedInTheMiddleOfARise(t *testing.T) {
 	}
 	stack.Eventually(t, 60*time.Second, "with it the rise goes on", s.has(6))
 	if fall := s.course(t).Since(killed).Fall(); fall != nil {
+		t.Errorf("it fell to %d: %v", fall.N, s.course(t))
+	}
+}
+
+// No parallel test: everybody's gpuscaler changes here. KEDA keeps one connection
+// to whoever leads; it must find the next one, and nothing falls meanwhile.
+func TestKEDAFindsTheNextLeader(t *testing.T) {
+	s := place(t, "leaders", 1)
+	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
+	s.follow(t, s.manifest(t, "--mirror=false"))
+	s.backlog(t, 35)
+	stack.Eventually(t, 30*time.Second, "four", s.has(4))
+	patch(t, scene.Deployment(), map[string]any{"spec": map[string]any{"replicas": int64(2)}})
+	t.Cleanup(one)
+	stack.Eventually(t, time.Minute, "two gpuscalers, one of which leads", scene.Ready(2))
+	first, err := scene.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := time.Now()
+	if err := scene.Stack.Client.Delete(t.Context(), first); err != nil { // as a drain does
+		t.Fatal(err)
+	}
+	s.backlog(t, 65)
+	stack.Eventually(t, 60*time.Second, "the next leader's number arrives", s.has(7))
+	t.Logf("seven replicas %s after the leader was told to go", time.Since(drained).Round(100*time.Millisecond))
+	if fall := s.course(t).Since(drained).Fall(); fall != nil {
 		t.Errorf("it fell to %d: %v", fall.N, s.course(t))
 	}
 }

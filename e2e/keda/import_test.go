@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
@@ -97,6 +101,67 @@ func (s *subject) replace(t *testing.T, text string) {
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
 		return scene.Stack.Client.Update(ctx, objects[0])
 	})
+}
+
+// `import --all` reads a whole cluster: every ScaledObject and every HPA that
+// no ScaledObject made, each with a policy and manifests that are taken.
+func TestImportAllOfACluster(t *testing.T) {
+	t.Parallel()
+	s := place(t, "import-all", 1)
+	apply(t, s.kedasOwn(10, ""))
+	bare := workload.Deployment(s.ns, "bare", 1)
+	hpa := workload.HPA(s.ns, "bare", 5)
+	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // somebody else's adapter serves it
+	workload.Create(t, scene.Stack.Client, bare, hpa)
+	stack.Eventually(t, 60*time.Second, "KEDA has made its own HPA", func(ctx context.Context) error {
+		return scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
+	})
+	all := func(flags ...string) (plans []migrate.Plan) {
+		text, err := scene.CLI(t.Context(), append([]string{"import", "--all", "-o", "json", "--kubeconfig", scene.Stack.Kubeconfig, "--scaler-address", scaler.Address}, flags...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil { // behind it: what follows gpuscaler already
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return plans
+	}
+	sources := func(plans []migrate.Plan) (found []string) {
+		for _, p := range plans {
+			if strings.Contains(p.Source, s.ns+"/") {
+				found = append(found, p.Source)
+			}
+			if strings.Contains(p.Source, "keda-hpa-") {
+				t.Errorf("%s is KEDA's own", p.Source)
+			}
+		}
+		slices.Sort(found)
+		return found
+	}
+	want := []string{"HorizontalPodAutoscaler " + s.ns + "/bare", "ScaledObject " + s.ns + "/" + name}
+	if got := sources(all()); !slices.Equal(got, want) {
+		t.Errorf("of the whole cluster: %q, want %q", got, want)
+	}
+	folder := t.TempDir()
+	plans := all("-n", s.ns, "--dir", folder)
+	if got := sources(plans); !slices.Equal(got, want) || len(plans) != len(want) {
+		t.Errorf("of the namespace: %q, want %q", got, want)
+	}
+	for _, p := range plans {
+		of := p.Source[strings.LastIndexByte(p.Source, '/')+1:]
+		for part, text := range map[string]string{"policy": p.Policy, "replacement": p.Replacement, "rollback": p.Rollback} {
+			file := filepath.Join(folder, s.ns, of+"."+part+".yaml")
+			if written, err := os.ReadFile(file); err != nil || string(written) != text {
+				t.Errorf("%s: %v, %d bytes of %d", file, err, len(written), len(text))
+			}
+		}
+		if err := Apply(t.Context(), scene.Stack.Client, p.Replacement, client.DryRunAll); err != nil {
+			t.Errorf("%s: the replacement is refused: %v\n%s", p.Source, err, p.Replacement)
+		}
+	}
+	if out, err := scene.CLI(t.Context(), "validate", filepath.Join(folder, s.ns, name+".policy.yaml"), filepath.Join(scene.Policies.Dir, "platform.yaml")); err != nil {
+		t.Errorf("its policy: %v\n%s", err, out)
+	}
 }
 
 // Each manifest that is printed is one that the API server and KEDA's webhooks

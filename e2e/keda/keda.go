@@ -35,6 +35,7 @@ type Keda struct {
 	stack  *stack.Stack
 	flags  []string // of the operator, beyond what it needs
 	paths  components.Paths
+	source string // where its config/ stands
 	certs  string
 	ports  map[string]int
 	starts int
@@ -44,22 +45,18 @@ type Keda struct {
 // registers them with the API server. It builds the component when needed. The
 // operator gets the flags.
 func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) {
-	paths, err := components.Ensure(ctx, os.Stderr, "keda")
+	paths, source, err := programs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &Keda{stack: s, flags: flags, paths: paths, certs: filepath.Join(s.Dir, "certificates", "keda"), ports: map[string]int{}}
-	source, err := components.Source(ctx, "keda")
-	if err != nil {
-		return nil, err
-	}
+	k := &Keda{stack: s, flags: flags, paths: paths, source: source, certs: filepath.Join(s.Dir, "certificates", "keda"), ports: map[string]int{}}
 	if err := k.writeCertificates(); err != nil {
 		return nil, err
 	}
 	if err := s.Namespace(ctx, Namespace); err != nil {
 		return nil, err
 	}
-	if err := k.installCRDs(ctx, source); err != nil {
+	if err := k.installCRDs(ctx); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"service", "metrics", "health", "adapter", "adapter-metrics", "webhooks", "webhooks-metrics", "webhooks-health"} {
@@ -70,7 +67,26 @@ func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) 
 	if err := k.Run(ctx); err != nil {
 		return nil, err
 	}
-	return k, k.register(ctx, source)
+	return k, k.register(ctx)
+}
+
+// programs are KEDA's, and the folder that its config/ stands in: those of the
+// component, or of another version in the folder that GPUSCALER_E2E_KEDA names.
+func programs(ctx context.Context) (components.Paths, string, error) {
+	dir := os.Getenv("GPUSCALER_E2E_KEDA")
+	if dir == "" {
+		paths, err := components.Ensure(ctx, os.Stderr, "keda")
+		if err != nil {
+			return nil, "", err
+		}
+		source, err := components.Source(ctx, "keda")
+		return paths, source, err
+	}
+	paths := components.Paths{}
+	for _, name := range []string{"operator", "adapter", "webhooks"} {
+		paths[name] = filepath.Join(dir, name)
+	}
+	return paths, dir, nil
 }
 
 // Run starts the three programs, also again after Kill.
@@ -138,10 +154,10 @@ func (k *Keda) writeCertificates() error {
 	return os.WriteFile(filepath.Join(k.certs, "ca.crt"), k.stack.CA.PEM, 0o600)
 }
 
-func (k *Keda) installCRDs(ctx context.Context, source string) error {
-	files, err := filepath.Glob(filepath.Join(source, "config", "crd", "bases", "*.yaml"))
+func (k *Keda) installCRDs(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join(k.source, "config", "crd", "bases", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("keda: no CRDs in %s: %w", source, err)
+		return fmt.Errorf("keda: no CRDs in %s: %w", k.source, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -159,8 +175,8 @@ func (k *Keda) installCRDs(ctx context.Context, source string) error {
 
 // register makes the API server ask KEDA: for external metrics and about
 // ScaledObjects.
-func (k *Keda) register(ctx context.Context, source string) error {
-	text, err := os.ReadFile(filepath.Join(source, "config", "webhooks", "validation_webhooks.yaml"))
+func (k *Keda) register(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join(k.source, "config", "webhooks", "validation_webhooks.yaml"))
 	if err != nil {
 		return err
 	}

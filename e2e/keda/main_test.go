@@ -28,6 +28,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	// As before Kubernetes 1.34 here, as from then on in the other packages: whoever watches lists first.
+	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	log.SetLogger(logr.Discard())                              // the client's warnings about KEDA's finalizers
 	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // its path stands in flags before the stack has a folder
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 )
@@ -64,11 +67,14 @@ func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
 	}
 }
 
+// withoutWindow has KEDA's HPA lower as soon as it may.
+const withoutWindow = `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 0}}}}`
+
 // Where a ScaledObject lets us, we use KEDA's own annotations, and take them back.
 func TestKEDAsAnnotationsAreUsedWhereItIsAllowedAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := place(t, "manage", 0)
-	apply(t, s.kedasOwn(10, ""))
+	apply(t, s.kedasOwn(10, withoutWindow))
 	s.annotate(t, "gpuscaler.io/manage-keda", "activation,hold")
 	now := time.Now().UTC()
 	s.policy(t, fmt.Sprintf(jobsPolicy+`
@@ -85,10 +91,27 @@ schedules:
 	stack.Eventually(t, 20*time.Second, "activation is forced before the first job", s.explained(carries("autoscaling.keda.sh/force-activation", "true")))
 	stack.Eventually(t, 20*time.Second, "KEDA holds one replica ready, and no trigger of ours stands there", s.has(1))
 
+	s.backlog(t, 35)
+	stack.Eventually(t, 60*time.Second, "KEDA's own trigger: four for 35 jobs", s.has(4))
 	s.annotate(t, "gpuscaler.io/paused", "true")
 	stack.Eventually(t, 10*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
+	stack.Eventually(t, 10*time.Second, "KEDA has told its HPA", func(ctx context.Context) error {
+		var h autoscalingv2.HorizontalPodAutoscaler
+		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
+			return err
+		}
+		if b := h.Spec.Behavior; b == nil || b.ScaleDown == nil || b.ScaleDown.SelectPolicy == nil || *b.ScaleDown.SelectPolicy != autoscalingv2.DisabledPolicySelect {
+			return fmt.Errorf("behavior %+v", b)
+		}
+		return nil
+	})
+	s.backlog(t, 5)
+	stack.Always(t, 10*time.Second, "held: one would be enough", s.spec(4))
 	s.annotate(t, "gpuscaler.io/paused", nil)
 	stack.Eventually(t, 10*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
+	stack.Eventually(t, 60*time.Second, "one for 5", s.has(1))
+	s.backlog(t, 0)
+	stack.Always(t, 30*time.Second, "KEDA's cooldown of 20 s is over, and the activation keeps one", s.spec(1))
 
 	if err := scene.Policies.Remove(s.ns); err != nil {
 		t.Fatal(err)
@@ -97,4 +120,9 @@ schedules:
 		return carries("autoscaling.keda.sh/force-activation", "")(dashboard.Explanation{})
 	})
 	stack.Eventually(t, 60*time.Second, "KEDA takes it to zero again", s.has(0))
+	for _, m := range s.scaledObject(t).GetManagedFields() {
+		if strings.HasPrefix(m.Manager, "gpuscaler") {
+			t.Errorf("%s still owns %s", m.Manager, m.FieldsV1)
+		}
+	}
 }

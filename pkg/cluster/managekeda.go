@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -130,14 +129,15 @@ func (m *managing) apply(ctx context.Context, s *scaledObjectFacts, key ref, wan
 	if !ok {
 		return
 	}
-	annotations := map[string]any{}
-	for _, k := range want {
-		annotations[k] = "true"
+	metadata := map[string]any{"name": s.Name, "namespace": s.Namespace}
+	if len(want) > 0 { // an empty map would be ours for ever
+		annotations := map[string]any{}
+		for _, k := range want {
+			annotations[k] = "true"
+		}
+		metadata["annotations"] = annotations
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": scaledObjectKind.GroupVersion().String(), "kind": kindScaledObject,
-		"metadata": map[string]any{"name": s.Name, "namespace": s.Namespace, "annotations": annotations},
-	}}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": scaledObjectKind.GroupVersion().String(), "kind": kindScaledObject, "metadata": metadata}}
 	ctx, cancel := context.WithTimeout(ctx, activateTimeout)
 	defer cancel()
 	_, err := m.cluster.dynamic.Resource(resource).Namespace(s.Namespace).Apply(ctx, s.Name, u, metav1.ApplyOptions{FieldManager: fieldManager})
@@ -155,7 +155,7 @@ func (m *managing) apply(ctx context.Context, s *scaledObjectFacts, key ref, wan
 	f.until = now.Add(min(activateBackoff<<min(f.times, 10), activateRetryMax))
 	m.failed[key] = f
 	if f.times == 1 {
-		m.cluster.log.Error("cannot apply KEDA's annotations", "scaledObject", s.Namespace+"/"+s.Name, "annotations", slices.Collect(maps.Keys(annotations)), "error", err)
+		m.cluster.log.Error("cannot apply KEDA's annotations", "scaledObject", s.Namespace+"/"+s.Name, "annotations", want, "error", err)
 		m.cluster.events.send(s.reference(), corev1.EventTypeWarning, ReasonKEDAManageFailed, err.Error())
 	}
 }

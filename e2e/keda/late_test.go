@@ -1,0 +1,94 @@
+package keda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// No parallel test: everybody's KEDA is uninstalled here. gpuscaler starts in a
+// cluster that does not know what a ScaledObject is, and is not told when it does.
+func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
+	s := place(t, "late", 1)
+	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
+	manifest := s.manifest(t, "--mirror=false")
+	uninstall(t)
+	installed := false
+	install := func(ctx context.Context) error {
+		return errors.Join(keda.installCRDs(ctx), keda.Run(ctx))
+	}
+	t.Cleanup(func() { // for the other tests, whatever became of this one
+		if !installed {
+			if err := install(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+
+	leader, err := scene.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := scene.Kubelet.Process(leader.Namespace, leader.Name)
+	old.Kill()
+	stack.Eventually(t, 60*time.Second, "another gpuscaler leads, and it never saw a ScaledObject", func(ctx context.Context) error {
+		leader, err := scene.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if p := scene.Kubelet.Process(leader.Namespace, leader.Name); p == nil || p == old {
+			return errors.New("the old process is all there is")
+		}
+		return nil
+	})
+	s.backlog(t, 25)
+	stack.Eventually(t, 30*time.Second, "it decides what nobody follows", s.target(3))
+
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	installed = true
+	began := time.Now()
+	s.follow(t, manifest)
+	t.Logf("seen %s after KEDA stood and the ScaledObject was written", time.Since(began).Round(100*time.Millisecond))
+	stack.Eventually(t, 60*time.Second, "three, by KEDA", s.has(3))
+}
+
+// uninstall ends KEDA and takes its kind of ScaledObject away, once nothing of
+// the tests before stands there.
+func uninstall(t *testing.T) {
+	t.Helper()
+	stack.Eventually(t, 30*time.Second, "no ScaledObject is left", func(ctx context.Context) error {
+		list := objects("keda.sh/v1alpha1", "ScaledObjectList")
+		if err := scene.Stack.Client.List(ctx, list); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("%d are there, %w", len(list.Items), err)
+		}
+		return nil
+	})
+	keda.Kill()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName("scaledobjects.keda.sh")
+	if err := scene.Stack.Client.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "the kind is gone", func(ctx context.Context) error {
+		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the CRD is still there: %v", err)
+		}
+		if err := scene.Stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList")); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("it is still served: %v", err)
+		}
+		return nil
+	})
+}
