@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,8 @@ type request struct {
 	ObjectRef  *struct {
 		APIGroup, Resource, Subresource string
 	}
-	Annotations map[string]string
+	ResponseStatus struct{ Code int }
+	Annotations    map[string]string
 }
 
 // right is one permission.
@@ -73,6 +75,9 @@ func (l Log) Judge(release chart.Release) error {
 	}
 	if len(used) == 0 {
 		return fmt.Errorf("audit: the API server wrote down no request of %s", l.user)
+	}
+	if err := share(used); err != nil {
+		return err
 	}
 	granted, err := rights(release)
 	if err != nil {
@@ -114,6 +119,9 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 		if r.ObjectRef != nil {
 			resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
 			used[right{r.ObjectRef.APIGroup, resource, r.Verb}] = true
+			if r.Verb == "patch" && r.ResponseStatus.Code == http.StatusCreated { // a server-side apply, authorized as both
+				used[right{r.ObjectRef.APIGroup, resource, "create"}] = true
+			}
 		}
 	}
 	return used, forbidden, lines.Err()

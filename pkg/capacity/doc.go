@@ -51,7 +51,8 @@
 //
 // A hold ends by itself: its budget entries carry their end. A weight that stays turned costs money and stops nothing. A limit that
 // stays stops pods: it is taken back at shutdown and whenever demand cannot be known, and a leader that starts without a record
-// takes back what its field manager owns. After kill -9 with no successor it stands: that is why it is opt-in and always shown.
+// takes back what its field manager owns. After kill -9 with no successor it stands: that is why it is opt-in and always shown. A
+// buffer that stays holds nodes: it goes with its reason, at shutdown, and with the workload that owns it.
 //
 // # Conflicts, decided
 //

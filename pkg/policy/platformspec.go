@@ -94,7 +94,7 @@ type GroupSpec struct {
 	StartupShield        bool                `yaml:"startupShield,omitempty" doc:"keep pods that still load from being disrupted" default:"false"`
 	EmptyWholeNodes      bool                `yaml:"emptyWholeNodes,omitempty" doc:"let scale-in pick the pods that free whole nodes" default:"false"`
 	LeadTime             Duration            `yaml:"leadTime,omitempty" doc:"time from an empty pool to a ready replica: floors are raised so much early, and consolidation is held" default:"0"`
-	Buffer               bool                `yaml:"buffer,omitempty" doc:"ahead of a floor, hold the nodes with a CapacityBuffer where the cluster serves one" default:"false"`
+	Buffer               bool                `yaml:"buffer,omitempty" doc:"from leadTime before a floor on, hold its nodes with a CapacityBuffer where the cluster serves one; a schedule with a shorter leadTime of its own then raises its replicas onto nodes that stand" default:"false"`
 	Schedules            []GroupScheduleSpec `yaml:"schedules,omitempty" doc:"limits, weight and disruption in windows of time"`
 }
 

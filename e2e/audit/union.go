@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
+)
+
+// SharedVariable names a folder in which the packages of one run write down
+// which rights they used, for Unused.
+const SharedVariable = "GPUSCALER_E2E_RIGHTS"
+
+// greatest is the release with the most rights, but for those whose names its
+// user writes (scaleKinds, readExternalMetrics).
+var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
+	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
+}}
+
+// Excused are rights that no end-to-end test can use, and why they are granted.
+var Excused = map[string]string{
+	"list leaderworkersets.leaderworkerset.x-k8s.io":         lws,
+	"watch leaderworkersets.leaderworkerset.x-k8s.io":        lws,
+	"get leaderworkersets/scale.leaderworkerset.x-k8s.io":    lws,
+	"update leaderworkersets/scale.leaderworkerset.x-k8s.io": lws,
+}
+
+const lws = "the LeaderWorkerSet controller is not among the real components; pkg/cluster shows these requests on a served kind"
+
+// share writes down what a package used, where somebody asks for it.
+func share(used map[right]bool) error {
+	dir := os.Getenv(SharedVariable)
+	if dir == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(dir, "rights-*.txt")
+	if err != nil {
+		return err
+	}
+	for r := range used {
+		fmt.Fprintln(f, r)
+	}
+	return f.Close()
+}
+
+// Unused compares what the packages of one run used, all together, with what
+// the chart grants. It returns the rights that none of them used and that are
+// not excused, and the excuses that are needed no more.
+func Unused(dir string) (unused, stale []string, err error) {
+	granted, err := rights(greatest)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "rights-*.txt"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(files) == 0 {
+		return nil, nil, fmt.Errorf("no package has written down its rights in %s: run the tests with %s=%s", dir, SharedVariable, dir)
+	}
+	used := map[string]bool{}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			used[strings.TrimSpace(lines.Text())] = true
+		}
+		f.Close()
+	}
+	for _, r := range granted {
+		switch name := r.String(); {
+		case !used[name] && Excused[name] == "":
+			unused = append(unused, name)
+		case used[name] && Excused[name] != "":
+			stale = append(stale, name)
+		}
+	}
+	slices.Sort(unused)
+	slices.Sort(stale)
+	return slices.Compact(unused), slices.Compact(stale), nil
+}
