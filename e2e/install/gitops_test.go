@@ -1,15 +1,19 @@
 package install
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
 const groupOfTwo = `apiVersion: gpuscaler.io/v1alpha1
@@ -55,10 +59,8 @@ func TestTheRulesForGitOpsAreWhatTheToolsOwnSchemasTake(t *testing.T) {
 				for field, value := range rule["spec"].(map[string]any) {
 					spec[field] = value
 				}
-				if err := create(t, whole); err != nil {
-					t.Errorf("the API server: %v\n%s", err, out)
-				}
-				for field := range rule["spec"].(map[string]any) { // the control
+				stack.Eventually(t, 20*time.Second, "the API server takes it", func(context.Context) error { return create(t, whole) }) // discovery is a little late
+				for field := range rule["spec"].(map[string]any) {                                                                      // the control
 					spec[field+"s"] = spec[field]
 				}
 				if err := create(t, whole); err == nil || !strings.Contains(err.Error(), "unknown field") {

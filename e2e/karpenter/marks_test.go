@@ -1,0 +1,307 @@
+package karpenter_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+const (
+	costMark   = "controller.kubernetes.io/pod-deletion-cost"
+	shieldMark = "karpenter.sh/do-not-disrupt"
+)
+
+// podsOf lists the pods of a scene's Deployment that are there to stay, oldest first.
+func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error) {
+	var list corev1.PodList
+	err = scene.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"})
+	pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return pods, err
+}
+
+// marked waits until exactly one pod of a scene carries a mark, and names it.
+func marked(t *testing.T, namespace, key, value string) (name string) {
+	t.Helper()
+	stack.Eventually(t, 30*time.Second, "one pod has "+key+" "+value, func(ctx context.Context) error {
+		pods, err := podsOf(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		found := []string{}
+		for _, p := range pods {
+			if p.Annotations[key] == value {
+				found = append(found, p.Name)
+			}
+		}
+		if len(found) != 1 {
+			return fmt.Errorf("%d pods have it", len(found))
+		}
+		name = found[0]
+		return nil
+	})
+	return name
+}
+
+// gone waits until a scene has one pod less, and names it.
+func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
+	t.Helper()
+	stack.Eventually(t, 30*time.Second, "one pod goes", func(ctx context.Context) error {
+		now, err := podsOf(ctx, namespace)
+		if err != nil || len(now) != len(before)-1 {
+			return fmt.Errorf("%d pods of %d (%v)", len(now), len(before), err)
+		}
+		for _, p := range before {
+			if !slices.ContainsFunc(now, func(n corev1.Pod) bool { return n.Name == p.Name }) {
+				name = p.Name
+			}
+		}
+		return nil
+	})
+	return name
+}
+
+func packing(on bool, pools string) string {
+	return controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, emptyWholeNodes: %t, nodePools: {%s}}\n", on, pools))
+}
+
+// Two nodes of two GPUs: one with two replicas, one that a Job shared and has
+// left. Without us the ReplicaSet controller spreads: it takes one of the two.
+func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]bool{"pack": true, "unpack": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide, limit: int64(0)} // until all four wait: one batch
+			p.create(t)
+			chat(t, name, nil)
+			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
+			g.load(t, map[string]float64{name + "/chat": 3})
+			job := workload.Deployment(name, "job", 1)
+			job.Spec.Template.Spec.NodeSelector = map[string]string{"scene": name}
+			workload.Create(t, scene.Client, job)
+			t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), job, client.PropagationPolicy("Background")) })
+			stack.Eventually(t, 40*time.Second, "four pods wait", func(ctx context.Context) error {
+				var pods corev1.PodList
+				if err := scene.Client.List(ctx, &pods, client.InNamespace(name)); err != nil || len(pods.Items) != 4 {
+					return fmt.Errorf("%d pods (%v)", len(pods.Items), err)
+				}
+				return nil
+			})
+			lift := client.RawPatch("application/json-patch+json", []byte(`[{"op":"remove","path":"/spec/limits"}]`))
+			if err := scene.Client.Patch(t.Context(), p.object(), lift); err != nil {
+				t.Fatal(err)
+			}
+			stack.Eventually(t, time.Minute, "three replicas and the Job run", func(ctx context.Context) error {
+				if err := workload.Has(scene.Client, name, "chat", 3)(ctx); err != nil {
+					return err
+				}
+				return workload.Has(scene.Client, name, "job", 1)(ctx)
+			})
+			if nodes := nodesOf(t.Context(), t, name); len(nodes) != 2 {
+				t.Fatalf("on nodes %v, want two of two GPUs", nodes)
+			}
+			if err := scene.Client.Delete(t.Context(), job, client.PropagationPolicy("Foreground")); err != nil {
+				t.Fatal(err)
+			}
+			before, lonely := lonelyOf(t, name)
+			if on {
+				if m := marked(t, name, costMark, "-10"); m != lonely {
+					t.Errorf("%s is marked to go first; %s is alone on its node", m, lonely)
+				}
+				g.explained(t, "scale-in packing:")
+			}
+			g.load(t, map[string]float64{name + "/chat": 2})
+			went := gone(t, name, before)
+			if (went == lonely) != on {
+				t.Errorf("%s went; alone on its node was %s; packing is %t", went, lonely, on)
+			}
+			if on {
+				g.group(t, 90*time.Second, "and its node with it", on1(1))
+			} else {
+				stack.Always(t, 20*time.Second, "two half-empty nodes stay", func(context.Context) error {
+					s, err := g.status()
+					if err != nil {
+						return err
+					}
+					return on1(2)(s.Groups["gpu"])
+				})
+			}
+			g.load(t, map[string]float64{name + "/chat": 0})
+		})
+	}
+}
+
+func on1(nodes int) func(fastGroup) error {
+	return func(s fastGroup) error { return onNodes(s.SpotNodes, nodes) }
+}
+
+func onNodes(have, want int) error {
+	if have != want {
+		return fmt.Errorf("%d nodes, want %d", have, want)
+	}
+	return nil
+}
+
+// lonelyOf waits until the Job's pod is gone, and names the replica that has a
+// node for itself.
+func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string) {
+	t.Helper()
+	stack.Eventually(t, 40*time.Second, "one replica has a node for itself", func(ctx context.Context) error {
+		var all corev1.PodList
+		if err := scene.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil || len(all.Items) != 3 {
+			return fmt.Errorf("%d pods (%v)", len(all.Items), err)
+		}
+		pods = all.Items
+		on := map[string]int{}
+		for _, p := range pods {
+			on[p.Spec.NodeName]++
+		}
+		for _, p := range pods {
+			if on[p.Spec.NodeName] == 1 && len(on) == 2 {
+				lonely = p.Name
+				return nil
+			}
+		}
+		return fmt.Errorf("pods by node: %v", on)
+	})
+	return pods, lonely
+}
+
+// The oldest replica is on demand. Without us the youngest goes, and that is
+// the cheap one.
+func TestAScaleInTakesTheReplicaOnDemand(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]bool{"dear": true, "cheap": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool{name: name + "-od", kind: "on-demand", weight: 20, by: clientSide}.create(t)
+			chat(t, name, nil)
+			scale(t, name, "chat", 1)
+			stack.Eventually(t, time.Minute, "one on demand", workload.Has(scene.Client, name, "chat", 1))
+			since := time.Now()
+			pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
+			g := startAt(t, 1, name, map[string]string{
+				"platform.yaml": packing(on, "spot: "+name+"-spot, on-demand: "+name+"-od"), "chat.yaml": chatPolicy(name),
+			})
+			g.load(t, map[string]float64{name + "/chat": 1})
+			// Ages count by their order of magnitude alone: the first must be much older than the second.
+			time.Sleep(max(0, 45*time.Second-time.Since(since)))
+			g.load(t, map[string]float64{name + "/chat": 2})
+			stack.Eventually(t, time.Minute, "two serve", workload.Has(scene.Client, name, "chat", 2))
+			g.group(t, 10*time.Second, "the second on spot", func(s fastGroup) error { return onNodes(s.SpotNodes*10+s.OnDemandNodes, 11) })
+			pods, err := podsOf(t.Context(), name)
+			if err != nil || len(pods) != 2 {
+				t.Fatal(err)
+			}
+			if on {
+				if m := marked(t, name, costMark, "-20"); m != pods[0].Name {
+					t.Errorf("%s is marked to go first; %s is on demand", m, pods[0].Name)
+				}
+			}
+			g.load(t, map[string]float64{name + "/chat": 1})
+			if went := gone(t, name, pods); (went == pods[0].Name) != on {
+				t.Errorf("%s went; on demand was %s; packing is %t", went, pods[0].Name, on)
+			}
+			stack.Eventually(t, 20*time.Second, "whoever stays has no mark of a scale-in on demand", func(ctx context.Context) error {
+				left, err := podsOf(ctx, name)
+				if err != nil || on && len(left) == 1 && left[0].Annotations[costMark] != "" {
+					return fmt.Errorf("%v %v", left[0].Annotations, err)
+				}
+				return nil
+			})
+			g.load(t, map[string]float64{name + "/chat": 0})
+		})
+	}
+}
+
+// A replica loads its model on demand when spot comes back. Karpenter would
+// move it there and then, and it would load all over again.
+func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("a model of three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	t.Parallel()
+	const loads = 150 * time.Second
+	for name, on := range map[string]bool{"shield": true, "bare": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			under := func(spec map[string]any) {
+				spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
+			}
+			pool{name: name + "-od", kind: "on-demand", weight: 20, by: clientSide, edit: under}.create(t)
+			chat(t, name, nil)
+			loading(t, name, loads)
+			g := startAt(t, 1, name, map[string]string{
+				"platform.yaml": controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, startupShield: %t, holdAtPeaks: false, nodePools: {spot: %s-spot, on-demand: %s-od}}\n", on, name, name)),
+				"chat.yaml":     chatPolicy(name),
+			})
+			g.load(t, map[string]float64{name + "/chat": 1})
+			g.group(t, time.Minute, "one node on demand", func(s fastGroup) error { return onNodes(s.OnDemandNodes, 1) })
+			var first corev1.Pod
+			stack.Eventually(t, 30*time.Second, "it loads", func(ctx context.Context) error {
+				pods, err := podsOf(ctx, name)
+				if err != nil || len(pods) != 1 || pods[0].Spec.NodeName == "" {
+					return fmt.Errorf("%d pods (%v)", len(pods), err)
+				}
+				first = pods[0]
+				return nil
+			})
+			if on {
+				marked(t, name, shieldMark, "30m")
+				g.explained(t, "startup shield: ")
+			}
+			pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide, edit: under}.create(t)
+			served := stack.Poll(t.Context(), loads+30*time.Second, func(ctx context.Context) error {
+				pods, err := podsOf(ctx, name)
+				switch {
+				case err != nil:
+					return err
+				case len(pods) != 1 || pods[0].UID != first.UID:
+					return nil
+				}
+				for _, c := range pods[0].Status.Conditions {
+					if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+						return nil
+					}
+				}
+				return fmt.Errorf("it loads")
+			})
+			pods, err := podsOf(t.Context(), name)
+			if served != nil || err != nil {
+				t.Fatal(served, err)
+			}
+			if same := len(pods) == 1 && pods[0].UID == first.UID; same != on {
+				t.Errorf("the replica that loaded is the one that serves: %t; the shield is %t", same, on)
+			}
+			if on {
+				stack.Eventually(t, 10*time.Second, "once it serves the mark is gone", unmarked(name))
+			}
+			g.load(t, map[string]float64{name + "/chat": 0})
+		})
+	}
+}
+
+// loading has a scene's Deployment make pods that take their time.
+func loading(t *testing.T, namespace string, d time.Duration) {
+	t.Helper()
+	var deployment appsv1.Deployment
+	if err := scene.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	deployment.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: d.String()}
+	if err := scene.Client.Update(t.Context(), &deployment); err != nil {
+		t.Fatal(err)
+	}
+}
