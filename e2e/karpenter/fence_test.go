@@ -71,6 +71,12 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	job := lonelyJob(t, "fence", map[string]string{"scene": "fence"}) // a GPU, and no policy that would ask for it
+	if err := scene.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, time.Minute, "the fence went for the Job, and stands again after it", fenced)
+
 	g.load(t, map[string]float64{"fence/chat": 2})
 	whole := func(context.Context) error {
 		var all error
@@ -89,6 +95,7 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		return nil
 	})
 
+	g.explained(t, "fence: limit 0", "no fence: a pod is pending", "fence: limit 0", "no fence: ")
 	for _, p := range pools {
 		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
 			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)

@@ -1,0 +1,118 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// weighs is a check of a NodePool's weight.
+func (p pool) weighs(want int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if w, _, _ := unstructured.NestedInt64(p.get(ctx).Object, "spec", "weight"); w != want {
+			return fmt.Errorf("weight %d, not %d", w, want)
+		}
+		return nil
+	}
+}
+
+// The first unit is on demand and all others on spot, and Karpenter, which may
+// consolidate both pools, leaves it so. A base has the half minute in which
+// Karpenter launches for its patience, so no clock runs thirty times as fast.
+func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	t.Parallel()
+	busy := func(spec map[string]any) {
+		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
+	}
+	spot := pool{name: "base-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide, edit: busy}
+	demand := pool{name: "base-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide, edit: busy}
+	pools, whole := []pool{spot, demand}, map[string]string{}
+	for _, p := range pools {
+		p.create(t)
+	}
+	chat(t, "base", nil)
+	for _, p := range pools {
+		whole[p.name] = p.face(t)
+	}
+	platform := func(base string) string {
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " + base + "nodePools: {spot: base-spot, on-demand: base-od}}\n")
+	}
+	g := startAt(t, 2, "base", map[string]string{"platform.yaml": platform("onDemandBaseCapacity: 1, "), "chat.yaml": chatPolicy("base")})
+	g.load(t, map[string]float64{"base/chat": 0})
+	stack.Eventually(t, 2*time.Minute, "on-demand comes first", demand.weighs(81))
+	stack.Eventually(t, 10*time.Second, "up to one", func(ctx context.Context) error {
+		if limit := demand.limitNow(ctx); limit != "1" {
+			return errors.New("limit " + limit)
+		}
+		return nil
+	})
+	g.load(t, map[string]float64{"base/chat": 3})
+	g.group(t, time.Minute, "one on demand, two on spot", on(2, 1))
+	claims := watchClaims(t, "base")
+	stand := claims.alive()
+	stack.Always(t, 45*time.Second, "all three nodes stay", func(context.Context) error {
+		if now := claims.alive(); !maps.Equal(now, stand) {
+			return fmt.Errorf("%v, of %v: %v", now, stand, claims.ended())
+		}
+		return nil
+	})
+	g.explained(t, "on-demand base: ")
+	g.write(t, "platform.yaml", platform(""))
+	stack.Eventually(t, time.Minute, "without a base the NodePools are as before", func(context.Context) error {
+		for _, p := range pools {
+			if face := p.face(t); face != whole[p.name] {
+				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			}
+		}
+		return nil
+	})
+	g.load(t, map[string]float64{"base/chat": 0})
+}
+
+// Somebody who overwrites a field wins each time, and after the third time is
+// left in peace.
+func TestWhoOverwritesUsThreeTimesIsLeftInPeace(t *testing.T) {
+	t.Parallel()
+	p := pool{name: "fight-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
+	p.create(t)
+	g := start(t, "fight", map[string]string{"platform.yaml": controller.Platform(`capacityGroups:
+- name: gpu
+  resource: nvidia.com/gpu
+  nodePools: {on-demand: fight-od}
+  schedules: [{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33}]
+`)})
+	for range 3 {
+		stack.Eventually(t, time.Minute, "the schedule's weight stands", p.weighs(33))
+		touch(t, p, `{"spec":{"weight":20}}`)
+		stack.Eventually(t, 20*time.Second, "an edit is yielded to", func(context.Context) error {
+			s, err := g.status()
+			if err == nil && len(s.Groups["gpu"].Nudges) > 0 {
+				err = fmt.Errorf("still ours: %q", s.Groups["gpu"].Nudges)
+			}
+			return err
+		})
+		if err := p.weighs(20)(t.Context()); err != nil {
+			t.Errorf("the edit does not stay: %v", err)
+		}
+	}
+	g.group(t, 10*time.Second, "the third time it is said", func(s fastGroup) error {
+		if !strings.Contains(fmt.Sprint(s.Findings), "weight was overwritten 3 times; left alone until") {
+			return fmt.Errorf("it is not: %q", s.Findings)
+		}
+		return nil
+	})
+	stack.Always(t, 25*time.Second, "and longer than before the field is left alone", p.weighs(20))
+}
