@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,9 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 	v, err := VerifyFiles(path, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p := v.Phases["gpu"]; p[0] != capacity.PreferSpot || !slices.Contains(p, capacity.Fallback) {
+		t.Errorf("it went through %v", p)
 	}
 	if v.Ticks != 7200 || v.Groups != 7200 || v.Decisions != 7200 {
 		t.Errorf("two hours of a workload and a group: %+v", v)

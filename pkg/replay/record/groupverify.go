@@ -103,6 +103,7 @@ func (p *player) decideGroup(key string, g *replayedGroup, now time.Time) error 
 		return p.fault(err)
 	}
 	p.out.Groups++
+	p.out.enter(key, g.scratch.Phase)
 	if !bytes.Equal(got, g.decision) {
 		return &Difference{File: p.name, Line: p.line, At: now, Key: "capacity group " + key, Recorded: string(g.decision), Now: string(got)}
 	}

@@ -26,6 +26,8 @@ type Verified struct {
 	Groups    int // decisions of capacity groups
 	From, To  time.Time
 	LeftOut   []string // policies whose formula is not known
+	// Phases are those that each capacity group went through, in order.
+	Phases map[string][]capacity.Phase
 }
 
 // Difference is an outcome that came out otherwise.
@@ -77,7 +79,21 @@ func (v *Verified) add(o Verified) {
 	if !o.To.IsZero() {
 		v.To = o.To
 	}
+	for group, phases := range o.Phases {
+		for _, p := range phases {
+			v.enter(group, p)
+		}
+	}
 	v.Ticks, v.Decisions, v.Groups, v.LeftOut = v.Ticks+o.Ticks, v.Decisions+o.Decisions, v.Groups+o.Groups, append(v.LeftOut, o.LeftOut...)
+}
+
+func (v *Verified) enter(group string, p capacity.Phase) {
+	if v.Phases == nil {
+		v.Phases = map[string][]capacity.Phase{}
+	}
+	if all := v.Phases[group]; len(all) == 0 || all[len(all)-1] != p {
+		v.Phases[group] = append(all, p)
+	}
 }
 
 // longestLine is more than a thousand workloads in one tick take.

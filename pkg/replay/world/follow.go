@@ -96,7 +96,7 @@ type KEDAFollower struct {
 // FollowKEDA makes KEDAFollowers.
 func FollowKEDA(f KEDAFollower) Maker {
 	return func() Actuator {
-		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{polling: f.Polling, cooldown: f.Cooldown}}
+		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, polling: f.Polling}}
 	}
 }
 
@@ -124,10 +124,11 @@ func (f *followKEDA) Follower() engine.Follower {
 	return v
 }
 
-// kedaLoop is the operator's scale loop: 0 to 1 and N to 0. Between them stands the HPA that it makes.
+// kedaLoop is the operator's scale loop at its polls. Between them stands the HPA that it makes.
 type kedaLoop struct {
-	polling, cooldown time.Duration
-	next, lastActive  time.Time
+	hpa.ScaleLoop
+	polling time.Duration
+	next    time.Time
 }
 
 // activity is what a trigger says in a poll.
@@ -145,7 +146,7 @@ func (k *kedaLoop) due(s *Scene) bool {
 	}
 	if k.next.IsZero() {
 		k.next = s.Now.Add(time.Duration(s.Uniform() * float64(k.polling)))
-		k.lastActive = s.Now
+		k.Seen(s.Now) // it had been active before
 	}
 	if s.Now.Before(k.next) {
 		return false
@@ -154,17 +155,10 @@ func (k *kedaLoop) due(s *Scene) bool {
 	return true
 }
 
-// poll is one turn of the loop; n is what the HPA has just written. An error neither wakes nor lets go: without a fallback a
-// trigger that fails never scales to zero.
+// poll is one turn of the loop; n is what the HPA has just written.
 func (k *kedaLoop) poll(s *Scene, n int32, a activity) int32 {
-	switch {
-	case a.active:
-		k.lastActive = s.Now
-		if s.Spec == 0 {
-			return 1
-		}
-	case a.known && s.Spec > 0 && !s.Now.Before(k.lastActive.Add(k.cooldown)):
-		return 0
+	if to := k.Poll(s.Now, s.Spec, a.active, a.known); to != s.Spec {
+		return to
 	}
 	return n
 }

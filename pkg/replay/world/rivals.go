@@ -205,9 +205,9 @@ type KEDATrigger struct {
 
 // Make makes ScaledObjects.
 func (k KEDA) Make() Actuator {
-	r := &rivalKEDA{config: k, loop: kedaLoop{polling: k.Polling, cooldown: max(0, k.Cooldown)}}
+	r := &rivalKEDA{config: k, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, polling: k.Polling}}
 	if k.Cooldown == 0 {
-		r.loop.cooldown = kedaCooldown
+		r.loop.Cooldown = kedaCooldown
 	}
 	r.hpa.spec = hpa.Spec{Min: max(1, k.Min), Max: k.Max, Behavior: k.Behavior}
 	for _, t := range k.Triggers {
