@@ -34,9 +34,10 @@ test: ## everything, unit to end to end; builds the real components once and cac
 hpacheck: ## the replay's HPA beside Kubernetes' own: its calculator in 20,000 samples, its controller in 20,000 syncs; compiles a part of Kubernetes once (minutes)
 	@cd e2e/hpacheck && $(GO) test ./...
 
-test-long: ## what must wait for minutes: every time zone, 1970 to 2040; a consolidation hold that ends by itself
+test-long: ## what must wait for minutes, an hour in all: every time zone, 1970 to 2040; Karpenter and the way back to spot on the world's clock
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
-	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 20m -run Long ./karpenter
+	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 30m -run Long ./karpenter
+	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
 
 bench: ## what a tick, a read and a query cost
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy

@@ -1,0 +1,84 @@
+// Package mission tells the project's own sentence on the real binary, with
+// real signals, on the world's own clock: capacity that goes to zero and is
+// there before it is needed, spot with fallback and a paced return, and every
+// step with its reason.
+package mission
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+var (
+	scene controller.Scene
+	redis string // address of the server that the platform knows as "jobs"
+	cloud *karpenter.Karpenter
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(scene.Run(m, controller.Setup{
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}},
+		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
+			if redis, err = s.Redis(ctx); err != nil {
+				return err
+			}
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler itself
+				return err
+			}
+			cloud, err = karpenter.Start(ctx, s, karpenter.Options{
+				InstanceTypes:  []karpenter.InstanceType{{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}}},
+				UnavailableFor: 12 * time.Second, // longer than Karpenter's 10 s between two tries, as AWS's 3 minutes are
+			})
+			if err != nil {
+				return err
+			}
+			for _, pool := range []string{nodePool("spot", 80), nodePool("on-demand", 20)} {
+				u := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal([]byte(pool), &u.Object); err != nil {
+					return err
+				}
+				if err := s.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("flux")); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Platform: func(*stack.Stack) string {
+			return fmt.Sprintf(`
+dataSources:
+- {name: jobs, type: redis, address: "%s", interval: 1s}
+capacityGroups:
+- {name: chat, resource: nvidia.com/gpu, returnNodesPerHour: 240, nodePools: {spot: gpu-spot, on-demand: gpu-on-demand}}
+`, redis)
+		},
+	}))
+}
+
+func nodePool(kind string, weight int) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu-%[1]s
+  annotations: {gpuscaler.io/nudge: "limits,weight,disruption"}
+spec:
+  weight: %[2]d
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1s, budgets: [{nodes: 100%%}]}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [%[1]s]}
+`, kind, weight)
+}

@@ -1,0 +1,278 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// Night, and zero GPU nodes; the cron window nears, and capacity is there before
+// it opens; a queue bursts, and spot takes it; spot is denied, and on-demand
+// takes over; spot returns, and the nodes move back at the set pace, no ready
+// replica missing; evening, and zero again. A Job without a policy runs through
+// all of it. Spot is left alone for a quarter of an hour after it failed, and
+// no test turns that clock: the way back waits for GPUSCALER_E2E_LONG.
+func TestCapacityIsZeroAtNightThereInTimeOnSpotWhereItCanBeAndZeroAgain(t *testing.T) {
+	ns := scene.Space(t, "mission")
+	list := goredis.NewClient(&goredis.Options{Addr: redis})
+	defer list.Close()
+	specs := map[string]string{}
+	for _, pool := range pools {
+		specs[pool] = face(t, pool)
+	}
+	opens := time.Now().UTC().Add(80 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	closes := opens.Add(2 * time.Minute)
+	s := scene.Subject(t, workload.Deployment(ns, "chat", 0), fmt.Sprintf(`
+minReplicas: 0
+maxReplicas: 12
+cooldownPeriod: 3s
+activate: true
+capacityGroup: chat
+signals:
+- {name: queue, type: redis, source: jobs, listName: chat, target: 10}
+schedules:
+- {name: office, timezone: UTC, start: "%d %d * * *", end: "%d %d * * *", minReplicas: 1, leadTime: 70s}
+behavior:
+  scaleUp: {tolerance: 0, policies: [{type: Pods, value: 100, periodSeconds: 15}]}
+  scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
+`, opens.Minute(), opens.Hour(), closes.Minute(), closes.Hour()))
+	queue := func(n int) {
+		t.Helper()
+		if err := list.Del(t.Context(), "chat").Err(); err != nil {
+			t.Fatal(err)
+		}
+		jobs := make([]any, n)
+		for i := range jobs {
+			jobs[i] = fmt.Sprint("job-", i)
+		}
+		if n > 0 {
+			if err := list.RPush(t.Context(), "chat", jobs...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stack.Eventually(t, 20*time.Second, "night: the policy stands and wants nothing", s.Wants(0))
+	if err := nodes(0, 0)(t.Context()); err != nil {
+		t.Errorf("night: %v", err)
+	}
+	stack.Eventually(t, time.Until(opens), "the window nears: a replica serves before it opens", s.Has(1))
+	t.Logf("it serves %s before the window opens", time.Until(opens).Round(time.Second))
+	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
+	stack.Eventually(t, 10*time.Second, "explain names the window", func(ctx context.Context) error {
+		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
+		if want := "office: floor 1, ahead of " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
+			err = fmt.Errorf("no %q in\n%s", want, text)
+		}
+		return err
+	})
+	if err := nodes(1, 0)(t.Context()); err != nil {
+		t.Errorf("for the window: %v", err)
+	}
+
+	queue(27)
+	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.Has(3))
+	stack.Eventually(t, 10*time.Second, "by spot alone", nodes(3, 0))
+	job := train(t, ns)
+	stack.Eventually(t, 10*time.Second, "a Job without a policy runs beside it", nodes(4, 0))
+
+	if err := cloud.Scarce(karpenter.Shortage{CapacityType: "spot"}); err != nil {
+		t.Fatal(err)
+	}
+	queue(85)
+	stack.Eventually(t, 90*time.Second, "spot is denied: on-demand takes over", s.Has(9))
+	stack.Eventually(t, 10*time.Second, "beside what runs on spot", nodes(4, 6))
+	because(t, "spot fallback: launches refused")
+	stack.Eventually(t, 20*time.Second, "on-demand comes first by weight", weight("gpu-on-demand", 81))
+
+	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
+		least := fewest(t, ns)
+		if err := cloud.Scarce(); err != nil {
+			t.Fatal(err)
+		}
+		stack.Eventually(t, 40*time.Minute, "spot returns, and so do the nodes, four a minute", nodes(10, 0))
+		because(t, "spot probe: gpu-spot up to 5", "return to spot: ", "move: one replica of mission/chat")
+		if n := least.Load(); n < 9 {
+			t.Errorf("at one moment only %d replicas were ready, of 9 that are needed", n)
+		}
+	}
+
+	undrifted(t)
+	queue(0)
+	stack.Eventually(t, time.Until(closes)+90*time.Second, "evening: nobody serves", s.Has(0))
+	stack.Eventually(t, 2*time.Minute, "the nodes go, but for the Job's", nodes(1, 0))
+	var now corev1.Pod
+	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
+		t.Errorf("the Job's pod is not where it was: %v", err)
+	}
+	if err := scene.Stack.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, time.Minute, "zero again", nodes(0, 0))
+	held := "" // after a fallback the weight stays turned until its hold is over
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		held = "gpu-on-demand"
+	}
+	stack.Eventually(t, 2*time.Minute, "and nothing is held", func(context.Context) error {
+		for _, pool := range pools {
+			if now := face(t, pool); pool != held && now != specs[pool] {
+				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", pool, now, specs[pool])
+			}
+		}
+		return nil
+	})
+}
+
+var pools = []string{"gpu-spot", "gpu-on-demand"}
+
+// because wants reasons in gpuscaler's log, in that order.
+func because(t *testing.T, reasons ...string) {
+	t.Helper()
+	stack.Eventually(t, 15*time.Second, fmt.Sprintf("it says why: %q", reasons), func(context.Context) error {
+		text := scene.Log()
+		for _, reason := range reasons {
+			_, after, found := strings.Cut(text, reason)
+			if !found {
+				return fmt.Errorf("no %q", reason)
+			}
+			text = after
+		}
+		return nil
+	})
+}
+
+// nodes is a check of how many NodeClaims there are, all of them ready.
+func nodes(spot, onDemand int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var claims v1.NodeClaimList
+		if err := scene.Stack.Client.List(ctx, &claims); err != nil {
+			return err
+		}
+		have := map[string]int{}
+		for _, c := range claims.Items {
+			if c.StatusConditions().Get(v1.ConditionTypeInitialized).IsTrue() {
+				have[c.Labels[v1.CapacityTypeLabelKey]]++
+			}
+		}
+		if len(claims.Items) != spot+onDemand || have["spot"] != spot || have["on-demand"] != onDemand {
+			return fmt.Errorf("%d NodeClaims, ready: %v; want %d on spot and %d on demand", len(claims.Items), have, spot, onDemand)
+		}
+		return nil
+	}
+}
+
+func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("karpenter.sh/v1")
+	u.SetKind("NodePool")
+	return u, scene.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
+}
+
+// face is what must be as before when all is over: the spec byte for byte, the
+// annotations, and that nothing of it is ours.
+func face(t *testing.T, name string) string {
+	t.Helper()
+	u, err := nodePoolNow(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := json.Marshal(u.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := ""
+	for _, m := range u.GetManagedFields() {
+		if strings.HasPrefix(m.Manager, controller.Name) {
+			ours += m.FieldsV1.String()
+		}
+	}
+	return fmt.Sprintf("spec %s\nannotations %v\nours: %q", spec, u.GetAnnotations(), ours)
+}
+
+func weight(pool string, want int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		u, err := nodePoolNow(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if have, _, _ := unstructured.NestedInt64(u.Object, "spec", "weight"); have != want {
+			return fmt.Errorf("weight %d", have)
+		}
+		return nil
+	}
+}
+
+// train starts a pod with a GPU that no policy knows, and waits until it runs.
+func train(t *testing.T, namespace string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"}, Spec: workload.Deployment(namespace, "train", 1).Spec.Template.Spec}
+	workload.Create(t, scene.Stack.Client, pod)
+	stack.Eventually(t, time.Minute, "the Job runs", func(ctx context.Context) error {
+		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return errors.New("it is " + string(pod.Status.Phase))
+		}
+		return nil
+	})
+	return pod
+}
+
+// fewest keeps the fewest ready pods that the Deployment had from now on.
+func fewest(t *testing.T, namespace string) *atomic.Int64 {
+	t.Helper()
+	least := &atomic.Int64{}
+	least.Store(1 << 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			var pods corev1.PodList
+			if scene.Stack.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"}) != nil {
+				continue
+			}
+			ready := int64(0)
+			for i := range pods.Items {
+				for _, c := range pods.Items[i].Status.Conditions {
+					if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods.Items[i].DeletionTimestamp == nil {
+						ready++
+					}
+				}
+			}
+			least.Store(min(least.Load(), ready))
+		}
+	}()
+	return least
+}
+
+// undrifted fails if Karpenter thinks that any node is not what its NodePool says.
+func undrifted(t *testing.T) {
+	t.Helper()
+	var claims v1.NodeClaimList
+	if err := scene.Stack.Client.List(t.Context(), &claims); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims.Items {
+		if drifted := c.StatusConditions().Get(v1.ConditionTypeDrifted); drifted != nil && drifted.IsTrue() {
+			t.Errorf("%s drifted: %s", c.Name, drifted.Reason)
+		}
+	}
+}
