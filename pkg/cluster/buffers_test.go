@@ -3,6 +3,9 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -193,4 +198,63 @@ func buffered(t *testing.T) *capacity.Group {
 	g := *spotAndOnDemand(t)
 	g.Buffer = true
 	return &g
+}
+
+// withBuffers is an API server with two buffers, of which one is ours, and
+// without Karpenter; it tells what is deleted.
+func withBuffers(t *testing.T, allowed bool) (cfg *rest.Config, deleted *[]string) {
+	deleted = &[]string{}
+	items := strings.ReplaceAll(chatBuffer, "\n", "\n  ")
+	other := strings.NewReplacer("gpuscaler-chat", "own", "manager: gpuscaler", "manager: kubectl").Replace(items)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer := func(text string) {
+			out, err := sigsyaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(out)
+		}
+		switch {
+		case r.Method == http.MethodDelete:
+			*deleted = append(*deleted, r.URL.Path)
+			answer("{kind: Status, apiVersion: v1, status: Success}")
+		case r.URL.Path == "/openapi/v3":
+			answer("{paths: {}}")
+		case r.URL.Path == "/api/v1/pods":
+			answer("{kind: PodList, apiVersion: v1, metadata: {}, items: []}")
+		case r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, metadata: {}, spec: {}, status: {allowed: %t}}", allowed))
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1":
+			answer("{kind: APIResourceList, apiVersion: v1, groupVersion: autoscaling.x-k8s.io/v1beta1, resources: [{name: capacitybuffers, kind: CapacityBuffer, namespaced: true, verbs: [list]}]}")
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers":
+			answer("kind: CapacityBufferList\napiVersion: autoscaling.x-k8s.io/v1beta1\nmetadata: {}\nitems:\n-" + items[2:] + "\n-" + other[2:])
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			answer("{kind: Status, apiVersion: v1, metadata: {}, status: Failure, reason: NotFound, code: 404}")
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}, deleted
+}
+
+func TestRestoreRemovesOurBuffersAndNobodyElses(t *testing.T) {
+	for name, c := range map[string]struct {
+		allowed, dryRun bool
+		said, deleted   int
+	}{"allowed": {true, false, 1, 1}, "a dry run": {true, true, 1, 0}, "without the right": {false, false, 0, 0}} {
+		cfg, deleted := withBuffers(t, c.allowed)
+		r := restorer{options: RestoreOptions{DryRun: c.dryRun, Log: slog.New(slog.DiscardHandler)}}
+		var err error
+		if r.cluster, err = New(cfg, Options{Groups: noGroups{}, Log: r.options.Log}); err != nil {
+			t.Fatal(err)
+		}
+		done, err := r.buffers(t.Context())
+		if err != nil || len(done) != c.said || len(*deleted) != c.deleted {
+			t.Errorf("%s: %+v, %v, deleted %v", name, done, err, *deleted)
+		}
+		if c.said == 1 && (len(done) != 1 || done[0].Object != "CapacityBuffer team/gpuscaler-chat" || done[0].Error != "") {
+			t.Errorf("%s: %+v", name, done)
+		}
+	}
 }
