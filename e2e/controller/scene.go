@@ -58,7 +58,7 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 		k8s.Keep()
 		return 1
 	}
-	runSideBySide()
+	SideBySide()
 	code = m.Run()
 	if setup.After != nil {
 		if err := setup.After(s.Controller); err != nil {
@@ -76,9 +76,9 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 	return code
 }
 
-// runSideBySide runs more parallel tests than there are cores, because these
+// SideBySide runs more parallel tests than there are cores, because these
 // wait most of the time; -parallel on the command line wins.
-func runSideBySide() {
+func SideBySide() {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

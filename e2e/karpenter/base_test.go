@@ -35,6 +35,7 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 	}
 	t.Parallel()
 	busy := func(spec map[string]any) {
+		atOnce(spec)
 		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
 	}
 	spot := pool{name: "base-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide, edit: busy}

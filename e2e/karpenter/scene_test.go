@@ -58,6 +58,7 @@ func run(m *testing.M) int {
 		scene.Keep()
 		return 1
 	}
+	controller.SideBySide()
 	code := m.Run()
 	if err := requests.Judge(release); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
