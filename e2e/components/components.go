@@ -73,6 +73,7 @@ var All = []Component{
 		},
 		Set: []string{"github.com/kedacore/keda/v2/version.Version={version}"}, OnDemand: true,
 	},
+	{Name: "cert-manager", Module: "github.com/cert-manager/cert-manager", Packages: []string{"."}, OnDemand: true},
 }
 
 // Default names the components that every end-to-end test needs.

@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -196,6 +197,26 @@ func warned(t *testing.T, h *helm, namespace string) {
 		if !said.says("must tolerate the taint nvidia.com/gpu") {
 			return fmt.Errorf("no warning")
 		}
-		return nil
+		return counted(ctx, "gpuscaler-guard-gpu-toleration")
 	})
+}
+
+// counted wants what Audit found to stand where the README sends people who
+// have no audit log: in the API server's own metrics.
+func counted(ctx context.Context, policy string) error {
+	c, err := kubernetes.NewForConfig(cluster.Config)
+	if err != nil {
+		return err
+	}
+	text, err := c.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, "apiserver_validating_admission_policy_check_total{") && strings.Contains(line, `enforcement_action="audit"`) &&
+			strings.Contains(line, fmt.Sprintf("policy=%q", policy)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the API server counts no audited pod of %s", policy)
 }

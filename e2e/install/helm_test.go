@@ -3,7 +3,10 @@ package install
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	helmchart "helm.sh/helm/v3/pkg/chart"
@@ -98,6 +101,19 @@ func (h *helm) uninstall(name string, hooks bool) {
 	if _, err := uninstall.Run(name); err != nil {
 		h.t.Fatalf("helm uninstall %s: %v", name, err)
 	}
+}
+
+// test is helm test, and what its pod said.
+func (h *helm) test(name string) (said string, err error) {
+	h.t.Helper()
+	if h.edit != nil {
+		h.editHooks(name)
+	}
+	run := action.NewReleaseTesting(h.config)
+	run.Namespace, run.Timeout = h.namespace, 2*time.Minute
+	_, err = run.Run(name)
+	text, _ := os.ReadFile(filepath.Join(cluster.Dir, "logs", h.namespace+"-"+name+"-test.log"))
+	return string(text), err
 }
 
 // editHooks changes the hooks of what is installed: Helm post-renders all but

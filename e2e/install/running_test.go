@@ -39,6 +39,12 @@ mount --bind /proc "$root/proc"
 touch "$root/gpuscaler"
 mount --bind "$0" "$root/gpuscaler"
 mount --bind "$CONFIG" "$root/etc/gpuscaler/config"
+if [ -n "$SERVING" ]; then
+  until [ -s "$SERVING/tls.crt" ]; do sleep 0.2; done
+  mkdir -p "$root/etc/gpuscaler/tls/serving"
+  mount --bind "$SERVING" "$root/etc/gpuscaler/tls/serving"
+  mount -o remount,bind,ro "$root/etc/gpuscaler/tls/serving"
+fi
 cp "$KUBECONFIG" "$root/kubeconfig"
 chmod 444 "$root/kubeconfig"
 mount -o remount,bind,ro "$root/etc/gpuscaler/config"
@@ -56,6 +62,7 @@ func confined() bool {
 // ExternalName, which is all that the API server follows to loopback.
 type host struct {
 	binary, config string
+	serving        string // the directory of the certificate's Secret; empty: the certificate is self-signed in memory
 	port           string // of the stand-in for kube-proxy
 	shell          string
 }
@@ -86,6 +93,15 @@ func (h host) change(o *unstructured.Unstructured) error {
 	switch {
 	case o.GetKind() == "Service" && o.GetName() == "gpuscaler":
 		o.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+	case o.GetKind() == "Pod": // helm test; the stand-in for a kubelet runs one container
+		o.SetLabels(map[string]string{stack.HostProcess: "true"})
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "containers")
+		if err != nil {
+			return err
+		}
+		only := slices.IndexFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "lint" })
+		h.run(containers[only].(map[string]any))
+		return unstructured.SetNestedSlice(o.Object, containers[only:only+1], "spec", "containers")
 	case o.GetKind() == "Deployment" || o.GetKind() == "Job":
 		if err := unstructured.SetNestedField(o.Object, "true", "spec", "template", "metadata", "labels", stack.HostProcess); err != nil {
 			return err
@@ -113,9 +129,10 @@ func (h host) run(c map[string]any) {
 		args = append(args, "--allow-loopback-pods")
 	}
 	c["args"] = append(args, "--kubeconfig=$(KUBECONFIG_IN)")
-	c["env"] = append(c["env"].([]any),
+	env, _ := c["env"].([]any)
+	c["env"] = append(env,
 		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
-		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
+		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING", "value": h.serving}, map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
 }
 
 // newHost builds gpuscaler and readies a machine for the chart's pods.
@@ -210,6 +227,10 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		unprivileged(t, process.Pid())
 	}
 	validate(t, machine)
+	// helm test asks the cluster with the chart's own rights.
+	if said, err := h.test("gpuscaler"); err == nil || strings.Count(said, "ERROR NodePoolMissing") != 2 {
+		t.Errorf("helm test misses that the group's NodePools are not there (%v):\n%s", err, said)
+	}
 
 	// A rollout and the way back: nobody has to do more than Helm does.
 	values["logLevel"] = "debug"
@@ -225,6 +246,9 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	// are nudged at the time and one that somebody left behind; the
 	// registration goes with its role.
 	whole := nudge(t)
+	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
+		t.Errorf("helm test: %v\n%s", err, said)
+	}
 	left := pool("left", "weight")
 	if err := cluster.Client.Create(t.Context(), left); err != nil {
 		t.Fatal(err)
