@@ -98,7 +98,7 @@ func TestThePageSaysWhatIdleGPUsCostAndWhy(t *testing.T) {
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"<dt>Per hour</dt><dd>$12.00</dd>", "<dt>Idle per hour</dt><dd>$3.00</dd>", "<dt>Idle share</dt><dd>25%</dd>",
-		"<dt>Not measured, per hour</dt><dd>$2.00</dd>", "<dt>GPUs without a known price, in no sum</dt><dd>4</dd>", "<dt>As of</dt>",
+		"<dt>Not measured, per hour</dt><dd>$2.00</dd>", "<dt>GPUs without a known price, in no sum</dt><dd>4</dd>", `Cost of GPUs <span class="nil">as of <time`,
 		`<th scope="row">held and not busy: schedule floor</th><td>a/a, b/b, c/c and 2 more</td><td class="num">2.4</td><td class="num">$3.00</td>`,
 		`<th scope="row">held by no pod: machines of unknown type</th><td>nobody</td><td class="num">4</td><td class="num">no price</td>`,
 	} {
