@@ -138,6 +138,8 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	stack.Eventually(t, 40*time.Second, "and the fence stands again", fenced)
 	g.explained(t, "fence: limit 0", "no fence: demand is known to come", "consolidation hold:", "spot fallback: launches refused", "spot probe:",
 		"return to spot:", "move: one replica of day/chat", "fence: limit 0")
+	g.end(syscall.SIGTERM)
+	asInTheWorld(t, g.agrees(t).Phases["gpu"])
 }
 
 // explained fails unless the log gives these reasons, in that order.

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -173,14 +174,22 @@ func fast(text string) error {
 		}
 	}()
 	d := &demand{config: c}
-	e := engine.New(store, d, seen, engine.Options{Groups: store, Nodes: lens{seen.Nodes(), c}, OnGroup: func(r engine.GroupRecord) {
+	recorder, err := record.New(recordingOf(c), record.Options{})
+	if err != nil {
+		return err
+	}
+	e := engine.New(store, d, seen, engine.Options{Groups: store, Nodes: lens{seen.Nodes(), c}, OnGroupTick: recorder.GroupTick, OnGroup: func(r engine.GroupRecord) {
 		log.Info("group", "phase", r.Phase.String(), "reasons", reasonsOf(r), "changes", textsOf(r.Actions))
 	}})
 	for ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		if seen.Synced() {
 			d.values = loads(c.Load)
-			out := e.Tick(ctx, c.now())
+			now := c.now()
+			out := e.Tick(ctx, now)
+			if err := recorder.Tick(e.Board(), now); err != nil {
+				return err
+			}
 			tell(c, e, out)
 		}
 	}

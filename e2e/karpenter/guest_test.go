@@ -70,6 +70,7 @@ func startAs(t *testing.T, account string, speed float64, name string, files map
 		g.end(syscall.SIGTERM)
 		cancel()
 		<-followed
+		g.agrees(t)
 		if t.Failed() {
 			t.Logf("logs and status in %s", dir)
 			t.Log(g.tail(60))

@@ -1,0 +1,94 @@
+package karpenter_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// recordingOf is where a fast process writes down what it saw of Karpenter, and
+// what it decided.
+func recordingOf(c fastConfig) string {
+	return filepath.Join(filepath.Dir(c.Status), "recording.jsonl")
+}
+
+// agrees decides again all that the fast processes of a test decided, those that
+// were killed included: on what they saw of the real Karpenter, the brain comes
+// to the same outcome in this process, byte for byte.
+func (g *guest) agrees(t *testing.T) record.Verified {
+	t.Helper()
+	v, err := record.VerifyFiles(recordingOf(g.config), nil)
+	if err != nil {
+		t.Errorf("live and replay disagree: %v", err)
+	}
+	t.Logf("live and replay: %d decisions for groups and %d for workloads in %d ticks; phases %v", v.Groups, v.Decisions, v.Ticks, v.Phases)
+	return v
+}
+
+// asInTheWorld wants a day's phases on the real Karpenter to be those of the same
+// day in the replay's World, which the same brain decides for.
+func asInTheWorld(t *testing.T, live []capacity.Phase) {
+	t.Helper()
+	simulated, most, last := worldsDay(t)
+	t.Logf("live %v\nWorld %v", live, simulated)
+	if !slices.Equal(live, simulated) {
+		t.Errorf("on the real Karpenter the group went through %v, in the World through %v", live, simulated)
+	}
+	if most < 6 || last != 0 {
+		t.Errorf("in the World there were up to %d nodes by day, and %d are left in the evening", most, last)
+	}
+}
+
+// worldsDay is TestADayOfOneGroupFromZeroToZero in the World: from nothing to
+// two, to six of which spot takes three, back to spot once it has room, to zero.
+func worldsDay(t *testing.T) (phases []capacity.Phase, most, last int) {
+	t.Helper()
+	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Fence: true, HoldAtPeaks: true, ReturnNodesPerHour: 60,
+		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor := func(from, until time.Duration, replicas int32) scaling.Schedule {
+		s := scaling.Schedule{Min: replicas, Max: -1, Lead: 5 * time.Minute}
+		s.Window.From, s.Window.To = begin.Add(from), begin.Add(until)
+		return s
+	}
+	chat := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}, Workload: scaling.Workload{
+		Key: scaling.Key{Namespace: "day", Name: "chat"}, Group: "gpu", Activate: true, Policy: &scaling.Policy{MaxReplicas: 12, CooldownPeriod: time.Minute,
+			Signals:   []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
+			Schedules: []scaling.Schedule{floor(30*time.Minute, time.Hour, 2), floor(45*time.Minute, 4*time.Hour, 6)}}}}
+	pool := func(name, kind string, weight int32) world.NodePool {
+		return world.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight, ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}}}
+	}
+	spot := pool("spot", world.Spot, 80)
+	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 3, Events: []trace.SpotEvent{{At: 90 * time.Minute, Added: 10}}}
+	c := world.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []world.NodePool{spot, pool("on-demand", world.OnDemand, 20)},
+		Workloads: []world.Workload{{Policy: chat, Service: world.Chat8B}}}
+	c.Engine.OnGroupTick = func(g engine.GroupTick) {
+		if p := g.Decision.Phase; len(phases) == 0 || phases[len(phases)-1] != p {
+			phases = append(phases, p)
+		}
+		last = len(g.Observation.Pools[0].Nodes) + len(g.Observation.Pools[1].Nodes)
+		most = max(most, last)
+	}
+	w, err := world.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.Now() < 6*time.Hour {
+		w.Step(context.Background())
+	}
+	return phases, most, last
+}
