@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 // replayScenarioCommand runs several workloads at once, from one file.
 func replayScenarioCommand() *cobra.Command {
 	o := judgeFlags{}
+	var cold time.Duration
 	c := &cobra.Command{
 		Use:   "scenario FILE...",
 		Short: "Several workloads in one simulated cluster, beside fleets that stand",
@@ -25,36 +27,49 @@ judged by its own SLO; rivals move all of them, and bounds add up.`,
   gpuscaler replay scenario config/examples/scenarios/*/scenario.yaml --fail-if 'missed>0' --fail-if 'saved<30%'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runScenarios(c.Context(), &o, args, c.OutOrStdout(), c.ErrOrStderr())
+			return runScenarios(c.Context(), &scenarioRun{o, cold, args, c.OutOrStdout(), c.ErrOrStderr()})
 		},
 	}
 	o.register(c.Flags())
+	c.Flags().DurationVar(&cold, "cold-start", 0, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
 	return c
 }
 
-func runScenarios(ctx context.Context, o *judgeFlags, files []string, out, notes io.Writer) error {
+// scenarioRun is one call of the command.
+type scenarioRun struct {
+	judgeFlags
+	cold       time.Duration
+	files      []string
+	out, notes io.Writer
+}
+
+func runScenarios(ctx context.Context, o *scenarioRun) error {
 	if err := o.prepare(); err != nil {
 		return err
 	}
-	if len(files) > 1 && (o.file != "" || o.output == "html") {
+	if len(o.files) > 1 && (o.file != "" || o.output == "html") {
 		return errors.New("a page or a --file holds one scenario: name one at a time")
 	}
 	failed := false
-	for i, path := range files {
+	for i, path := range o.files {
 		s, err := scenario.Open(path)
 		if err != nil {
 			return err
 		}
-		bar := newProgress(notes)
-		r, err := s.Judge(ctx, o.asked(s.Cases()), bar.tell)
+		cases := o.asked(s.Cases())
+		for i := range cases {
+			cases[i].ColdStart = o.cold
+		}
+		bar := newProgress(o.notes)
+		r, err := s.Judge(ctx, cases, bar.tell)
 		bar.end()
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if i > 0 && o.output == "text" {
-			fmt.Fprintln(out)
+			fmt.Fprintln(o.out)
 		}
-		switch err := o.write(out, notes, r); {
+		switch err := o.write(o.out, o.notes, r); {
 		case errors.Is(err, errReported):
 			failed = true // and those that follow are run all the same
 		case err != nil:

@@ -12,10 +12,10 @@ import (
 //
 // With k warm replicas the same spells are played through a fluid queue of k.
 type Admission struct {
-	Applies   bool    `json:"scalesToZero"`
-	Wakes     int     `json:"wakes"`     // idle spells longer than the cooldown
-	LateShare float64 `json:"lateShare"` // of all requests, at the least, from zero
-	CanMeet   bool    `json:"canMeetSLO"`
+	Applies   bool    `json:"scalesToZero"`      // the policy may scale to zero
+	Wakes     int     `json:"wakes"`             // idle spells longer than the cooldown
+	LateShare float64 `json:"lateShare"`         // of all requests, at the least, from zero
+	CanMeet   bool    `json:"canMeetSLO"`        // scaling to zero can meet the SLO
 	LeastWarm int32   `json:"leastWarmReplicas"` // that would meet it; -1: not even the policy's maximum
 }
 

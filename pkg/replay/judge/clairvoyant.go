@@ -25,19 +25,36 @@ func (c *Case) requests() ([]bound.Request, error) {
 	return out, nil
 }
 
+// mostSlots bounds the request-level bound: a short cold start needs short slots, and days in those take longer than anybody waits.
+const mostSlots = 50_000
+
+// setup is what both bounds share, in slots of the fluid one: ten seconds, and up to a minute where requests may wait for hours.
 func (c *Case) setup() bound.Setup {
-	cold := c.leastColdStart()
 	slot := slotLength
-	for _, finer := range []time.Duration{5 * time.Second, 2 * time.Second, time.Second} {
-		if cold >= 2*slot {
-			break
+	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
+		if longer <= c.SLO.Wait/60 && c.horizon()%longer == 0 {
+			slot = longer
 		}
-		slot = finer // the request-level bound takes two slots off the cold start
 	}
 	return bound.Setup{
-		Slot: slot, Horizon: c.horizon(), ColdStart: cold, Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		Slot: slot, Horizon: c.horizon(), ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
 		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(c.initial()), HourlyPrice: c.leastHourly(),
 	}
+}
+
+// fine is the setup of the request-level bound, which takes two slots off the cold start.
+func fine(s bound.Setup) (bound.Setup, error) {
+	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
+		if s.ColdStart < 2*s.Slot {
+			s.Slot = finer
+		}
+	}
+	if s.Horizon/s.Slot > mostSlots {
+		return s, fmt.Errorf("the shortest cold start of %s asks for slots of %s, of which %s has more than %d: try a cold start without spread (--cold-start 2m), or less traffic",
+			s.ColdStart, s.Slot, s.Horizon, mostSlots)
+	}
+	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
+	return s, nil
 }
 
 // certificate is what somebody who knows the trace could do.
@@ -91,8 +108,12 @@ func fluidBound(requests []bound.Request, s bound.Setup, told teller) (Bound, []
 
 // requestBound is the best of the bounds that the cuts give: each of them is one.
 func requestBound(requests []bound.Request, s bound.Setup, told teller) (Bound, error) {
+	s, err := fine(s)
 	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
-	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
+	if err != nil {
+		loose.Problem = err.Error()
+		return loose, nil
+	}
 	for _, cut := range bound.Cuts(requests) {
 		p, err := bound.RequestLevel(requests, s, cut)
 		if err != nil {

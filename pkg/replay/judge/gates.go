@@ -17,9 +17,9 @@ type Gate struct {
 
 // GateResult is a gate with what it found.
 type GateResult struct {
-	Gate   string  `json:"gate"`
-	Found  float64 `json:"found"`
-	Failed bool    `json:"failed"`
+	Gate   string  `json:"gate"`          // as it was written
+	Found  float64 `json:"found"`         // the number
+	Failed bool    `json:"failed"`        // the gate holds, so the pipeline fails
 	Why    string  `json:"why,omitempty"` // where there was nothing to compare; the gate has failed then
 }
 

@@ -202,19 +202,19 @@ func nodes(r *judge.Report) *chart {
 	return out
 }
 
-// costs are everybody's that meets the SLO: a line for one that does not would look cheap.
+// mostCosts bounds the lines that an eye tells apart.
+const mostCosts = 6
+
+// costs are gpuscaler's, and those of the cheapest that meet the SLO: a line for one that does not would look cheap.
 func costs(r *judge.Report) *chart {
-	c := newChart("Cost so far", "$, of the runs that meet the SLO, and gpuscaler's", r.Runs[0].Series.Resolution, r.Traffic.Duration)
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		if run.Series == nil || i > 0 && !run.MeetsSLO {
-			continue
+	c := newChart("Cost so far", "$, of gpuscaler, and of the cheapest of the others that meet the SLO", r.Runs[0].Series.Resolution, r.Traffic.Duration)
+	others := slices.Clone(r.Runs[1:])
+	slices.SortStableFunc(others, func(a, b judge.Run) int { return cmp.Compare(a.Cost, b.Cost) })
+	c.add(r.Runs[0].Title(), "c1", false, r.Runs[0].Series.Cost)
+	for _, run := range others {
+		if run.Series != nil && run.MeetsSLO && len(c.Lines) < mostCosts {
+			c.add(run.Title(), fmt.Sprintf("c%d thin", 1+len(c.Lines)), false, run.Series.Cost)
 		}
-		class := fmt.Sprintf("c%d thin", 2+i%5)
-		if i == 0 {
-			class = "c1"
-		}
-		c.add(run.Title(), class, false, run.Series.Cost)
 	}
 	return c
 }

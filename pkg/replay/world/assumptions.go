@@ -84,9 +84,9 @@ func DefaultAssumptions() Assumptions {
 
 // Assumption is one line of the printed list.
 type Assumption struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Source string `json:"source"`
+	Name   string `json:"name"`   // what is assumed
+	Value  string `json:"value"`  // what it is taken to be
+	Source string `json:"source"` // where the value comes from
 }
 
 // List is every assumption with its value and where the default is from.

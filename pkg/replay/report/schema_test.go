@@ -1,0 +1,185 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+)
+
+const schemaFile = "../../../config/schema/replay.md"
+
+// TestTheSchemaIsWrittenDown: every field of the JSON stands in the reference with what it means, as its own source says it. A field
+// that goes, or changes its type, shows there; then it is a schema of another name.
+func TestTheSchemaIsWrittenDown(t *testing.T) {
+	s := schema{words: comments(t, "../judge/report.go", "../judge/gates.go", "../judge/admission.go", "../world/assumptions.go")}
+	s.line("# What `gpuscaler replay -o json` says")
+	s.line("")
+	s.line("Schema `%s`: fields are added under this name; one that goes or changes its meaning makes a new name. Durations are seconds, shares are\n0 to 1, money is $. *Not always* marks a field that is absent where it has nothing to say. Several workloads in one cluster stand in\n`workloads`; the fields beside it are then their sums, or the worst of them.", judge.Schema)
+	s.line("")
+	s.line("| field | type | | meaning |")
+	s.line("|---|---|---|---|")
+	s.fields("", reflect.TypeFor[judge.Report]())
+	if *update {
+		if err := os.WriteFile(schemaFile, s.out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(s.out.Bytes(), want) {
+		t.Errorf("%s is not what the types say; look at it, and run with -update", schemaFile)
+	}
+	for _, name := range s.bare {
+		t.Errorf("%s has no meaning: write one behind the field", name)
+	}
+	said := map[string]bool{}
+	for _, line := range strings.Split(string(want), "\n") {
+		if name, is := strings.CutPrefix(line, "| `"); is {
+			name, _, _ = strings.Cut(name, "`")
+			said[name] = true
+		}
+	}
+	b, err := json.Marshal(example(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report any
+	if err := json.Unmarshal(b, &report); err != nil {
+		t.Fatal(err)
+	}
+	walk("", report, func(path string) {
+		if !said[path] {
+			t.Errorf("a report holds %s, and the reference does not", path)
+		}
+	})
+}
+
+// walk tells of every field of a document, an element of a list as name[].
+func walk(path string, v any, tell func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			at := strings.TrimPrefix(path+"."+name, ".")
+			if strings.HasSuffix(path, "costByCapacityType") || strings.HasSuffix(path, "ledgerGPUSeconds") {
+				continue // their names are values: a capacity type, a cause
+			}
+			tell(at)
+			walk(at, inner, tell)
+		}
+	case []any:
+		for _, inner := range v {
+			walk(path+"[]", inner, tell)
+		}
+	}
+}
+
+type schema struct {
+	out   bytes.Buffer
+	words map[string]string // by Type.Field
+	bare  []string
+}
+
+func (s *schema) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+// fields writes a struct's fields; those of an embedded one are its own.
+func (s *schema) fields(path string, of reflect.Type) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if f.Anonymous && name == "" {
+			s.fields(path, f.Type)
+			continue
+		}
+		kind, inner, list := jsonType(f.Type)
+		at, always := path+name, ""
+		if strings.Contains(options, "omit") {
+			always = "not always"
+		}
+		words := s.words[of.Name()+"."+f.Name]
+		if words == "" && inner == nil {
+			s.bare = append(s.bare, of.Name()+"."+f.Name)
+		}
+		s.line("| `%s` | %s | %s | %s |", at, kind, always, strings.ReplaceAll(words, "|", "\\|"))
+		if inner != nil && !(inner == reflect.TypeFor[judge.Subject]() && list) && inner != reflect.TypeFor[judge.WorkloadRun]() {
+			s.fields(at+element(list)+".", inner)
+		} else if inner != nil {
+			s.line("| `%s[]...` | | | as the fields beside `workloads`%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (of the GPUs that its replicas held)"}[inner == reflect.TypeFor[judge.WorkloadRun]()])
+		}
+	}
+}
+
+func element(list bool) string {
+	if list {
+		return "[]"
+	}
+	return ""
+}
+
+// jsonType is how a Go type looks in JSON, with the struct to go into.
+func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch {
+	case of == reflect.TypeFor[time.Time]():
+		return "time", nil, false
+	case of == reflect.TypeFor[world.Ledger]():
+		return "object", nil, false
+	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
+		return "list", of.Elem(), true
+	case of.Kind() == reflect.Slice:
+		return "list of strings", nil, true
+	case of.Kind() == reflect.Struct:
+		return "object", of, false
+	case of.Kind() == reflect.Map:
+		return "object", nil, false
+	case of.Kind() == reflect.Bool:
+		return "true or false", nil, false
+	case of.Kind() == reflect.String:
+		return "string", nil, false
+	}
+	return "number", nil, false
+}
+
+// comments are what stands behind the fields in the source, by Type.Field.
+func comments(t *testing.T, files ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, is := n.(*ast.TypeSpec)
+			if !is {
+				return true
+			}
+			if fields, is := spec.Type.(*ast.StructType); is {
+				for _, field := range fields.Fields.List {
+					for _, id := range field.Names {
+						out[spec.Name.Name+"."+id.Name] = strings.TrimSpace(strings.ReplaceAll(field.Comment.Text(), "\n", " "))
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
