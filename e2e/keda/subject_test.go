@@ -1,6 +1,7 @@
 package keda
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func (s *subject) manifest(t *testing.T, flags ...string) string {
 	t.Helper()
 	args := append([]string{
 		"manifests", "scaledobject", s.ns + "/" + name, "--config", scene.Policies.Dir,
-		"--scaler-address", scaler.Address, "--authentication", "gpuscaler",
+		"--scaler-address", scaler.Address, "--authentication", "gpuscaler", "--keda", cmp.Or(os.Getenv("GPUSCALER_E2E_KEDA_VERSION"), "2.21"),
 	}, flags...)
 	text, err := scene.CLI(t.Context(), args...)
 	if err != nil {
