@@ -205,7 +205,7 @@ func TestLook(t *testing.T) {
 	small.pass(9*time.Hour-10*time.Minute, 10*time.Second)
 	small.trouble()
 	small.pass(15*time.Minute, 5*time.Second)
-	large := newLively(1000, Options{Cluster: "prod-use1"})
+	large := newLively(1000, Options{Cluster: "prod-use1", Panels: somePanels{}})
 	large.now = nine.Add(-20 * time.Minute)
 	large.pass(15*time.Minute, 15*time.Second)
 	large.trouble()
