@@ -15,6 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -39,6 +40,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(certificates)
 	file := func(name string) string { return filepath.Join(certificates, name) }
 	return scene.Run(m, controller.Setup{
+		Stack: stack.Options{ControllerManager: []string{record.LogsSyncs}},
 		Nodes: 16,
 		Controller: controller.Options{
 			Args: []string{

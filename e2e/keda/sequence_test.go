@@ -1,0 +1,216 @@
+package keda
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/record"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	pollingSeconds, cooldownSeconds = 5, 17
+	perReplica, cronReplicas        = 10, 5
+	// promptness is what a poll may take until its write is seen, on a busy machine.
+	promptness = 1500 * time.Millisecond
+)
+
+// sequenced is a ScaledObject whose backlog KEDA reads once in a poll: the HPA gets what the poll read.
+const sequenced = `
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  scaleTargetRef: {name: %[1]s}
+  minReplicaCount: 0
+  maxReplicaCount: 8
+  pollingInterval: %[3]d
+  cooldownPeriod: %[4]d
+  advanced:
+    horizontalPodAutoscalerConfig:
+      behavior:
+        scaleUp: {policies: [{type: Pods, value: 2, periodSeconds: 3}]}
+        scaleDown: {stabilizationWindowSeconds: 5, policies: [{type: Pods, value: 3, periodSeconds: 3}]}
+  triggers:
+  - {type: metrics-api, name: backlog, useCachedMetrics: true, metadata: {url: "%[5]s", valueLocation: backlog, targetValue: "%[6]d"}}
+  - {type: cron, name: office, metadata: {timezone: UTC, start: "%[7]s", end: "%[8]s", desiredReplicas: "%[9]d"}}
+`
+
+// replayed is the HPA that KEDA makes of it.
+func replayed() *hpa.Spec {
+	b := hpa.DefaultBehavior()
+	b.Up.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 2, Period: 3 * time.Second}}
+	b.Down.StabilizationWindow = 5 * time.Second
+	b.Down.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 3, Period: 3 * time.Second}}
+	return &hpa.Spec{Min: 1, Max: 8, Behavior: b}
+}
+
+// poll is one look of KEDA's operator at the backlog.
+type poll struct {
+	at      time.Time
+	backlog int
+	broken  bool // it was answered with an error
+}
+
+// backlogs answers KEDA and remembers when it asked.
+type backlogs struct {
+	mu    sync.Mutex
+	now   poll
+	polls []poll
+}
+
+func (b *backlogs) set(n int, broken bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = poll{backlog: n, broken: broken}
+}
+
+func (b *backlogs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.now
+	p.at = time.Now()
+	b.polls = append(b.polls, p)
+	if p.broken {
+		http.Error(w, "down", http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintf(w, `{"backlog": %d}`, p.backlog)
+}
+
+// TestTheReplaysKEDAMakesTheSameSequence: a real ScaledObject with a queue and a cron window, from zero and back. Equal means: at the
+// instants of the real polls and syncs the replay's loop and HPA write the same numbers in the same order; each sync ends at the
+// number that the HPA's did, and each number is the Deployment's within promptness.
+func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
+	t.Parallel()
+	s := place(t, "sequence", 0)
+	load := &backlogs{}
+	server := httptest.NewServer(load)
+	t.Cleanup(server.Close)
+	opens := time.Now().UTC().Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	crons := [2]string{}
+	for i, at := range []time.Time{opens, opens.Add(time.Minute)} {
+		crons[i] = fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour())
+	}
+	cron, err := world.NewCron("UTC", crons[0], crons[1], cronReplicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, fmt.Sprintf(sequenced, name, s.ns, pollingSeconds, cooldownSeconds, server.URL, perReplica, crons[0], crons[1], cronReplicas))
+	for _, step := range []struct {
+		backlog int
+		broken  bool
+		takes   time.Duration
+	}{{0, false, 7 * time.Second}, {37, false, 14 * time.Second}, {15, false, 10 * time.Second}, {15, true, 7 * time.Second}, {0, false, 0}} {
+		load.set(step.backlog, step.broken)
+		time.Sleep(step.takes)
+	}
+	time.Sleep(time.Until(opens.Add(time.Minute)))
+	stack.Eventually(t, time.Minute, "none after the window has closed", s.spec(0))
+	time.Sleep(2 * time.Second)
+
+	syncs, err := record.Syncs(filepath.Join(scene.Stack.Dir, "logs", "kube-controller-manager.log"), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rerun{cron: cron, cooldown: cooldownSeconds * time.Second, deployed: s.course(t)}
+	load.mu.Lock()
+	r.take(load.polls, syncs)
+	load.mu.Unlock()
+	wrote, err := r.run()
+	t.Logf("%d polls, %d syncs\nKEDA   %v\nreplay %v", len(load.polls), len(syncs), r.deployed, wrote)
+	if err = errors.Join(err, together(wrote, r.deployed)); err != nil {
+		t.Error(err)
+	}
+	if n := wrote.Numbers(); len(n) < 7 || slices.Max(n) < cronReplicas {
+		t.Error("too little happened")
+	}
+	for _, cooldown := range []time.Duration{cooldownSeconds*time.Second - 2*pollingSeconds*time.Second, cooldownSeconds*time.Second + 2*pollingSeconds*time.Second} {
+		other := r
+		other.cooldown = cooldown
+		wrote, err := other.run()
+		if errors.Join(err, together(wrote, r.deployed)) == nil {
+			t.Errorf("a cooldown of %s would make the same sequence: nothing was shown", cooldown)
+		}
+	}
+}
+
+// together wants the same numbers in the same order, each within promptness of the other's.
+func together(replay, real record.Steps) error {
+	if !slices.Equal(replay.Numbers(), real.Numbers()) {
+		return fmt.Errorf("the replay wrote %v, KEDA and its HPA %v", replay, real)
+	}
+	for i := range replay {
+		if apart := real[i].At.Sub(replay[i].At); i > 0 && apart.Abs() > promptness {
+			return fmt.Errorf("%d came at %s in the replay, %s later with KEDA", replay[i].N, replay[i].At.Format("15:04:05.000"), apart)
+		}
+	}
+	return nil
+}
+
+// rerun is the replay's KEDA at the real one's instants.
+type rerun struct {
+	cron     world.CronTrigger
+	cooldown time.Duration
+	deployed record.Steps
+	events   []event
+}
+
+// event is a poll or a sync, in the order in which they took effect.
+type event struct {
+	effect time.Time
+	poll   *poll
+	sync   *record.Sync
+}
+
+// take orders polls and syncs. A poll takes effect when its write does: a sync between the two still sees what was before.
+func (r *rerun) take(polls []poll, syncs []record.Sync) {
+	for i := range polls {
+		e := event{effect: polls[i].at, poll: &polls[i]}
+		for j, step := range r.deployed {
+			after := step.At.Sub(polls[i].at)
+			if j > 0 && (step.N == 0 || r.deployed[j-1].N == 0) && after > 0 && after < promptness {
+				e.effect = step.At
+			}
+		}
+		r.events = append(r.events, e)
+	}
+	for i := range syncs {
+		r.events = append(r.events, event{effect: syncs[i].At, sync: &syncs[i]})
+	}
+	slices.SortStableFunc(r.events, func(a, b event) int { return a.effect.Compare(b.effect) })
+}
+
+func (r *rerun) run() (wrote record.Steps, err error) {
+	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
+	current := int32(0)
+	wrote = record.Steps{{At: r.deployed[0].At, N: current}}
+	for _, e := range r.events {
+		before := current
+		if p := e.poll; p != nil {
+			open, _ := r.cron.Window.At(p.at)
+			current = loop.Poll(p.at, current, open || !p.broken && p.backlog > 0, !p.broken)
+		} else {
+			current, _ = controller.Sync(spec, e.sync.At, current, []hpa.Proposal{{Replicas: e.sync.Proposed, Known: e.sync.Known}})
+			if !e.sync.Failed && current != e.sync.Replicas {
+				err = errors.Join(err, fmt.Errorf("the sync at %s ended at %d, in the replay at %d", e.sync.At.Format("15:04:05.000"), e.sync.Replicas, current))
+			}
+		}
+		if current != before {
+			wrote = append(wrote, record.Step{At: e.effect, N: current})
+		}
+	}
+	return wrote, err
+}
