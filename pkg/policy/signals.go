@@ -289,7 +289,7 @@ func (c *compiler) forecast(s *ForecastSpec, p *yamlPath) scaling.Forecast {
 	if s == nil {
 		return scaling.Forecast{}
 	}
-	f := scaling.Forecast{Window: defaultForecastWindow, Deviations: cmp.Or(s.Deviations, defaultDeviations)}
+	f := scaling.Forecast{Window: defaultForecastWindow, Deviations: cmp.Or(s.Deviations, defaultDeviations), Replaces: s.Replaces}
 	if s.Window != nil {
 		f.Window = time.Duration(*s.Window)
 	}

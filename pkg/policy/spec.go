@@ -36,7 +36,7 @@ type SignalSpec struct {
 	Optional         bool          `yaml:"optional,omitempty" doc:"leave it out while it is missing, instead of forbidding every fall" default:"false"`
 	MaxAge           Duration      `yaml:"maxAge,omitempty" doc:"a reading older than this may raise, and cannot lower" default:"2m, or four polls of its source if that is longer"`
 	MinCoverage      *Percent      `yaml:"minCoverage,omitempty" doc:"share of the ready pods that must have reported for the reading to lower the target" default:"80%"`
-	Forecast         *ForecastSpec `yaml:"forecast,omitempty" doc:"keep what it rose to lately ready for the next time; raises only" default:"off"`
+	Forecast         *ForecastSpec `yaml:"forecast,omitempty" doc:"keep what it rose to lately ready for the next time; raises only, unless it replaces the reading" default:"off"`
 
 	Source      string            `yaml:"source,omitempty" doc:"a data source of the PlatformConfig" default:"the default one that fits"`
 	QueryRef    string            `yaml:"queryRef,omitempty" doc:"prometheus: a query of the PlatformConfig"`
@@ -60,6 +60,7 @@ type SignalSpec struct {
 type ForecastSpec struct {
 	Window     *Duration `yaml:"window,omitempty" doc:"how long a rise is remembered, 1m to 24h; about six cold starts" default:"5m"`
 	Deviations float64   `yaml:"deviations,omitempty" doc:"how far above the mean of the window replicas are kept, in deviations of what rose above it; at most 10" default:"2"`
+	Replaces   bool      `yaml:"replacesReading,omitempty" doc:"the signal asks for its forecast instead of its reading, up and down, also in a formula: a single reading is mostly chance; false: the forecast is a floor beside the reading" default:"false"`
 }
 
 // ScheduleSpec is a window of time with a floor, a ceiling or both. Start and end recur; from and until are days or moments

@@ -50,7 +50,8 @@ type tick struct {
 	asks                    [MaxSignals]Ask
 	whole                   [MaxSignals]int32 // asks, rounded up
 	status                  [MaxSignals]SignalStatus
-	operator                bool // a person's bounds are in force
+	outlooks                [MaxSignals]outlook // with this tick; of signals with a forecast
+	operator                bool                // a person's bounds are in force
 
 	skip      Rule // the rule left out; RuleNone in an ordinary pass
 	skipIndex int8

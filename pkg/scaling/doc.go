@@ -6,7 +6,7 @@
 // Each rule sees the number that the rules before it made, and leaves at most one Reason. Where two disagree the later one wins,
 // so the order is the answer to every conflict:
 //
-//	propose            each signal asks: a Total value/target, a Mean ready*value/target
+//	propose            each signal asks: a Total value/target, a Mean ready*value/target; or its forecast, where that replaces the reading
 //	combine            the greatest ask, or the formula
 //	missing, fallback  what is not known never lowers; after failureThreshold KEDA's fallback may raise
 //	veto               utilization does not lower while demand or latency grows

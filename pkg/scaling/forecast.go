@@ -11,6 +11,9 @@ import (
 type Forecast struct {
 	Window     time.Duration // how long a rise is remembered; 0 turns the forecast off
 	Deviations float64       // upward deviations kept ready above the mean, >= 0: 2 covers 98 of 100 minutes of a noise that is normal
+	// Replaces makes it the signal's ask, in place of the reading's: up and down, under the windows, tolerances and rates. A reading of half
+	// a minute is mostly chance, and replicas that it starts are ready when it has passed. Without it the forecast is a floor beside the reading.
+	Replaces bool
 }
 
 // outlook is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
@@ -38,15 +41,25 @@ func (o outlook) upper(deviations float64) float64 {
 	return o.mean + float64(deviations*math.Sqrt(o.spread))
 }
 
-// outlook is what is known of a signal with this tick. The first of a policy or a leader begins at the number in force, or a restart
-// would forget what stood there for a reason.
-func (t *tick) outlook(i int8) outlook {
+// foresee takes a usable reading's ask into the signal's outlook, and where that replaces the reading, makes it the ask.
+//
+// The first outlook of a policy or a leader begins at the number in force, or a restart would forget what stood there for a reason. One
+// that replaces the reading begins anew at zero replicas: a mean over the time asleep would answer the first crowd with one replica.
+func (t *tick) foresee(i int8) {
+	f := &t.p.Signals[i].Forecast
+	if f.Window <= 0 || t.status[i] != SignalOK {
+		return
+	}
 	ask, o := t.asks[i].Replicas, t.s.outlooks[i]
-	if !o.known {
+	if !o.known || f.Replaces && t.s.base == 0 {
 		from := max(ask, float64(t.s.base))
 		o = outlook{known: true, level: from, mean: from}
 	}
-	return o.next(ask, t.elapsed, t.p.Signals[i].Forecast.Window)
+	o = o.next(ask, t.elapsed, f.Window)
+	t.outlooks[i] = o
+	if f.Replaces {
+		t.asks[i].Replicas = min(o.upper(f.Deviations), maxReplicas)
+	}
 }
 
 // forecast raises to what is kept ahead of need, and never lowers; it wakes nobody, and what the cooldown has ended it lets go. A
@@ -55,10 +68,10 @@ func (t *tick) forecast() {
 	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
 	for i := range t.signals {
 		f := &t.p.Signals[i].Forecast
-		if t.n == 0 && t.p.MinReplicas <= 0 || f.Window <= 0 || t.status[i] != SignalOK || t.without(i) {
+		if t.n == 0 && t.p.MinReplicas <= 0 || f.Window <= 0 || f.Replaces || t.status[i] != SignalOK || t.without(i) {
 			continue
 		}
-		o := t.outlook(i)
+		o := t.outlooks[i]
 		if ask := min(o.upper(f.Deviations), maxReplicas); ask > best {
 			best, mean, index = ask, o.mean, i
 		}

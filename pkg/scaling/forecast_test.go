@@ -62,7 +62,9 @@ func TestAForecastNeverLowers(t *testing.T) {
 			plain := *p
 			plain.Signals = append([]Signal(nil), p.Signals...)
 			for i := range plain.Signals {
-				plain.Signals[i].Forecast = Forecast{}
+				if !p.Signals[i].Forecast.Replaces {
+					plain.Signals[i].Forecast = Forecast{}
+				}
 			}
 			with, _ := Decide(p, o, s, now)
 			s.policy = &plain // with all that it remembers
@@ -98,4 +100,79 @@ func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Demand stands at 4 and jitters between 3 and 5 from reading to reading: a replica takes a minute, in which the next two readings are
+// others.
+func TestWhatASingleReadingSaysStartsNothingWhereTheForecastReplacesIt(t *testing.T) {
+	starts := func(f Forecast) (n int32) {
+		sig := queue(10)
+		sig.Forecast = f
+		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
+		w := newWorld(t, p, 5, 20)
+		w.boot = time.Minute
+		w.value = func(w *world, _ int) float64 { return 30 + float64(w.now.Sub(nine)/(15*time.Second)*7%3)*10 }
+		for range 3600 {
+			before := w.last.Replicas
+			w.tick(time.Second)
+			if late := w.now.Sub(nine) > 15*time.Minute; late {
+				n += max(0, w.last.Replicas-before)
+			}
+		}
+		return n
+	}
+	if n := starts(Forecast{}); n < 50 {
+		t.Errorf("the readings alone start %d in an hour, which proves nothing", n)
+	}
+	if n := starts(Forecast{Window: 5 * time.Minute, Deviations: 2, Replaces: true}); n > 3 {
+		t.Errorf("%d starts in an hour of the same demand", n)
+	}
+}
+
+// A step to the double is no noise: most of it is asked for within a minute, all of it within three, and once it has ended less is.
+func TestAStepIsFollowedWhereTheForecastReplacesTheReading(t *testing.T) {
+	sig := queue(10)
+	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2, Replaces: true}
+	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
+	w := newWorld(t, p, 4, 20)
+	w.load(40)
+	w.run(10 * time.Minute)
+	if w.last.Replicas != 4 {
+		t.Fatalf("%d for a calm 4\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	w.load(80)
+	if w.run(time.Minute); w.last.Replicas < 7 {
+		t.Errorf("%d a minute after the step\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	if w.run(2 * time.Minute); w.last.Replicas < 8 {
+		t.Errorf("%d three minutes after the step\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	w.load(40)
+	if w.run(30 * time.Minute); w.last.Replicas != 4 && w.last.Replicas != 5 {
+		t.Errorf("%d half an hour after its end\n%s", w.last.Replicas, table(p, &w.last))
+	}
+}
+
+// A night at zero has taught the mean nothing of the first crowd, and a reading that is lost is no low one.
+func TestTheFirstCrowdAfterANightIsMetInFullWhereTheForecastReplacesTheReading(t *testing.T) {
+	sig := queue(10)
+	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
+	p := &Policy{Signals: []Signal{sig}, MaxReplicas: 20, CooldownPeriod: time.Minute}
+	w := newWorld(t, p, 2, 20)
+	w.load(0)
+	if w.run(8 * time.Hour); w.last.Replicas != 0 {
+		t.Fatalf("%d at night\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	w.load(60)
+	if w.tick(time.Second); w.last.Replicas != 6 {
+		t.Errorf("%d for a crowd of 6\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	if w.run(time.Minute); w.last.Replicas < 6 {
+		t.Errorf("%d a minute later\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	o := w.o
+	o.Readings = []Reading{{Cause: CauseUnreachable}}
+	if d, _ := Decide(p, o, w.s, w.now.Add(time.Hour)); d.Replicas < w.last.Replicas {
+		t.Errorf("%d once nothing is known\n%s", d.Replicas, table(p, &d))
+	}
 }

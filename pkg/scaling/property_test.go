@@ -25,7 +25,7 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 	for i := range rapid.IntRange(0, MaxSignals).Draw(t, "signals") {
 		p.Signals = append(p.Signals, Signal{Name: string(rune('a' + i)), Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), Class: Class(rapid.IntRange(0, 2).Draw(t, "class")),
 			Target: rapid.Float64Range(0.1, 20).Draw(t, "target"), Activation: float64(rapid.IntRange(0, 2).Draw(t, "active")), Optional: rapid.IntRange(0, 4).Draw(t, "optional") == 0,
-			Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, 0, time.Second, 5 * time.Minute}).Draw(t, "forecastWindow"), Deviations: float64(rapid.IntRange(0, 3).Draw(t, "deviations"))},
+			Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, 0, time.Second, 5 * time.Minute}).Draw(t, "forecastWindow"), Deviations: float64(rapid.IntRange(0, 3).Draw(t, "deviations")), Replaces: rapid.Bool().Draw(t, "forecastReplaces")},
 			MaxAge:   30 * time.Second, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")})
 	}
 	for i, d := range []*Direction{&p.ScaleUp, &p.ScaleDown} {

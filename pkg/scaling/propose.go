@@ -26,6 +26,7 @@ func (t *tick) read(i int8) {
 	t.asks[i] = Ask{Value: r.Value, Known: status == SignalOK}
 	if status.speaks() {
 		t.asks[i].Replicas = t.want(sig, &r)
+		t.foresee(i)
 		t.whole[i] = roundUp(t.asks[i].Replicas)
 	}
 }

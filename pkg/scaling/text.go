@@ -110,7 +110,11 @@ func (r Reason) boundsText(p *Policy) string {
 func (r Reason) combineText(p *Policy) string {
 	switch {
 	case r.Index >= 0:
-		return fmt.Sprintf("%s %s asks for %s", p.signalName(r.Index), p.unit(r.Index).Format(r.B), trim(r.A))
+		smoothed := ""
+		if f := p.forecastOf(r.Index); f.Window > 0 && f.Replaces {
+			smoothed = fmt.Sprintf(", averaged over %s and with %s deviations,", length(f.Window.Seconds()), trim(f.Deviations))
+		}
+		return fmt.Sprintf("%s %s%s asks for %s", p.signalName(r.Index), p.unit(r.Index).Format(r.B), smoothed, trim(r.A))
 	case p.Formula != nil:
 		return "formula gives " + trim(r.A)
 	}

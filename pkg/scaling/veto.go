@@ -26,7 +26,7 @@ func (s *State) learn(t *tick) {
 			s.trends[i] = s.trends[i].next(t.asks[i].Value, t.elapsed)
 		}
 		if t.p.Signals[i].Forecast.Window > 0 {
-			s.outlooks[i] = t.outlook(i)
+			s.outlooks[i] = t.outlooks[i]
 		}
 	}
 }
