@@ -38,8 +38,8 @@ func TestCapacityIsZeroAtNightThereInTimeOnSpotWhereItCanBeAndZeroAgain(t *testi
 	for _, pool := range pools {
 		specs[pool] = face(t, pool)
 	}
-	opens := time.Now().UTC().Add(80 * time.Second).Truncate(time.Minute).Add(time.Minute)
-	closes := opens.Add(2 * time.Minute)
+	opens := time.Now().UTC().Add(50 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	closes := opens.Add(time.Minute)
 	s := scene.Subject(t, workload.Deployment(ns, "chat", 0), fmt.Sprintf(`
 minReplicas: 0
 maxReplicas: 12
@@ -49,7 +49,7 @@ capacityGroup: chat
 signals:
 - {name: queue, type: redis, source: jobs, listName: chat, target: 10}
 schedules:
-- {name: office, timezone: UTC, start: "%d %d * * *", end: "%d %d * * *", minReplicas: 1, leadTime: 70s}
+- {name: office, timezone: UTC, start: "%d %d * * *", end: "%d %d * * *", minReplicas: 1, leadTime: 40s}
 behavior:
   scaleUp: {tolerance: 0, policies: [{type: Pods, value: 100, periodSeconds: 15}]}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
