@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/e2e/audit"
@@ -58,7 +59,7 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 		k8s.Keep()
 		return 1
 	}
-	SideBySide()
+	SideBySide(20)
 	code = m.Run()
 	if setup.After != nil {
 		if err := setup.After(s.Controller); err != nil {
@@ -76,14 +77,14 @@ func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
 	return code
 }
 
-// SideBySide runs more parallel tests than there are cores, because these
-// wait most of the time; -parallel on the command line wins.
-func SideBySide() {
+// SideBySide runs so many parallel tests at once, more than there are cores,
+// because they wait most of the time; -parallel on the command line wins.
+func SideBySide(tests int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", "20") // never fails: the flag is testing's own
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // never fails: the flag is testing's own
 	}
 }
 

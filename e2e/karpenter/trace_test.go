@@ -29,7 +29,10 @@ import (
 // thirty times as fast as the world's, forty minutes in eighty seconds; Karpenter's
 // launches and the scheduler keep the world's pace, so that a node takes
 // thirty times as long to come as it would.
-func TestFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
+func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
 	const from, length, wanted = 184 * time.Minute, 40 * time.Minute, 6
 	market := bamboo(t)
 	t.Parallel()

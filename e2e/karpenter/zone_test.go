@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,10 @@ import (
 // A market closes zone by zone, then altogether: what Karpenter can do alone is
 // left to it, what nobody brings is not asked for, and spot that was closed by
 // `fallback: hard` is closed.
-func TestAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
+func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
 	t.Parallel()
 	spot := pool{name: "zone-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, edit: atOnce}
 	demand := pool{name: "zone-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: int64(64), edit: atOnce}
