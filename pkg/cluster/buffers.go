@@ -156,6 +156,7 @@ type bufferTask struct {
 	namespace, policy string
 	target            ref
 	owner             *metav1.OwnerReference // the target, so that a buffer goes with it; nil: not seen
+	limitsOnly        bool                   // of the target's pod template
 	replicas          int32
 	seen              *bufferFacts // nil: there is none
 }
@@ -181,6 +182,7 @@ func (n *nodes) bufferTask(g *capacity.Group, a capacity.Buffer) bufferTask {
 		b.target = refOfWorkload(workload)
 		if t := w.targets[b.target]; t != nil && t.facts != nil {
 			b.owner = &metav1.OwnerReference{APIVersion: t.facts.apiVersion, Kind: b.target.kind, Name: b.target.name, UID: t.facts.UID}
+			b.limitsOnly = t.facts.limitsOnly
 		}
 	}
 	return b
@@ -207,6 +209,9 @@ func (h *hands) buffer(b bufferTask) {
 		err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	case b.owner == nil:
 		err = fmt.Errorf("%s %s is not there", b.target.kind, b.target.name)
+	case b.limitsOnly:
+		// Karpenter 1.15 takes the template as it is written, and would have a node without GPUs stand for it.
+		err = fmt.Errorf("the pod template of %s %s limits its GPUs and does not request them, so that a buffer would hold none: write the same under requests", b.target.kind, b.target.name)
 	default:
 		_, err = client.Apply(ctx, name, b.apply(name), metav1.ApplyOptions{FieldManager: fieldManager})
 	}
@@ -220,8 +225,19 @@ func (h *hands) buffer(b bufferTask) {
 		log.Debug("capacitybuffer was changed meanwhile", "error", err)
 	default:
 		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "failed").Inc()
-		log.Error("capacitybuffer was not "+what, "error", err)
+		if h.isNews(b.namespace+"/"+name, err.Error()) { // it is tried every ten seconds
+			log.Error("capacitybuffer was not "+what, "error", err)
+		}
 	}
+}
+
+// isNews tells whether a failure was not the last one of its buffer.
+func (h *hands) isNews(buffer, failure string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.failed[buffer]
+	h.failed[buffer] = failure
+	return was != failure
 }
 
 // apply is the buffer as we own it.

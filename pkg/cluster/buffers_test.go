@@ -160,6 +160,7 @@ func TestABufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 		"somebody else's stands there":    func(b *bufferTask) { b.seen.ours = false },
 		"somebody else's, to be removed":  func(b *bufferTask) { b.seen.ours, b.replicas = false, 0 },
 		"nothing to remove":               func(b *bufferTask) { b.seen, b.replicas = nil, 0 },
+		"its GPUs are limits alone":       func(b *bufferTask) { b.limitsOnly = true },
 		"a target that nobody has seen":   func(b *bufferTask) { b.owner = nil },
 		"we lead no more when it is time": func(*bufferTask) { c.options.Leading = func() bool { return false } },
 	} {
@@ -169,6 +170,29 @@ func TestABufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 			t.Errorf("%s: something was written", name)
 		}
 		c.options.Leading = nil
+	}
+}
+
+func TestATemplateThatLimitsItsGPUsAndRequestsNoneIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		resources string
+		want      bool
+	}{
+		"limits":   {"limits: {nvidia.com/gpu: \"1\"}", true},
+		"both":     {"limits: {nvidia.com/gpu: \"1\"}, requests: {nvidia.com/gpu: \"1\"}", false},
+		"requests": {"requests: {nvidia.com/gpu: \"1\"}", false},
+		"cpu":      {"limits: {cpu: \"1\"}", false},
+	} {
+		c0 := grounds(t, strings.Replace(chatDeployment, "limits: {nvidia.com/gpu: \"1\"}", c.resources, 1))
+		task := func() bufferTask {
+			g := spotAndOnDemand(t)
+			o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+			c0.nodes.Observe(g, []*scaling.Workload{chatWorkload()}, &o)
+			return c0.nodes.bufferTask(g, capacity.Buffer{Workload: "team/chat", Replicas: 2})
+		}()
+		if task.limitsOnly != c.want || task.owner == nil || task.owner.Name != "chat" || task.replicas != 2 {
+			t.Errorf("%s: %+v", name, task)
+		}
 	}
 }
 

@@ -83,6 +83,21 @@ func extendedOf(spec *corev1.PodSpec) (all []extended) {
 	return all
 }
 
+// limitsOnly tells a pod template that limits an extended resource and does not request it. The API server makes the one of the other
+// in pods, and in no template.
+func limitsOnly(spec *corev1.PodSpec) bool {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Limits {
+				if _, requested := containers[i].Resources.Requests[name]; isExtended(name) && !requested {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // isExtended tells nvidia.com/gpu from cpu, hugepages-2Mi and attachable-volumes-aws-ebs.
 func isExtended(name corev1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")

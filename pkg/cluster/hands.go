@@ -24,12 +24,13 @@ type hands struct {
 	cluster *Cluster
 	nodes   *nodes
 
-	mu   sync.Mutex
-	busy map[string]*sync.Mutex // by NodePool
+	mu     sync.Mutex
+	busy   map[string]*sync.Mutex // by NodePool
+	failed map[string]string      // by buffer: why it was not written last
 }
 
 func newHands(c *Cluster, n *nodes) *hands {
-	return &hands{cluster: c, nodes: n, busy: map[string]*sync.Mutex{}}
+	return &hands{cluster: c, nodes: n, busy: map[string]*sync.Mutex{}, failed: map[string]string{}}
 }
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}

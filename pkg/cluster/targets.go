@@ -45,6 +45,7 @@ type targetFacts struct {
 	size       int32           // pods per replica; > 1 only for groups
 	gpus       int32           // GPUs per replica, all of its pods together
 	extended   []extended      // extended resources per replica
+	limitsOnly bool            // one of them is limited and not requested, which only a pod that exists makes the same
 	quota      bool            // a ResourceQuota refuses its pods
 	selector   labels.Selector // nil while unknown: the view stays unknown with it
 	operator   operatorFacts
@@ -82,6 +83,7 @@ func appTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpe
 		size:       1,
 		gpus:       gpusOf(pod),
 		extended:   extendedOf(pod),
+		limitsOnly: limitsOnly(pod),
 		selector:   selector,
 		operator:   readOperator(m.Annotations, m.ManagedFields),
 	}
