@@ -13,8 +13,8 @@
 // # Capacity groups
 //
 // In a tick, "g" lists the groups with news. Of what was seen (capacity.Observation) "seen" holds the parts that differ from the tick
-// before: "whole" (how many pools and workloads, demand that is known ahead), "others" (pods without a policy), "pool.N" (a NodePool
-// with its nodes, refusals and losses) and "workload.N" (with its pods). "d" is the outcome: actions, plan, advice, reasons, findings,
+// before: "whole" (how many nodes in each NodePool, how many workloads, demand that is known ahead), "others" (pods without a policy),
+// "pool.N" (a NodePool with its refusals and losses), "node.N.M" (its M-th node) and "workload.N" (with its pods). "d" is the outcome: actions, plan, advice, reasons, findings,
 // demand and phase. "stray" is the NodePool of a group that is gone, which is let go. A group that is in no tick's "ggone" was decided
 // in it, with or without news. What the brain remembers is "state", at the start of a segment only.
 //

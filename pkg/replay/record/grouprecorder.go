@@ -17,7 +17,6 @@ type groupShadow struct {
 	scratch  capacity.Decision
 	group    *capacity.Group
 	parts    map[string]json.RawMessage
-	of       [2]int          // how many pools and workloads they are of
 	decision json.RawMessage // nil at the start of a segment: nothing was said yet
 	told     bool            // in this tick
 }
@@ -46,9 +45,8 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 			return err
 		}
 	}
-	if of := [2]int{len(t.Observation.Pools), len(t.Observation.Workloads)}; whole || of != s.of {
-		s.of = of
-		clear(s.parts) // what lay beyond the end is forgotten by who reads
+	if whole {
+		clear(s.parts)
 	}
 	if whole || s.group != t.Group {
 		var err error
@@ -56,14 +54,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 			return err
 		}
 	}
-	if err := seen(t.Observation, func(part string, text json.RawMessage) {
-		if !bytes.Equal(s.parts[part], text) {
-			if e.Seen == nil {
-				e.Seen = map[string]json.RawMessage{}
-			}
-			e.Seen[part], s.parts[part] = text, text
-		}
-	}); err != nil {
+	if err := s.tell(t.Observation, &e); err != nil {
 		return err
 	}
 	d, err := encodeGroup(t.Decision)
@@ -79,6 +70,21 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 		r.groups = append(r.groups, e)
 	}
 	return nil
+}
+
+// tell puts the parts of an observation that are news into an entry.
+func (s *groupShadow) tell(o *capacity.Observation, e *groupEntry) error {
+	parts := make(map[string]json.RawMessage, len(s.parts)) // what lay beyond an end is forgotten, as by who reads
+	err := seen(o, func(part string, text json.RawMessage) {
+		if parts[part] = text; !bytes.Equal(s.parts[part], text) {
+			if e.Seen == nil {
+				e.Seen = map[string]json.RawMessage{}
+			}
+			e.Seen[part] = text
+		}
+	})
+	s.parts = parts
+	return err
 }
 
 // tellGroup writes a version of a group, once in a segment.

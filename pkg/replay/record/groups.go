@@ -79,17 +79,13 @@ func groupKey(t *engine.GroupTick) string {
 
 // whole is the part of an observation that says how many others there are.
 type whole struct {
-	Pools, Workloads       int
+	Pools                  []int // nodes of each
+	Workloads              int
 	Lost, Shields, Buffers bool
 	Ahead                  []capacity.Span
 }
 
-// poolView is a capacity.PoolView whose prices may be what JSON has no number for.
-type poolView struct {
-	capacity.PoolView
-	Nodes []node
-}
-
+// node is a capacity.Node whose price may be what JSON has no number for.
 type node struct {
 	capacity.Node
 	Hourly number
@@ -101,6 +97,7 @@ const (
 )
 
 func partPool(i int) string     { return fmt.Sprint("pool.", i) }
+func partNode(i, j int) string  { return fmt.Sprintf("node.%d.%d", i, j) }
 func partWorkload(i int) string { return fmt.Sprint("workload.", i) }
 
 // seen hands an observation's parts to f, each as JSON.
@@ -113,14 +110,19 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 		}
 		f(name, text)
 	}
-	part(partWhole, &whole{len(o.Pools), len(o.Workloads), o.Lost, o.Shields, o.Buffers, o.Ahead})
+	w := whole{Workloads: len(o.Workloads), Lost: o.Lost, Shields: o.Shields, Buffers: o.Buffers, Ahead: o.Ahead}
+	for i := range o.Pools {
+		w.Pools = append(w.Pools, len(o.Pools[i].Nodes))
+	}
+	part(partWhole, &w)
 	part(partOthers, o.Others)
 	for i := range o.Pools {
-		v := poolView{PoolView: o.Pools[i]}
-		for _, n := range o.Pools[i].Nodes {
-			v.Nodes = append(v.Nodes, node{n, number(n.Hourly)})
-		}
+		v := o.Pools[i]
+		v.Nodes = nil
 		part(partPool(i), &v)
+		for j, n := range o.Pools[i].Nodes {
+			part(partNode(i, j), &node{n, number(n.Hourly)})
+		}
 	}
 	for i := range o.Workloads {
 		part(partWorkload(i), &o.Workloads[i])
@@ -128,36 +130,47 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// learn takes one part into an observation, which the part that says how many there are has sized.
+// size makes room in an observation for its parts; what was there stays.
+func size(o *capacity.Observation, text json.RawMessage) error {
+	var w whole
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	if len(w.Pools) > capacity.MaxPools || w.Workloads < 0 || w.Workloads > mostParts {
+		return fmt.Errorf("%d pools and %d workloads", len(w.Pools), w.Workloads)
+	}
+	o.Pools, o.Workloads = sized(o.Pools, len(w.Pools)), sized(o.Workloads, w.Workloads)
+	for i, nodes := range w.Pools {
+		if nodes < 0 || nodes > mostParts {
+			return fmt.Errorf("%d nodes", nodes)
+		}
+		o.Pools[i].Nodes = sized(o.Pools[i].Nodes, nodes)
+	}
+	o.Lost, o.Shields, o.Buffers, o.Ahead = w.Lost, w.Shields, w.Buffers, w.Ahead
+	return nil
+}
+
+// learn takes one part into an observation that has its size.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
-	switch part {
-	case partWhole:
-		var w whole
-		if err := json.Unmarshal(text, &w); err != nil {
-			return err
-		}
-		if w.Pools < 0 || w.Pools > capacity.MaxPools || w.Workloads < 0 || w.Workloads > mostWorkloads {
-			return fmt.Errorf("%d pools and %d workloads", w.Pools, w.Workloads)
-		}
-		o.Pools, o.Workloads = sized(o.Pools, w.Pools), sized(o.Workloads, w.Workloads)
-		o.Lost, o.Shields, o.Buffers, o.Ahead = w.Lost, w.Shields, w.Buffers, w.Ahead
-		return nil
-	case partOthers:
+	if part == partOthers {
 		o.Others = nil
 		return json.Unmarshal(text, &o.Others)
 	}
-	var i int
+	var i, j int
 	if n, _ := fmt.Sscanf(part, "pool.%d", &i); n == 1 && i >= 0 && i < len(o.Pools) {
-		var v poolView
-		if err := json.Unmarshal(text, &v); err != nil {
-			return err
-		}
-		o.Pools[i] = v.PoolView
-		for _, n := range v.Nodes {
-			n.Node.Hourly = float64(n.Hourly)
-			o.Pools[i].Nodes = append(o.Pools[i].Nodes, n.Node)
-		}
-		return nil
+		p := &o.Pools[i]
+		nodes := p.Nodes
+		*p = capacity.PoolView{}
+		err := json.Unmarshal(text, p)
+		p.Nodes = nodes
+		return err
+	}
+	if n, _ := fmt.Sscanf(part, "node.%d.%d", &i, &j); n == 2 && i >= 0 && i < len(o.Pools) && j >= 0 && j < len(o.Pools[i].Nodes) {
+		var read node
+		err := json.Unmarshal(text, &read)
+		read.Node.Hourly = float64(read.Hourly)
+		o.Pools[i].Nodes[j] = read.Node
+		return err
 	}
 	if n, _ := fmt.Sscanf(part, "workload.%d", &i); n == 1 && i >= 0 && i < len(o.Workloads) {
 		o.Workloads[i] = capacity.Workload{}
@@ -166,8 +179,8 @@ func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	return fmt.Errorf("an observation has no part %q", part)
 }
 
-// mostWorkloads is more than any group has.
-const mostWorkloads = 1 << 17
+// mostParts is more workloads than any group has, and more nodes than any NodePool.
+const mostParts = 1 << 17
 
 func sized[T any](s []T, n int) []T {
 	for len(s) < n {

@@ -231,15 +231,15 @@ func TestWhatIsNoGroup(t *testing.T) {
 	group := `{"kind":"group","group":{"id":1,"group":{"Name":"gpu","Resource":"nvidia.com/gpu","Pools":[{"Name":"a"}]}}}` + "\n"
 	tick := func(entry string) string { return `{"kind":"tick","g":[` + entry + "]}\n" }
 	for text, want := range map[string]string{
-		start + `{"kind":"group"}` + "\n":                                                                                 "without a group",
-		start + `{"kind":"group","group":{"id":1}}` + "\n":                                                                "without a group",
-		start + tick(`{"k":"gpu"}`):                                                                                       "not whole",
-		start + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`):                                         "not told",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":9}},"d":{}}`):                        "9 pools",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":2}},"d":{}}`):                        "2 NodePools seen of 1",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`):                     `no part "pool.0"`,
-		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                  "another version",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":1,"Workloads":1}},"d":{"Phase":7}}`): "came out otherwise",
+		start + `{"kind":"group"}` + "\n":                                         "without a group",
+		start + `{"kind":"group","group":{"id":1}}` + "\n":                        "without a group",
+		start + tick(`{"k":"gpu"}`):                                               "not whole",
+		start + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`): "not told",
+		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0,0,0,0,0,0,0,0]}},"d":{}}`):        "9 pools",
+		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`):                      "2 NodePools seen of 1",
+		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`):                       `no part "pool.0"`,
+		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                    "another version",
+		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`): "came out otherwise",
 	} {
 		if _, err := Verify("file", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

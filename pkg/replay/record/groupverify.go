@@ -75,7 +75,7 @@ func (p *player) learnGroup(e *groupEntry) error {
 		g.state = state
 	}
 	if text := e.Seen[partWhole]; text != nil {
-		if err := learn(&g.observation, partWhole, text); err != nil {
+		if err := size(&g.observation, text); err != nil {
 			return err
 		}
 	}
