@@ -137,7 +137,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.group(t, 2*time.Minute, "evening: consolidation takes every node", on(0, 0))
 	stack.Eventually(t, 40*time.Second, "and the fence stands again", fenced)
 	g.explained(t, "fence: limit 0", "no fence: demand is known to come", "consolidation hold:", "spot fallback: launches refused", "spot probe:",
-		"return to spot:", "move: one replica of day/chat", "fence: limit 0")
+		"return to spot:", "move: replicas of day/chat", "fence: limit 0")
 	g.end(syscall.SIGTERM)
 	asInTheWorld(t, g.agrees(t).Phases["gpu"])
 }

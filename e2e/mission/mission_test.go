@@ -108,7 +108,7 @@ behavior:
 			t.Fatal(err)
 		}
 		stack.Eventually(t, 40*time.Minute, "spot returns, and so do the nodes, four a minute", nodes(10, 0))
-		because(t, "spot probe: gpu-spot up to 5", "return to spot: ", "move: one replica of mission/chat")
+		because(t, "spot probe: gpu-spot up to 5", "return to spot: ", "move: replicas of mission/chat")
 		if n := least.Load(); n < 9 {
 			t.Errorf("at one moment only %d replicas were ready, of 9 that are needed", n)
 		}

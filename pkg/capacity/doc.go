@@ -11,11 +11,11 @@
 //	base           the first units on demand
 //	fallback       on-demand first, by weight; spot closed, where the group says so
 //	probe          one spot node more
-//	return         replicas move back one by one, ready ones never below demand
+//	return         replicas move back in batches, ready ones never below demand
 //	patience       on-demand stays at what runs there while pods wait for spot
 //	fence          limit 0 while nobody wants anything
 //	hold           no consolidation while known demand arrives
-//	at-risk        successors for replicas on nodes about to go
+//	at-risk        successors for replicas on nodes about to go, and for as many as a cold start is expected to lose
 //	constrained    targets stop asking for what no pool brings
 //	buffer         nodes ahead of known demand, where CapacityBuffers are served
 //	check          what keeps empty nodes, with its price

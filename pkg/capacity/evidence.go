@@ -15,7 +15,7 @@ const (
 	// shortEnough is how long pods wait before refusals count: a single refusal hides one offering, and Karpenter tries the next.
 	shortEnough  = time.Minute
 	refusedLeast = 3
-	lostLeast    = 3
+	lostLeast    = 2 // and half of the pool: three of sixty are a market as it is
 	// maxEvidence bounds what is counted: Karpenter in trouble makes a hundred NodeClaims a minute, and three are proof.
 	maxEvidence = 32
 )
@@ -73,7 +73,7 @@ func (e evidence) fails(short time.Duration) Cause {
 	switch {
 	case (short >= shortEnough || e.replaced) && e.refused >= refusedLeast && 2*e.refused >= e.attempts:
 		return CauseRefused
-	case e.lost >= lostLeast, e.lost >= 2 && 2*e.lost >= e.nodes:
+	case e.lost >= lostLeast && 2*e.lost >= e.nodes:
 		return CauseLost
 	}
 	return CauseNone

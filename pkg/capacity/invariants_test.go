@@ -30,7 +30,7 @@ func (c *cluster) invariants(o *Observation) {
 		}
 	}
 	for i := range c.loads {
-		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > 1 || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
+		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > maxBatch || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
 			c.t.Errorf("%s: advice %+v", c.clock(), a)
 		}
 	}
@@ -46,7 +46,7 @@ func (c *cluster) watch() {
 		if l.key != m.workload {
 			continue
 		}
-		now := moved{m.workload, m.node, m.victim, c.disturbed, l.want}
+		now := moved{m.workload, m.node, m.since, c.disturbed, l.want}
 		if c.moving != now {
 			c.moving, c.wholeBefore = now, l.ready() >= l.want
 		}
@@ -57,9 +57,10 @@ func (c *cluster) watch() {
 }
 
 type moved struct {
-	workload, node, victim string
-	disturbed              int
-	want                   int32
+	workload, node string
+	since          int64
+	disturbed      int
+	want           int32
 }
 
 // sound tells whether a change is one that a guest may make.

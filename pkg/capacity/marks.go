@@ -74,7 +74,7 @@ func (t *tick) shield(p *Pod) string {
 
 // cost is what a pod's deletion cost should be, and by which rule. A ReplicaSet takes the lowest first.
 func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
-	if m := &t.s.move; (m.step == marking || m.step == shrinking) && p.UID == m.victim {
+	if m := &t.s.move; (m.step == marking || m.step == shrinking) && m.has(p.UID) {
 		return lowestCost, RuleMove
 	}
 	n := t.node(p)
@@ -83,6 +83,9 @@ func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
 	}
 	if n.Notice && !n.Voluntary {
 		return doomedCost, RuleAtRisk // its successor is asked for: no scale-in should take that one instead
+	}
+	if t.s.reserve.size > 0 && t.paired() && p.Pool == t.onDemand && t.aboveBase() > 0 {
+		return doomedCost, RuleAtRisk // what stands by on demand goes first when it is no longer needed
 	}
 	if !t.g.EmptyWholeNodes {
 		return "", RulePacking

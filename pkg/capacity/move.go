@@ -15,20 +15,34 @@ const (
 	shrinking          // the target is what it was; the marked pod goes
 )
 
-// move is one replica on its way from on-demand to spot. It is not part of a record: a leader that starts anew finds a target
-// that falls back by one, and a mark that it clears.
+// move is a batch of replicas of one workload on their way from on-demand to spot. It is not part of a record: a leader that starts
+// anew finds a target that falls back by as many, and marks that it clears.
 type move struct {
 	step     moveStep
+	refused  bool  // spot had no room for all of it
 	since    int64 // of the move; of the step where it shrinks
 	workload string
-	victim   string // UID
-	node     string // that is being emptied; it stays until the next one is chosen
+	count    int32            // of the victims
+	victims  [maxBatch]string // UIDs
+	node     string           // that is being emptied; it stays until the next one is chosen
+}
+
+// pace is how the return goes on after what it found. It is not part of a record either: a new leader begins with one replica.
+type pace struct {
+	width uint8 // replicas of the next batch, at most: twice as many after each that arrived whole
+	level uint8 // batches in a row that spot had no room for
+	until int64 // the next batch waits
 }
 
 const (
+	// maxBatch bounds what moves at once, and surgeShare is the part of a workload that does: what a Deployment's own rollout adds.
+	maxBatch   = 16
+	surgeShare = 4
+	// maxFull is the longest wait for room: to ask a full market costs one on-demand node for minutes.
+	maxFull = 30 * time.Minute
 	// arrives is how long a successor may take, on top of the group's lead time, before the move is given up.
 	arrives = 20 * time.Minute
-	// shrinks is how long the marked pod may take to go after the target fell.
+	// shrinks is how long the marked pods may take to go after the target fell.
 	shrinks = 10 * time.Minute
 	// lowestCost is what no other pod's cost lies below.
 	lowestCost = "-2147483647"
@@ -67,8 +81,8 @@ func movable(w *Workload, p *Pod) bool {
 	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned
 }
 
-// comeBack moves replicas from on-demand to spot one by one: the target rises by one; when the successor is Ready on spot, the pod
-// on demand is marked to go first and the target falls by one; the empty node goes. Ready replicas never drop below demand.
+// comeBack moves replicas from on-demand to spot in batches: the target rises by as many; when the successors are Ready on spot, the
+// pods on demand are marked to go first and the target falls again; the empty nodes go. Ready replicas never drop below demand.
 func (t *tick) comeBack() {
 	m, s := &t.s.move, &t.s.spot
 	if !t.paired() || s.phase != Probing && s.phase != Returning || t.g.Advisory || t.leaving {
@@ -89,7 +103,7 @@ func (t *tick) comeBack() {
 		return
 	}
 	if m.step != shrinking {
-		t.d.Advice[i].Surge = 1
+		t.d.Advice[i].Surge = m.count
 	}
 	w := &t.o.Workloads[i]
 	t.because(Reason{Rule: RuleMove, Pool: int8(t.spot), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
@@ -116,15 +130,18 @@ func (t *tick) workload(key string) int {
 // may just have had one bad launch.
 func (t *tick) nextMove() int64 {
 	s := &t.s.spot
-	next := s.moved + time.Hour.Milliseconds()/max(t.g.ReturnNodesPerHour, 1)
+	next := s.moved + t.interval()
 	if s.moved == 0 {
 		next = 0
 	}
 	if s.phase == Returning && s.cause == CauseNone {
 		next = max(next, s.since+firstHold.Milliseconds())
 	}
-	return next
+	return max(next, t.s.pace.until)
 }
+
+// interval is the pace between two nodes, in milliseconds.
+func (t *tick) interval() int64 { return time.Hour.Milliseconds() / max(t.g.ReturnNodesPerHour, 1) }
 
 // ahead is a stamp as a Reason shows it: what is over has no time.
 func (t *tick) ahead(at int64) time.Time {
@@ -134,38 +151,77 @@ func (t *tick) ahead(at int64) time.Time {
 	return instant(at)
 }
 
-// pick chooses the next replica: another of the node that is being emptied, or the first of the least used node, at the set pace.
+// pick chooses the next batch: what is left on the node that is being emptied, then the least used nodes, as many as the pace has
+// let through since the last ones.
 func (t *tick) pick() {
-	m, s := &t.s.move, &t.s.spot
-	if !t.known || t.peaks() || t.s.shortSince != 0 || t.left == 0 || t.emptied() {
+	m := &t.s.move
+	if !t.known || t.peaks() || t.s.shortSince != 0 || t.left == 0 || t.emptied() || t.at < t.s.pace.until {
 		return
 	}
-	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
-	spare := t.aboveBase()
-	for i := range nodes {
-		if !t.empties(i, spare) {
-			continue
-		}
-		if nodes[i].Name == m.node {
-			best = i
+	through := int64(0)
+	if next := t.nextMove(); t.at >= next {
+		through = 1 + (t.at-next)/t.interval()
+	}
+	nodes, spare := t.o.Pools[t.onDemand].Nodes, t.aboveBase()
+	batch := move{step: surging, since: t.at}
+	for i := t.emptiest(-1, spare); i >= 0; i = t.emptiest(i, spare) {
+		n := &nodes[i]
+		if n.Name != m.node && through == 0 {
 			break
 		}
-		if best < 0 || nodes[i].Used < nodes[best].Used || nodes[i].Used == nodes[best].Used && nodes[i].Name < nodes[best].Name {
+		if !t.fill(&batch, i) {
+			continue
+		}
+		if n.Name != m.node {
+			through--
+			t.s.spot.moved = t.at
+			t.s.touch()
+		}
+		batch.node, spare = n.Name, spare-units(n.GPUs)
+	}
+	if batch.count > 0 {
+		*m = batch
+	}
+}
+
+// emptiest is the node that goes next after another one, -1 for the first: the one that is being emptied, then by use and name.
+func (t *tick) emptiest(after int, spare int64) int {
+	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
+	for i := range nodes {
+		if t.empties(i, spare) && (after < 0 || t.sooner(after, i)) && (best < 0 || t.sooner(i, best)) {
 			best = i
 		}
 	}
-	if best < 0 || nodes[best].Name != m.node && t.at < t.nextMove() {
-		return
+	return best
+}
+
+func (t *tick) sooner(i, j int) bool {
+	a, b := &t.o.Pools[t.onDemand].Nodes[i], &t.o.Pools[t.onDemand].Nodes[j]
+	if x, y := a.Name == t.s.move.node, b.Name == t.s.move.node; x != y {
+		return x
 	}
-	w, p := t.victim(best)
-	if p == nil {
-		return
+	return a.Used < b.Used || a.Used == b.Used && a.Name < b.Name
+}
+
+// fill adds pods of a node to a batch, as many as it may still hold, and tells whether there were any.
+func (t *tick) fill(batch *move, node int) bool {
+	before := batch.count
+	for {
+		w, p := t.victim(batch, node)
+		if p == nil || batch.count >= t.width(w) {
+			return batch.count > before
+		}
+		batch.workload, batch.victims[batch.count] = w.Key, p.UID
+		batch.count++
 	}
-	if nodes[best].Name != m.node {
-		s.moved = t.at
-		t.s.touch()
+}
+
+// width is how many replicas of a workload move at once: one at first, twice as many after each batch that arrived whole.
+func (t *tick) width(w *Workload) int32 {
+	if t.s.spot.phase != Returning {
+		return 1
 	}
-	*m = move{step: surging, since: t.at, workload: w.Key, victim: p.UID, node: nodes[best].Name}
+	return max(1, min(int32(t.s.pace.width), w.needs()/surgeShare, maxBatch))
 }
 
 // emptied tells whether an empty on-demand node is still there: the next successor would land on it, and not on spot.
@@ -178,16 +234,16 @@ func (t *tick) emptied() bool {
 	return false
 }
 
-// victim is the pod of a node that goes first: of a workload that is whole and at rest.
-func (t *tick) victim(node int) (of *Workload, victim *Pod) {
+// victim is the pod of a node that goes next: of a workload that is whole and at rest, and of the batch's where that has one.
+func (t *tick) victim(batch *move, node int) (of *Workload, victim *Pod) {
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		if !w.Known || w.Paused || t.ready(w) < w.needs() || w.needs() == 0 {
+		if !w.Known || w.Paused || t.ready(w) < w.needs() || w.needs() == 0 || batch.count > 0 && w.Key != batch.workload {
 			continue
 		}
 		for j := range w.Pods {
 			p := &w.Pods[j]
-			if p.Pool == t.onDemand && p.Node == node && movable(w, p) && (victim == nil || p.Name < victim.Name) {
+			if p.Pool == t.onDemand && p.Node == node && movable(w, p) && !batch.has(p.UID) && (victim == nil || p.Name < victim.Name) {
 				of, victim = w, p
 			}
 		}
@@ -195,72 +251,9 @@ func (t *tick) victim(node int) (of *Workload, victim *Pod) {
 	return of, victim
 }
 
-// advance moves a replica's move on, and gives it up where its ground is gone.
-func (t *tick) advance() {
-	m := &t.s.move
-	i := t.workload(m.workload)
-	if i < 0 || !t.o.Workloads[i].Known || t.o.Workloads[i].Paused {
-		t.end()
-		return
-	}
-	w := &t.o.Workloads[i]
-	j := slices.IndexFunc(w.Pods, func(p Pod) bool { return p.UID == m.victim })
-	if j < 0 {
-		t.end() // gone: as planned, or by itself
-		return
-	}
-	spare := t.ready(w) > w.needs()
-	mark := w.Pods[j].DeletionCost
-	age := time.Duration(t.at-m.since) * time.Millisecond
-	switch {
-	case mark.Value != "" && !mark.Ours:
-		t.find(Finding{Kind: FindForeignMark, Pool: -1, Name: w.Pods[j].Namespace + "/" + w.Pods[j].Name, Rule: RuleMove})
-		t.end()
-	case m.step == surging && t.s.spot.phase == Returning && spare && t.successor(w):
-		m.step = marking
-	case m.step == surging && t.landedOnDemand(w):
-		// Karpenter put the successor on demand: spot was asked, and refused.
-		t.fallBack(CauseProbe, t.evidence(t.spot, m.since))
-		t.giveUp()
-	case m.step == surging && age > arrives+t.g.LeadTime:
-		t.giveUp()
-	case m.step == marking && spare && mark.Value == lowestCost:
-		m.step, m.since = shrinking, t.at
-	case m.step == shrinking && age > shrinks:
-		t.end() // demand rose into the surge: the replica is needed, and nothing is lost
-	}
-}
-
-// end ends a move; the node stays chosen.
-func (t *tick) end() { t.s.move = move{node: t.s.move.node} }
-
-// giveUp ends a move that led nowhere; the next one waits as if it were another node's.
-func (t *tick) giveUp() {
-	t.s.move = move{}
-	t.s.spot.moved = t.at
-	t.s.touch()
-}
-
-// successor tells whether a pod of the workload that was born in the move is Ready on spot.
-func (t *tick) successor(w *Workload) bool {
-	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Ready && p.Pool == t.spot && t.bornInMove(p.Since) && !t.endangered(&p)
-	})
-}
-
-// bornInMove tells what was created since the move began. The API server cuts a creation to whole seconds: a successor that comes
-// within the second of the move seems older than it.
-func (t *tick) bornInMove(at time.Time) bool {
-	return stamp(at) >= t.s.move.since-t.s.move.since%time.Second.Milliseconds()
-}
-
-// landedOnDemand tells whether a pod that was born in the move runs on an on-demand node that was, too: one that found room on a node
-// of before says nothing of spot.
-func (t *tick) landedOnDemand(w *Workload) bool {
-	return slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		n := t.node(&p)
-		return n != nil && p.Pool == t.onDemand && t.bornInMove(p.Since) && t.bornInMove(n.Created)
-	})
+// has tells whether a pod is one of those that go.
+func (m *move) has(uid string) bool {
+	return slices.Contains(m.victims[:min(max(m.count, 0), maxBatch)], uid)
 }
 
 // endangered tells pods on a node that is about to be lost, or goes already.

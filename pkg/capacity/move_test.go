@@ -30,7 +30,7 @@ func TestTheTargetFallsOnlyOnceTheMarkIsSeen(t *testing.T) {
 	if c.s.move.step != marking || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
 		t.Errorf("step %d, advice %+v, %d pods", c.s.move.step, chat.lastAdvice, len(chat.pods))
 	}
-	victim := c.s.move.victim
+	victim := c.s.move.victims[0]
 	c.deaf = false
 	c.run(30 * time.Second)
 	for _, p := range chat.pods {

@@ -3,7 +3,7 @@ package capacity
 // letGo wants nothing: write puts every field back, marks clears every mark.
 func (t *tick) letGo() {
 	s := t.s
-	s.move, s.zeroSince, s.capped = move{}, 0, cappedState{}
+	s.move, s.zeroSince, s.capped, s.pace, s.reserve = move{}, 0, cappedState{}, pace{}, reserve{}
 	if s.spot != (spotState{}) {
 		s.spot = spotState{}
 		s.touch()

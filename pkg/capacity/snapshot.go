@@ -34,7 +34,11 @@ func (s *State) fields() []any {
 	all := []any{&s.at, &s.revision, &s.knownSince, &s.doubtedAt, &s.zeroSince, &s.shortSince, &s.sentNext,
 		&s.spot.phase, &s.spot.level, &s.spot.cause, &s.spot.since, &s.spot.until, &s.spot.limit, &s.spot.moved, &s.spot.count, &s.spot.of,
 		&s.capped.on, &s.capped.level, &s.capped.since, &s.capped.until,
-		&s.move.step, &s.move.since, &s.move.workload, &s.move.victim, &s.move.node}
+		&s.move.step, &s.move.refused, &s.move.since, &s.move.workload, &s.move.count, &s.move.node,
+		&s.pace.width, &s.pace.level, &s.pace.until, &s.reserve.size, &s.reserve.at}
+	for i := range s.move.victims {
+		all = append(all, &s.move.victims[i])
+	}
 	for i := range s.limits {
 		all = append(all, &s.limits[i])
 	}

@@ -84,6 +84,8 @@ func (t *tick) failing() (Cause, evidence) {
 	case t.lidded():
 		return CauseNone, e
 	}
+	// While replicas return on-demand grows with each successor that spot has no room for: a full market, for which the return waits.
+	e.replaced = e.replaced && t.s.spot.phase != Returning
 	return e.fails(t.short), e
 }
 

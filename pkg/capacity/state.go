@@ -22,6 +22,8 @@ type State struct {
 	shortSince int64 // since when pods wait that no node on its way will take; 0: none do
 	capped     cappedState
 	move       move
+	pace       pace
+	reserve    reserve
 	sent       [16]sent // marks written lately, which the next observation may not show yet
 	sentNext   uint8
 }
@@ -67,7 +69,7 @@ type spotState struct {
 // stamps lists every stamp of the state, so that a clock that stepped back can take them all with it.
 func (s *State) stamps() []*int64 {
 	all := []*int64{&s.at, &s.spot.since, &s.spot.until, &s.spot.moved, &s.knownSince, &s.doubtedAt, &s.zeroSince, &s.shortSince,
-		&s.capped.since, &s.capped.until, &s.move.since}
+		&s.capped.since, &s.capped.until, &s.move.since, &s.pace.until, &s.reserve.at}
 	for i := range s.pools {
 		p := &s.pools[i]
 		all = append(all, &p.writtenAt)

@@ -127,11 +127,11 @@ func TestAHardFallbackClosesSpotAtWhatRunsThere(t *testing.T) {
 	if c.d.Phase != Fallback || c.limit(0) != 1 {
 		t.Errorf("three of four lost at once: %v, limit %d\n%s", c.d.Phase, c.limit(0), c.why())
 	}
-	c.until(10*time.Minute, "four replicas are ready again", c.whole(chat))
+	c.until(10*time.Minute, "four replicas are ready again", func() bool { return chat.ready() >= 4 })
 	if c.nodes(0) != 1 || c.nodes(1) < 3 {
 		t.Errorf("%d on spot, %d on demand", c.nodes(0), c.nodes(1))
 	}
-	c.run(20 * time.Minute) // the burst's successors go again
+	c.run(20 * time.Minute)
 	chat.minimum = 4
 	c.until(4*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
 	c.run(5 * time.Minute)

@@ -102,7 +102,7 @@ func (r Reason) spotText(g *Group) string {
 		}
 		return fmt.Sprintf("%.0f left on %s, %.0f %s an hour, %s", r.A, g.pool(r.Pool), r.B, plural(r.B, "node"), next)
 	case RuleMove:
-		return fmt.Sprintf("one replica of %s to %s: %.0f ready, %.0f needed", r.Name, g.pool(r.Pool), r.A, r.B)
+		return fmt.Sprintf("replicas of %s to %s: %.0f ready, %.0f needed", r.Name, g.pool(r.Pool), r.A, r.B)
 	case RulePatience:
 		if r.Until.IsZero() {
 			return fmt.Sprintf("%s stays at %.0f while spot serves", g.pool(r.Pool), r.A)

@@ -89,9 +89,49 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	if a := c.d.Advice[0]; a.AtRisk != 3 {
 		t.Errorf("three losses in five minutes: %+v", a)
 	}
-	c.run(burstWithin)
-	if a := c.d.Advice[0]; a.AtRisk != 0 {
-		t.Errorf("five minutes later: %+v", a)
+	c.run(reserveFalls + time.Minute)
+	if a := c.d.Advice[0]; a.AtRisk != 2 {
+		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
+	}
+	c.run(rateWithin + reserveFalls)
+	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {
+		t.Errorf("after an hour without losses: %+v, %d ready", a, chat.ready())
+	}
+}
+
+func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
+	for name, c := range map[string]struct {
+		ages []time.Duration // of the losses
+		lead time.Duration
+		want int32
+	}{
+		"nothing was lost":               {nil, 0, 0},
+		"one loss is no rate":            {[]time.Duration{30 * time.Minute}, 0, 0},
+		"two in the hour":                {[]time.Duration{30 * time.Minute, 50 * time.Minute}, 0, 1},
+		"four, one at a time":            {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 0, 1},
+		"four at once":                   {[]time.Duration{30 * time.Minute, 30 * time.Minute, 30 * time.Minute, 30 * time.Minute}, 0, 3},
+		"four with a long cold start":    {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 20 * time.Minute, 4},
+		"four just now":                  {[]time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}, 0, 4},
+		"yesterday's":                    {[]time.Duration{24 * time.Hour, 24 * time.Hour, 24 * time.Hour}, 0, 0},
+		"more than half of what is left": {[]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 5},
+	} {
+		g, o := pairOf(t, func(g *Group) { g.LeadTime = c.lead })
+		now := midnight.Add(25 * time.Hour)
+		for i, age := range c.ages {
+			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
+		}
+		// Two workloads on ten spot nodes: the greater one has the greater part of what stands by.
+		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true}, {Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
+		for i := range 10 {
+			name := string(rune('a' + i))
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, Node{Name: name, UID: name, Type: Spot, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight})
+			w := &o.Workloads[i/8]
+			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
+		}
+		d, s := Decide(g, o, State{}, now)
+		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.reserve.size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
+			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.reserve.size, a, b, c.want)
+		}
 	}
 }
 

@@ -35,6 +35,18 @@ type Run struct {
 	Spot         float64 `json:"spotCost"`
 	Losses       int64   `json:"spotLosses"`
 	Starts       int64   `json:"replicaStarts"`
+	Ledger       Ledger  `json:"ledger"`
+}
+
+// Ledger is where a way's money and availability went, in node hours and replica minutes.
+type Ledger struct {
+	SpotHours     float64 `json:"spotHours"`
+	OnDemandHours float64 `json:"onDemandHours"`
+	Needless      float64 `json:"needlessOnDemandHours"` // on demand beyond what the market was short of
+	Starting      float64 `json:"startingHours"`         // nodes that come up and models that load
+	Empty         float64 `json:"emptyHours"`            // nodes without a replica, those on their way out included
+	Missing       float64 `json:"missingMinutes"`        // of demanded replicas
+	Homeless      float64 `json:"homelessMinutes"`       // of them without a node on its way
 }
 
 // Report is all of them.
@@ -86,6 +98,8 @@ func (c *Case) play(ctx context.Context, config world.Config) (out Run, err erro
 		return out, err
 	}
 	ready, demanded := int64(0), int64(0)
+	var homeless int64
+	var needless time.Duration
 	for w.Now() < c.Spot.Duration {
 		if err := ctx.Err(); err != nil {
 			return out, err
@@ -93,9 +107,20 @@ func (c *Case) play(ctx context.Context, config world.Config) (out Run, err erro
 		w.Step(ctx)
 		ready += int64(min(w.Ready(), c.Replicas))
 		demanded += int64(c.Replicas)
+		homeless += int64(min(w.Homeless(), max(c.Replicas-w.Ready(), 0)))
+		needless += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
 	}
 	r := w.Result()
 	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[world.Spot]}
+	out.Ledger = Ledger{Needless: needless.Hours(), Missing: (time.Duration(demanded-ready) * tick).Minutes(), Homeless: (time.Duration(homeless) * tick).Minutes(),
+		Starting: (r.Ledger[world.Launching] + r.Ledger[world.Loading]).Hours(), Empty: (r.Ledger[world.Empty] + r.Ledger[world.Terminating]).Hours()}
+	for i := range r.Pools {
+		if p := &r.Pools[i]; p.CapacityType == world.Spot {
+			out.Ledger.SpotHours += p.Paid.Hours()
+		} else {
+			out.Ledger.OnDemandHours += p.Paid.Hours()
+		}
+	}
 	for i := range r.Pools {
 		out.Losses += r.Pools[i].SpotLosses
 	}
@@ -177,9 +202,11 @@ func (c *Case) onDemand() world.Config {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d replicas for %s; omniscient $%.2f\n", r.Trace, r.Replicas, r.Duration.Round(time.Minute), r.Least)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tOF IT SPOT\tSPOT LOSSES\tSTARTS")
+	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tSPOT h\tON DEMAND h\tNEEDLESSLY\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
 	for _, run := range r.Runs {
-		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t$%.2f\t%d\t%d\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast, run.Spot, run.Losses, run.Starts)
+		l := &run.Ledger
+		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast,
+			l.SpotHours, l.OnDemandHours, l.Needless, l.Starting, l.Empty, run.Losses, run.Starts, l.Missing, l.Homeless)
 	}
 	return t.Flush()
 }

@@ -137,7 +137,7 @@ func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.
 			stage = capacity.Usable
 		}
 		v.Nodes = append(v.Nodes, capacity.Node{
-			Name: n.uid(), UID: n.uid(), Type: kind, Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: int64(n.used), Created: start.Add(n.made),
+			Name: n.uid(), UID: n.uid(), Type: kind, Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: n.bound(), Created: start.Add(n.made),
 			InstanceType: p.config.InstanceType, Hourly: p.config.Hourly, Deleting: n.state == leaving || n.doomed, Voluntary: n.state == leaving && !n.doomed, Notice: n.doomed,
 		})
 		v.Usage += int64(n.gpus)
@@ -147,6 +147,16 @@ func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.
 	u.losses = slices.DeleteFunc(u.losses, func(l capacity.Loss) bool { return l.At.Before(old) })
 	v.Failures, v.Losses = slices.Clone(u.failures), slices.Clone(u.losses)
 	return v
+}
+
+// bound is what the pods on the node ask for. Those that Karpenter only has in mind for it while it starts are on no node yet.
+func (n *node) bound() (gpus int64) {
+	for _, r := range n.pods {
+		if r.state > booked {
+			gpus += int64(r.load.gpus)
+		}
+	}
+	return gpus
 }
 
 func (n *node) uid() string { return fmt.Sprintf("%s-%d-%d", n.pool.config.Name, n.id, n.gen) }

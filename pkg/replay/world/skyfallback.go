@@ -29,3 +29,21 @@ func (w *World) Ready() (n int32) {
 	}
 	return n
 }
+
+// Homeless is how many replicas of all workloads have no node, not even one on its way.
+func (w *World) Homeless() (n int32) {
+	for _, r := range w.waiting {
+		if r.homeless() {
+			n++
+		}
+	}
+	return n
+}
+
+// Nodes is how many nodes of a pool are paid for; 0 where there is none of the name.
+func (w *World) Nodes(pool string) int {
+	if p := w.pool(pool); p != nil {
+		return len(p.nodes)
+	}
+	return 0
+}

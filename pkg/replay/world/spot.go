@@ -44,6 +44,10 @@ func (p *pool) openMarket() {
 		m.turns = append(m.turns, turn{at: s.Duration.Truncate(time.Microsecond), added: -over})
 	}
 	slices.SortStableFunc(m.turns, func(a, b turn) int { return int(min(max(a.at-b.at, -1), 1)) })
+	// What a trace has in its first instant is there before anybody asks: a fleet that stands at the start may stand on it.
+	for ; m.next < len(m.turns) && m.turns[m.next].at == 0; m.next++ {
+		m.available += m.turns[m.next].added - m.turns[m.next].lost
+	}
 	p.market = m
 	p.nextTurn()
 }

@@ -1,0 +1,89 @@
+package capacity
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// surges lets time pass and writes down how wide the batches were, until something holds.
+func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
+	c.t.Helper()
+	c.until(d, what, func() bool {
+		if n := l.lastAdvice.Surge; n > 0 && (len(widths) == 0 || c.s.move.step == surging && c.s.move.since == stamp(c.now)) {
+			widths = append(widths, n)
+		}
+		return holds()
+	})
+	return widths
+}
+
+// scarce is a group whose sixteen replicas came up on demand, while spot had nothing.
+func scarce(t *testing.T) (*cluster, *simLoad) {
+	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
+	for _, p := range c.pools {
+		p.fields["limits[nvidia.com/gpu]"] = FieldView{Value: "64", Owner: "kubectl"}
+	}
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 16
+	c.pools[0].denied = true
+	c.until(20*time.Minute, "sixteen replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	chat.minimum = 16
+	return c, chat
+}
+
+func TestABatchIsTwiceAsWideAfterEachThatArrivedUpToAQuarter(t *testing.T) {
+	c, chat := scarce(t)
+	widths := c.surges(chat, 3*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	if want := []int32{1, 2, 4, 4, 4, 1}; !slices.Equal(widths, want) {
+		t.Errorf("batches of %v, want %v", widths, want)
+	}
+	if chat.minimum < 16 {
+		t.Errorf("%d ready of 16 at the least", chat.minimum)
+	}
+}
+
+func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
+	c, chat := scarce(t)
+	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.move.step == noMove })
+	c.pools[0].denied = true
+	phases := len(c.phases)
+	c.until(time.Hour, "the market is found full", func() bool { return c.s.pace.level > 0 })
+	began, on := c.now, c.nodes(1)
+	c.until(time.Hour, "it is found full again", func() bool { return c.s.pace.level > 1 })
+	if waited := c.now.Sub(began); waited < settles*4/5 {
+		t.Errorf("asked again after %v", waited)
+	}
+	c.run(5 * time.Minute)
+	if len(c.phases) != phases || c.d.Phase != Returning || c.nodes(1) > on {
+		t.Errorf("%v, %d on demand, then %d\n%s", c.phases[phases-1:], on, c.nodes(1), c.why())
+	}
+	if r := c.reason(RuleReturn); r == nil || r.Until.IsZero() {
+		t.Errorf("%+v says when the next batch comes", r)
+	}
+	c.pools[0].denied = false
+	c.until(4*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	if chat.minimum < 16 {
+		t.Errorf("%d ready of 16 at the least", chat.minimum)
+	}
+}
+
+func TestWhatLandsOnDemandInABatchGoesAgainAndTheOthersStay(t *testing.T) {
+	c, chat := scarce(t)
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
+	spot, onDemand := c.nodes(0), c.nodes(1)
+	c.until(time.Minute, "two of them have a spot node", func() bool {
+		if c.nodes(0) == spot+2 {
+			c.pools[0].denied = true
+		}
+		return c.nodes(0) >= spot+2
+	})
+	c.pools[0].denied = true
+	came := c.nodes(0) - spot
+	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.move.step == noMove })
+	c.run(5 * time.Minute)
+	if c.nodes(0) != spot+came || c.nodes(1) != onDemand-came || chat.minimum < 16 {
+		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand, chat.minimum, c.why())
+	}
+}
