@@ -110,7 +110,7 @@ signals:
 				continue
 			}
 			panels++
-			stack.Eventually(t, 45*time.Second, p.title+" has an answer: "+q, answered(variables.Replace(q)))
+			stack.Eventually(t, 90*time.Second, p.title+" has an answer: "+q, answered(variables.Replace(q)))
 		}
 	}
 	if panels < 35 {
