@@ -37,7 +37,7 @@ func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
 	market := bamboo(t)
 	t.Parallel()
 	spot := pool{name: "trace-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
-	demand := pool{name: "trace-od", kind: "on-demand", weight: 20, nudge: allFields, by: updated}
+	demand := pool{name: "trace-od", kind: "on-demand", weight: 20, nudge: allFields, by: updated, edit: atOnce}
 	pools, whole := []pool{spot, demand}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
