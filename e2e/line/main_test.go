@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,49 +22,29 @@ var (
 	redis string // address of the server that the platform knows as "jobs"
 )
 
-func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "gpuscaler-line")
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	recording, err := record.NewRecording()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	recording := filepath.Join(folder, "recording.jsonl")
-	code := run(m, recording)
-	if code == 0 {
-		os.RemoveAll(folder)
-	}
-	os.Exit(code)
-}
-
-// verify decides again all that was decided in all of these tests: the product's own `replay --verify` on what its `run --record` has
-// written so far.
-func verify(binary, recording string) error {
-	out, err := exec.Command(binary, "replay", "--verify", recording).CombinedOutput()
-	fmt.Printf("%s", out)
-	if err != nil {
-		return fmt.Errorf("%s: %w", recording, err)
-	}
-	var decisions, ticks int
-	for line := range strings.Lines(string(out)) {
-		if n, _ := fmt.Sscanf(line, "%d decisions in %d ticks", &decisions, &ticks); n == 2 && decisions >= 10 {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %d decisions in %d ticks prove nothing", recording, decisions, ticks)
-}
-
-func run(m *testing.M, recording string) int {
-	return scene.Run(m, controller.Setup{
+	code := scene.Run(m, controller.Setup{
 		Stack:      stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
 		Nodes:      16,
-		Controller: controller.Options{Args: []string{"--record", recording}},
+		Controller: controller.Options{Args: []string{"--record", recording.File()}},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			redis, err = s.Redis(ctx)
 			return err
 		},
-		After:    func(c *controller.Controller) error { return verify(c.Binary, recording) },
+		After:    func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 0) },
 		Platform: platform,
 	})
+	if code == 0 {
+		recording.Close()
+	}
+	return code
 }
 
 // platform knows a Prometheus whose series carry the exporters' own namespaces,

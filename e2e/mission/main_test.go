@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -26,9 +27,17 @@ var (
 	cloud *karpenter.Karpenter
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(scene.Run(m, controller.Setup{
-		Controller: controller.Options{Values: map[string]any{"mode": "all"}},
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	recording, err := record.NewRecording()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := scene.Run(m, controller.Setup{
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}, Args: []string{"--record", recording.File()}},
+		After:      func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			if redis, err = s.Redis(ctx); err != nil {
 				return err
@@ -62,7 +71,11 @@ capacityGroups:
 - {name: chat, resource: nvidia.com/gpu, returnNodesPerHour: 240, nodePools: {spot: gpu-spot, on-demand: gpu-on-demand}}
 `, redis)
 		},
-	}))
+	})
+	if code == 0 {
+		recording.Close()
+	}
+	return code
 }
 
 func nodePool(kind string, weight int) string {
