@@ -2,13 +2,16 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
 // again is how far an instant must lie ahead for package capacity to repeat what no observation shows yet.
 const again = 11 * time.Second
 
-// Shutdown takes back what must not outlive this process: every limit on a NodePool. It is called after the last Tick, while the
+// Shutdown takes back what must not outlive this process: every limit on a NodePool, and every buffer. It is called after the last Tick, while the
 // Lease is still held, and returns when nothing is left to take back or ctx ends. Without Nodes it does nothing.
 func (e *Engine) Shutdown(ctx context.Context, now time.Time) {
 	if e.nodes == nil {
@@ -35,7 +38,7 @@ func settle(ctx context.Context) {
 	}
 }
 
-// lift takes one group's limits back; false where there is none left.
+// lift takes one group's limits and buffers back; false where there is none left.
 func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted bool) {
 	defer func() {
 		if recover() != nil {
@@ -44,12 +47,15 @@ func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted b
 	}()
 	g.observe(e.options.Nodes, nil, now)
 	g.state.Shutdown(g.group, &g.observation, now, &g.decision)
-	limits, _ := split(g.decision.Actions)
-	if len(limits) == 0 {
+	outlive := slices.DeleteFunc(g.decision.Actions, func(a capacity.Action) bool {
+		b, buffer := a.(capacity.Buffer)
+		return !loosens(a) && (!buffer || b.Replicas > 0)
+	})
+	if len(outlive) == 0 {
 		return false
 	}
 	select {
-	case <-e.options.Nodes.Act(g.group, limits):
+	case <-e.options.Nodes.Act(g.group, outlive):
 	case <-ctx.Done():
 	}
 	return true

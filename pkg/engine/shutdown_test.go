@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// buffered is a ground on which a CapacityBuffer of ours stands.
+type buffered struct {
+	*ground
+	replicas int32
+}
+
+func (b *buffered) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+	b.ground.Observe(g, of, o)
+	o.Buffers, o.Workloads[0].Buffer = true, b.replicas
+}
+
+func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	for _, a := range actions {
+		if buffer, ok := a.(capacity.Buffer); ok {
+			b.replicas = buffer.Replicas
+		}
+	}
+	return b.ground.Act(g, actions)
+}
+
+// Nodes that a buffer holds cost money for as long as it stands.
+func TestABufferDoesNotOutliveUs(t *testing.T) {
+	w := newWorld("chat")
+	w.workloads[0].Group = "gpu"
+	b := &buffered{newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Buffer: true, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}}), 0}
+	e := New(w, w, w, Options{Groups: b, Nodes: b, ApplyTimeout: 20 * time.Millisecond})
+	w.after(e, time.Second)
+	b.replicas, b.acts = 3, nil
+	e.Shutdown(t.Context(), w.now)
+	if b.replicas != 0 || !slices.ContainsFunc(b.acts, func(a string) bool { return strings.HasPrefix(a, "team/chat CapacityBuffer: 0 replicas") }) {
+		t.Errorf("%d replicas are left: %q", b.replicas, b.acts)
+	}
+}
