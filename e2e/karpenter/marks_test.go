@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 const (
@@ -221,6 +223,48 @@ func TestAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 				}
 				return nil
 			})
+			g.load(t, map[string]float64{name + "/chat": 0})
+		})
+	}
+}
+
+// Idle is the pod that a file names: what package telemetry knows of single pods.
+func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(d.config.Load), "idle"))
+	return err == nil && string(text) == pod
+}
+
+// The oldest replica does nothing. Without us the youngest goes, and that one
+// is at work.
+func TestAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]bool{"idle": true, "work": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
+			chat(t, name, nil)
+			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+name+"-spot"), "chat.yaml": chatPolicy(name)})
+			g.load(t, map[string]float64{name + "/chat": 1})
+			stack.Eventually(t, time.Minute, "one serves", workload.Has(scene.Client, name, "chat", 1))
+			time.Sleep(30 * time.Second) // much older than the second, as before
+			g.load(t, map[string]float64{name + "/chat": 2})
+			stack.Eventually(t, time.Minute, "two serve", workload.Has(scene.Client, name, "chat", 2))
+			pods, err := podsOf(t.Context(), name)
+			if err != nil || len(pods) != 2 {
+				t.Fatal(len(pods), err)
+			}
+			if err := os.WriteFile(filepath.Join(g.dir, "idle"), []byte(pods[0].Name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if on {
+				if m := marked(t, name, costMark, "-40"); m != pods[0].Name {
+					t.Errorf("%s is marked to go first; %s does nothing", m, pods[0].Name)
+				}
+			}
+			g.load(t, map[string]float64{name + "/chat": 1})
+			if went := gone(t, name, pods); (went == pods[0].Name) != on {
+				t.Errorf("%s went; %s does nothing; packing is %t", went, pods[0].Name, on)
+			}
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})
 	}

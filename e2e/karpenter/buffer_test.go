@@ -1,0 +1,196 @@
+package karpenter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/chart"
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// buffering is a group that would rather hold nodes than raise a target early.
+// Without holdAtPeaks nothing but the buffer keeps an empty node.
+func buffering(pool string) string {
+	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, holdAtPeaks: false, leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
+}
+
+// soon is chatPolicy with a floor in a window that opens within five minutes.
+// Its replicas rise when it opens, onto nodes that the buffer had stand.
+func soon(namespace string, replicas int) string {
+	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
+	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", minReplicas: %d, leadTime: 1s}\n", from, replicas)
+}
+
+// buffer is a scene's CapacityBuffer as the API server has it.
+func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("autoscaling.x-k8s.io/v1beta1")
+	u.SetKind("CapacityBuffer")
+	return u, scene.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
+}
+
+// held is a check that a buffer has so many replicas and that Karpenter sees to it.
+func held(namespace string, want int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		u, err := buffer(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		spec, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+		status, _, _ := unstructured.NestedInt64(u.Object, "status", "replicas")
+		if spec != want || status != want {
+			return fmt.Errorf("%d replicas, Karpenter holds %d; want %d", spec, status, want)
+		}
+		return nil
+	}
+}
+
+func noBuffer(namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if u, err := buffer(ctx, namespace); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v %v", u.Object["spec"], err)
+		}
+		return nil
+	}
+}
+
+// requesting has a scene's Deployment request the GPUs that it limits.
+func requesting(t *testing.T, namespace string) {
+	t.Helper()
+	patch := client.RawPatch("application/json-patch+json", fmt.Appendf(nil, `[{"op":"add","path":"/spec/template/spec/containers/0/resources/requests","value":{%q:"1"}}]`, stack.GPU))
+	if err := scene.Client.Patch(t.Context(), workload.Deployment(namespace, "chat", 0), patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nodesOf lists a scene's nodes.
+func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
+	t.Helper()
+	var nodes corev1.NodeList
+	if err := scene.Client.List(ctx, &nodes, client.MatchingLabels{"scene": name}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Real Karpenter with its gate on, on the world's own clock.
+func TestABufferHasNodesStandBeforeAnybodyAsksForThem(t *testing.T) {
+	t.Parallel()
+	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // nothing is handed over: a buffer is an object of ours
+	p.create(t)
+	chat(t, "buf", nil)
+	face := p.face(t)
+	limited := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
+	stack.Eventually(t, time.Minute, "a template that requests no GPU is told", func(context.Context) error {
+		if log := limited.tail(10000); !strings.Contains(log, "limits its GPUs and does not request them") {
+			return errors.New("it is not")
+		}
+		return noBuffer("buf")(t.Context())
+	})
+	limited.end(syscall.SIGKILL)
+	requesting(t, "buf")
+	g := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
+	g.load(t, map[string]float64{"buf/chat": 0})
+	stack.Eventually(t, time.Minute, "a buffer of two, which Karpenter takes up", held("buf", 2))
+	u, err := buffer(t.Context(), "buf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := u.GetOwnerReferences(); len(o) != 1 || o[0].Kind != "Deployment" || o[0].Name != "chat" || o[0].UID == "" {
+		t.Errorf("its owner is %v: nobody would take it along with the Deployment", o)
+	}
+	g.group(t, time.Minute, "two nodes stand, and no pod asks for them", on(2, 0))
+	g.explained(t, "buffer: nodes for 2 replicas held ready")
+
+	g.write(t, "chat.yaml", soon("buf", 3))
+	stack.Eventually(t, time.Minute, "a greater floor, a greater buffer", held("buf", 3))
+	if now, err := buffer(t.Context(), "buf"); err != nil || now.GetUID() != u.GetUID() {
+		t.Errorf("it was made anew: %v", err)
+	}
+	g.group(t, time.Minute, "three nodes stand", on(3, 0))
+	standing := nodesOf(t.Context(), t, "buf")
+	stack.Always(t, 10*time.Second, "empty as they are, they stay", func(context.Context) error {
+		s, err := g.status()
+		return errors.Join(err, on(3, 0)(s.Groups["gpu"]))
+	})
+
+	asked := time.Now()
+	g.load(t, map[string]float64{"buf/chat": 3})
+	stack.Eventually(t, 40*time.Second, "the pods come and find their nodes", workload.Has(scene.Client, "buf", "chat", 3))
+	t.Logf("three replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
+	if now := nodesOf(t.Context(), t, "buf"); !slices.Equal(now, standing) {
+		t.Errorf("on nodes %v, where %v stood ready", now, standing)
+	}
+	stack.Eventually(t, 20*time.Second, "the buffer is gone: everything is asked for", noBuffer("buf"))
+
+	// The same again, with nobody there when its reason goes.
+	g.load(t, map[string]float64{"buf/chat": 0})
+	stack.Eventually(t, 40*time.Second, "nobody asks: the buffer is back", held("buf", 3))
+	g.end(syscall.SIGKILL)
+	g.write(t, "chat.yaml", chatPolicy("buf"))
+	g.run(t)
+	stack.Eventually(t, 20*time.Second, "the next leader removes what nobody wants any more", noBuffer("buf"))
+	g.group(t, 90*time.Second, "and Karpenter its nodes", on(0, 0))
+	if now := p.face(t); now != face {
+		t.Errorf("the NodePool is not as before:\n%s\nbefore:\n%s", now, face)
+	}
+
+	g.write(t, "chat.yaml", soon("buf", 1))
+	stack.Eventually(t, time.Minute, "a buffer stands", held("buf", 1))
+	g.end(syscall.SIGTERM)
+	stack.Eventually(t, 10*time.Second, "who ends takes it along", noBuffer("buf"))
+}
+
+// The control: the same policy without the right to write a buffer.
+func TestWithoutTheRightNoNodeStandsAheadAndTheGroupSaysSo(t *testing.T) {
+	t.Parallel()
+	bare := chart.Release{Name: "bare", Namespace: controller.Namespace, Values: map[string]any{"mode": "all"}}
+	if err := chart.Apply(t.Context(), scene.Client, bare, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	account, err := scene.ServiceAccountKubeconfig(t.Context(), controller.Namespace, "bare-gpuscaler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool{name: "nobuf-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
+	chat(t, "nobuf", nil)
+	g := startAs(t, account, 1, "nobuf", map[string]string{"platform.yaml": buffering("nobuf-spot"), "chat.yaml": soon("nobuf", 2)})
+	g.load(t, map[string]float64{"nobuf/chat": 0})
+	g.group(t, 30*time.Second, "it is told that there are no buffers here", func(s fastGroup) error {
+		for _, f := range s.Findings {
+			if strings.HasPrefix(f, "buffer: ") {
+				return nil
+			}
+		}
+		return errors.New("no finding")
+	})
+	stack.Always(t, 15*time.Second, "no buffer, no node", func(ctx context.Context) error {
+		s, err := g.status()
+		return errors.Join(err, on(0, 0)(s.Groups["gpu"]), noBuffer("nobuf")(ctx))
+	})
+	g.load(t, map[string]float64{"nobuf/chat": 2})
+	asked := time.Now()
+	stack.Eventually(t, time.Minute, "the replicas are there all the same, as late as their nodes", workload.Has(scene.Client, "nobuf", "chat", 2))
+	t.Logf("two replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
+	if log := g.tail(10000); !strings.Contains(log, "karpenter.capacityBuffers") {
+		t.Error("the log does not name the chart's value that would allow it")
+	}
+	g.load(t, map[string]float64{"nobuf/chat": 0})
+}
