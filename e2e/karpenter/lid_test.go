@@ -25,7 +25,7 @@ import (
 // somebody does to the template is seen, and waits until the limit is gone.
 func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
 	t.Parallel()
-	spot := pool{name: "lid-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16)}
+	spot := pool{name: "lid-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
 	demand := pool{name: "lid-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
 	pools, whole, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
