@@ -1,11 +1,13 @@
 package bound
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -300,5 +302,26 @@ func TestProgressIsShownAndTheIntervalOnlyNarrows(t *testing.T) {
 	}
 	if last := seen[len(seen)-1]; last.Solve != i.Solves || last.LB > i.LB+1e-9 || last.UB < i.UB-1e-6 {
 		t.Errorf("the last progress %+v does not lead to %+v", last, i)
+	}
+}
+
+// Days in short slots take minutes; who interrupts them does not wait for the end.
+func TestSolveStopsWithItsContext(t *testing.T) {
+	p := Problem{Slot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 5, WaitSlots: 3, LateShare: 0.1}
+	for i := range p.Arrivals {
+		p.Arrivals[i] = int64(i*i%7) % 5
+	}
+	ctx, end := context.WithCancel(context.Background())
+	calls := 0
+	_, err := Solve(p, Options{Context: ctx, Progress: func(Progress) {
+		if calls++; calls == 3 {
+			end()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || calls > 4 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+	if i, err := Solve(p, Options{Context: context.Background()}); err != nil || i.LB <= 0 {
+		t.Errorf("%+v, %v", i, err)
 	}
 }

@@ -176,6 +176,9 @@ func (s *search) run(lambda int64) int64 {
 	s.grid.size()
 	shown := max(1, s.tl.slots/100)
 	value := s.grid.run(func(slot int) {
+		if s.o.Context != nil && slot%shown == 0 && s.o.Context.Err() != nil {
+			panic(interrupted{s.o.Context.Err()})
+		}
 		if s.o.Progress != nil && slot%shown == 0 {
 			s.o.Progress(s.progress(slot))
 		}

@@ -1,17 +1,22 @@
 package bound
 
 import (
+	"context"
 	"fmt"
 	"math"
 )
 
 // Options limit and show the work of Solve. The zero value is good.
 type Options struct {
-	Tolerance   float64        // stop once UB/LB - 1 is at most this; 0 means 0.001
-	MaxSolves   int            // dynamic programs to run at most; 0 means 60. The interval is valid wherever it stops
-	MemoryBytes int64          // for the tables; 0 means 512 MiB. Less may clamp the backlog, which lowers LB
-	Progress    func(Progress) // called about a hundred times per dynamic program, on the caller's goroutine
+	Tolerance   float64         // stop once UB/LB - 1 is at most this; 0 means 0.001
+	MaxSolves   int             // dynamic programs to run at most; 0 means 60. The interval is valid wherever it stops
+	MemoryBytes int64           // for the tables; 0 means 512 MiB. Less may clamp the backlog, which lowers LB
+	Progress    func(Progress)  // called about a hundred times per dynamic program, on the caller's goroutine
+	Context     context.Context // its end stops Solve, with its error; nil: nothing does
 }
+
+// interrupted leaves the tables from wherever they are being filled.
+type interrupted struct{ error }
 
 // Progress is where Solve stands.
 type Progress struct {
@@ -45,8 +50,17 @@ func (i Interval) Gap() float64 {
 	return i.UB / i.LB
 }
 
-// Solve finds the interval. It fails on a malformed problem and with ErrInfeasible.
-func Solve(p Problem, o Options) (Interval, error) {
+// Solve finds the interval. It fails on a malformed problem, with ErrInfeasible, and with its context's error.
+func Solve(p Problem, o Options) (out Interval, err error) {
+	defer func() {
+		switch stopped := recover().(type) {
+		case nil:
+		case interrupted:
+			out, err = Interval{}, stopped.error
+		default:
+			panic(stopped)
+		}
+	}()
 	tl, err := newTimeline(&p)
 	if err != nil {
 		return Interval{}, err

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,10 +65,14 @@ type certificate struct {
 	safe   []world.Step // with half the slot, W less that slot, and no node there yet: so real waits, which slots do not see, stay within W
 }
 
-type teller func(kind string, p bound.Progress)
+// teller tells how a bound comes on, and when to leave it.
+type teller struct {
+	ctx  context.Context
+	tell func(kind string, p bound.Progress)
+}
 
 func (t teller) options(kind string) bound.Options {
-	return bound.Options{Progress: func(p bound.Progress) { t(kind, p) }}
+	return bound.Options{Context: t.ctx, Progress: func(p bound.Progress) { t.tell(kind, p) }}
 }
 
 // certify finds both bounds, and the schedules.

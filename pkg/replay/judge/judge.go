@@ -40,9 +40,9 @@ func Together(ctx context.Context, cases []Case, told Progress) (*Report, error)
 	if c.Bound {
 		for i := range t {
 			all.Go(func() (err error) {
-				seen[i], err = t[i].certify(func(kind string, p bound.Progress) {
+				seen[i], err = t[i].certify(teller{inner, func(kind string, p bound.Progress) {
 					told(kind, float64(p.Slot)/float64(max(1, p.Slots)))
-				})
+				}})
 				return err
 			})
 		}

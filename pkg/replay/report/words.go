@@ -42,7 +42,7 @@ func Verdict(run *judge.Run) string {
 	case run.MeetsSLO:
 		return "meets"
 	case len(run.Workloads) > 0:
-		return fmt.Sprintf("misses SLO of %d", run.Missed())
+		return fmt.Sprintf("misses %d of %d", run.Missed(), len(run.Workloads))
 	}
 	return "misses SLO"
 }
