@@ -183,7 +183,10 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 
 // The oldest replica is on demand. Without us the youngest goes, and that is
 // the cheap one.
-func TestAScaleInTakesTheReplicaOnDemand(t *testing.T) {
+func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
 	t.Parallel()
 	for name, on := range map[string]bool{"dear": true, "cheap": false} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +239,10 @@ func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 
 // The oldest replica does nothing. Without us the youngest goes, and that one
 // is at work.
-func TestAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
+func TestLongAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
 	t.Parallel()
 	for name, on := range map[string]bool{"idle": true, "work": false} {
 		t.Run(name, func(t *testing.T) {
