@@ -16,7 +16,7 @@ const (
 	// deviations is how far above the mean the reserve stands: one cold start in forty loses more, were losses normal.
 	deviations = 2
 	// reserveFalls is how long the reserve stands before it falls by one: a replica that comes and goes is a cold start each time.
-	reserveFalls = 10 * time.Minute
+	reserveFalls = burstWithin
 )
 
 // reserve is how many replicas stand by against losses. It is not part of a record: a new leader reads the last hour's losses again.

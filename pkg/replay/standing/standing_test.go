@@ -41,6 +41,15 @@ func TestFourReplicasOnAMarketThatGoesAndComesBack(t *testing.T) {
 	if dear.Availability != 1 || dear.Spot != 0 || math.Abs(dear.Cost-4*6*3) > 0.1 {
 		t.Errorf("on demand only: %+v", dear)
 	}
+	if best := r.Runs[len(r.Runs)-1]; !strings.HasPrefix(best.Name, "SkyServe, 4 more") || best.Availability < aim {
+		t.Errorf("all four go at once, and only four more keep them standing: %+v", best)
+	}
+	for _, run := range r.Runs {
+		l := run.Ledger
+		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 || l.Needless > l.OnDemandHours+0.01 || l.Homeless > l.Missing {
+			t.Errorf("%s: $%.2f in the ledger, $%.2f paid: %+v", run.Name, paid, run.Cost, l)
+		}
+	}
 	var text bytes.Buffer
 	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "omniscient $32.00") {
 		t.Errorf("%v\n%s", err, text.String())
