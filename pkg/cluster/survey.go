@@ -64,6 +64,9 @@ func ReadSurvey(ctx context.Context, objects dynamic.Interface, versions discove
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, false
+		case apierrors.IsForbidden(err):
+			s.Unread = append(s.Unread, r.GroupResource().String()+": these rights do not let it be listed")
+			return nil, true
 		case err != nil:
 			s.Unread = append(s.Unread, fmt.Sprintf("%s: %v", r.GroupResource(), err))
 			return nil, true
