@@ -19,21 +19,29 @@ type Forecast struct {
 // outlook is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
 type outlook struct {
 	known  bool
-	level  float64 // of the last half minute; a single scrape counts arrivals of a few seconds, whose chance is no demand
+	level  float64 // of the last half minute or less; a single scrape counts arrivals of a few seconds, whose chance is no demand
 	mean   float64
 	spread float64 // mean square of how far the level stood above the mean, doubled: the variance of what is symmetric
 }
 
 // next takes a tick's ask in. Only what rises above the mean is a deviation: a variance of both sides would ask for more replicas
 // when demand ends.
-func (o outlook) next(ask float64, elapsed int64, window time.Duration) outlook {
-	tau := max(window.Milliseconds(), 1)
-	level := toward(o.level, ask, elapsed, fastMillis)
+func (o outlook) next(ask float64, elapsed int64, f *Forecast) outlook {
+	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, ask, elapsed, f.settles())
 	above := max(level-o.mean, 0)
 	weight := float64(elapsed) / float64(elapsed+tau)
 	square := float64(2 * above * above)
 	return outlook{known: true, level: level, mean: toward(o.mean, level, elapsed, tau),
 		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
+}
+
+// settles is the time in which the level follows a reading, in milliseconds. One that replaces the reading is all that sees a step, so
+// its level follows within about a scrape; each second that it hesitates is one in which a step finds too few.
+func (f *Forecast) settles() int64 {
+	if f.Replaces {
+		return fastMillis / 2
+	}
+	return fastMillis
 }
 
 // upper is the ask that is to find its replicas ready.
@@ -55,7 +63,7 @@ func (t *tick) foresee(i int8) {
 		from := max(ask, float64(t.s.base))
 		o = outlook{known: true, level: from, mean: from}
 	}
-	o = o.next(ask, t.elapsed, f.Window)
+	o = o.next(ask, t.elapsed, f)
 	t.outlooks[i] = o
 	if f.Replaces {
 		t.asks[i].Replicas = min(o.upper(f.Deviations), maxReplicas)

@@ -78,7 +78,7 @@ func TestAForecastNeverLowers(t *testing.T) {
 // Whatever is asked for: more asks never mean less kept, and never more is kept than the greatest ask by the deviations of a single step.
 func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		window := time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second
+		f := &Forecast{Window: time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second, Replaces: rapid.Bool().Draw(t, "replaces")}
 		deviations := rapid.Float64Range(0, 10).Draw(t, "deviations")
 		var less, more outlook
 		most := 0.0
@@ -90,10 +90,10 @@ func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 				less, more = outlook{true, ask, ask, 0}, outlook{true, ask + plus, ask + plus, 0}
 			}
 			// From one history: the tick with the greater ask keeps at least as much.
-			if a, b := less.next(ask, elapsed, window), less.next(ask+plus, elapsed, window); b.upper(deviations) < a.upper(deviations)-1e-9 {
+			if a, b := less.next(ask, elapsed, f), less.next(ask+plus, elapsed, f); b.upper(deviations) < a.upper(deviations)-1e-9 {
 				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.upper(deviations), ask+plus, b.upper(deviations))
 			}
-			less, more = less.next(ask, elapsed, window), more.next(ask+plus, elapsed, window)
+			less, more = less.next(ask, elapsed, f), more.next(ask+plus, elapsed, f)
 			most = max(most, ask+plus)
 			if kept := more.upper(deviations); !(kept >= 0) || kept > most*(1+deviations*math.Sqrt2)+1e-6 {
 				t.Fatalf("%v is kept, and no more than %v was ever asked for", kept, most)
