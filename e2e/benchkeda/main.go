@@ -26,8 +26,14 @@ func main() {
 	sizes := flag.String("n", "100", "numbers of policies, with commas")
 	measure := flag.Duration("measure", time.Minute, "how long a block is measured")
 	rate := flag.Int("rate", 20, "reads a second by the benchmark, beside the HPAs' own")
+	only := flag.String("only", "", "only the modes whose name holds this, e.g. adapter")
 	limit := flag.Duration("limit", 10*time.Minute, "after which a block did not finish")
 	flag.Parse()
+	modes = slices.DeleteFunc(modes, func(m mode) bool { return !strings.Contains(m.name, *only) })
+	if len(modes) == 0 {
+		fmt.Fprintf(os.Stderr, "-only %q: no mode's name holds that\n", *only)
+		os.Exit(2)
+	}
 	log.SetLogger(logr.Discard())
 	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
