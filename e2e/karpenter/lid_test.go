@@ -86,7 +86,7 @@ func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
 		t.Errorf("a nudge drifted nodes: %v", drifted)
 	}
 	g.write(t, "chat.yaml", chatPolicy("lid"))
-	stack.Eventually(t, 20*time.Second, "the NodePools are as before", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the NodePools are as before", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
 				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])

@@ -116,7 +116,7 @@ behavior:
 
 	undrifted(t)
 	queue(0)
-	stack.Eventually(t, time.Until(closes)+90*time.Second, "evening: nobody serves", s.Has(0))
+	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: nobody serves", s.Has(0))
 	stack.Eventually(t, 2*time.Minute, "the nodes go, but for the Job's", nodes(1, 0))
 	var now corev1.Pod
 	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
