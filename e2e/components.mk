@@ -6,7 +6,9 @@ e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karp
 	@cd e2e && $(GO) run ./build $(COMPONENTS)
 
 e2e: e2e-components ## the end-to-end tests, on real components and loopback only
-	@cd e2e && $(GOTESTSUM) --format testname -- -count=1 -timeout 40m ./... # Go's cache of results knows nothing of the product's sources
+	@rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT && cd e2e && \
+	GPUSCALER_E2E_RIGHTS=$$rights $(GOTESTSUM) --format testname -- -count=1 -timeout 40m ./... && \
+	$(GO) run ./rights $$rights # -count=1: Go's cache of results knows nothing of the product's sources
 
 bench-keda: e2e-components ## who answers the HPAs: KEDA alone, KEDA with our trigger, gpuscaler; BENCH_KEDA_FLAGS="-n 100,300,1000", a quarter of an hour for 100
 	@cd e2e && $(GO) run ./benchkeda $(BENCH_KEDA_FLAGS)
