@@ -210,9 +210,11 @@ func (c *Case) alone(cheaper bool) world.Config {
 // sky keeps replicas over on spot, and on demand what the ready ones are short of the demanded number and a reserve.
 func (c *Case) sky(over, reserve int32) world.Config {
 	config := c.base()
+	// All stand at the start, as everybody else's do: what spot has none for, on demand.
+	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
 	config.Workloads = []world.Workload{
 		c.load("spot", c.Replicas, world.Static(c.Replicas+over), spotPool),
-		c.load("fallback", 0, world.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.Make, onDemandPool),
+		c.load("fallback", short, world.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.Make, onDemandPool),
 	}
 	return config
 }
