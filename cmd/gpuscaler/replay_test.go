@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // replayed runs a command line on a small office log and the shipped scenario.
@@ -60,14 +62,68 @@ func TestReplayWritesAPage(t *testing.T) {
 }
 
 func TestTheBenchmarksPolicyIsWrittenForTheColdStart(t *testing.T) {
-	c, err := openPolicy([]string{"../../config/examples/scenarios/rate.yaml"}, "", io.Discard)
+	shipped, err := openShipped("../../config/examples/scenarios/rate.yaml", "../../config/examples/scenarios/rate-slow-start.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := suited(c, time.Minute).Workload.Policy.Signals[0].Forecast; got != c.Workload.Policy.Signals[0].Forecast {
-		t.Errorf("for a minute it is %+v, as shipped %+v", got, c.Workload.Policy.Signals[0].Forecast)
+	rate := func(c *policy.Compiled) scaling.Forecast { return c.Workload.Policy.Signals[0].Forecast }
+	if got := rate(shipped.suited(time.Minute)); got != rate(shipped.quick) || !got.Replaces {
+		t.Errorf("for a minute it is %+v, as shipped %+v", got, rate(shipped.quick))
 	}
-	if got := suited(c, 5*time.Minute).Workload.Policy.Signals[0].Forecast.Window; got != 30*time.Minute {
-		t.Errorf("for five minutes its window is %s", got)
+	if got := rate(shipped.suited(5 * time.Minute)); got != rate(shipped.slow) || got.Replaces || got.Window != 30*time.Minute {
+		t.Errorf("for five minutes it is %+v, as shipped %+v", got, rate(shipped.slow))
+	}
+	if got := rate(shipped.suited(2 * time.Minute)).Window; got != 12*time.Minute {
+		t.Errorf("for two minutes its window is %s", got)
+	}
+}
+
+// Two teams' workloads in one cluster: each with its traffic and its SLO, and a gate on both.
+func TestReplayOfSeveralWorkloads(t *testing.T) {
+	folder := t.TempDir()
+	shipped, err := os.ReadFile("../../config/examples/scenarios/inflight.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, error) {
+		var out, notes bytes.Buffer
+		root := rootCommand()
+		root.SetOut(&out)
+		root.SetErr(&notes)
+		root.SetArgs(args)
+		err := root.Execute()
+		return out.String() + notes.String(), err
+	}
+	for _, name := range []string{"chat", "embed"} {
+		text := strings.ReplaceAll(string(shipped), "llama-chat", name)
+		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run("trace", "generate", "flat", "--for", "10m", "--rate", "1", "--file", filepath.Join(folder, name+".csv")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := []string{"replay", "--policy", filepath.Join(folder, "chat.yaml"), "--policy", filepath.Join(folder, "embed.yaml"), "--measure", "inflight=inSystem"}
+	chat, embed := "team-chat/chat="+filepath.Join(folder, "chat.csv"), "team-chat/embed="+filepath.Join(folder, "embed.csv")
+	text, err := run(append(base, "--requests", chat, "--requests", embed, "--slo", "95%:10s", "--slo", "team-chat/embed=50%:1m", "--fail-if", "missed>0", "--bound")...)
+	if err != nil || !strings.Contains(text, "gpuscaler meets every workload's SLO.") || !strings.Contains(text, "SLO 50.00% of requests wait at most 1m0s") || !strings.Contains(text, "a sum over workloads") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"say which workload's each is", []string{"--requests", chat, "--requests", filepath.Join(folder, "embed.csv")}},
+		{"has traffic already", []string{"--requests", chat, "--requests", chat}},
+		{"want one of team-chat/chat, team-chat/embed", []string{"--requests", "team-chat/batch=" + filepath.Join(folder, "chat.csv")}},
+		{"no --requests names that workload", []string{"--requests", chat, "--slo", "team-chat/embed=50%:1m"}},
+		{"no such file", []string{"--requests", chat, "--requests", "team-chat/embed=nowhere.csv"}},
+	} {
+		if _, err := run(append(base, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.args, err, c.want)
+		}
+	}
+	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(), "one at a time") {
+		t.Errorf("two pages in one: %v", err)
 	}
 }

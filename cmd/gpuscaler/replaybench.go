@@ -33,7 +33,7 @@ var benchTraces = []benchTrace{
 
 // replayBenchCommand is what `make bench-replay` runs.
 func replayBenchCommand() *cobra.Command {
-	var data, policies string
+	var data, quick, slow string
 	var colds []time.Duration
 	c := &cobra.Command{
 		Use:    "bench",
@@ -41,12 +41,12 @@ func replayBenchCommand() *cobra.Command {
 		Short:  "The table of cost/LB, SLO and simulated seconds per second on the shared traces",
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			compiled, err := openPolicy([]string{policies}, "", io.Discard)
+			shipped, err := openShipped(quick, slow)
 			if err != nil {
 				return err
 			}
 			base := judge.Case{
-				Policy: compiled, Service: world.Chat8B, Measures: map[string]world.Measure{"inflight": world.InSystem, "rate": world.Arrivals},
+				Service: world.Chat8B, Measures: map[string]world.Measure{"inflight": world.InSystem, "rate": world.Arrivals},
 				SLO: judge.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: judge.AutoInitial, Hourly: judge.DefaultHourly, Seed: 1,
 			}
 			for _, t := range benchTraces {
@@ -54,7 +54,7 @@ func replayBenchCommand() *cobra.Command {
 					return err
 				}
 				for _, base.ColdStart = range colds {
-					base.Policy = suited(compiled, base.ColdStart)
+					base.Policy = shipped.suited(base.ColdStart)
 					if err := benchCase(c.Context(), t.name, base, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
 						return err
 					}
@@ -64,7 +64,8 @@ func replayBenchCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
-	c.Flags().StringVar(&policies, "policy", "config/examples/scenarios/rate.yaml", "policy to try")
+	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml", "policy to try with cold starts of at most "+quickStart.String())
+	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml", "policy to try with longer ones")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c
 }
@@ -72,8 +73,27 @@ func replayBenchCommand() *cobra.Command {
 // forecastColdStarts is the window of a forecast in cold starts that the shipped policy is written with, whatever the trace.
 const forecastColdStarts = 6
 
-// suited is the policy with its forecasts' windows written for a cold start.
-func suited(c *policy.Compiled, cold time.Duration) *policy.Compiled {
+// quickStart is the longest cold start for which the policy for quick ones is tried.
+const quickStart = 2 * time.Minute
+
+// shippedPolicies are those that are tried: one for quick cold starts, and one that follows each reading, since a step that is missed
+// costs a long one many more late requests.
+type shippedPolicies struct{ quick, slow *policy.Compiled }
+
+func openShipped(quick, slow string) (out shippedPolicies, err error) {
+	if out.quick, err = openPolicy([]string{quick}, "", io.Discard); err != nil {
+		return out, err
+	}
+	out.slow, err = openPolicy([]string{slow}, "", io.Discard)
+	return out, err
+}
+
+// suited is the policy for a cold start, with its forecasts' windows written for it.
+func (s shippedPolicies) suited(cold time.Duration) *policy.Compiled {
+	c := s.quick
+	if cold > quickStart {
+		c = s.slow
+	}
 	knobs := judge.Knobs(c)
 	values := judge.Values(knobs)
 	for i := range knobs {
