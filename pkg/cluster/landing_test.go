@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
 func poolFrom(t *testing.T, text string) *poolFacts {
@@ -109,5 +111,15 @@ func TestANodePoolIsReadAsItIsWritten(t *testing.T) {
 	static := poolFrom(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {replicas: 2}}`)
 	if v := static.of("nvidia.com/gpu", nodeSchema{known: true, limits: true, weight: true}); !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
 		t.Errorf("a static pool takes no weight and no limit of GPUs: %+v", v)
+	}
+}
+
+func TestAPodThatMayNotLandOnSpotIsNotMovedThere(t *testing.T) {
+	v := &groupView{group: &capacity.Group{Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}}, seen: map[string]*poolFacts{"l40s-spot": poolFrom(t, spotPool)}}
+	for label, want := range map[string]bool{"pool": false, "eks.amazonaws.com/compute-type": true, "team": true} {
+		guest := &gpuPod{selector: map[string]string{label: "l40s"}, tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+		if p, _ := (&nodes{}).pod(v, nil, &podFacts{guest: guest, phase: podReady}); p.Pinned != want {
+			t.Errorf("a pod that asks for the label %s: pinned %v, want %v", label, p.Pinned, want)
+		}
 	}
 }

@@ -160,7 +160,7 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 	}
 	for i := range v.group.Pools {
 		if facts := v.seen[v.group.Pools[i].Name]; facts != nil && v.group.Pools[i].Type == capacity.Spot {
-			pod.Pinned = facts.landsIn(p.guest) == never
+			pod.Pinned = facts.landsIn(p.guest) != lands // unknown is not yes: a successor that lands elsewhere is a move for nothing
 		}
 	}
 	return pod, gpus > 0
