@@ -64,7 +64,7 @@ func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
 	t.Logf("%d nodes taken; ready %.1f%% of the demanded replica time, at least %d of %d", m.lost, 100*seen.ready, seen.least, wanted)
 
 	m.end(t)
-	g.group(t, 3*time.Minute, "the market is open again: everybody is on spot", on(wanted, 0))
+	g.group(t, 5*time.Minute, "the market is open again: everybody is on spot", on(wanted, 0))
 	stack.Eventually(t, time.Minute, "the NodePools are as before", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
