@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -104,15 +105,15 @@ func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 	}
 	stack.Eventually(t, 20*time.Second, "it registers where nobody is", named(home, "gpuscaler"))
 
-	var ours apiregistration.APIService
-	if err := shared.Client.Get(t.Context(), key, &ours); err != nil {
-		t.Fatal(err)
-	}
-	ours.Spec.CABundle = []byte(nil)
-	ours.Spec.InsecureSkipTLSVerify = true
-	stolen := ours.DeepCopy()
-	stolen.Spec.Service = &apiregistration.ServiceReference{Namespace: "keda", Name: "keda-metrics-apiserver"}
-	if err := shared.Client.Update(t.Context(), stolen); err != nil {
+	stolen := &apiregistration.APIService{}
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the server writes its status meanwhile
+		if err := shared.Client.Get(t.Context(), key, stolen); err != nil {
+			return err
+		}
+		stolen.Spec.CABundle, stolen.Spec.InsecureSkipTLSVerify = nil, true
+		stolen.Spec.Service = &apiregistration.ServiceReference{Namespace: "keda", Name: "keda-metrics-apiserver"}
+		return shared.Client.Update(t.Context(), stolen)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, cluster.ReasonAPIServiceStolen))

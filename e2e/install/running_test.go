@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -376,21 +375,51 @@ func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	}
 }
 
-// Every flag that the chart can write is one that the binary knows: flags are
+// Every flag that the chart can write is one that its command knows: flags are
 // read before --help is answered.
 func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../chart/testdata/everything.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run"}
-	for _, m := range regexp.MustCompile(`(?m)^ +- "?(--[^"\n]+)"?$`).FindAllStringSubmatch(string(text), -1) {
-		args = append(args, m[1])
+	flags, commands := 0, 0
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var object any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range argsIn(object) {
+			flags, commands = flags+len(args)-1, commands+1
+			if text, err := exec.CommandContext(t.Context(), buildBinary(t), append(args, "--help")...).CombinedOutput(); err != nil {
+				t.Errorf("%q: %v\n%s", args, err, text)
+			}
+		}
 	}
-	if len(args) < 20 {
-		t.Fatalf("%d flags", len(args))
+	if flags < 20 || commands < 4 {
+		t.Fatalf("%d flags of %d commands", flags, commands)
 	}
-	if text, err := exec.CommandContext(t.Context(), buildBinary(t), append(args, "--help")...).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, text)
+}
+
+// argsIn are the arguments of every container of an object.
+func argsIn(value any) (all [][]string) {
+	switch v := value.(type) {
+	case []any:
+		for _, each := range v {
+			all = append(all, argsIn(each)...)
+		}
+	case map[string]any:
+		for key, each := range v {
+			list, ok := each.([]any)
+			if key != "args" || !ok {
+				all = append(all, argsIn(each)...)
+				continue
+			}
+			var args []string
+			for _, arg := range list {
+				args = append(args, fmt.Sprint(arg))
+			}
+			all = append(all, args)
+		}
 	}
+	return all
 }

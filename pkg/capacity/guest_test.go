@@ -25,6 +25,19 @@ func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
 	}
 }
 
+// Argo CD puts the original back before our cache has shown our own write.
+func TestAnEditFasterThanOurCacheWins(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence = true })
+	before := c.pools[0].fields["limits[nvidia.com/gpu]"].Value
+	c.add("team-chat/llama", 1)
+	c.until(20*time.Minute, "the fence stands", func() bool { return c.limit(0) == 0 })
+	c.edit(0, "limits[nvidia.com/gpu]", before)
+	c.run(5 * time.Second)
+	if c.limit(0) == 0 || c.reason(RuleYield) == nil {
+		t.Errorf("limit %d: the edit does not stay\n%s", c.limit(0), c.why())
+	}
+}
+
 // Flux puts its own value back every ten minutes or so.
 func TestAfterTheThirdOverwriteWeBackOffAlsoAcrossARestart(t *testing.T) {
 	c, _, before := fencedCluster(t)

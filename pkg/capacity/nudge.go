@@ -102,7 +102,7 @@ func (t *tick) settleField(pool int, f Field, n *nudge, view FieldView) {
 		// The value is back; our ownership is not gone yet.
 	case own.same(n.to):
 		n.seen = true
-	case own.same(n.before) && (!n.seen || n.releasing):
+	case own.same(n.before) && (n.releasing || !n.seen && !t.undone(pool, f, n, view)):
 		// Not applied yet, or the cache is behind.
 	case f == FieldBudgets && t.around(n, own):
 		// Somebody edited the list around our entries: theirs is the new original, ours stay.
@@ -116,6 +116,21 @@ func (t *tick) settleField(pool int, f Field, n *nudge, view FieldView) {
 	default:
 		t.lose(pool, f, n, view)
 	}
+}
+
+// undone tells that a write of ours arrived although its value was never seen: the record came with it, and the value is somebody
+// else's. Argo CD heals itself faster than a cache is filled.
+func (t *tick) undone(pool int, f Field, n *nudge, view FieldView) bool {
+	if view.Ours {
+		return false
+	}
+	r, _ := parse(t.o.Pools[pool].Record)
+	for i := range r.Fields {
+		if at, known := t.s.fieldOf(r.Fields[i].Name); known && at == f {
+			return !r.Fields[i].Released && r.Fields[i].Since == n.since && r.Fields[i].Value.same(n.to)
+		}
+	}
+	return false
 }
 
 // around tells whether the list still holds entries of a hold.
