@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -383,7 +384,7 @@ func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags, commands := 0, 0
-	for _, document := range strings.Split(string(text), "\n---\n") {
+	for _, document := range regexp.MustCompile(`(?m)^(---|# ---- .*)$`).Split(string(text), -1)[2:] { // before: the notes
 		var object any
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatal(err)
@@ -396,7 +397,7 @@ func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
 		}
 	}
 	if flags < 20 || commands < 4 {
-		t.Fatalf("%d flags of %d commands", flags, commands)
+		t.Errorf("%d flags of %d commands", flags, commands)
 	}
 }
 

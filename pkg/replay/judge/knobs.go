@@ -91,7 +91,7 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	return []Knob{
-		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2, 1.5, 1.25, 1, 0.75, 0.5}, Write: plain,
+		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2.25, 2, 1.75, 1.5, 1.25, 1.1, 1, 0.9, 0.75, 0.5}, Write: plain,
 			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
 		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
 			Write: func(v float64) string { return plain(v) + "s" },

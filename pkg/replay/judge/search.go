@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
-// Search looks for the settings that meet the SLO at the least cost: one knob at a time, all its tries, until a round over all
-// knobs brings nothing. Runs go on all cores, and the first of equals wins, so the answer does not depend on their number.
+// Search looks for the settings that meet the SLO at the least cost: one knob at a time over all its tries, then two at a time by one
+// try each, until neither brings anything. Runs go on all cores, and the first of equals wins, so the answer does not depend on their number.
 type Search struct {
 	Tries [][]float64                                                // by knob
 	Play  func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
@@ -64,34 +64,96 @@ func (s *Search) Ranked() []Tried {
 	return out
 }
 
+// climb turns one knob at a time, and two at once where that brings nothing: a margin and the window that it covers are worth
+// turning only together.
 func (s *Search) climb(ctx context.Context, start []float64) (*Tried, error) {
 	found, err := s.try(ctx, [][]float64{start})
 	if err != nil {
 		return nil, err
 	}
-	at := found[0]
-	for moved := true; moved; {
-		moved = false
-		for i, tries := range s.Tries {
+	for at := found[0]; ; {
+		next, err := s.oneByOne(ctx, at)
+		if err == nil && next == at {
+			next, err = s.twoByTwo(ctx, at)
+		}
+		if err != nil || next == at {
+			return at, err
+		}
+		at = next
+	}
+}
+
+// oneByOne gives each knob in turn the best of all its tries.
+func (s *Search) oneByOne(ctx context.Context, at *Tried) (*Tried, error) {
+	for i, tries := range s.Tries {
+		var around [][]float64
+		for _, v := range tries {
+			next := slices.Clone(at.Settings)
+			next[i] = v
+			around = append(around, next)
+		}
+		var err error
+		if at, err = s.best(ctx, at, around); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
+// twoByTwo moves each pair of knobs by one of their tries, in all four directions.
+func (s *Search) twoByTwo(ctx context.Context, at *Tried) (*Tried, error) {
+	for i := range s.Tries {
+		for j := range i {
 			var around [][]float64
-			for _, v := range tries {
-				next := slices.Clone(at.Settings)
-				next[i] = v
-				around = append(around, next)
-			}
-			found, err := s.try(ctx, around)
-			if err != nil {
-				return nil, err
-			}
-			for _, t := range found {
-				if better(&t.Run, &at.Run) {
-					at, moved = t, true
+			for _, v := range neighbours(s.Tries[i], at.Settings[i]) {
+				for _, w := range neighbours(s.Tries[j], at.Settings[j]) {
+					next := slices.Clone(at.Settings)
+					next[i], next[j] = v, w
+					around = append(around, next)
 				}
 			}
-			if s.Told != nil {
-				s.Told(len(s.order), at.Run)
+			var err error
+			if at, err = s.best(ctx, at, around); err != nil {
+				return nil, err
 			}
 		}
+	}
+	return at, nil
+}
+
+// neighbours are the greatest of the tries below v and the least above it.
+func neighbours(tries []float64, v float64) (out []float64) {
+	tries = slices.Sorted(slices.Values(tries))
+	above := slices.IndexFunc(tries, func(t float64) bool { return t > v })
+	if above < 0 {
+		above = len(tries)
+	}
+	below := above - 1
+	if below >= 0 && tries[below] == v {
+		below--
+	}
+	if below >= 0 {
+		out = append(out, tries[below])
+	}
+	if above < len(tries) {
+		out = append(out, tries[above])
+	}
+	return out
+}
+
+// best is the best of what is known and of the given settings.
+func (s *Search) best(ctx context.Context, at *Tried, settings [][]float64) (*Tried, error) {
+	found, err := s.try(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range found {
+		if better(&t.Run, &at.Run) {
+			at = t
+		}
+	}
+	if s.Told != nil {
+		s.Told(len(s.order), at.Run)
 	}
 	return at, nil
 }
