@@ -31,8 +31,8 @@ func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	return book, nil
 }
 
-// prices are what is known of prices while the controller runs. The book's file is read again with each new PlatformConfig and whenever
-// reread is called.
+// prices are what is known of prices while the controller runs. The book's file is read at first and whenever reread is called, outside
+// of the lock that a tick may wait for.
 type prices struct {
 	path     string // --prices
 	platform func() *policy.Platform
@@ -47,23 +47,27 @@ type prices struct {
 
 // current is the book in force.
 func (p *prices) current() *cost.Book {
+	platform := p.platform()
+	p.mu.Lock()
+	read := p.listed != nil
+	p.mu.Unlock()
+	if !read {
+		p.reread()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if platform := p.platform(); p.of != platform {
-		p.read(platform)
+	if p.of != platform {
+		p.of, p.book = platform, platform.Book(p.listed)
 	}
 	return p.book
 }
 
 // reread looks whether the file holds something else by now.
 func (p *prices) reread() {
+	platform := p.platform()
+	listed, err := priceBook(p.path, platform)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.read(p.platform())
-}
-
-func (p *prices) read(platform *policy.Platform) {
-	listed, err := priceBook(p.path, platform)
 	switch {
 	case err == nil:
 		p.listed, p.failed = listed, ""

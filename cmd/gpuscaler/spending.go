@@ -80,7 +80,7 @@ func (s *spending) hourly(o cost.Offer) float64 {
 	platform := s.prices.platform()
 	seen := cost.Price{}
 	if platform.Prices.Source != "book" {
-		seen = s.live.Price(o)
+		seen = s.live.Price(o, time.Now())
 	}
 	o.Region = cmp.Or(o.Region, usage.RegionOf(o.Zone, platform.Prices.Region))
 	return s.prices.current().Price(o, seen).Hourly

@@ -52,7 +52,8 @@ func (o outlook) upper(deviations float64) float64 {
 // foresee takes a usable reading's ask into the signal's outlook, and where that replaces the reading, makes it the ask.
 //
 // The first outlook of a policy or a leader begins at the number in force, or a restart would forget what stood there for a reason. One
-// that replaces the reading begins anew at zero replicas: a mean over the time asleep would answer the first crowd with one replica.
+// that replaces the reading begins anew at zero replicas, and after a gap: a mean over the time asleep would answer the first crowd with
+// one replica, and one from before an outage what came meanwhile.
 func (t *tick) foresee(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {

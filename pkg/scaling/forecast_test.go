@@ -176,3 +176,22 @@ func TestTheFirstCrowdAfterANightIsMetInFullWhereTheForecastReplacesTheReading(t
 		t.Errorf("%d once nothing is known\n%s", d.Replicas, table(p, &d))
 	}
 }
+
+// What came while nobody measured is not what was before: a source is back after half an hour and asks for more than ever.
+func TestAfterAnOutageAForecastThatReplacesTheReadingBeginsAtTheNumberInForce(t *testing.T) {
+	sig := queue(10)
+	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
+	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, Fallback: Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 20}}
+	w := newWorld(t, p, 4, 40)
+	w.run(10 * time.Minute)
+	w.load(math.NaN())
+	if w.run(30 * time.Minute); w.last.Replicas != 20 {
+		t.Fatalf("%d by the fallback\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	w.load(200)
+	for range 120 {
+		if w.tick(time.Second); w.last.Replicas < 20 {
+			t.Fatalf("%d %v after the outage, for a demand of 20\n%s", w.last.Replicas, w.now.Sub(nine)-40*time.Minute, table(p, &w.last))
+		}
+	}
+}

@@ -20,6 +20,9 @@ const (
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
+			if t.p.Signals[i].Forecast.Replaces {
+				s.outlooks[i] = outlook{} // it begins anew at the number in force: what nobody measured must not count as what was before
+			}
 			continue
 		}
 		if t.p.Signals[i].Class != Utilization {

@@ -226,6 +226,9 @@ func (c *chunk) pod(p podName, container string) cost.Pod {
 		out.Notebook, out.Owner = true, cmp.Or(f.owner, user)
 	}
 	out.Notebook = out.Notebook || container == "notebook"
+	if out.Notebook && f.workload == "" {
+		out.Workload = "notebooks" // a pod that nobody's object made is called after its person, who is no label of a metric
+	}
 	return out
 }
 

@@ -19,6 +19,8 @@ const (
 	again = 15 * time.Second
 	// stale is how old it may become before nobody is shown it any more.
 	stale = 5 * time.Minute
+	// patience bounds one look. A bill is as old as its first question, so a longer look would bring what nobody is shown any more.
+	patience = 2 * time.Minute
 )
 
 // Question is what Live asks: of whom, and what is known beside it.
@@ -33,8 +35,14 @@ type Live struct {
 	ask    func() (Question, bool)
 	log    *slog.Logger
 	latest atomic.Pointer[cost.Bill]
-	prices atomic.Pointer[map[cost.Offer]float64]
+	prices atomic.Pointer[asked]
 	failed bool // the last look, as was logged
+}
+
+// asked is what offers cost when Karpenter's metric was asked.
+type asked struct {
+	at     time.Time
+	prices map[cost.Offer]float64
 }
 
 // NewLive returns one that knows nothing before it has looked. ask says whom to ask at each look; false: nobody, at present.
@@ -61,20 +69,32 @@ func (l *Live) Run(ctx context.Context) {
 func (l *Live) Look(ctx context.Context, now time.Time) error {
 	q, ok := l.ask()
 	if !ok {
-		l.latest.Store(nil)
+		l.forget()
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now = now.Truncate(time.Second) // a server rounds to milliseconds, and a sample of the first nanoseconds would lie before the window
 	q.Options.From, q.Options.To, q.Options.Step = now.Add(-window), now, window
-	q.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&prices) }
+	q.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&asked{now, prices}) }
 	ledger := cost.NewLedger(q.Ledger)
 	notes, err := Read(ctx, q.Server, q.Options, ledger)
 	if err != nil {
 		return err
 	}
+	if _, ok := l.ask(); !ok {
+		l.forget() // another process leads by now, and two bills would be charged twice
+		return nil
+	}
 	bill := ledger.Bill(cost.Period{From: q.Options.From, To: now, Step: window})
 	bill.Notes = notes
 	l.latest.Store(bill)
 	return nil
+}
+
+func (l *Live) forget() {
+	l.latest.Store(nil)
+	l.prices.Store(nil)
 }
 
 // tell logs the first of several failures, and the end of them.
@@ -100,11 +120,11 @@ func (l *Live) Present(now time.Time) (b *cost.Bill, ok bool) {
 	return b, true
 }
 
-// Price is what Karpenter's metric said of an offer when it was last asked; unknown where it said nothing of that zone.
-func (l *Live) Price(o cost.Offer) cost.Price {
-	prices := l.prices.Load()
-	if prices == nil {
+// Price is what Karpenter's metric said of an offer when it was last asked; unknown where it said nothing of that zone, or too long ago.
+func (l *Live) Price(o cost.Offer, now time.Time) cost.Price {
+	last := l.prices.Load()
+	if last == nil || now.Sub(last.at) > stale {
 		return cost.Price{}
 	}
-	return observed(*prices, o)
+	return observed(last.prices, o)
 }

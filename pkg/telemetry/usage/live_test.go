@@ -40,9 +40,12 @@ func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
 		t.Fatal("nothing is known after a look")
 	}
 	want(t, "idle dollars in two minutes", b.Total.IdleByActivity, 6.0/30)
-	want(t, "what Karpenter asks for the offer", l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}).Hourly, 12)
-	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.Spot, Zone: "us-east-1a"}).Known() {
+	want(t, "what Karpenter asks for the offer", l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now).Hourly, 12)
+	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.Spot, Zone: "us-east-1a"}, now).Known() {
 		t.Error("the price of an offer that Karpenter does not name is known")
+	}
+	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now.Add(time.Hour)).Known() {
+		t.Error("a price of an hour ago is shown as one of now")
 	}
 
 	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="held",workload="llama"`
@@ -72,6 +75,16 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 }
 
 // Unknown is not zero: without a price there are GPUs and no dollars; what was known stays for a while, and then nothing is said.
+// The clock of the controller knows nanoseconds, and the server only milliseconds.
+func TestALookSucceedsInEveryFractionOfASecond(t *testing.T) {
+	l := liveOn(t, busyHalf)
+	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
+		if err := l.Look(t.Context(), at); err != nil {
+			t.Errorf("%v: %v", at.Sub(time.Unix(1800, 0)), err)
+		}
+	}
+}
+
 func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	now := time.Unix(1800, 0)
