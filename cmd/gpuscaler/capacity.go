@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -65,7 +64,7 @@ is in the way (a field that is not handed over, what keeps an empty node) is lis
 	f := c.Flags()
 	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be given several times")
 	f.StringArrayVar(&o.from, "from", nil, "file with what kubectl get -o yaml (or json) printed, instead of a live cluster; may be given several times")
-	f.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster; empty: the cluster that we run in")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it, else the cluster that we run in")
 	f.DurationVar(&o.ahead, "for", 15*time.Minute, "how far to look ahead, at most 24h")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	_ = c.MarkFlagRequired("config")
@@ -117,7 +116,7 @@ func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *clust
 		seen, err = cluster.Offline(objects, options)
 		return seen, func() {}, err
 	}
-	kube, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: %w; give --kubeconfig, or --from with files", err)
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
@@ -112,9 +111,7 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	if len(o.files) > 0 {
 		return readObjects(o.files)
 	}
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	loading.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
+	config, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w; give --kubeconfig, or -f FILE", err)
 	}

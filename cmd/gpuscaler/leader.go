@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
@@ -83,9 +82,7 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 }
 
 func (f *leaderFlags) config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	config, err := (&kubeFlags{f.kubeconfig, f.context}).config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%w\ngive --kubeconfig, or --server with the page's address", err)
 	}

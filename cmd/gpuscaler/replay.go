@@ -257,7 +257,9 @@ with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 func verifyRecording(path string, policies []string, out io.Writer) error {
 	store := policy.NewStore(policy.Options{})
 	if len(policies) > 0 {
-		store.Load(policies...)
+		if problems := store.Load(policies...).Problems; policy.Errors(problems) > 0 {
+			return fmt.Errorf("--policy:\n%s", strings.TrimSpace(policy.Render(problems)))
+		}
 	}
 	v, err := record.VerifyFiles(path, func(key string) scaling.Formula {
 		for _, w := range store.Current() {
@@ -269,6 +271,9 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 	})
 	if err != nil {
 		return err
+	}
+	if v.Decisions+v.Groups == 0 && len(v.LeftOut) == 0 {
+		return fmt.Errorf("%s holds no whole tick: nothing was decided again", path)
 	}
 	slices.Sort(v.LeftOut)
 	for _, key := range slices.Compact(v.LeftOut) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,5 +126,24 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 	}
 	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(), "one at a time") {
 		t.Errorf("two pages in one: %v", err)
+	}
+}
+
+// A recording that was cut short before its first tick proves nothing, nor does one whose formulas were to come from a file that is not there.
+func TestARecordingOfNothingIsNotVerified(t *testing.T) {
+	for name, args := range map[string][]string{
+		"an empty file":   {"--verify", written(t, "empty.jsonl", "")},
+		"a line cut off":  {"--verify", written(t, "cut.jsonl", `{"start":`)},
+		"no such policy":  {"--verify", written(t, "other.jsonl", ""), "--policy", "/nowhere.yaml"},
+		"no such file":    {"--verify", "/nowhere.jsonl"},
+		"a line of noise": {"--verify", written(t, "noise.jsonl", "noise\n")},
+	} {
+		c := replayCommand()
+		c.SetArgs(args)
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		if err := c.Execute(); err == nil {
+			t.Errorf("%s: verified", name)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 )
@@ -45,7 +44,7 @@ something could not be put back; running it again does no harm.`,
 		RunE: func(c *cobra.Command, names []string) error { return o.run(c.Context(), names, c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster; empty: the cluster that we run in")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it, else the cluster that we run in")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of the controller's Lease")
 	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the controller's Lease")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
@@ -59,7 +58,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: want text or json", o.output)
 	}
-	kube, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
 	if err != nil {
 		return fmt.Errorf("cluster: %w; give --kubeconfig outside one", err)
 	}

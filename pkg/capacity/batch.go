@@ -36,13 +36,15 @@ func (t *tick) advance() {
 	case m.step == surging && l.stray > 0 && t.s.spot.phase == Probing:
 		t.fallBack(CauseProbe, t.evidence(t.spot, m.since))
 		t.giveUp()
-	case m.step == surging && t.s.spot.phase == Returning && l.came > 0 && (l.came+l.stray >= m.count || late) && l.spare >= l.came:
+	case m.step == surging && t.s.spot.phase == Returning && l.came > 0 && (l.came+l.stray >= m.count || late) && l.spare >= min(l.came, m.count):
 		t.settleFor(w, l)
 	case m.step == surging && (late || l.came == 0 && l.stray >= m.count):
 		t.refuse(l.stray > 0)
 		t.giveUp()
 	case m.step == marking && l.spare >= t.readyVictims(w) && marked(m, w):
 		m.step, m.since = shrinking, t.at
+	case m.step == marking && time.Duration(t.at-m.since)*time.Millisecond > arrives+t.g.LeadTime+shrinks:
+		t.giveUp() // the victims cannot be marked, and a surge must not stand for ever
 	case m.step == shrinking && time.Duration(t.at-m.since)*time.Millisecond > shrinks:
 		t.end() // demand rose into the surge: the replicas are needed, and nothing is lost
 	}

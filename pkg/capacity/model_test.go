@@ -117,6 +117,9 @@ func (m *model) someoneEdits(pool int) {
 		"disruption.budgets": {`[{"nodes":"100%"}]`, `[{"nodes":"3"}]`, ``, `[{"nodes":"50%","reasons":["Empty"]}]`}, "disruption.consolidateAfter": {`"45s"`, `"61s"`},
 	}[name]
 	v := rapid.SampledFrom(values).Draw(m.rt, "value")
+	if m.pools[pool].fields[name].Value == v {
+		return // the API server takes no ownership for what changes nothing
+	}
 	m.edit(pool, name, v)
 	m.people[pool][name] = v
 }

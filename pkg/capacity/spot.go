@@ -93,6 +93,7 @@ func (t *tick) failing() (Cause, evidence) {
 func (t *tick) fallBack(cause Cause, e evidence) {
 	s := &t.s.spot
 	s.level = min(s.level+1, maxLevel)
+	t.s.pace.width = 1 // the way back begins with one again
 	t.s.enter(Fallback, cause)
 	length := min(firstHold<<(s.level-1), maxHold)
 	s.until = t.at + jittered(length, t.g.Name, s.level).Milliseconds()

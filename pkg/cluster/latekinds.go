@@ -158,16 +158,18 @@ func (k *lateKind) begin(ctx context.Context, c *Cluster, plural string) error {
 // halt stops watching and forgets what was seen: the objects went with their CRD.
 func (k *lateKind) halt() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.running == nil {
+	run := k.running
+	k.running = nil
+	k.mu.Unlock()
+	if run == nil {
 		return
 	}
-	k.running.stop()
-	<-k.running.done
-	for _, obj := range k.running.store.List() {
+	// Outside of the lock: who handles an object may wait for somebody who asks whether the kind is synced.
+	run.stop()
+	<-run.done
+	for _, obj := range run.store.List() {
 		k.on.OnDelete(obj)
 	}
-	k.running = nil
 }
 
 // lateSync bounds how long a kind that is served but cannot be listed (no RBAC, a broken conversion webhook) delays everybody:

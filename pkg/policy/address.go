@@ -11,7 +11,7 @@ import (
 // mounted refuses what is not an absolute path: a relative one would depend on where the process was started.
 func (f *findings) mounted(file string, p *yamlPath) {
 	if file != "" && (!path.IsAbs(file) || path.Clean(file) != file) {
-		f.bad(p, "is not the path of a mounted file", "an absolute path such as /etc/gpuscaler/redis/password")
+		f.bad(p, "is not the path of a mounted file", "an absolute path such as /etc/gpuscaler/secrets/redis/password")
 	}
 }
 

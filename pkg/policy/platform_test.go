@@ -36,7 +36,7 @@ func TestTheShippedPlatformSaysWhatItsPageSays(t *testing.T) {
 	if prom.Interval != 15*time.Second || prom.Timeout != 10*time.Second || prom.MaxBytes != 32<<20 || prom.MaxSeries != 50_000 || prom.NamespaceLabel != "namespace" {
 		t.Errorf("prom %+v", prom)
 	}
-	if redis := p.DataSource("redis-embed"); redis.PasswordFile != "/etc/gpuscaler/redis/password" || redis.Allows("team-chat") || !redis.Allows("team-embed") {
+	if redis := p.DataSource("redis-embed"); redis.PasswordFile != "/etc/gpuscaler/secrets/redis-embed/password" || redis.Allows("team-chat") || !redis.Allows("team-embed") {
 		t.Errorf("redis %+v", redis)
 	}
 	if q := p.Query("gateway-queue"); !q.ExistsAtZero || q.NamespaceLabel != "namespace" || !strings.Contains(q.PromQL, `{cluster="prod-use1"}`) {

@@ -109,15 +109,15 @@ func (r *Run) set(names []string, settings []Tried, tried []int) {
 
 // standing is the run of the fleets that the cases name; nothing where none is named.
 func (t trial) standing(ctx context.Context, told Progress) ([]Run, error) {
-	by := t.ours()
+	by, fleet := t.ours(), slices.Clone(t)
 	for i := range t {
 		if t[i].Static == 0 {
 			return nil, nil
 		}
-		by[i] = world.Static(t[i].Static)
+		by[i], fleet[i].Initial = world.Static(t[i].Static), t[i].Static
 	}
 	out := Run{Name: StaticFleet, Variant: Default, Words: "the replicas that would stand all the time where nobody scales, as the scenario says"}
-	return []Run{out}, t.fill(ctx, &out, by, told)
+	return []Run{out}, fleet.fill(ctx, &out, by, told)
 }
 
 // rival runs a rival with its defaults and, where asked for, tuned to each workload on its own.
@@ -220,7 +220,7 @@ func (r *Report) compare() {
 	if best != nil {
 		r.Cheapest = best.Title()
 	}
-	if fleet := r.Run(StaticFleet, Default); fleet != nil && fleet.Cost > 0 {
+	if fleet := r.Run(StaticFleet, Default); fleet != nil && fleet.Cost > 0 && r.Runs[0].MeetsSLO {
 		saved := 1 - r.Runs[0].Cost/fleet.Cost
 		r.Saved = &saved
 	}

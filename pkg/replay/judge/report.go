@@ -18,7 +18,7 @@ type Report struct {
 	ColdStart   float64            `json:"coldStartSeconds"`               // 0: by phases, see assumptions
 	Seed        uint64             `json:"seed"`                           // of everything drawn
 	Cheapest    string             `json:"cheapest"`                       // the run that costs least of those that meet the SLO, the clairvoyant aside; empty: none does
-	Saved       *float64           `json:"savedOverStaticFleet,omitempty"` // share of what replicas that stand all the time would cost; absent where the case names none
+	Saved       *float64           `json:"savedOverStaticFleet,omitempty"` // share of what replicas that stand all the time would cost; absent where the case names none, or the run misses the SLO
 	Runs        []Run              `json:"runs"`                           // gpuscaler first
 	Gates       []GateResult       `json:"gates,omitempty"`
 	Assumptions []world.Assumption `json:"assumptions"`
