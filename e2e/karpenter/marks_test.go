@@ -131,15 +131,7 @@ func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
 			}
 			if on {
 				g.group(t, 90*time.Second, "and its node with it", on1(1))
-			} else {
-				stack.Always(t, 20*time.Second, "two half-empty nodes stay", func(context.Context) error {
-					s, err := g.status()
-					if err != nil {
-						return err
-					}
-					return on1(2)(s.Groups["gpu"])
-				})
-			}
+			} // else two half-empty nodes are left, which Karpenter may join by moving a replica that serves
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})
 	}
