@@ -15,31 +15,34 @@ const (
 	atOnce = 30 * time.Second
 	// deviations is how far above the mean the reserve stands: one cold start in forty loses more, were losses normal.
 	deviations = 2
-	// reserveFalls is how long the reserve stands before it falls by one: a replica that comes and goes is a cold start each time.
+	// reserveFalls is how long fewer must do before the reserve falls by one: a replica that comes and goes is a cold start each time.
 	reserveFalls = burstWithin
 )
 
 // reserve is how many replicas stand by against losses. It is not part of a record: a new leader reads the last hour's losses again.
 type reserve struct {
 	size int32
-	at   int64 // when it changed last
+	at   int64 // when so many were wanted last
+}
+
+// stake is what is ready on spot nodes that nobody takes at present.
+type stake struct {
+	replicas int32   // of our workloads, those that stand by included
+	needed   int32   // of them: those that stand by on demand go first, so these are what stays
+	nodes    float64 // that carry them and everybody else's ready pods: a node half full of them is half a node
 }
 
 // atRisk asks for successors of ready replicas on nodes with notice, and ahead of any notice for as many as are expected to be missing:
 // a notice is two minutes and a cold start is longer, so what is to serve in between has to stand before.
 func (t *tick) atRisk() {
 	var noticed, expected float64
-	var all int32
+	all := t.stake()
+	reserve := t.standBy(all.lose(t.losses()))
 	for i := range t.o.Workloads {
-		_, exposed := t.exposed(&t.o.Workloads[i])
-		all += exposed
-	}
-	reserve := t.standBy(min(t.losses(), (all+1)/2)) // a storm that takes everything at once is no reason to double everything
-	for i := range t.o.Workloads {
-		risk, exposed := t.exposed(&t.o.Workloads[i])
+		risk, _, needed := t.exposed(&t.o.Workloads[i])
 		more := int32(0)
-		if all > 0 {
-			more = int32((int64(reserve)*int64(exposed) + int64(all) - 1) / int64(all))
+		if all.needed > 0 {
+			more = int32((int64(reserve)*int64(needed) + int64(all.needed) - 1) / int64(all.needed))
 		}
 		noticed, expected = noticed+float64(risk), expected+float64(more)
 		t.d.Advice[i].AtRisk = risk + more
@@ -49,8 +52,36 @@ func (t *tick) atRisk() {
 	}
 }
 
-// exposed counts a workload's ready replicas on nodes that are about to go, and those on other spot nodes.
-func (t *tick) exposed(w *Workload) (risk, exposed int32) {
+// lose is how many replicas go with so many nodes: half of those that are needed at the most, for a storm that takes everything at
+// once is no reason to double everything.
+func (s *stake) lose(nodes int32) int32 {
+	if s.nodes <= 0 || s.needed == 0 {
+		return 0
+	}
+	share := float64(float64(nodes) / s.nodes)
+	n := math.Ceil(float64(share*float64(s.replicas)) - rounding)
+	return int32(min(n, float64((s.needed+1)/2)))
+}
+
+// rounding is what a sum of shares may be off by.
+const rounding = 1e-6
+
+// stake adds up what there is to lose.
+func (t *tick) stake() (all stake) {
+	for i := range t.o.Workloads {
+		_, replicas, needed := t.exposed(&t.o.Workloads[i])
+		all.replicas, all.needed = all.replicas+replicas, all.needed+needed
+	}
+	t.eachPod(func(_ *Workload, p *Pod) {
+		if n := t.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
+			all.nodes += float64(units(p.GPUs)) / float64(max(units(n.Used), units(p.GPUs), 1))
+		}
+	})
+	return all
+}
+
+// exposed counts a workload's ready replicas on nodes that are about to go, those on other spot nodes, and how many of these are needed.
+func (t *tick) exposed(w *Workload) (risk, exposed, needed int32) {
 	for j := range w.Pods {
 		p := &w.Pods[j]
 		switch n := t.node(p); {
@@ -61,7 +92,7 @@ func (t *tick) exposed(w *Workload) (risk, exposed int32) {
 			exposed++
 		}
 	}
-	return risk, exposed
+	return risk, exposed, min(exposed, w.needs())
 }
 
 // losses is how many nodes one cold start may lose: in a burst as many as it took; otherwise the last hour's mean and two standard
@@ -104,9 +135,9 @@ func (t *tick) losses() int32 {
 func (t *tick) standBy(want int32) int32 {
 	r := &t.s.reserve
 	switch {
-	case want > r.size:
+	case want >= r.size:
 		r.size, r.at = want, t.at
-	case want < r.size && t.s.move.step == noMove && t.at-r.at >= reserveFalls.Milliseconds():
+	case t.s.move.step == noMove && t.at-r.at >= reserveFalls.Milliseconds():
 		r.size, r.at = r.size-1, t.at
 	}
 	return r.size

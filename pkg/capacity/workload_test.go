@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	if a := c.d.Advice[0]; a.AtRisk != 3 {
 		t.Errorf("three losses in five minutes: %+v", a)
 	}
-	c.run(reserveFalls + time.Minute)
+	c.run(burstWithin + reserveFalls + time.Minute)
 	if a := c.d.Advice[0]; a.AtRisk != 2 {
 		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
 	}
@@ -132,6 +133,70 @@ func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
 		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.reserve.size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
 			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.reserve.size, a, b, c.want)
 		}
+	}
+}
+
+// A node that goes takes all of its replicas, and only what is ours of it; what stands by is not exposed once more.
+func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
+	lost := func(n int) (all []Loss) {
+		for i := range n {
+			all = append(all, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		nodes, each int   // spot nodes of 8, and replicas on each
+		gpus        int64 // of a replica
+		jobs        int   // nodes more, each full of somebody's Job
+		needs       int32
+		lost, want  int32
+	}{
+		"one replica fills a node":                   {10, 1, 8, 0, 10, 2, 2},
+		"eight on each":                              {10, 8, 1, 0, 80, 2, 16},
+		"two of four each":                           {10, 2, 4, 0, 20, 3, 6},
+		"half of the market carries Jobs":            {5, 8, 1, 5, 40, 2, 8},
+		"two nodes gone of two that are left":        {2, 8, 1, 0, 32, 2, 8},
+		"half of what stands is what stands by":      {12, 1, 8, 0, 6, 12, 3},
+		"nothing of it is needed any more":           {4, 1, 8, 0, 0, 4, 0},
+		"what stands by is needed when a node falls": {3, 1, 8, 0, 2, 2, 1},
+	} {
+		g, o := pairOf(t, nil)
+		w := Workload{Key: "team/a", Uncapped: c.needs, Current: c.needs, GPUs: c.gpus, Known: true}
+		for i := range c.nodes + c.jobs {
+			n := Node{Name: fmt.Sprint(i), UID: fmt.Sprint(i), Type: Spot, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight.Add(-2 * time.Hour)}
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
+			if i >= c.nodes {
+				o.Others = append(o.Others, Pod{UID: fmt.Sprint("job-", i), GPUs: 8, Node: i, Ready: true})
+				continue
+			}
+			for j := range c.each {
+				uid := fmt.Sprint(i, "-", j)
+				w.Pods = append(w.Pods, Pod{UID: uid, Name: uid, Owner: OwnerReplicaSet, GPUs: c.gpus, Node: i, Ready: true})
+			}
+		}
+		o.Workloads, o.Pools[0].Losses = []Workload{w}, lost(int(c.lost))
+		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
+			t.Errorf("%s: %d stand by, want %d", name, d.Advice[0].AtRisk, c.want)
+		}
+	}
+}
+
+// Evidence that goes and comes back within a cold start moves nobody: a replica that is dropped and asked for again is a cold start.
+func TestAReserveFallsACalmColdStartAfterItWasNeededLast(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 12
+	c.until(10*time.Minute, "twelve are ready", c.whole(chat))
+	for range 3 {
+		c.lose(c.pools[0].nodes[0])
+	}
+	c.step()
+	began := c.now
+	for c.s.reserve.size == 3 && c.now.Sub(began) < time.Hour {
+		c.step()
+	}
+	if stood := c.now.Sub(began); stood < burstWithin+reserveFalls-2*time.Second || stood > burstWithin+reserveFalls+2*time.Second || c.s.reserve.size != 2 {
+		t.Errorf("%d stand by after %v; three were needed until %v", c.s.reserve.size, stood, burstWithin)
 	}
 }
 
