@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,7 +30,8 @@ func restoreCommand() *cobra.Command {
 		Short: "Put every NodePool back as its owner wrote it, whatever became of the controller",
 		Long: `Find every NodePool that carries gpuscaler's record (or a field that gpuscaler owns) and put it back:
 each value byte for byte as it was, each field with the field manager that had it before, no trace of
-gpuscaler left. Marks on pods are taken off too. With names, only those NodePools.
+gpuscaler left. Marks on pods are taken off and CapacityBuffers of its own removed too. With names,
+only those NodePools.
 
 It takes the controller's Lease while it works: a controller that runs stands down first (for up to its
 --lease-duration), and leads again when this command has ended. It then nudges again what its policies
@@ -68,10 +70,10 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME", hostname()), KeepLease: o.keepLease,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	if err != nil {
+	if err != nil && len(done) == 0 {
 		return err
 	}
-	return o.print(out, done)
+	return errors.Join(o.print(out, done), err)
 }
 
 func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
@@ -98,7 +100,7 @@ func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
 
 func printRestored(out io.Writer, done []cluster.Restored, dryRun bool) {
 	if len(done) == 0 {
-		fmt.Fprintln(out, "nothing of gpuscaler's is on any NodePool or pod")
+		fmt.Fprintln(out, "nothing of gpuscaler's is on any NodePool or pod, nor a CapacityBuffer of its own")
 		return
 	}
 	verb := "restored"

@@ -2,12 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,8 +38,9 @@ type bufferFacts struct {
 	metav1.ObjectMeta
 	target   ref
 	replicas int32
-	ours     bool // its label says so, and the field manager
-	heeded   bool // an autoscaler has said something of it
+	holds    int32 // replicas that an autoscaler holds for it, as its status says
+	ours     bool  // its label says so, and the field manager
+	heeded   bool  // an autoscaler has said something of it
 	created  time.Time
 }
 
@@ -58,12 +59,16 @@ func bufferOf(u *unstructured.Unstructured) *bufferFacts {
 		s, _, _ := unstructured.NestedString(u.Object, "spec", "scalableRef", field)
 		return s
 	}
-	replicas, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+	count := func(part string) int32 {
+		n, _, _ := unstructured.NestedInt64(u.Object, part, "replicas")
+		return int32(min(max(n, 0), 1<<30))
+	}
 	status, _ := conditionOf(u, "ReadyForProvisioning")
 	return &bufferFacts{
 		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
 		target:     ref{u.GetNamespace(), text("apiGroup"), text("kind"), text("name")},
-		replicas:   int32(min(max(replicas, 0), 1<<30)),
+		replicas:   count("spec"),
+		holds:      count("status"),
 		ours:       u.GetLabels()[managedBy] == fieldManager && manages(u.GetManagedFields(), fieldManager),
 		heeded:     status != "", created: u.GetCreationTimestamp().Time,
 	}
@@ -77,33 +82,10 @@ func (n *nodes) newBuffers() *lateKind {
 	)}
 }
 
-// mayBuffer asks the API server whether our roles allow CapacityBuffers: who may not delete one must not write one.
-func (n *nodes) mayBuffer(ctx context.Context) bool {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "delete", Group: bufferKind.Group, Resource: bufferResource.Resource},
-	}}
-	ctx, cancel := context.WithTimeout(ctx, handsTimeout)
-	defer cancel()
-	answer, err := n.cluster.typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		n.cluster.log.Debug("cannot ask whether CapacityBuffers are allowed", "error", err)
-		return false
-	}
-	if answer.Status.Allowed {
-		return true
-	}
-	wanted := slices.ContainsFunc(n.cluster.options.Groups.Groups(), func(g *capacity.Group) bool { return g.Buffer })
-	if wanted && !n.refused {
-		n.refused = true
-		n.cluster.log.Warn("a capacity group asks for a buffer, and our roles allow no CapacityBuffer: set karpenter.capacityBuffers in the chart's values")
-	}
-	return false
-}
-
-// holdsBuffers tells whether a buffer written now would be seen, and seen to. The caller holds the lock.
+// holdsBuffers tells whether a buffer may be written, and would be seen, and seen to. The caller holds the lock.
 func (n *nodes) holdsBuffers() bool {
 	synced := n.buffer.synced()
-	return synced != nil && synced() && n.unheeded.IsZero()
+	return synced != nil && synced() && n.writes && n.unheeded.IsZero()
 }
 
 // buffered is how many replicas our buffer for a workload has; -1 for one that stands for another target. The caller holds the lock.
@@ -116,6 +98,17 @@ func (n *nodes) buffered(w *scaling.Workload) int32 {
 		return -1
 	}
 	return f.replicas
+}
+
+// foreignBuffers tells whether a CapacityBuffer of somebody else's holds anything. Those of ours are told as what they are: a reason of
+// a group's, for as long as it lasts. The caller holds the lock.
+func (n *nodes) foreignBuffers() bool {
+	for _, f := range n.buffers {
+		if !f.ours && f.holds > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // bufferFor is the key of a policy's buffer.
@@ -225,6 +218,9 @@ func (h *hands) buffer(b bufferTask) {
 		log.Debug("capacitybuffer was changed meanwhile", "error", err)
 	default:
 		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "failed").Inc()
+		if apierrors.IsForbidden(err) && b.replicas > 0 {
+			h.cluster.nodes.noteWrites(false) // until it is asked again
+		}
 		if h.isNews(b.namespace+"/"+name, err.Error()) { // it is tried every ten seconds
 			log.Error("capacitybuffer was not "+what, "error", err)
 		}
@@ -252,14 +248,14 @@ func (b *bufferTask) apply(name string) *unstructured.Unstructured {
 	return u
 }
 
-// buffers removes every CapacityBuffer of ours, where there are any and our roles allow it.
+// buffers removes every CapacityBuffer of ours. Where they may not be looked at, or one of ours may not be removed, it says what to do:
+// nodes are paid for as long as one stands.
 func (r *restorer) buffers(ctx context.Context) (done []Restored, err error) {
-	n := r.cluster.nodes
 	if len(r.options.Names) > 0 {
 		return nil, nil
 	}
 	list, err := r.cluster.typed.Discovery().ServerResourcesForGroupVersion(bufferKind.GroupVersion().String())
-	if apierrors.IsNotFound(err) || err == nil && pluralOf(list, bufferKind.Kind) == "" || err == nil && !n.mayBuffer(ctx) {
+	if apierrors.IsNotFound(err) || err == nil && pluralOf(list, bufferKind.Kind) == "" {
 		return nil, nil
 	}
 	if err != nil {
@@ -267,16 +263,25 @@ func (r *restorer) buffers(ctx context.Context) (done []Restored, err error) {
 	}
 	client := r.cluster.dynamic.Resource(bufferResource)
 	all, err := client.List(ctx, metav1.ListOptions{LabelSelector: managedBy + "=" + fieldManager})
+	if apierrors.IsForbidden(err) {
+		return []Restored{Restored{Object: "CapacityBuffers"}.failed(errors.New("this account may not list them" + byOneWhoMay))}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("CapacityBuffers: %w", err)
 	}
-	for i := range all.Items {
-		f := bufferOf(&all.Items[i])
-		if !f.ours {
-			continue
-		}
+	ours := slices.DeleteFunc(all.Items, func(u unstructured.Unstructured) bool { return !bufferOf(&u).ours })
+	if len(ours) == 0 {
+		return nil, nil
+	}
+	may, unanswered := r.cluster.nodes.allowed(ctx, "delete")
+	for i := range ours {
+		f := bufferOf(&ours[i])
 		out := Restored{Object: "CapacityBuffer " + f.key(), Changes: []string{"removed"}}
-		if !r.options.DryRun {
+		switch {
+		case !may && unanswered == nil:
+			out.Changes = nil
+			out = out.failed(errors.New("this account may not delete it" + byOneWhoMay))
+		case !r.options.DryRun:
 			err := client.Namespace(f.Namespace).Delete(ctx, f.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &f.UID}})
 			if err != nil && !apierrors.IsNotFound(err) {
 				out = out.failed(err)
@@ -286,3 +291,7 @@ func (r *restorer) buffers(ctx context.Context) (done []Restored, err error) {
 	}
 	return done, nil
 }
+
+// byOneWhoMay is what to do about buffers that we may not remove.
+const byOneWhoMay = "; as one who may: kubectl delete capacitybuffers --all-namespaces -l " + managedBy + "=" + fieldManager +
+	", or give it list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does where it works with Karpenter"

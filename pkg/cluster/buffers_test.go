@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -196,20 +197,48 @@ func TestATemplateThatLimitsItsGPUsAndRequestsNoneIsTold(t *testing.T) {
 	}
 }
 
-func TestBuffersAreForWhoMayRemoveThem(t *testing.T) {
+// Rights come and go with an upgrade of the chart, while we run.
+func TestABufferIsForWhoMayWriteItAndRemoveIt(t *testing.T) {
 	c := still(Options{Groups: oneGroup{buffered(t)}})
-	allowed := ""
+	n := c.nodes
+	allowed, silent := "", false
 	c.typed.(*fake.Clientset).PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
 		r := review.Spec.ResourceAttributes
-		review.Status.Allowed = strings.Join([]string{r.Verb, r.Resource, r.Group, r.Namespace}, " ") == allowed
+		if r.Group != "autoscaling.x-k8s.io" || r.Resource != "capacitybuffers" || r.Namespace != "" {
+			t.Errorf("asked for %+v", r)
+		}
+		if silent {
+			return true, nil, errors.New("nobody answers")
+		}
+		review.Status.Allowed = strings.Contains(allowed, r.Verb)
 		return true, review, nil
 	})
-	if c.nodes.mayBuffer(t.Context()) || !c.nodes.refused {
-		t.Error("without a right")
+	for _, c := range []struct {
+		allowed         string
+		watches, writes bool
+	}{{"", false, false}, {"create", false, false}, {"delete", true, false}, {"create delete", true, true}} {
+		allowed = c.allowed
+		if got := n.mayBuffer(t.Context()); got != c.watches || n.writes != c.writes || n.refused == c.writes {
+			t.Errorf("%q: watches %t, writes %t, told %t", c.allowed, got, n.writes, n.refused)
+		}
 	}
-	if allowed = "delete capacitybuffers autoscaling.x-k8s.io "; !c.nodes.mayBuffer(t.Context()) {
-		t.Error("with it")
+	n.askToWrite(t.Context()) // the kind is not served: nothing is asked
+	n.buffer.running = &lateInformer{synced: func() bool { return true }}
+	if !n.holdsBuffers() {
+		t.Error("with both rights no buffer is held")
+	}
+	silent = true
+	if n.askToWrite(t.Context()); !n.holdsBuffers() || n.mayBuffer(t.Context()) {
+		t.Error("a question without an answer took a right away, or gave one")
+	}
+	silent, allowed = false, "delete"
+	if n.askToWrite(t.Context()); n.holdsBuffers() || !n.refused {
+		t.Error("the right to write went, and buffers are held all the same")
+	}
+	allowed = "create delete"
+	if n.askToWrite(t.Context()); !n.holdsBuffers() || n.refused {
+		t.Error("the right came back, and no buffer is held")
 	}
 }
 
@@ -226,7 +255,7 @@ func buffered(t *testing.T) *capacity.Group {
 
 // withBuffers is an API server with two buffers, of which one is ours, and
 // without Karpenter; it tells what is deleted.
-func withBuffers(t *testing.T, allowed bool) (cfg *rest.Config, deleted *[]string) {
+func withBuffers(t *testing.T, lists, removes bool) (cfg *rest.Config, deleted *[]string) {
 	deleted = &[]string{}
 	items := strings.ReplaceAll(chatBuffer, "\n", "\n  ")
 	other := strings.NewReplacer("gpuscaler-chat", "own", "manager: gpuscaler", "manager: kubectl").Replace(items)
@@ -248,9 +277,12 @@ func withBuffers(t *testing.T, allowed bool) (cfg *rest.Config, deleted *[]strin
 		case r.URL.Path == "/api/v1/pods":
 			answer("{kind: PodList, apiVersion: v1, metadata: {}, items: []}")
 		case r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
-			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, metadata: {}, spec: {}, status: {allowed: %t}}", allowed))
+			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, metadata: {}, spec: {}, status: {allowed: %t}}", removes))
 		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1":
 			answer("{kind: APIResourceList, apiVersion: v1, groupVersion: autoscaling.x-k8s.io/v1beta1, resources: [{name: capacitybuffers, kind: CapacityBuffer, namespaced: true, verbs: [list]}]}")
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers" && !lists:
+			w.WriteHeader(http.StatusForbidden)
+			answer("{kind: Status, apiVersion: v1, metadata: {}, status: Failure, reason: Forbidden, code: 403}")
 		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers":
 			answer("kind: CapacityBufferList\napiVersion: autoscaling.x-k8s.io/v1beta1\nmetadata: {}\nitems:\n-" + items[2:] + "\n-" + other[2:])
 		default:
@@ -264,21 +296,30 @@ func withBuffers(t *testing.T, allowed bool) (cfg *rest.Config, deleted *[]strin
 
 func TestRestoreRemovesOurBuffersAndNobodyElses(t *testing.T) {
 	for name, c := range map[string]struct {
-		allowed, dryRun bool
-		said, deleted   int
-	}{"allowed": {true, false, 1, 1}, "a dry run": {true, true, 1, 0}, "without the right": {false, false, 0, 0}} {
-		cfg, deleted := withBuffers(t, c.allowed)
+		lists, removes, dryRun bool
+		about                  string // of what is told
+		next                   bool   // with what to do next
+		deleted                int
+	}{
+		"allowed":              {true, true, false, "CapacityBuffer team/gpuscaler-chat", false, 1},
+		"a dry run":            {true, true, true, "CapacityBuffer team/gpuscaler-chat", false, 0},
+		"may not remove":       {true, false, false, "CapacityBuffer team/gpuscaler-chat", true, 0},
+		"a dry run, as little": {true, false, true, "CapacityBuffer team/gpuscaler-chat", true, 0},
+		"may not even look":    {false, false, false, "CapacityBuffers", true, 0},
+	} {
+		cfg, deleted := withBuffers(t, c.lists, c.removes)
 		r := restorer{options: RestoreOptions{DryRun: c.dryRun, Log: slog.New(slog.DiscardHandler)}}
 		var err error
 		if r.cluster, err = New(cfg, Options{Groups: noGroups{}, Log: r.options.Log}); err != nil {
 			t.Fatal(err)
 		}
 		done, err := r.buffers(t.Context())
-		if err != nil || len(done) != c.said || len(*deleted) != c.deleted {
+		if err != nil || len(done) != 1 || done[0].Object != c.about || len(*deleted) != c.deleted {
 			t.Errorf("%s: %+v, %v, deleted %v", name, done, err, *deleted)
+			continue
 		}
-		if c.said == 1 && (len(done) != 1 || done[0].Object != "CapacityBuffer team/gpuscaler-chat" || done[0].Error != "") {
-			t.Errorf("%s: %+v", name, done)
+		if said := strings.Contains(done[0].Error, "kubectl delete capacitybuffers"); said != c.next || !c.next && done[0].Error != "" {
+			t.Errorf("%s: %q", name, done[0].Error)
 		}
 	}
 }

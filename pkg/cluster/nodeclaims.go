@@ -148,11 +148,21 @@ var notices = []string{"SpotInterrupted", "InstanceStopping", "InstanceTerminati
 // noticeTaints say the same on the node.
 var noticeTaints = []string{"cloud.google.com/impending-node-termination", "aws-node-termination-handler/spot-itn"}
 
+const (
+	// unconsolidatable is said of a node that Karpenter leaves alone, with the reason in words.
+	unconsolidatable = "Unconsolidatable"
+	// bufferPods are the words where a CapacityBuffer is the reason. Its pods exist in Karpenter's memory alone.
+	bufferPods = "has buffer pods"
+	// saidAgain is how long such a reason counts: Karpenter repeats it after 15 minutes at the earliest.
+	saidAgain = 20 * time.Minute
+)
+
 // claimEvent is what is kept of an Event about a NodeClaim.
 type claimEvent struct {
 	metav1.ObjectMeta
 	uid, claim string // of the NodeClaim
 	reason     string
+	buffered   bool // the node has pods of a CapacityBuffer
 	at         time.Time
 }
 
@@ -163,7 +173,14 @@ func claimEventOf(e *corev1.Event) *claimEvent {
 			at = t
 		}
 	}
-	return &claimEvent{ObjectMeta: identity(&e.ObjectMeta), uid: string(e.InvolvedObject.UID), claim: e.InvolvedObject.Name, reason: e.Reason, at: at}
+	buffered := e.Reason == unconsolidatable && strings.Contains(e.Message, bufferPods)
+	if buffered && e.LastTimestamp.After(at) {
+		at = e.LastTimestamp.Time // it lasts; all others happened once, however often they are told
+	}
+	return &claimEvent{
+		ObjectMeta: identity(&e.ObjectMeta), uid: string(e.InvolvedObject.UID), claim: e.InvolvedObject.Name,
+		reason: e.Reason, buffered: buffered, at: at,
+	}
 }
 
 // poolOfClaim is the pool in a claim's name, "<pool>-<random>": of a claim that went before we looked.

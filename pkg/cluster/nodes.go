@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,11 +31,13 @@ type nodes struct {
 	nodes   map[string]*nodeFacts
 	buffers map[string]*bufferFacts // CapacityBuffers, by namespace/name
 	noticed map[string]time.Time    // UIDs of NodeClaims that the provider takes, and since when
+	kept    map[string]time.Time    // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
 	fates   ledger
 	schema  nodeSchema
 	synced  []cache.InformerSynced // of nodes and Events
 	absent  bool                   // it was said that there is no Karpenter
-	refused bool                   // it was said that our roles allow no buffer
+	writes  bool                   // our roles let us write a buffer, as we asked last
+	refused bool                   // it was said that they do not
 	// unheeded is since when nobody is known to see to our buffers; zero: nobody was found not to.
 	unheeded time.Time
 
@@ -58,7 +61,7 @@ var _ engine.Nodes = (*nodes)(nil)
 func newNodes(c *Cluster) *nodes {
 	n := &nodes{
 		cluster: c, pools: map[string]*poolFacts{}, buffers: map[string]*bufferFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
-		noticed: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
+		noticed: map[string]time.Time{}, kept: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
 		schemas: c.options.schemas,
 	}
 	if n.schemas == nil {
@@ -132,11 +135,16 @@ func (n *nodes) putEvent(e *claimEvent) {
 		if f := n.claims[e.claim]; f != nil && f.uid == e.uid {
 			pool = f.pool
 		}
-		if e.reason == insufficientCapacity {
+		switch e.reason {
+		case insufficientCapacity:
 			n.fates.fail(e.uid, pool, e.at, true)
-			return
+		case unconsolidatable:
+			if e.at.After(n.kept[e.uid]) {
+				n.kept[e.uid] = e.at
+			}
+		default:
+			n.noticed[e.uid] = e.at
 		}
-		n.noticed[e.uid] = e.at
 	})
 }
 
@@ -193,10 +201,11 @@ func trimClaimEvent(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	for _, reason := range append(notices, insufficientCapacity) {
-		if e.Reason == reason {
-			return claimEventOf(e), nil
-		}
+	if e.Reason == insufficientCapacity || slices.Contains(notices, e.Reason) {
+		return claimEventOf(e), nil
+	}
+	if c := claimEventOf(e); c.buffered {
+		return c, nil
 	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: identity(&e.ObjectMeta)}, nil
 }

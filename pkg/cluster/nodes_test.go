@@ -178,6 +178,52 @@ func TestWhatBecameOfNodeClaims(t *testing.T) {
 	}
 }
 
+// Karpenter keeps a buffer's pods in its memory; its Event on the NodeClaim is what shows them.
+func TestANodeThatABufferKeepsIsTold(t *testing.T) {
+	c := grounds(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))
+	n, now, uid := c.nodes, time.Now(), ""
+	for _, f := range n.claims {
+		uid = f.uid
+	}
+	say := func(message string, at time.Time) {
+		kept, err := trimClaimEvent(&corev1.Event{
+			Reason: "Unconsolidatable", Message: message, InvolvedObject: corev1.ObjectReference{Name: "s1", UID: types.UID(uid)},
+			FirstTimestamp: metav1.NewTime(now.Add(-time.Hour)), LastTimestamp: metav1.NewTime(at),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := kept.(*claimEvent); ok {
+			n.putEvent(e)
+		}
+	}
+	buffered := func() bool {
+		o := capacity.Observation{}
+		n.Observe(spotAndOnDemand(t), nil, &o)
+		return o.Pools[0].Nodes[0].Buffered
+	}
+	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer) + "\nstatus: {replicas: 1}"
+	say(`NodePool "l40s-spot" has consolidation disabled`, now)
+	f := seenBuffer(t, n, theirs)
+	if buffered() {
+		t.Error("another reason is taken for a buffer")
+	}
+	if say(`Node "n1" has buffer pods`, now); !buffered() {
+		t.Error("a buffer's reason is not seen")
+	}
+	n.change(func() { delete(n.buffers, f.key()) })
+	if seenBuffer(t, n, chatBuffer+"\nstatus: {replicas: 3}"); buffered() {
+		t.Error("a buffer of ours is told as somebody's that blocks")
+	}
+	n.change(func() { n.buffers[f.key()] = f })
+	if n.forget(now.Add(19 * time.Minute)); !buffered() {
+		t.Error("forgotten before Karpenter could say it again")
+	}
+	if n.forget(now.Add(21 * time.Minute)); buffered() {
+		t.Error("not forgotten where it was not said again")
+	}
+}
+
 func TestWhatNoGroupNamesIsAStray(t *testing.T) {
 	left := strings.Replace(strings.Replace(spotPool, "l40s-spot", "left", 1), "karpenter.sh/nodepool-hash: \"1\"", `gpuscaler.io/record: "{}"`, 1)
 	marked := strings.Replace(gpuPodOn("marked", "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}]`, 1)

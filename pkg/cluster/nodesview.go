@@ -46,7 +46,7 @@ type place struct{ pool, node int }
 
 // look makes a group's view anew. The caller holds both locks.
 func (n *nodes) look(g *capacity.Group, of []*scaling.Workload) *groupView {
-	w := n.cluster.world
+	w, foreign := n.cluster.world, n.foreignBuffers()
 	v := &groupView{world: w.version, nodes: n.version, group: g, of: slices.Clone(of), seen: map[string]*poolFacts{}}
 	places := map[string]place{}
 	for i, p := range g.Pools {
@@ -64,7 +64,10 @@ func (n *nodes) look(g *capacity.Group, of []*scaling.Workload) *groupView {
 			if claim.node != "" {
 				places[claim.node] = place{i, len(view.Nodes)}
 			}
-			view.Nodes = append(view.Nodes, n.node(claim, g.Resource))
+			node := n.node(claim, g.Resource)
+			_, kept := n.kept[claim.uid]
+			node.Buffered = kept && foreign
+			view.Nodes = append(view.Nodes, node)
 		}
 		v.pools = append(v.pools, view)
 	}

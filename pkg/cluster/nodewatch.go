@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ func (n *nodes) run(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			n.forget(now)
+			n.askToWrite(ctx)
 		}
 	}
 }
@@ -71,15 +73,16 @@ func (n *nodes) tellAbsent() {
 func (n *nodes) forget(now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := len(n.fates)
+	before := len(n.fates) + len(n.kept)
 	n.fates.forget(now)
+	maps.DeleteFunc(n.kept, func(_ string, at time.Time) bool { return now.Sub(at) > saidAgain })
 	n.judgeBuffers(now)
 	for uid, at := range n.noticed {
 		if now.Sub(at) > remembered {
 			delete(n.noticed, uid)
 		}
 	}
-	if len(n.fates) != before {
+	if len(n.fates)+len(n.kept) != before {
 		n.version++
 	}
 }

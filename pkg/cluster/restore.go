@@ -28,7 +28,7 @@ type RestoreOptions struct {
 	Log       *slog.Logger
 }
 
-// Restored is what came of one NodePool, or of the marks on pods.
+// Restored is what came of one NodePool, of a mark on a pod, or of a CapacityBuffer.
 type Restored struct {
 	Object  string   `json:"object"`
 	Changes []string `json:"changes"`
@@ -39,8 +39,8 @@ type Restored struct {
 const rounds = 8
 
 // Restore puts every NodePool back that carries our record or a field of ours, takes our marks off pods and removes our
-// CapacityBuffers. It holds the
-// controller's Lease while it works, so that nobody nudges meanwhile. One that fails does not keep the others.
+// CapacityBuffers. It holds the controller's Lease while it works, so that nobody nudges meanwhile. One that fails does not keep the
+// others; an error is returned beside what was done before it.
 func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restored, error) {
 	c, err := New(cfg, Options{Groups: noGroups{}, Log: o.Log})
 	if err != nil {
