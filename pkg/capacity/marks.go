@@ -84,11 +84,14 @@ func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
 	if n.Notice && !n.Voluntary {
 		return doomedCost, RuleAtRisk // its successor is asked for: no scale-in should take that one instead
 	}
-	if t.s.reserve.size > 0 && t.paired() && p.Pool == t.onDemand && t.aboveBase() > 0 {
-		return doomedCost, RuleAtRisk // what stands by on demand goes first when it is no longer needed
-	}
-	if !t.g.EmptyWholeNodes {
-		return "", RulePacking
+	// What stands by on demand goes first when it is no longer needed, but for replicas that do nothing.
+	rule, standing := RulePacking, t.s.reserve.size > 0 && t.paired() && t.aboveBase() > 0
+	switch {
+	case t.g.EmptyWholeNodes:
+	case standing:
+		rule = RuleAtRisk
+	default:
+		return "", rule
 	}
 	class := 0
 	if p.Idle {
@@ -97,11 +100,11 @@ func (t *tick) cost(w *Workload, p *Pod) (string, Rule) {
 	if t.paired() && p.Pool == t.onDemand && t.aboveBase() > 0 {
 		class += 2
 	}
-	if n.Used == p.GPUs && n.GPUs > p.GPUs {
+	if t.g.EmptyWholeNodes && n.Used == p.GPUs && n.GPUs > p.GPUs {
 		class++ // the last one on a greater node
 	}
 	if class == 0 {
-		return "", RulePacking
+		return "", rule
 	}
-	return strconv.Itoa(-10 * class), RulePacking
+	return strconv.Itoa(-10 * class), rule
 }

@@ -1,0 +1,165 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 8
+	c.until(10*time.Minute, "eight are ready", c.whole(chat))
+	c.pools[0].nodes[0].notice = true
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 1 {
+		t.Errorf("one notice: %+v", a)
+	}
+	doomed := chat.pods[0]
+	c.run(5 * time.Minute)
+	if chat.ready() < 9 || doomed.cost.Value != "-100" {
+		t.Errorf("%d ready before the node goes, its pod at cost %q", chat.ready(), doomed.cost.Value)
+	}
+	c.lose(c.pools[0].nodes[0])
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 0 {
+		t.Errorf("one loss is no burst: %+v", a)
+	}
+	c.lose(c.pools[0].nodes[0])
+	c.lose(c.pools[0].nodes[0])
+	c.step()
+	if a := c.d.Advice[0]; a.AtRisk != 3 {
+		t.Errorf("three losses in five minutes: %+v", a)
+	}
+	c.run(burstWithin + reserveFalls + time.Minute)
+	if a := c.d.Advice[0]; a.AtRisk != 2 {
+		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
+	}
+	c.run(rateWithin + reserveFalls)
+	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {
+		t.Errorf("after an hour without losses: %+v, %d ready", a, chat.ready())
+	}
+}
+
+func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
+	for name, c := range map[string]struct {
+		ages []time.Duration // of the losses
+		lead time.Duration
+		want int32
+	}{
+		"nothing was lost":               {nil, 0, 0},
+		"one loss is no rate":            {[]time.Duration{30 * time.Minute}, 0, 0},
+		"two in the hour":                {[]time.Duration{30 * time.Minute, 50 * time.Minute}, 0, 1},
+		"four, one at a time":            {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 0, 1},
+		"four at once":                   {[]time.Duration{30 * time.Minute, 30 * time.Minute, 30 * time.Minute, 30 * time.Minute}, 0, 3},
+		"four with a long cold start":    {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 20 * time.Minute, 4},
+		"four just now":                  {[]time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}, 0, 4},
+		"yesterday's":                    {[]time.Duration{24 * time.Hour, 24 * time.Hour, 24 * time.Hour}, 0, 0},
+		"more than half of what is left": {[]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 5},
+	} {
+		g, o := pairOf(t, func(g *Group) { g.LeadTime = c.lead })
+		now := midnight.Add(25 * time.Hour)
+		for i, age := range c.ages {
+			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
+		}
+		// Two workloads on ten spot nodes: the greater one has the greater part of what stands by.
+		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true}, {Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
+		for i := range 10 {
+			name := string(rune('a' + i))
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, Node{Name: name, UID: name, Type: Spot, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight})
+			w := &o.Workloads[i/8]
+			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
+		}
+		d, s := Decide(g, o, State{}, now)
+		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.reserve.size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
+			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.reserve.size, a, b, c.want)
+		}
+	}
+}
+
+func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
+	lost := func(n int) (all []Loss) {
+		for i := range n {
+			all = append(all, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		nodes, each int   // spot nodes of 8, and replicas on each
+		gpus        int64 // of a replica
+		jobs        int   // nodes more, each full of somebody's Job
+		needs       int32
+		lost, want  int32
+	}{
+		"one replica fills a node":                   {10, 1, 8, 0, 10, 2, 2},
+		"eight on each":                              {10, 8, 1, 0, 80, 2, 16},
+		"two of four each":                           {10, 2, 4, 0, 20, 3, 6},
+		"half of the market carries Jobs":            {5, 8, 1, 5, 40, 2, 8},
+		"two nodes gone of two that are left":        {2, 8, 1, 0, 32, 2, 8},
+		"half of what stands is what stands by":      {12, 1, 8, 0, 6, 12, 3},
+		"nothing of it is needed any more":           {4, 1, 8, 0, 0, 4, 0},
+		"what stands by is needed when a node falls": {3, 1, 8, 0, 2, 2, 1},
+	} {
+		g, o := pairOf(t, nil)
+		w := Workload{Key: "team/a", Uncapped: c.needs, Current: c.needs, GPUs: c.gpus, Known: true}
+		for i := range c.nodes + c.jobs {
+			n := Node{Name: fmt.Sprint(i), UID: fmt.Sprint(i), Type: Spot, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight.Add(-2 * time.Hour)}
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
+			if i >= c.nodes {
+				o.Others = append(o.Others, Pod{UID: fmt.Sprint("job-", i), GPUs: 8, Node: i, Ready: true})
+				continue
+			}
+			for j := range c.each {
+				uid := fmt.Sprint(i, "-", j)
+				w.Pods = append(w.Pods, Pod{UID: uid, Name: uid, Owner: OwnerReplicaSet, GPUs: c.gpus, Node: i, Ready: true})
+			}
+		}
+		o.Workloads, o.Pools[0].Losses = []Workload{w}, lost(int(c.lost))
+		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
+			t.Errorf("%s: %d stand by, want %d", name, d.Advice[0].AtRisk, c.want)
+		}
+	}
+}
+
+func TestAReserveFallsACalmColdStartAfterItWasNeededLast(t *testing.T) {
+	c := newCluster(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 12
+	c.until(10*time.Minute, "twelve are ready", c.whole(chat))
+	for range 3 {
+		c.lose(c.pools[0].nodes[0])
+	}
+	c.step()
+	began := c.now
+	for c.s.reserve.size == 3 && c.now.Sub(began) < time.Hour {
+		c.step()
+	}
+	if stood := c.now.Sub(began); stood < burstWithin+reserveFalls-2*time.Second || stood > burstWithin+reserveFalls+2*time.Second || c.s.reserve.size != 2 {
+		t.Errorf("%d stand by after %v; three were needed until %v", c.s.reserve.size, stood, burstWithin)
+	}
+}
+
+func TestOnlyNodesThatAreTakenPutReplicasAtRisk(t *testing.T) {
+	g, err := NewGroup(Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		node Node
+		want int32
+	}{
+		"all is well":                    {Node{}, 0},
+		"the provider gave notice":       {Node{Notice: true}, 1},
+		"it goes, and nobody asked":      {Node{Deleting: true}, 1},
+		"Karpenter consolidates it":      {Node{Deleting: true, Voluntary: true}, 0},
+		"Karpenter has chosen it anyway": {Node{Notice: true, Deleting: true, Voluntary: true}, 0},
+	} {
+		c.node.Stage, c.node.Ready, c.node.GPUs, c.node.Used, c.node.Type = Usable, true, 1, 1, Spot
+		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{c.node}}},
+			Workloads: []Workload{{Key: "a/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true, Pods: []Pod{{UID: "1", GPUs: 1, Ready: true}, {UID: "2", GPUs: 1, Loading: true}}}}}
+		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
+			t.Errorf("%s: %+v", name, d.Advice[0])
+		}
+	}
+}
