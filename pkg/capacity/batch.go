@@ -8,6 +8,7 @@ import (
 // landed is what became of a batch's successors, and of what they are for.
 type landed struct {
 	came  int32 // Ready on spot
+	loads int32 // on spot, not Ready yet
 	stray int32 // on demand: spot was asked, and refused
 	spare int32 // ready replicas beyond what is needed
 }
@@ -32,13 +33,14 @@ func (t *tick) advance() {
 	}
 	l := t.landings(w)
 	late := time.Duration(t.at-m.since)*time.Millisecond > arrives+t.g.LeadTime
+	over := late || l.loads == 0 && l.came+l.stray >= m.count
 	switch {
 	case m.step == surging && l.stray > 0 && t.s.spot.phase == Probing:
 		t.fallBack(CauseProbe, t.evidence(t.spot, m.since))
 		t.giveUp()
-	case m.step == surging && t.s.spot.phase == Returning && l.came > 0 && (l.came+l.stray >= m.count || late) && l.spare >= min(l.came, m.count):
+	case m.step == surging && t.s.spot.phase == Returning && l.came > 0 && over && l.spare >= min(l.came, m.count):
 		t.settleFor(w, l)
-	case m.step == surging && (late || l.came == 0 && l.stray >= m.count):
+	case m.step == surging && (late || l.came == 0 && over):
 		t.refuse(l.stray > 0)
 		t.giveUp()
 	case m.step == marking && l.spare >= t.readyVictims(w) && marked(m, w):
@@ -73,6 +75,8 @@ func (t *tick) landings(w *Workload) (l landed) {
 		case n == nil || !t.bornInMove(p.Since) || t.endangered(p):
 		case p.Pool == t.spot && p.Ready:
 			l.came++
+		case p.Pool == t.spot && p.Loading:
+			l.loads++
 		case p.Pool == t.onDemand && t.bornInMove(n.Created): // one that found room on a node of before says nothing of spot
 			l.stray++
 		}
@@ -80,19 +84,21 @@ func (t *tick) landings(w *Workload) (l landed) {
 	return l
 }
 
-// settleFor goes on with the successors that came. Those that landed on demand go again, instead of the victims that have none.
+// settleFor goes on with the successors that came. Those that landed on demand go again, instead of the victims that have none: as many
+// as are missing, for demand may have risen meanwhile, and what came for that stays.
 func (t *tick) settleFor(w *Workload, l landed) {
 	m := &t.s.move
 	m.step = marking
 	if l.came >= m.count {
 		return
 	}
+	asked := m.count
 	clear(m.victims[l.came:])
 	m.count = l.came
 	t.refuse(l.stray > 0)
 	for j := range w.Pods {
 		p := &w.Pods[j]
-		if n := t.node(p); m.count < maxBatch && n != nil && p.Pool == t.onDemand && t.bornInMove(p.Since) && t.bornInMove(n.Created) {
+		if n := t.node(p); m.count < asked && n != nil && p.Pool == t.onDemand && t.bornInMove(p.Since) && t.bornInMove(n.Created) {
 			m.victims[m.count] = p.UID
 			m.count++
 		}

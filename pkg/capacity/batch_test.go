@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -73,17 +74,60 @@ func TestWhatLandsOnDemandInABatchGoesAgainAndTheOthersStay(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
 	spot, onDemand := c.nodes(0), c.nodes(1)
-	c.until(time.Minute, "two of them have a spot node", func() bool {
-		if c.nodes(0) == spot+2 {
-			c.pools[0].denied = true
-		}
-		return c.nodes(0) >= spot+2
-	})
-	c.pools[0].denied = true
-	came := c.nodes(0) - spot
+	c.room(2)
+	c.until(time.Minute, "two of them have a spot node", func() bool { return c.nodes(0) == spot+2 })
+	const came = 2
 	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.move.step == noMove })
 	c.run(5 * time.Minute)
 	if c.nodes(0) != spot+came || c.nodes(1) != onDemand-came || chat.minimum < 16 {
 		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand, chat.minimum, c.why())
+	}
+}
+
+// room leaves a spot pool room for so many nodes more.
+func (c *cluster) room(n int) {
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
+}
+
+// onSpot is which of a workload's pods have a spot node.
+func (c *cluster) onSpot(l *simLoad) (uids []string) {
+	for _, p := range l.pods {
+		if p.node != nil && p.node.pool.Type == Spot {
+			uids = append(uids, p.uid)
+		}
+	}
+	return uids
+}
+
+// While a batch waits, demand rises: the replicas that come on demand for that are no part of it, and say nothing of those that still
+// load on spot.
+func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
+	for _, room := range []int{1, 2, 4} {
+		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
+			c, chat := scarce(t)
+			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
+			c.room(room)
+			spot, began := c.nodes(0), c.s.move.since
+			c.until(time.Minute, "those that have room have a spot node", func() bool { return c.nodes(0) == spot+room })
+			c.run(delay)
+			chat.want += 10
+			var landed []string
+			c.until(40*time.Minute, "the batch is over", func() bool {
+				if a := chat.lastAdvice; a.Surge > 4 {
+					t.Fatalf("%s: %d more replicas are asked for, the batch began with 4\n%s", c.clock(), a.Surge, c.why())
+				}
+				now := c.onSpot(chat)
+				for _, uid := range landed {
+					if !slices.Contains(now, uid) {
+						t.Fatalf("%s: room for %d, %v: %s had its spot node and is gone\n%s", c.clock(), room, delay, uid, c.why())
+					}
+				}
+				landed = now
+				return c.s.move.step == noMove || c.s.move.since != began && c.s.move.step == surging
+			})
+			if len(landed) != spot+room {
+				t.Errorf("room for %d, %v: %d are on spot, %d before", room, delay, len(landed), spot)
+			}
+		}
 	}
 }

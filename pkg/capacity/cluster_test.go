@@ -26,6 +26,7 @@ type cluster struct {
 	boot, load  time.Duration // from launch to usable, from there to ready
 	ids         int
 	moving      moved
+	batch       move // of the last tick
 	wholeBefore bool
 	disturbed   int  // nodes that went with pods on them
 	deaf        bool // the API server refuses our writes

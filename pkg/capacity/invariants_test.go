@@ -46,6 +46,9 @@ func (c *cluster) watch() {
 		if l.key != m.workload {
 			continue
 		}
+		if m.step != noMove && c.batch.workload == m.workload && c.batch.step != noMove && (m.step > c.batch.step || m.since == c.batch.since) && m.count > c.batch.count {
+			c.t.Errorf("%s: a batch of %d became one of %d\n%s", c.clock(), c.batch.count, m.count, c.why())
+		}
 		now := moved{m.workload, m.node, m.since, c.disturbed, l.want}
 		if c.moving != now {
 			c.moving, c.wholeBefore = now, l.ready() >= l.want
@@ -54,6 +57,7 @@ func (c *cluster) watch() {
 			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
 		}
 	}
+	c.batch = *m
 }
 
 type moved struct {
