@@ -23,8 +23,6 @@ var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", V
 
 // Excused are rights that no end-to-end test can use, and why they are granted.
 var Excused = map[string]string{
-	"list leaderworkersets.leaderworkerset.x-k8s.io":         lws,
-	"watch leaderworkersets.leaderworkerset.x-k8s.io":        lws,
 	"get leaderworkersets/scale.leaderworkerset.x-k8s.io":    lws,
 	"update leaderworkersets/scale.leaderworkerset.x-k8s.io": lws,
 }

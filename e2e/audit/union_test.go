@@ -43,7 +43,7 @@ func TestTheUnionOfWhatPackagesUsedIsComparedWithWhatIsGranted(t *testing.T) {
 	if unused, stale, err := Unused(dir); err != nil || !slices.Equal(unused, half[1][:1]) || len(stale) != 0 {
 		t.Errorf("unused %q, stale %q, %v; want %q", unused, stale, err, half[1][:1])
 	}
-	write("other", append(half[1], "list leaderworkersets.leaderworkerset.x-k8s.io")...)
+	write("other", append(half[1], "get leaderworkersets/scale.leaderworkerset.x-k8s.io")...)
 	if unused, stale, err := Unused(dir); err != nil || len(unused) != 0 || len(stale) != 1 {
 		t.Errorf("unused %q, stale %q, %v; want one stale excuse", unused, stale, err)
 	}

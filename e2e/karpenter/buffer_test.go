@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
@@ -161,26 +160,12 @@ func TestABufferHasNodesStandBeforeAnybodyAsksForThem(t *testing.T) {
 // The control: the same policy without the right to write a buffer.
 func TestWithoutTheRightNoNodeStandsAheadAndTheGroupSaysSo(t *testing.T) {
 	t.Parallel()
-	bare := chart.Release{Name: "bare", Namespace: controller.Namespace, Values: map[string]any{"mode": "all"}}
-	if err := chart.Apply(t.Context(), scene.Client, bare, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	account, err := scene.ServiceAccountKubeconfig(t.Context(), controller.Namespace, "bare-gpuscaler")
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := grant(t, "bare", false)
 	pool{name: "nobuf-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
 	chat(t, "nobuf", nil)
 	g := startAs(t, account, 1, "nobuf", map[string]string{"platform.yaml": buffering("nobuf-spot"), "chat.yaml": soon("nobuf", 2)})
 	g.load(t, map[string]float64{"nobuf/chat": 0})
-	g.group(t, 30*time.Second, "it is told that there are no buffers here", func(s fastGroup) error {
-		for _, f := range s.Findings {
-			if strings.HasPrefix(f, "buffer: ") {
-				return nil
-			}
-		}
-		return errors.New("no finding")
-	})
+	g.group(t, 30*time.Second, "it is told that there are no buffers here", findsNoBuffers)
 	stack.Always(t, 15*time.Second, "no buffer, no node", func(ctx context.Context) error {
 		s, err := g.status()
 		return errors.Join(err, on(0, 0)(s.Groups["gpu"]), noBuffer("nobuf")(ctx))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
@@ -162,7 +163,7 @@ func fast(text string) error {
 	}
 	report(store.Load(c.Policies))
 	go store.Watch(ctx, 200*time.Millisecond, report, c.Policies)
-	seen, err := cluster.New(config, cluster.Options{Groups: store, Policies: store, DiscoveryPeriod: time.Second, Log: log})
+	seen, err := cluster.New(config, cluster.Options{Groups: store, Policies: store, Hourly: hourly, DiscoveryPeriod: time.Second, Log: log})
 	if err != nil {
 		return err
 	}
@@ -197,6 +198,16 @@ func fast(text string) error {
 	defer cancel()
 	e.Shutdown(end, c.now())
 	return nil
+}
+
+// hourly is what the cloud of the scene asks.
+func hourly(o cost.Offer) float64 {
+	for _, it := range offered() {
+		if it.Name == o.InstanceType {
+			return it.Prices[string(o.CapacityType)]
+		}
+	}
+	return 0
 }
 
 func loads(path string) map[string]float64 {

@@ -153,7 +153,7 @@ func (g *guest) tail(lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow is the HPA: it moves each Deployment to its number.
+// follow is the HPA: it moves each Deployment to its number. What else is scaled here has the replicas that it is made with.
 func (g *guest) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)

@@ -153,13 +153,8 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 // NodePools put back at least.
 func restore(t *testing.T, binary string, least int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "restore", "--kubeconfig="+scene.account, "--namespace="+controller.Namespace, "-o", "json")
-	out, err := cmd.Output()
+	out, err := restoreAs(t, binary, scene.account)
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
 		t.Fatalf("restore: %v\n%s", err, out)
 	}
 	var said struct {
@@ -172,6 +167,18 @@ func restore(t *testing.T, binary string, least int) {
 	if len(said.Restored) < least || said.Failed > 0 || least == 0 && len(said.Restored) > 0 {
 		t.Errorf("restore said %s", out)
 	}
+}
+
+// restoreAs runs the command as an account, and returns what it said.
+func restoreAs(t *testing.T, binary, account string) ([]byte, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, "restore", "--kubeconfig="+account, "--namespace="+controller.Namespace, "-o", "json")
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	return out, err
 }
 
 // event wants an Event about a NodePool.
