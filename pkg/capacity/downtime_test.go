@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +156,47 @@ func TestAFallbackEndsAlsoWhereDemandStaysUnknown(t *testing.T) {
 	c.releasing = true
 	c.run(time.Minute)
 	c.untouched(before)
+}
+
+// Where on-demand brings nothing either, a closed spot pool helps nobody: it opens, as the last resort, for as long as pods wait.
+func TestAHardFallbackOpensSpotWhereOnDemandBringsNothing(t *testing.T) {
+	for name, shut := range map[string]func(c *cluster, shut bool){
+		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },
+		"not ready": func(c *cluster, shut bool) { c.pools[1].ready = !shut },
+		"at its limit": func(c *cluster, shut bool) {
+			limit := Value("16")
+			if shut {
+				limit = Value(strconv.Itoa(c.nodes(1)))
+			}
+			c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: limit, Owner: "kubectl"}
+		},
+	} {
+		c := newCluster(t, func(g *Group) { g.Fallback = Hard })
+		before := c.specs()
+		chat := c.add("team-chat/llama", 1)
+		chat.want = 4
+		c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+		for range 3 {
+			c.lose(c.pools[0].nodes[0])
+		}
+		c.run(3 * time.Second)
+		if c.d.Phase != Fallback || c.limit(0) != 1 {
+			t.Fatalf("%s: %v, limit %d", name, c.d.Phase, c.limit(0))
+		}
+		shut(c, true)
+		began := c.now
+		c.until(6*time.Minute, "all are ready on spot: "+name, func() bool { return chat.ready() >= 4 })
+		if c.d.Phase != Fallback || c.pools[1].fields["weight"].Value != "81" {
+			t.Errorf("%s: %v after %v, weight %s\n%s", name, c.d.Phase, c.now.Sub(began), c.pools[1].fields["weight"].Value, c.why())
+		}
+		shut(c, false)
+		chat.want = 4
+		c.run(4 * time.Minute)
+		if c.d.Phase == Fallback && c.limit(0) == 16 {
+			t.Errorf("%s: nobody waits any more, and spot is open\n%s", name, c.why())
+		}
+		c.releasing = true
+		c.run(time.Minute)
+		c.untouched(before)
+	}
 }

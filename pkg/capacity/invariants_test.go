@@ -83,6 +83,8 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 			c.t.Errorf("%s: a fence with a demand of %+v", c.clock(), c.d.Demand)
 		}
 	case change.Rule == RuleSchedule:
+	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.shortSince != 0 && stamp(c.now)-c.s.shortSince >= shortEnough.Milliseconds():
+		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
 		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())
 	}

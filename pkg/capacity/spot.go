@@ -167,6 +167,14 @@ func (t *tick) nodeSize() (size int64) {
 	return max(size, 1)
 }
 
+// stranded tells whether pods wait that on-demand does not take either, and why. No limit of ours on spot may stand then.
+func (t *tick) stranded() Cause {
+	if t.short < shortEnough {
+		return CauseNone
+	}
+	return t.shut(t.onDemand)
+}
+
 // fallback turns the weights, and closes spot where the group says so.
 func (t *tick) fallback() {
 	s := &t.s.spot
@@ -174,10 +182,15 @@ func (t *tick) fallback() {
 		return
 	}
 	t.onDemandFirst(RuleFallback)
-	if t.g.Fallback == Hard && !t.leaving && t.trusted() {
-		t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
-	}
 	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(s.count), B: float64(s.of), Until: instant(s.until)})
+	if t.g.Fallback != Hard || t.leaving || !t.trusted() {
+		return
+	}
+	if cause := t.stranded(); cause != CauseNone {
+		t.because(Reason{Rule: RuleFallback, Pool: int8(t.spot), Cause: cause})
+		return
+	}
+	t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
 }
 
 // probe lets one spot node more come.
@@ -187,7 +200,7 @@ func (t *tick) probe() {
 		return
 	}
 	limit := max(s.limit, t.facts[t.spot].runs)
-	if !t.leaving && t.trusted() {
+	if !t.leaving && t.trusted() && t.stranded() == CauseNone {
 		t.lid(t.spot, limit, RuleProbe)
 	}
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})

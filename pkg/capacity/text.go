@@ -37,6 +37,14 @@ func (c Cause) String() string {
 	return [...]string{"", "launches refused", "nodes lost", "patience over", "at its limit", "not ready", "refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
 }
 
+// of is a cause as it stands behind a pool.
+func (c Cause) of() string {
+	if c == CauseRefused {
+		return "refused"
+	}
+	return c.String()
+}
+
 // String says what keeps a fence away.
 func (l Lift) String() string {
 	return [...]string{"somebody wants some", "a pod is pending", "demand cannot be known", "demand is known to come", "pods still run", "nobody wants any"}[min(l, LiftQuiet)]
@@ -85,6 +93,9 @@ func (r Reason) Text(g *Group) string {
 func (r Reason) spotText(g *Group) string {
 	switch r.Rule {
 	case RuleFallback:
+		if r.Until.IsZero() {
+			return fmt.Sprintf("%s is open all the same: on demand is %s", g.pool(r.Pool), r.Cause.of())
+		}
 		evidence := ""
 		switch r.Cause {
 		case CauseRefused:

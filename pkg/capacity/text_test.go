@@ -23,6 +23,8 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 		{Rule: RuleFallback, Pool: 1, Cause: CauseLost, A: 3, B: 7, Until: at.Add(12 * time.Second)},
 		{Rule: RuleFallback, Pool: 1, Cause: CausePatience, Until: at},
 		{Rule: RuleFallback, Pool: 1, Cause: CauseProbe, Until: at},
+		{Rule: RuleFallback, Pool: 0, Cause: CauseRefused},
+		{Rule: RuleFallback, Pool: 0, Cause: CauseLimit},
 		{Rule: RuleProbe, Pool: 0, A: 4, Until: at},
 		{Rule: RuleReturn, Pool: 1, A: 3, B: 4, Until: at},
 		{Rule: RuleReturn, Pool: 1, A: 1, B: 1},
