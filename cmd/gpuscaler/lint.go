@@ -28,6 +28,7 @@ type lintOptions struct {
 	kube       kubeFlags
 	offline    bool
 	sources    bool
+	fresh      bool
 	output     string
 }
 
@@ -55,6 +56,7 @@ Every finding says what, why it hurts, and the fix. Exit code 1 when one is an e
 	o.prometheus.register(f)
 	o.kube.register(f)
 	f.BoolVar(&o.sources, "sources", false, "ask the Prometheus server that the PlatformConfig at PATH declares, with its own credentials: for where its address is reached, as in the cluster")
+	f.BoolVar(&o.fresh, "fresh", false, "after an install: a metric that nobody has served yet is a warning, not an error")
 	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
@@ -111,6 +113,9 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 	}
 	if server.Server == nil {
 		l.fact("Prometheus", server.why)
+	}
+	if o.fresh {
+		lint.Fresh(l.Findings)
 	}
 	lint.Sort(l.Findings)
 	if err := l.write(out, o.output); err != nil {

@@ -102,6 +102,27 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 	}
 }
 
+// On the first day nothing is scraped yet. Then a typing error must not hide behind that.
+func TestAFreshInstallWarnsOfWhatNobodyServesYetAndFailsForMistakes(t *testing.T) {
+	path, empty := written(t, "chat.yaml", lintedChat), served(t, "up 1x60")
+	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, errReported) || !strings.Contains(text, "ERROR MetricMissing") {
+		t.Errorf("without --fresh: %v\n%s", err, text)
+	}
+	text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", empty)
+	if err != nil || !strings.Contains(text, "WARNING MetricMissing") || !strings.Contains(text, "WARNING NoGPUMetrics") || !strings.Contains(text, "0 errors") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", "http://127.0.0.1:1"); !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") {
+		t.Errorf("a wrong address: %v\n%s", err, text)
+	}
+	text, err = runLint(t, path, "--offline", "--fresh", "--prometheus", served(t, `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
+ray_vllm:kv_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`))
+	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR RenamedMetric") {
+		t.Errorf("another name: %v\n%s", err, text)
+	}
+}
+
 func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

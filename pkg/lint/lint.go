@@ -67,6 +67,16 @@ func Sort(all []Finding) {
 	})
 }
 
+// Fresh makes warnings of what a new installation passes through, in place: metrics that nobody has served yet, since no pod runs that
+// would, or nothing scrapes it. What is served under another name, or without the labels that it needs, is wrong on the first day too.
+func Fresh(all []Finding) {
+	for i := range all {
+		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {
+			f.Severity, f.Why = Warning, f.Why+"; to be expected until the pods that serve it run and are scraped"
+		}
+	}
+}
+
 // Errors counts the findings that mean that something will not work.
 func Errors(all []Finding) (n int) {
 	for i := range all {
