@@ -162,7 +162,7 @@ func contrast(t *testing.T, a, b string) float64 {
 }
 
 func TestEveryColourCanBeReadInBothThemes(t *testing.T) {
-	css, err := files.ReadFile("static/page.css")
+	css, err := static("page.css")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,9 @@ func TestEveryColourCanBeReadInBothThemes(t *testing.T) {
 		{"warn-bg", []string{"warn"}, 4.5},
 		{"bad-bg", []string{"bad"}, 4.5},
 		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges
-		{"ready", []string{"accent"}, 2.9},                  // the target's line over the area; its shape and the table say the same
+		{"surface", []string{"good", "bad"}, 4.5},
+		{"surface", []string{"blue", "green", "orange", "violet", "red", "slate"}, 3}, // lines of a chart
+		{"ready", []string{"accent"}, 2.9},                                            // the target's line over the area; its shape and the table say the same
 	} {
 		for _, name := range c.text {
 			for theme, which := range []string{"light", "dark"} {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"path"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
 //go:embed templates static
@@ -25,7 +27,7 @@ func hashes() map[string]string {
 		panic(err) // the files are part of the binary
 	}
 	for _, e := range entries {
-		body, err := files.ReadFile("static/" + e.Name())
+		body, err := static(e.Name())
 		if err != nil {
 			panic(err)
 		}
@@ -35,9 +37,18 @@ func hashes() map[string]string {
 	return all
 }
 
+// static reads a file under static/; the style sheet begins with the colours that all pages share.
+func static(name string) ([]byte, error) {
+	body, err := files.ReadFile("static/" + name)
+	if name == "page.css" {
+		body = append([]byte(picture.Palette), body...)
+	}
+	return body, err
+}
+
 func serveStatic(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.PathValue("file"))
-	body, err := files.ReadFile("static/" + name)
+	body, err := static(name)
 	if err != nil {
 		http.NotFound(w, r)
 		return

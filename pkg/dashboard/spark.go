@@ -27,6 +27,6 @@ func (p *Page) spark(k scaling.Key) spark {
 		target = append(target, point{at, at.Add(s.step), t})
 		ready = append(ready, point{at, at.Add(s.step), r})
 	})
-	plot := plot{w, sparkHeight, top * headroom}
+	plot := newPlot(w, sparkHeight, top)
 	return spark{plot.steps(ready, true), plot.steps(target, false)}
 }

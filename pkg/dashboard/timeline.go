@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -103,7 +104,7 @@ func (p *Page) timeline(r *engine.Record, w span) timeline {
 	for _, q := range target {
 		top = max(top, q.value)
 	}
-	plot := plot{w, replicasHeight, top * headroom}
+	plot := newPlot(w, replicasHeight, top)
 	out.Replicas = chart{
 		Name: "Replicas", Height: replicasHeight, Line: plot.steps(target, false), Grid: plot.grid(),
 		Area:   plot.steps(h.column(func(s sample) float64 { return float64(s.values[columnReady]) }), true),
@@ -172,7 +173,7 @@ func (h past) charts(r *engine.Record, w span) (all []chart) {
 				top = v
 			}
 		}
-		plot := plot{w, signalHeight, top * headroom}
+		plot := newPlot(w, signalHeight, top)
 		c.Line, c.Reference = plot.line(values), plot.steps(reference, false)
 		all = append(all, c)
 	}
@@ -192,8 +193,8 @@ func (p *Page) ticks(w span) (all []tick) {
 	zone := time.Duration(offset) * time.Second // times are round where people read them
 	plot := plot{span: w}
 	for t := w.from.Add(zone).Truncate(step).Add(step - zone); t.Before(w.to); t = t.Add(step) {
-		if x := plot.x(t); x > 25 && x < canvas-25 {
-			all = append(all, tick{percent(x), t.In(p.options.Zone).Format("15:04")})
+		if x := plot.x(t); x > 25 && x < picture.Canvas-25 {
+			all = append(all, tick{picture.Percent(x), t.In(p.options.Zone).Format("15:04")})
 		}
 	}
 	return all

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"pgregory.net/rapid"
 )
 
 // hour is a panel of 100 pixels that shows the hour from nine on, up to the value 10.
-var hour = plot{span{nine, nine.Add(time.Hour)}, 100, 10}
+var hour = plot{span{nine, nine.Add(time.Hour)}, picture.Plot{Height: 100, Top: 10}}
 
 func minute(m int, v float64) point {
 	at := nine.Add(time.Duration(m) * time.Minute)
@@ -21,15 +22,15 @@ func minute(m int, v float64) point {
 func TestLinesAsTheyAreDrawn(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct{ name, got, want string }{
-		{"a number that stands is one stroke", hour.steps([]point{minute(0, 5), minute(1, 5), minute(2, 5)}, false), "M0.0 50.0H50.0"},
-		{"a change is a step", hour.steps([]point{minute(0, 5), minute(30, 10), minute(31, 10)}[1:], false), "M500.0 1.0H533.3"},
-		{"a hole in the memory ends the line", hour.steps([]point{minute(0, 5), minute(30, 10)}, false), "M0.0 50.0H16.7M500.0 1.0H516.7"},
-		{"an area comes back to zero", hour.steps([]point{minute(0, 0), minute(1, 10)}, true), "M0.0 99.0H16.7V1.0H33.3V100.0H0.0Z"},
+		{"a number that stands is one stroke", hour.steps([]point{minute(0, 5), minute(1, 5), minute(2, 5)}, false), "M0 50H50"},
+		{"a change is a step", hour.steps([]point{minute(0, 5), minute(30, 10), minute(31, 10)}[1:], false), "M500 1H533.3"},
+		{"a hole in the memory ends the line", hour.steps([]point{minute(0, 5), minute(30, 10)}, false), "M0 50H16.7M500 1H516.7"},
+		{"an area comes back to zero", hour.steps([]point{minute(0, 0), minute(1, 10)}, true), "M0 99H16.7V1H33.3V100H0Z"},
 		{"nothing is nothing", hour.steps(nil, true) + hour.line(nil), ""},
-		{"measurements are joined", hour.line([]point{minute(0, 0), minute(1, 10)}), "M0.0 99.0h0.1L16.7 1.0"},
-		{"what was not measured is a gap", hour.line([]point{minute(0, 5), minute(1, nan), minute(2, 5)}), "M0.0 50.0h0.1M33.3 50.0h0.1"},
-		{"a value beyond the top stays inside", hour.line([]point{minute(0, 1e12)}), "M0.0 1.0h0.1"},
-		{"an infinite value stays inside", hour.line([]point{minute(0, math.Inf(1))}), "M0.0 1.0h0.1"},
+		{"measurements are joined", hour.line([]point{minute(0, 0), minute(1, 10)}), "M0 99h0.1L16.7 1"},
+		{"what was not measured is a gap", hour.line([]point{minute(0, 5), minute(1, nan), minute(2, 5)}), "M0 50h0.1M33.3 50h0.1"},
+		{"a value beyond the top stays inside", hour.line([]point{minute(0, 1e12)}), "M0 1h0.1"},
+		{"an infinite value stays inside", hour.line([]point{minute(0, math.Inf(1))}), "M0 1h0.1"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
@@ -40,7 +41,7 @@ func TestLinesAsTheyAreDrawn(t *testing.T) {
 func TestGridLinesAreRoundNumbers(t *testing.T) {
 	for top, want := range map[float64]string{1.1: "1", 4.4: "1 2 3 4", 10: "5", 9: "2 4 6 8", 45: "10 20 30 40", 1120: "500 1000"} {
 		var got []string
-		for _, g := range (plot{height: 100, top: top}).grid() {
+		for _, g := range (plot{Plot: picture.Plot{Height: 100, Top: top}}).grid() {
 			got = append(got, g.Text)
 		}
 		if strings.Join(got, " ") != want {
@@ -51,9 +52,9 @@ func TestGridLinesAreRoundNumbers(t *testing.T) {
 
 func TestEveryPictureHasAFewLinesAndStaysOnItsCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := plot{span{nine, nine.Add(24 * time.Hour)}, 60, rapid.Float64Range(1, 1e9).Draw(t, "top")}
+		p := plot{span{nine, nine.Add(24 * time.Hour)}, picture.Plot{Height: 60, Top: rapid.Float64Range(1, 1e9).Draw(t, "top")}}
 		if n := len(p.grid()); n > 4 {
-			t.Fatalf("%d grid lines up to %v", n, p.top)
+			t.Fatalf("%d grid lines up to %v", n, p.Top)
 		}
 		var points []point
 		at := nine.Add(-time.Hour)
@@ -63,7 +64,7 @@ func TestEveryPictureHasAFewLinesAndStaysOnItsCanvas(t *testing.T) {
 		}
 		for _, d := range []string{p.steps(points, false), p.steps(points, true), p.line(points)} {
 			for _, n := range strings.FieldsFunc(d, func(r rune) bool { return strings.ContainsRune("MHVLZh ", r) }) {
-				if v, err := strconv.ParseFloat(n, 64); err != nil || v < 0 || v > canvas {
+				if v, err := strconv.ParseFloat(n, 64); err != nil || v < 0 || v > picture.Canvas {
 					t.Fatalf("%q in %s", n, d)
 				}
 			}

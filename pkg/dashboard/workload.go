@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -198,7 +199,7 @@ func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
 	}
 }
 
-func percentOf(w span, at time.Time) string { return percent(plot{span: w}.x(at)) }
+func percentOf(w span, at time.Time) string { return picture.Percent(plot{span: w}.x(at)) }
 
 // around finds the transitions before and after the one that is explained.
 func (v *workloadView) around(changes []transition, q question) {

@@ -178,7 +178,7 @@ func TestThePageStandsAlone(t *testing.T) {
 			t.Errorf("the page has %q in it", bad)
 		}
 	}
-	for _, want := range []string{"What the money went to", "By capacity type", "Forgotten notebooks", "MIG slice", "No price is known", "prefers-color-scheme: dark", "@media print", `role="img"`} {
+	for _, want := range []string{"What the money went to", "By capacity type", "Forgotten notebooks", "MIG slice", "No price is known", "light-dark(", "@media print", `role="img"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
 // WriteJSON writes the bill as JSON; its shape is cost.Bill's.
@@ -212,10 +213,11 @@ func dollars(v float64) string {
 	}
 	text := strconv.FormatFloat(math.Abs(v), 'f', 2, 64)
 	whole, cents, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return "$" + text // more than a number can hold
 	}
-	return "$" + whole + "." + cents
+	return "$" + picture.Thousands(n) + "." + cents
 }
 
 // hours writes GPU-hours; less than one is a test of half a minute, which is not 0.0.

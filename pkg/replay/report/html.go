@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
@@ -17,11 +18,23 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "money": money, "ratio": ratio, "span": span, "clock": clock, "verdict": Verdict, "bytype": byType,
-	"boundName": boundName, "objective": objective, "least": least,
-	"settings": func(l judge.Load) string { return Settings(&l) },
-}).Parse(pageText))
+var page = picture.Parse(pageText, template.FuncMap{
+	"percent": percent, "money": money, "ratio": ratio, "span": span, "clock": picture.Clock, "bytype": byType,
+	"boundName": boundName, "objective": objective, "least": least, "replicas": replicas,
+	"thousands": picture.Thousands,
+	"settings":  func(l judge.Load) string { return Settings(&l) },
+	"slo":       func(run *judge.Run) template.HTML { return judged(run.MeetsSLO, Verdict(run)) },
+	"loadSLO":   func(l judge.Load) template.HTML { return judged(l.MeetsSLO, verdict(&l)) },
+})
+
+// judged colours a verdict.
+func judged(meets bool, verdict string) template.HTML {
+	class := "bad"
+	if meets {
+		class = "good"
+	}
+	return template.HTML(`<span class="` + class + `">` + verdict + `</span>`)
+}
 
 // pageData is what the page shows.
 type pageData struct {
@@ -30,10 +43,9 @@ type pageData struct {
 	Headline   []string
 	Conclusion string
 	Parts      []workload
-	Charts     []*chart // of the whole
-	Bars       []bar
-	Legend     []bar
-	Lower      string // where the bound stands on the bars' axis, in percent of the width
+	Charts     []*picture.Chart // of the whole
+	Costs      picture.Bars
+	Bounded    bool // a run is compared with a bound
 }
 
 // workload is what the page shows of one of them.
@@ -41,7 +53,7 @@ type workload struct {
 	*judge.Subject
 	Several bool // it is not the only one
 	Rows    []row
-	Charts  []*chart
+	Charts  []*picture.Chart
 	Ours    *judge.Load
 }
 
@@ -51,35 +63,19 @@ type row struct {
 	*judge.WorkloadRun
 }
 
-// bar is one run's cost, cut by what the GPU time went to.
-type bar struct {
-	Title, Verdict string
-	Cost           string
-	Ours, Misses   bool
-	Parts          []part
-}
-
-type part struct {
-	Class, Text string
-	Width       string // percent of the axis
-}
-
 // WriteHTML writes the report as one self-contained page, readable in light and dark and on paper. Charts need runs with a series.
 func WriteHTML(w io.Writer, r *judge.Report) error {
 	d := pageData{Report: r, Headline: strings.Split(headline(r), "\n"), Conclusion: conclusion(r)}
 	for i := range r.Runs {
-		d.Runs = append(d.Runs, &r.Runs[i])
+		d.Runs, d.Bounded = append(d.Runs, &r.Runs[i]), d.Bounded || r.Runs[i].CostOverRequest != nil || r.Runs[i].CostOverFluid != nil
 	}
 	for i, s := range r.Subjects() {
 		d.Parts = append(d.Parts, section(r, s, i))
 	}
 	if s := r.Runs[0].Series; s != nil && len(s.Loads) > 0 {
-		d.Charts = []*chart{nodes(r).draw(), costs(r).draw()}
+		d.Charts = []*picture.Chart{nodes(r).Draw(), costs(r).Draw()}
 	}
-	d.Bars, d.Lower = bars(r)
-	for _, g := range groups {
-		d.Legend = append(d.Legend, bar{Title: g.name, Parts: []part{{Class: g.class}}})
-	}
+	d.Costs = bars(r)
 	return page.Execute(w, d)
 }
 
@@ -112,21 +108,21 @@ func series(run *judge.Run, s *judge.Subject) *world.LoadSeries {
 
 // groups gather the ledger's causes to as many colours as an eye tells apart.
 var groups = []struct {
-	name, class string
+	name, color string
 	causes      []world.Cause
 }{
-	{"serving", "serving", []world.Cause{world.Serving}},
-	{"headroom", "headroom", []world.Cause{world.Headroom}},
-	{"cooldown and windows", "cooldown", []world.Cause{world.Cooldown, world.Following, world.Held}},
-	{"floors: schedule, minimum", "floor", []world.Cause{world.ScheduleFloor, world.Minimum}},
-	{"starting and ending", "boot", []world.Cause{world.Loading, world.Launching, world.Draining, world.Terminating}},
-	{"empty and fragmented nodes", "empty", []world.Cause{world.Empty, world.Fragmentation}},
+	{"serving", "green", []world.Cause{world.Serving}},
+	{"headroom", "sky", []world.Cause{world.Headroom}},
+	{"cooldown and windows", "amber", []world.Cause{world.Cooldown, world.Following, world.Held}},
+	{"floors: schedule, minimum", "lilac", []world.Cause{world.ScheduleFloor, world.Minimum}},
+	{"starting and ending", "clay", []world.Cause{world.Loading, world.Launching, world.Draining, world.Terminating}},
+	{"empty and fragmented nodes", "grey", []world.Cause{world.Empty, world.Fragmentation}},
 }
 
 // bars are the runs' costs on one axis. Those that miss the SLO stand last: their cost compares with nobody's.
-func bars(r *judge.Report) (out []bar, lower string) {
+func bars(r *judge.Report) (out picture.Bars) {
 	order := make([]*judge.Run, len(r.Runs))
-	most := 0.0
+	most := 1e-12
 	for i := range r.Runs {
 		order[i] = &r.Runs[i]
 		most = max(most, r.Runs[i].Cost)
@@ -141,79 +137,89 @@ func bars(r *judge.Report) (out []bar, lower string) {
 		return cmp.Compare(a.Cost, b.Cost)
 	})
 	for _, run := range order {
-		b := bar{Title: run.Title(), Verdict: Verdict(run), Cost: money(run.Cost), Ours: run == &r.Runs[0], Misses: !run.MeetsSLO}
+		b := picture.Bar{Name: run.Title(), Value: money(run.Cost), Ours: run == &r.Runs[0], Faint: !run.MeetsSLO}
+		if b.Faint {
+			b.Problem = Verdict(run)
+		}
 		for _, g := range groups {
 			of := 0.0
 			for _, c := range g.causes {
 				of += share(run, c)
 			}
-			width := of * run.Cost / max(most, 1e-12) * 100
-			b.Parts = append(b.Parts, part{g.class, g.name + " " + percent(of), fmt.Sprintf("%.2f", width)})
+			if of > 0 {
+				b.Parts = append(b.Parts, picture.Part{Color: g.color, Text: g.name + " " + percent(of), Width: picture.Width(of * run.Cost / most)})
+			}
 		}
-		out = append(out, b)
+		out.Bars = append(out.Bars, b)
 	}
-	if b := r.Bound(judge.RequestBound); b != nil && most > 0 {
-		lower = fmt.Sprintf("%.2f", b.Lower/most*100)
+	for _, g := range groups {
+		out.Legend = append(out.Legend, picture.Part{Name: g.name, Color: g.color})
 	}
-	return out, lower
+	if b := r.Bound(judge.RequestBound); b != nil {
+		out.Line = picture.Width(b.Lower / most)
+	}
+	return out
 }
 
 // charts are one workload over time, in the policies' own run.
-func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*chart {
-	l, resolution, seconds := series(&r.Runs[0], s), r.Runs[0].Series.Resolution, r.Traffic.Duration
-	minute := time.Minute.Seconds() / resolution.Seconds()
-	demand := newChart("Demand", "requests a minute", resolution, seconds)
-	demand.add("arrivals", "c1", true, scaled(l.Arrived, minute))
+func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*picture.Chart {
+	l, resolution := series(&r.Runs[0], s), r.Runs[0].Series.Resolution
+	axis, minute := picture.Elapsed(resolution, r.Traffic.Duration), time.Minute.Seconds()/resolution.Seconds()
+	demand := picture.NewChart("Demand", "requests a minute", axis)
+	demand.Add("arrivals", picture.Soft, "blue", scaled(l.Arrived, minute))
 
-	replicas := newChart("Replicas", "gpuscaler's number, and what was ready; a dot is a change, with its reason", resolution, seconds)
-	replicas.add("ready", "c2", true, scaled(l.Ready, 1))
-	replicas.add("target", "c1", false, scaled(l.Target, 1))
+	replicas := picture.NewChart("Replicas", "gpuscaler's number, and what was ready; a dot is a change, with its reason", axis)
+	replicas.Add("ready", picture.Soft, "green", scaled(l.Ready, 1))
+	replicas.Add("target", picture.Line, "blue", scaled(l.Target, 1))
 	if seer := r.Run("clairvoyant, careful", judge.Clairvoyant); seer != nil {
 		if other := series(seer, s); other != nil {
-			replicas.add("clairvoyant, careful", "c4 thin", false, scaled(other.Ready, 1))
+			replicas.Add("clairvoyant, careful", picture.Thin, "violet", scaled(other.Ready, 1))
 		}
 	}
 
-	queue := newChart("Queue", "requests that wait, at each sample", resolution, seconds)
-	queue.add("waiting", "c3", true, scaled(l.Queue, 1))
-	late := newChart("Late", fmt.Sprintf("requests a minute that waited longer than %s", span(s.SLO.Wait)), resolution, seconds)
-	late.add("late", "c5", true, scaled(l.Late, minute))
-	out := []*chart{demand, replicas, queue, late}
+	queue := picture.NewChart("Queue", "requests that wait, at each sample", axis)
+	queue.Add("waiting", picture.Soft, "orange", scaled(l.Queue, 1))
+	late := picture.NewChart("Late", fmt.Sprintf("requests a minute that waited longer than %s", span(s.SLO.Wait)), axis)
+	late.Add("late", picture.Soft, "red", scaled(l.Late, minute))
+	out := []*picture.Chart{demand, replicas, queue, late}
 	for _, c := range out {
-		c.draw()
+		c.Draw()
 	}
 	for _, reason := range ours.Reasons {
-		replicas.mark(reason.At, float64(reason.To), fmt.Sprintf("%s  %d to %d, %d ready: %s %s", clock(reason.At), reason.From, reason.To, reason.Ready, reason.Rule, reason.Text))
+		replicas.Mark(reason.At, float64(reason.To), fmt.Sprintf("%s  %d to %d, %d ready: %s %s", picture.Clock(reason.At), reason.From, reason.To, reason.Ready, reason.Rule, reason.Text))
 	}
 	return out
 }
 
+// lines are colours that an eye tells apart as lines.
+var lines = []string{"blue", "green", "orange", "violet", "red", "slate"}
+
 // nodes are those that are paid for, in the policies' own run.
-func nodes(r *judge.Report) *chart {
+func nodes(r *judge.Report) *picture.Chart {
 	s := r.Runs[0].Series
-	out := newChart("Nodes", "paid for, by NodePool", s.Resolution, r.Traffic.Duration)
+	out := picture.NewChart("Nodes", "paid for, by NodePool", picture.Elapsed(s.Resolution, r.Traffic.Duration))
 	for i, p := range s.Pools {
-		name := p.Name
+		name, look := p.Name, picture.Line
 		if p.Name != p.CapacityType {
 			name += ", " + p.CapacityType
 		}
-		out.add(name, []string{"c1", "c2", "c3", "c4"}[i%4], i == 0, scaled(p.Nodes, 1))
+		if i == 0 {
+			look = picture.Soft
+		}
+		out.Add(name, look, lines[i%len(lines)], scaled(p.Nodes, 1))
 	}
 	return out
 }
 
-// mostCosts bounds the lines that an eye tells apart.
-const mostCosts = 6
-
 // costs are gpuscaler's, and those of the cheapest that meet the SLO: a line for one that does not would look cheap.
-func costs(r *judge.Report) *chart {
-	c := newChart("Cost so far", "$, of gpuscaler, and of the cheapest of the others that meet the SLO", r.Runs[0].Series.Resolution, r.Traffic.Duration)
+func costs(r *judge.Report) *picture.Chart {
+	c := picture.NewChart("Cost so far", "$, of gpuscaler, and of the cheapest of the others that meet the SLO", picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
 	others := slices.Clone(r.Runs[1:])
 	slices.SortStableFunc(others, func(a, b judge.Run) int { return cmp.Compare(a.Cost, b.Cost) })
-	c.add(r.Runs[0].Title(), "c1", false, r.Runs[0].Series.Cost)
+	c.Add(r.Runs[0].Title(), picture.Line, lines[0], r.Runs[0].Series.Cost)
 	for _, run := range others {
-		if run.Series != nil && run.MeetsSLO && len(c.Lines) < mostCosts {
-			c.add(run.Title(), fmt.Sprintf("c%d thin", 1+len(c.Lines)), false, run.Series.Cost)
+		if n := len(c.Series); run.Series != nil && run.MeetsSLO && n < len(lines) {
+			c.Add(run.Title(), picture.Thin, lines[n], run.Series.Cost)
 		}
 	}
 	return c

@@ -131,7 +131,7 @@ func TestThePageStandsAlone(t *testing.T) {
 			t.Errorf("the page has %q in it", bad)
 		}
 	}
-	for _, want := range []string{"Demand", "Replicas", "Queue", "Nodes", "Cost so far", "Reasons", "Assumptions", "misses SLO", "prefers-color-scheme: dark", "@media print"} {
+	for _, want := range []string{"Demand", "Replicas", "Queue", "Nodes", "Cost so far", "Reasons", "Assumptions", "misses SLO", "light-dark(", `role="img"`, "<desc>arrivals: between ", "@media print"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}

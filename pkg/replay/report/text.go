@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
@@ -66,7 +67,7 @@ func writeWorkloads(out io.Writer, r *judge.Report) {
 		return
 	}
 	for i, s := range r.Workloads {
-		fmt.Fprintf(out, "\n%s on %s: %d requests; SLO %s; %d replicas at the start%s\n", s.Policy, s.Traffic.Name, s.Traffic.Requests, objective(s.SLO), s.Initial, least(&s))
+		fmt.Fprintf(out, "\n%s on %s: %s requests; SLO %s; %s at the start%s\n", s.Policy, s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(&s))
 		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "RUN\tSLO\tON TIME\tGPU-H\tP50\tP95\tP99\tMAX WAIT\tGPU\tSTARTS\tEVENTS\tAT ZERO\tSETTINGS")
 		for k := range r.Runs {

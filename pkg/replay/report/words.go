@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 )
 
@@ -28,8 +29,15 @@ func headline(r *judge.Report) string {
 	if r.Words != "" {
 		words = r.Words + "\n"
 	}
-	return words + fmt.Sprintf("%s on %s: %d requests in %s%s\n%s; %d replicas at the start, %s, seed %d",
-		r.Policy, r.Traffic.Name, r.Traffic.Requests, span(r.Traffic.Duration), spot, slo, r.Initial, cold, r.Seed)
+	return words + fmt.Sprintf("%s on %s: %s requests in %s%s\n%s; %s at the start, %s, seed %d",
+		r.Policy, r.Traffic.Name, picture.Thousands(r.Traffic.Requests), span(r.Traffic.Duration), spot, slo, replicas(r.Initial), cold, r.Seed)
+}
+
+func replicas(n int32) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
 }
 
 func objective(o judge.Objective) string {
@@ -130,7 +138,13 @@ func Settings(run *judge.Load) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
 
-func money(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 3, 64) }
+// money has three decimals where a rival may differ in them only.
+func money(v float64) string {
+	if v >= 100 {
+		return "$" + strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return "$" + strconv.FormatFloat(v, 'f', 3, 64)
+}
 
 func ratio(v *float64) string {
 	if v == nil {
@@ -160,7 +174,14 @@ func span(seconds float64) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Second).String()
+	text := d.Round(time.Second).String()
+	if short, is := strings.CutSuffix(text, "m0s"); is {
+		text = short + "m"
+	}
+	if short, is := strings.CutSuffix(text, "h0m"); is {
+		text = short + "h"
+	}
+	return text
 }
 
 // trim removes blanks at the ends of lines, which tables leave.

@@ -1,0 +1,102 @@
+package picture
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Axis is the time under a chart, and where on it each value of a series begins.
+type Axis struct {
+	seconds float64   // its length
+	edges   []float64 // seconds at which the values begin, and at which the last one ends
+	ticks   []Tick
+}
+
+// Tick is a line of the grid or a time under it. Of the minor ones a narrow screen shows nothing.
+type Tick struct {
+	At, Label, Anchor string
+	Minor             bool
+}
+
+// Elapsed is an axis that counts from the start of so many seconds; each value stands for a step.
+func Elapsed(step time.Duration, seconds float64) Axis {
+	a := Axis{seconds: seconds}
+	for i := 0; float64(i)*step.Seconds() < seconds; i++ {
+		a.edges = append(a.edges, float64(i)*step.Seconds())
+	}
+	a.edges = append(a.edges, seconds)
+	every := 86400 * math.Ceil(seconds/8/86400)
+	if spans := []float64{10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200}; seconds/8 <= spans[len(spans)-1] {
+		i, _ := slices.BinarySearch(spans, seconds/8)
+		every = spans[i]
+	}
+	for at := 0.0; at <= seconds; at += every {
+		label := Clock(at)
+		if every >= 86400 {
+			label = fmt.Sprintf("%.0fd", at/86400)
+		}
+		a.tick(at, label)
+	}
+	return a
+}
+
+// Calendar is an axis in UTC; the values begin at the times given, in their order, and the last one ends where the axis does.
+func Calendar(from, to time.Time, begins []time.Time) Axis {
+	a := Axis{seconds: to.Sub(from).Seconds()}
+	for _, at := range begins {
+		a.edges = append(a.edges, at.Sub(from).Seconds())
+	}
+	a.edges = append(a.edges, a.seconds)
+	const day = 24 * time.Hour
+	every := max(1, (to.Sub(from)+9*day)/(10*day)) * day
+	for _, d := range []time.Duration{12, 6, 3, 1} {
+		if to.Sub(from) <= 10*d*time.Hour {
+			every = d * time.Hour
+		}
+	}
+	for _, d := range []time.Duration{15, 5} {
+		if to.Sub(from) <= 10*d*time.Minute {
+			every = d * time.Minute
+		}
+	}
+	for t := from.UTC().Truncate(every).Add(every); t.Before(to); t = t.Add(every) {
+		format := "15:04"
+		if t.Truncate(day).Equal(t) {
+			format = "Jan 2"
+		}
+		a.tick(t.Sub(from).Seconds(), t.Format(format))
+	}
+	return a
+}
+
+func (a *Axis) tick(at float64, label string) {
+	t := Tick{At: Percent(a.x(at)), Label: label, Anchor: "middle", Minor: len(a.ticks)%2 == 1}
+	if at > 0.97*a.seconds {
+		t.Anchor = "end"
+	}
+	a.ticks = append(a.ticks, t)
+}
+
+func (a *Axis) x(seconds float64) float64 {
+	return Canvas * min(max(seconds/max(a.seconds, 1), 0), 1)
+}
+
+// held are the values of a series at their places; those beyond the end are left out.
+func (a *Axis) held(values []float64) []Held {
+	out := make([]Held, min(len(values), len(a.edges)-1))
+	for i := range out {
+		out[i] = Held{a.x(a.edges[i]), a.x(a.edges[i+1]), values[i]}
+	}
+	return out
+}
+
+// Clock is a time since the start: 1:30 is an hour and a half.
+func Clock(seconds float64) string {
+	s := int64(seconds)
+	if s%60 != 0 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/3600, s/60%60)
+}
