@@ -38,6 +38,7 @@ type nodes struct {
 	absent  bool                   // it was said that there is no Karpenter
 	writes  bool                   // our roles let us write a buffer, as we asked last
 	refused bool                   // it was said that they do not
+	priced  time.Time              // when prices were asked for last, for that reason
 	// unheeded is since when nobody is known to see to our buffers; zero: nobody was found not to.
 	unheeded time.Time
 

@@ -178,6 +178,30 @@ func TestWhatBecameOfNodeClaims(t *testing.T) {
 	}
 }
 
+// A price book that is changed on a quiet night is not noticed by any watch.
+func TestPricesAreAskedForAgainWhereNothingElseChanges(t *testing.T) {
+	c := grounds(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))
+	price := 3.0
+	c.options.Hourly = func(cost.Offer) float64 { return price }
+	n, now := c.nodes, time.Now()
+	g, o := spotAndOnDemand(t), capacity.Observation{}
+	hourly := func() float64 {
+		n.Observe(g, nil, &o)
+		return o.Pools[0].Nodes[0].Hourly
+	}
+	n.forget(now)
+	if got := hourly(); got != 3 {
+		t.Errorf("$%g", got)
+	}
+	price = 7
+	if n.forget(now.Add(30 * time.Second)); hourly() != 3 {
+		t.Error("asked for twice in a minute")
+	}
+	if n.forget(now.Add(61 * time.Second)); hourly() != 7 {
+		t.Errorf("after a minute it is still $%g", hourly())
+	}
+}
+
 // Karpenter keeps a buffer's pods in its memory; its Event on the NodeClaim is what shows them.
 func TestANodeThatABufferKeepsIsTold(t *testing.T) {
 	c := grounds(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))

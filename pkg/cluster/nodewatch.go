@@ -82,10 +82,14 @@ func (n *nodes) forget(now time.Time) {
 			delete(n.noticed, uid)
 		}
 	}
-	if len(n.fates)+len(n.kept) != before {
+	if len(n.fates)+len(n.kept) != before || n.cluster.options.Hourly != nil && now.Sub(n.priced) > priced {
 		n.version++
+		n.priced = now
 	}
 }
+
+// priced is how often prices are asked for on a cluster in which nothing else changes.
+const priced = time.Minute
 
 // watch begins to watch nodes and the Events about NodeClaims. It waits for nothing: until they are read, demand is not known.
 func (n *nodes) watch(ctx context.Context, running *sync.WaitGroup) {
