@@ -146,7 +146,7 @@ func (l *linted) policies(problems []policy.Problem) {
 }
 
 func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
-	const next = "give --kubeconfig, or --offline with --prometheus to leave the cluster out"
+	const next = "give --kubeconfig, or --offline with --prometheus to leave the cluster out; `gpuscaler validate` checks files alone"
 	config, err := o.kube.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, next)

@@ -125,7 +125,7 @@ func (c *compiler) bounds() {
 		c.bad(pLow, fmt.Sprintf("is above maxReplicas of %d", high), "at most maxReplicas")
 	}
 	c.low, c.high = low, high
-	if low > high || high == 0 {
+	if low > high || high == 0 || c.spec.MinReplicas == nil && c.follows(pLow.String()) {
 		c.low, c.high = 0, mostReplicas // said already: schedules are not judged by it
 	}
 	low = min(low, high)

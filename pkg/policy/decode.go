@@ -84,7 +84,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *yamlPath) {
 			continue
 		}
 		if line, twice := first[key.Value]; twice {
-			d.add(key, at, Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.above)})
+			d.add(key, at, Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.above), Found: describe(value), Allowed: "one of the two"})
 			continue
 		}
 		first[key.Value] = key.Line
@@ -142,7 +142,7 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *yamlPath) {
 		}
 		name := reflect.ValueOf(key.Value).Convert(v.Type().Key())
 		if v.MapIndex(name).IsValid() {
-			d.add(key, at, Problem{Message: "is written twice"})
+			d.add(key, at, Problem{Message: "is written twice", Found: describe(item), Allowed: "one of the two"})
 			continue
 		}
 		element := reflect.New(v.Type().Elem()).Elem()

@@ -5,11 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -258,28 +255,4 @@ func (d *document) decode(into any) {
 	reader := decoder{findings: &d.findings}
 	reader.value(d.root, reflect.ValueOf(into).Elem(), nil)
 	d.decoded = len(d.problems)
-}
-
-var (
-	yamlLine = regexp.MustCompile(`line (\d+): `)
-	// The YAML library counts lines from one in its scanner's errors, and from zero in its parser's, which are these.
-	countsFromZero = regexp.MustCompile(`^did not find expected (<|node content|'|key)`)
-)
-
-// notYAML turns the parser's error into a problem in its line.
-func (d *document) notYAML(err error) {
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	problem := Problem{File: d.file, Line: d.above + 1}
-	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
-		line, _ := strconv.Atoi(message[m[2]:m[3]])
-		if message = message[:m[0]] + message[m[1]:]; countsFromZero.MatchString(message) {
-			line++
-		}
-		problem.Line = d.above + line
-	}
-	problem.Message = fmt.Sprintf("is not YAML: %s", message)
-	if strings.HasPrefix(message, "mapping values are not allowed") {
-		problem.Allowed = `text that holds ": " in quotes, such as a formula with ? and :`
-	}
-	d.problems = append(d.problems, problem)
 }

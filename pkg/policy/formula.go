@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -99,12 +100,12 @@ func compileFormula(text string, signals []scaling.Signal) (scaling.Formula, err
 	}
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, celError(issues)
+		return nil, celError(issues, names)
 	}
 	makeDoubles(parsed)
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, celError(issues)
+		return nil, celError(issues, names)
 	}
 	if t := checked.OutputType(); !t.IsExactType(cel.DoubleType) {
 		return nil, fmt.Errorf("the result is of type %s, not a number", t)
@@ -138,11 +139,21 @@ func makeDoubles(parsed *cel.Ast) {
 	}))
 }
 
-var celPlace = regexp.MustCompile(`^ERROR: <input>:\d+:(\d+): `)
+var (
+	celPlace   = regexp.MustCompile(`^ERROR: <input>:\d+:(\d+): `)
+	celUnknown = regexp.MustCompile(`undeclared reference to '([^']*)'.*`)
+)
 
-// celError makes one line of CEL's picture.
-func celError(issues *cel.Issues) error {
-	line, _, _ := strings.Cut(issues.Err().Error(), "\n")
+// celError makes one line of CEL's picture. A name that nobody knows is said before what follows from it.
+func celError(issues *cel.Issues, names []string) error {
+	lines := strings.Split(issues.Err().Error(), "\n")
+	line := lines[max(0, slices.IndexFunc(lines, celUnknown.MatchString))]
 	line = celPlace.ReplaceAllString(line, "at character $1: ")
-	return fmt.Errorf("%s", strings.Replace(line, "(in container '')", "", 1))
+	if m := celUnknown.FindStringSubmatch(line); m != nil {
+		known := slices.Concat(names, []string{"replicas", "ready"}, sortedKeys(folds), sortedKeys(roundings))
+		line = strings.Replace(line, m[0], fmt.Sprintf("there is no %q%s; there are %s", m[1], didYouMean(m[1], known), list(known)), 1)
+	} else if strings.Contains(line, "no matching overload") && strings.Contains(line, "Signal") {
+		line += "; a signal by itself is no number: write its .replicas or .value"
+	}
+	return errors.New(line)
 }
