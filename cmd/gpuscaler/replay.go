@@ -59,7 +59,7 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time of an input token")
 	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time of an output token, with all slots taken")
 	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: by its tokens")
-	f.StringToStringVar(&o.measures, "measure", nil, "what a signal of one's own reads, by its name: backlog=inSystem; queue, inSystem, arrivals, waiting, running, cacheUse, activity, queueTime")
+	f.StringToStringVar(&o.measures, "measure", nil, "what a signal of one's own reads, by its name: backlog=inSystem (else: a query of rate() or increase() arrivals, any other a queue); queue, inSystem, arrivals, waiting, running, cacheUse, activity, queueTime")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn; one seed, the same bytes")
 }
 

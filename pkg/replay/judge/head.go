@@ -133,10 +133,15 @@ func (c *Case) served(of string) []world.Assumption {
 	if s.Fixed <= 0 {
 		service = s.Base.String() + " + " + s.Prefill.String() + " an input token + " + s.Decode.String() + " an output token"
 	}
-	return []world.Assumption{
+	out := []world.Assumption{
 		{Name: "service time" + of, Value: service, Source: "an 8B model on one mid-size GPU, unless flags say otherwise"},
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
 		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "the first ten minutes' need, unless flags say otherwise"},
 	}
+	for i := range c.limits().Signals {
+		means := world.MeaningOf(c.Policy, i, c.Measures)
+		out = append(out, world.Assumption{Name: "signal " + c.limits().Signals[i].Name + of, Value: means.String(), Source: means.Why})
+	}
+	return out
 }

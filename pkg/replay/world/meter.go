@@ -4,52 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-// Measure is something that can be measured of a workload.
-type Measure uint8
-
-const (
-	Unmeasured Measure = iota
-	Queue              // requests that wait, seen from before the replicas (a gateway, a list): it exists at zero replicas
-	InSystem           // those that wait and those that are served, seen from before the replicas (SQS with in-flight messages)
-	Arrivals           // requests per second, seen from before the replicas
-	Waiting            // requests that wait, as the replicas report it: none does at zero replicas
-	Running            // requests that are served, as the replicas report it
-	CacheUse           // mean share of the KV caches that is taken
-	Activity           // mean GPU activity over the last scrape interval
-	QueueTime          // mean wait of the requests that started in the last scrape interval
-	numMeasures
-)
-
-// ofPods tells measures that vanish with the last ready replica.
-func (m Measure) ofPods() bool { return m >= Waiting }
-
-// measureOf finds what a source measures in this world.
-func measureOf(s *policy.Source) Measure {
-	switch s.Type {
-	case policy.SourcePrometheus, policy.SourceRedis, policy.SourceKueue, policy.SourceKEDA, policy.SourceExternal:
-		return Queue
-	case policy.SourceDCGM:
-		return Activity
-	}
-	switch s.Metric {
-	case "", "requestsWaiting", "queuedQueries":
-		return Waiting
-	case "requestsRunning", "processingQueries":
-		return Running
-	case "kvCacheUsage":
-		return CacheUse
-	case "gpuUtilization":
-		return Activity
-	case "queueTime", "timeToFirstToken":
-		return QueueTime
-	}
-	return Unmeasured
-}
 
 // Sample is one measurement.
 type Sample struct {
@@ -71,7 +28,7 @@ type meter struct {
 	phase    float64 // of the load's actuator
 	random   *trace.Draws
 	past     [3]scraped // newest first
-	measures []Measure  // by signal
+	meanings []Meaning  // by signal
 	readings []scaling.Reading
 
 	since                            time.Duration // of the integrals below
@@ -92,20 +49,17 @@ func (l *load) openMeter() error {
 	}
 	signals := l.config.Policy.Workload.Policy.Signals
 	for i := range signals {
-		measure, told := l.config.Measures[signals[i].Name]
-		if !told {
-			measure = measureOf(&l.config.Policy.Sources[i])
-		}
-		if measure == Unmeasured || measure >= numMeasures {
+		means := MeaningOf(l.config.Policy, i, l.config.Measures)
+		if means.Measure == Unmeasured || means.Measure >= numMeasures {
 			return fmt.Errorf("signal %s: the world does not measure %s %s; say what stands for it in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
 		}
-		if measure == QueueTime {
+		if means.Measure == QueueTime {
 			if m.latencies == nil {
 				m.latencies = &waitWindow{}
 			}
 			m.latencies.keep = max(m.latencies.keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
 		}
-		m.measures = append(m.measures, measure)
+		m.meanings = append(m.meanings, means)
 		m.readings = append(m.readings, scaling.Reading{Reported: -1, Cause: scaling.CauseNever})
 	}
 	return nil
@@ -205,7 +159,8 @@ func (l *load) newest(m Measure, signal string) (Sample, bool) {
 // poll is one round of our telemetry over the load's signals; it keeps what was learnt as package telemetry does.
 func (l *load) poll() {
 	s := l.visible()
-	for i, m := range l.meter.measures {
+	for i, means := range l.meter.meanings {
+		m := means.Measure
 		r := &l.meter.readings[i]
 		f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name)
 		partly := f != nil && f.Share > 0 && m.ofPods()
@@ -224,7 +179,7 @@ func (l *load) poll() {
 				l.meter.fail(r, scaling.CauseEmpty)
 				continue
 			}
-			*r = scaling.Reading{Value: value, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
+			*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
 			if m.ofPods() {
 				r.Reported = min(s.ready, l.ready)
 				if partly {
@@ -267,21 +222,4 @@ func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
 func (l *load) read(out []scaling.Reading) {
 	n := copy(out, l.meter.readings)
 	clear(out[n:])
-}
-
-// measureNames are the words that flags and scenarios use.
-var measureNames = map[string]Measure{"queue": Queue, "inSystem": InSystem, "arrivals": Arrivals, "waiting": Waiting, "running": Running,
-	"cacheUse": CacheUse, "activity": Activity, "queueTime": QueueTime}
-
-// ParseMeasures reads what signals of one's own measure, by the signal's name.
-func ParseMeasures(texts map[string]string) (map[string]Measure, error) {
-	out := map[string]Measure{}
-	for signal, text := range texts {
-		m, ok := measureNames[text]
-		if !ok {
-			return nil, fmt.Errorf("%s=%s: want queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime", signal, text)
-		}
-		out[signal] = m
-	}
-	return out, nil
 }
