@@ -16,8 +16,10 @@ const (
 	MaxSchedules = 16
 )
 
-// DefaultReturn is the pace of the way back to spot, in nodes an hour, where none is given: one at a time, with room to see what it did.
-const DefaultReturn = 4
+// DefaultReturn is the pace of the way back to spot, in nodes an hour, where none is given: no slower than cold starts and what spot
+// has room for allow. On the recorded spot markets 4 costs 0.10 to 0.32 more of an omniscient plan's cost for at most 0.25 points of
+// availability, and beyond 30 nothing changes. A batch of more than one still needs one before it that arrived whole.
+const DefaultReturn = 30
 
 // CapacityType is what a provider sells a node as: the values of karpenter.sh/capacity-type.
 type CapacityType uint8

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
 var capacityTypes = []string{"spot", "on-demand", "reserved"}
@@ -35,7 +37,7 @@ func (c *platformCompiler) groups() {
 		c.spotOptions(s, p)
 		group := Group{GroupSpec: s, Mode: stricter(modeOf(s.Mode), c.out.Mode)}
 		if group.ReturnNodesPerHour == 0 {
-			group.ReturnNodesPerHour = defaultReturn
+			group.ReturnNodesPerHour = capacity.DefaultReturn
 		}
 		group.Windows = c.groupWindows(s, p.key("schedules"))
 		c.nodes(&group, p)

@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +31,7 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 	g := groups[0]
 	pools := []capacity.Pool{{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "l40s-spot", Type: capacity.Spot}}
 	if !slices.Equal(g.Pools, pools) || g.OnDemandBase != 2 || g.SpotPatience != 2*time.Minute || g.Fallback != capacity.Hard ||
-		!g.Fence || !g.HoldAtPeaks || g.Advisory || g.ReturnNodesPerHour != 4 || g.LeadTime != 4*time.Minute {
+		!g.Fence || !g.HoldAtPeaks || g.Advisory || g.ReturnNodesPerHour != capacity.DefaultReturn || g.LeadTime != 4*time.Minute {
 		t.Errorf("group %+v", g)
 	}
 	w := g.Schedules[0]
@@ -103,5 +105,20 @@ func TestAGroupsLeadTimeRaisesTheFloorsOfItsPolicies(t *testing.T) {
 	f.write("p.yaml", platform(strings.Replace(chatGroup, "leadTime: 4m", "leadTime: 9m", 1)))
 	if got, want := leads(), []time.Duration{9 * time.Minute, time.Minute, 0}; !slices.Equal(got, want) {
 		t.Errorf("after an edit of the group: %v, want %v", got, want)
+	}
+}
+
+func TestThePaceOfTheReturnIsTheOneThatTheReferenceNames(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform("capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}]"))
+	store := policy.NewStore(policy.Options{})
+	store.Load(f.path)
+	text, err := os.ReadFile("../../config/schema/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf("| `returnNodesPerHour` | pace of the way back to spot | %d |", store.Groups()[0].ReturnNodesPerHour)
+	if !strings.Contains(string(text), row) {
+		t.Errorf("the reference has no %q", row)
 	}
 }

@@ -19,7 +19,6 @@ const (
 	defaultTimeout   = 10 * time.Second
 	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
 	defaultMaxSeries = 50_000
-	defaultReturn    = 4 // nodes an hour: one at a time, with room to see what it did
 )
 
 // platformCompiler turns a PlatformConfig as written into a Platform.

@@ -88,7 +88,7 @@ type GroupSpec struct {
 	OnDemandBaseCapacity int64               `yaml:"onDemandBaseCapacity,omitempty" doc:"so much of the resource is on demand before any spot" default:"0"`
 	SpotPatience         Duration            `yaml:"spotPatience,omitempty" doc:"wait this long for spot before on-demand may grow; above 0 needs the on-demand pool's limits handed over" default:"0, Karpenter's own fallback"`
 	Fallback             string              `yaml:"fallback,omitempty" enum:"soft,hard" doc:"soft swaps weights; hard also limits the spot pool" default:"soft"`
-	ReturnNodesPerHour   int64               `yaml:"returnNodesPerHour,omitempty" doc:"pace of the way back to spot" default:"4"`
+	ReturnNodesPerHour   int64               `yaml:"returnNodesPerHour,omitempty" doc:"pace of the way back to spot" default:"30"`
 	Fence                bool                `yaml:"fence,omitempty" doc:"set the pools' limit to 0 while nobody wants anything" default:"false"`
 	HoldAtPeaks          *bool               `yaml:"holdAtPeaks,omitempty" doc:"stop consolidation at peaks and ahead of known demand" default:"true"`
 	StartupShield        bool                `yaml:"startupShield,omitempty" doc:"keep pods that still load from being disrupted" default:"false"`

@@ -186,7 +186,7 @@ func (c *Case) load(name string, n int32, maker world.Maker, pools ...string) wo
 
 func (c *Case) ours() (world.Config, error) {
 	config := c.base()
-	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30,
+	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu",
 		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
 	if err != nil {
 		return config, err
