@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
@@ -106,17 +107,7 @@ func costs(t *testing.T, namespace string) map[string]cost {
 	t.Helper()
 	out := map[string]cost{}
 	for _, p := range podsOf(t, namespace) {
-		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+p.Status.PodIP+":8080/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(response.Body)
-		response.Body.Close()
+		families, err := metricsOf(p.Status.PodIP)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,6 +119,33 @@ func costs(t *testing.T, namespace string) map[string]cost {
 		}
 	}
 	return out
+}
+
+// metricsOf reads what a pod of ours says about itself.
+func metricsOf(address string) (map[string]*dto.MetricFamily, error) {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+":8080/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
+}
+
+// metricOf is the one gauge of that name.
+func metricOf(address, name string) (float64, error) {
+	families, err := metricsOf(address)
+	if err != nil {
+		return 0, err
+	}
+	if n := len(families[name].GetMetric()); n != 1 {
+		return 0, fmt.Errorf("%d metrics %s", n, name)
+	}
+	return families[name].GetMetric()[0].GetGauge().GetValue(), nil
 }
 
 func request(t *testing.T, h *helm, name string) float64 {

@@ -45,6 +45,11 @@ if [ -n "$SERVING" ]; then
   mount --bind "$SERVING" "$root/etc/gpuscaler/tls/serving"
   mount -o remount,bind,ro "$root/etc/gpuscaler/tls/serving"
 fi
+if [ -n "$PRICES" ]; then
+  mkdir -p "$root/etc/gpuscaler/prices"
+  mount --bind "$PRICES" "$root/etc/gpuscaler/prices"
+  mount -o remount,bind,ro "$root/etc/gpuscaler/prices"
+fi
 cp "$KUBECONFIG" "$root/kubeconfig"
 chmod 444 "$root/kubeconfig"
 mount -o remount,bind,ro "$root/etc/gpuscaler/config"
@@ -63,6 +68,7 @@ func confined() bool {
 type host struct {
 	binary, config string
 	serving        string // the directory of the certificate's Secret; empty: the certificate is self-signed in memory
+	prices         string // the directory of the price book's ConfigMap; empty: the built-in book
 	port           string // of the stand-in for kube-proxy
 	shell          string
 }
@@ -132,7 +138,8 @@ func (h host) run(c map[string]any) {
 	env, _ := c["env"].([]any)
 	c["env"] = append(env,
 		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
-		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING", "value": h.serving}, map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
+		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING", "value": h.serving}, map[string]any{"name": "PRICES", "value": h.prices},
+		map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
 }
 
 // newHost builds gpuscaler and readies a machine for the chart's pods.
