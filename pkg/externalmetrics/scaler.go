@@ -20,9 +20,11 @@ const PolicyMetadata = "policy"
 const (
 	// pushEvery is how often a stream looks at the board: a tick's outcome reaches KEDA within a quarter of a second.
 	pushEvery = 250 * time.Millisecond
-	// repeatEvery is how often an active workload is told again: KEDA acts on each `true`, and one that was lost while the operator
-	// restarted would else wait for its polling interval.
-	repeatEvery = 15 * time.Second
+	// repeatEvery is how soon an active workload is told again, repeats times after each change: KEDA acts on each `true`, and one that
+	// was lost while the operator restarted would else wait for its polling interval. From then on it is told each keepEvery, so that a
+	// long polling interval does not eat the cooldown. Not more often: KEDA answers each `true` with a write of the object's status, and a
+	// thousand active ones told every 15 s were more than its API server could take beside everything else.
+	repeatEvery, repeats, keepEvery = 15 * time.Second, 4, time.Minute
 	// specsPause gathers KEDA's questions into one more send of specs: each send makes it reconcile the ScaledObject.
 	specsPause = 2 * time.Second
 )
@@ -109,21 +111,24 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 	return &externalscaler.IsActiveResponse{Result: served.Replicas > 0}, nil
 }
 
-// StreamIsActive sends the state when the stream opens, on each change, and `true` again while the workload stays active. While there is
-// no number to serve nothing is sent: KEDA keeps what it knows.
+// StreamIsActive sends the state when the stream opens, on each change, and `true` again while the workload stays active: after 15, 30, 45
+// and 60 seconds, then once a minute. While there is no number to serve nothing is sent: KEDA keeps what it knows.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
 	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery)
 	defer look.Stop()
 	defer repeat.Stop()
-	told, last := false, false
+	told, last, again := false, false, 0
 	for {
 		if served, err := s.lookup(ref); err == nil {
 			if active := served.Replicas > 0; !told || active != last {
+				if again++; active != last {
+					again = 0
+				}
 				if err := stream.Send(&externalscaler.IsActiveResponse{Result: active}); err != nil {
 					return err
 				}
 				told, last = true, active
-				repeat.Reset(repeatEvery)
+				repeat.Reset(pause(again))
 			}
 		}
 		select {
@@ -134,4 +139,12 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 		case <-look.C:
 		}
 	}
+}
+
+// pause is how long an active workload is not told again, after so many repetitions.
+func pause(again int) time.Duration {
+	if again < repeats {
+		return repeatEvery
+	}
+	return keepEvery
 }

@@ -29,16 +29,17 @@ func (s *told) Send(r *externalscaler.IsActiveResponse) error {
 	return nil
 }
 
-// KEDA acts on each `true` and forgets it when it restarts: an active workload is told again every 15 s, a sleeping one once.
-func TestAnActiveWorkloadIsToldAgainEveryFifteenSecondsAndASleepingOneOnce(t *testing.T) {
+// KEDA acts on each `true` and forgets it when it restarts: an active workload is told again every 15 s for a minute and once a minute
+// from then on, for each is a write of KEDA's; a sleeping one is told once.
+func TestAnActiveWorkloadIsToldAgainOftenAtFirstAndASleepingOneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		board, stream, ended := &moving{}, &told{ctx: ctx, began: time.Now()}, make(chan error, 1)
 		board.set(2, nil)
 		go func() { ended <- NewScaler(board, time.Now).StreamIsActive(ref("chat"), stream) }()
-		time.Sleep(50 * time.Second)
+		time.Sleep(200 * time.Second)
 		board.set(0, nil)
-		time.Sleep(50 * time.Second)
+		time.Sleep(100 * time.Second)
 		board.set(0, engine.ErrStale) // no news is no message
 		time.Sleep(20 * time.Second)
 		board.set(1, nil)
@@ -47,11 +48,14 @@ func TestAnActiveWorkloadIsToldAgainEveryFifteenSecondsAndASleepingOneOnce(t *te
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		second := time.Second
-		if want := []time.Duration{0, 15 * second, 30 * second, 45 * second, 50 * second, 120 * second, 135 * second}; !slices.Equal(stream.at, want) {
+		var want []time.Duration
+		for _, at := range []int{0, 15, 30, 45, 60, 120, 180, 200, 320, 335} {
+			want = append(want, time.Duration(at)*time.Second)
+		}
+		if !slices.Equal(stream.at, want) {
 			t.Errorf("told at %v, want %v", stream.at, want)
 		}
-		if want := []bool{true, true, true, true, false, true, true}; !slices.Equal(stream.said, want) {
+		if want := []bool{true, true, true, true, true, true, true, false, true, true}; !slices.Equal(stream.said, want) {
 			t.Errorf("told %v, want %v", stream.said, want)
 		}
 	})
