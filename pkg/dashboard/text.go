@@ -5,8 +5,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
 // WriteText prints an explanation as a person reads it in a terminal; times are shown in zone.
@@ -18,23 +19,21 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	fmt.Fprintf(out, "%s  %d -> %d  at %s   ready %d, loading %d, pending %d   mode %s   policy %s\n",
 		e.Policy, e.From, e.Target, e.At.In(zone).Format("15:04:05 MST"), e.Ready, e.Loading, e.Pending, e.Mode, e.Origin)
 	e.writeState(out, zone)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SIGNAL\tTYPE\tVALUE\tTARGET\tASKS\tAGE\tPODS\tNOTE")
+	signals := picture.Table{Heads: []string{"signal", "type", "value", "target", "asks", "age", "pods", "note"}}
 	for _, s := range e.Signals {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Type, s.value(), format(s.Target, s.Unit), s.asks(), s.age(), s.pods(), s.Note)
+		signals.Rows = append(signals.Rows, []any{s.Name, s.Type, s.value(), format(s.Target, s.Unit), s.asks(), s.age(), s.pods(), s.Note})
 	}
-	table.Flush()
-	fmt.Fprintln(table, "RULE\tFROM -> TO\t")
+	rules := picture.Table{Heads: []string{"rule", "from -> to", "why"}}
 	for _, r := range e.Rules {
-		mark := ""
+		why := r.Text
 		if r.Binding {
-			mark = "   <- BINDING"
+			why += "   <- BINDING"
 		}
-		fmt.Fprintf(table, "%s\t%4d -> %d\t%s%s\n", r.Name, r.From, r.To, r.Text, mark)
+		rules.Rows = append(rules.Rows, []any{r.Name, fmt.Sprintf("%4d -> %d", r.From, r.To), why})
 	}
-	table.Flush()
+	fmt.Fprintf(out, "%s%s", signals, rules)
 	e.writeFooter(out, zone)
-	_, err := io.WriteString(w, trimLines(out.String()))
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 
@@ -214,12 +213,4 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%dm", int(d.Minutes()))
 	}
 	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
-}
-
-func trimLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
 }

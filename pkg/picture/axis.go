@@ -3,7 +3,6 @@ package picture
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -27,11 +26,7 @@ func Elapsed(step time.Duration, seconds float64) Axis {
 		a.edges = append(a.edges, float64(i)*step.Seconds())
 	}
 	a.edges = append(a.edges, seconds)
-	every := 86400 * math.Ceil(seconds/8/86400)
-	if spans := []float64{10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200}; seconds/8 <= spans[len(spans)-1] {
-		i, _ := slices.BinarySearch(spans, seconds/8)
-		every = spans[i]
-	}
+	every := a.every()
 	for at := 0.0; at <= seconds; at += every {
 		label := Clock(at)
 		if every >= 86400 {
@@ -49,26 +44,25 @@ func Calendar(from, to time.Time, begins []time.Time) Axis {
 		a.edges = append(a.edges, at.Sub(from).Seconds())
 	}
 	a.edges = append(a.edges, a.seconds)
-	const day = 24 * time.Hour
-	every := max(1, (to.Sub(from)+9*day)/(10*day)) * day
-	for _, d := range []time.Duration{12, 6, 3, 1} {
-		if to.Sub(from) <= 10*d*time.Hour {
-			every = d * time.Hour
-		}
-	}
-	for _, d := range []time.Duration{15, 5} {
-		if to.Sub(from) <= 10*d*time.Minute {
-			every = d * time.Minute
-		}
-	}
+	every := time.Duration(a.every()) * time.Second
 	for t := from.UTC().Truncate(every).Add(every); t.Before(to); t = t.Add(every) {
 		format := "15:04"
-		if t.Truncate(day).Equal(t) {
+		if t.Truncate(24 * time.Hour).Equal(t) {
 			format = "Jan 2"
 		}
 		a.tick(t.Sub(from).Seconds(), t.Format(format))
 	}
 	return a
+}
+
+// every is how many seconds lie between two ticks: they are round, and at most eight ticks follow the first.
+func (a *Axis) every() float64 {
+	for _, s := range []float64{10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
+		if 8*s >= a.seconds {
+			return s
+		}
+	}
+	return 86400 * math.Ceil(a.seconds/8/86400)
 }
 
 func (a *Axis) tick(at float64, label string) {
@@ -90,13 +84,4 @@ func (a *Axis) held(values []float64) []Held {
 		out[i] = Held{a.x(a.edges[i]), a.x(a.edges[i+1]), values[i]}
 	}
 	return out
-}
-
-// Clock is a time since the start: 1:30 is an hour and a half.
-func Clock(seconds float64) string {
-	s := int64(seconds)
-	if s%60 != 0 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/3600, s/60%60)
 }

@@ -99,9 +99,6 @@ func (c *Chart) Mark(seconds, value float64, text string) {
 	c.Points = append(c.Points, Point{Percent(c.axis.x(seconds)), Place(c.plot.Y(value)), text})
 }
 
-// Many tells that the points stand close.
-func (c *Chart) Many() bool { return len(c.Points) > 100 }
-
 // Empty tells a chart of nothing but zeros: a sentence says that in less room.
 func (c *Chart) Empty() bool {
 	return !slices.ContainsFunc(c.Series, func(s Series) bool { return !zero(s.values) })

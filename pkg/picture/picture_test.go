@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"html/template"
 	"math"
 	"strconv"
 	"strings"
@@ -23,9 +22,9 @@ func TestTheTimesUnderAChartAreRoundAndFew(t *testing.T) {
 		{Elapsed(time.Minute, 86400), "0:00 3:00 6:00 9:00 12:00 15:00 18:00 21:00 24:00"},
 		{Elapsed(time.Minute, 7*86400), "0d 1d 2d 3d 4d 5d 6d 7d"},
 		{Elapsed(time.Hour, 28*86400), "0d 4d 8d 12d 16d 20d 24d 28d"},
-		{Calendar(monday.Add(9*time.Hour+7*time.Minute), monday.Add(10*time.Hour), nil), "09:15 09:30 09:45"},
+		{Calendar(monday.Add(9*time.Hour+7*time.Minute), monday.Add(10*time.Hour), nil), "09:10 09:20 09:30 09:40 09:50"},
 		{Calendar(monday, monday.Add(48*time.Hour), nil), "06:00 12:00 18:00 Nov 17 06:00 12:00 18:00"},
-		{Calendar(monday, monday.Add(30*24*time.Hour), nil), "Nov 19 Nov 22 Nov 25 Nov 28 Dec 1 Dec 4 Dec 7 Dec 10 Dec 13"},
+		{Calendar(monday, monday.Add(30*24*time.Hour), nil), "Nov 17 Nov 21 Nov 25 Nov 29 Dec 3 Dec 7 Dec 11 Dec 15"},
 	} {
 		var got []string
 		for _, tick := range c.axis.ticks {
@@ -89,6 +88,11 @@ func TestNumbersAreReadable(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+	for d, want := range map[time.Duration]string{0: "0s", 14 * time.Millisecond: "14ms", 7480 * time.Millisecond: "7.5s", 90 * time.Minute: "1h30m", 36*time.Hour + time.Minute: "1d12h1m", 168 * time.Hour: "7d"} {
+		if got := Span(d); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 9999: "9999", 150000: "150k", 2e7: "20M"} {
 		if got := Short(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
@@ -102,21 +106,29 @@ func TestAPageEscapesWhatItIsTold(t *testing.T) {
 	c.Add("<script>", Line, "blue", []float64{1})
 	c.Draw()
 	c.Mark(0, 1, "<img>")
-	page := Parse(`<style>{{style}}</style>{{heads "<a>"}}<td>{{cell "-<a>" .Text}}{{template "chart" .Chart}}{{template "bars" .Bars}}`, nil)
-	if err := page.Execute(&b, map[string]any{"Text": "<p>", "Chart": c, "Bars": Bars{Bars: []Bar{{Name: "<u>", Parts: []Part{{Color: "blue", Text: `"><b>`, Width: Width(0.5)}}}}}}); err != nil {
+	page := Parse(`{{template "head" "<q>"}}{{template "table" .Table}}{{template "chart" .Chart}}{{template "bars" .Bars}}`, nil)
+	table := Table{Title: "<u>", Heads: []string{"-<a>"}, Rows: [][]any{{"<p>"}, {Bad("<em>")}}}
+	if err := page.Execute(&b, map[string]any{"Table": table, "Chart": c, "Bars": Bars{Bars: []Bar{{Name: "<u>", Parts: []Part{{Color: "blue", Text: `"><b>`, Width: Width(0.5)}}}}}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{"<b>", "<i>", "<script>", "<img>", "<a>", "<p>", "<u>", "ZgotmplZ"} {
+	for _, bad := range []string{"<b>", "<i>", "<script>", "<img>", "<a>", "<u>", "<q>", "<em>", "ZgotmplZ"} {
 		if strings.Contains(b.String(), bad) {
 			t.Errorf("the page has %s in it", bad)
 		}
 	}
-	for _, want := range []string{`role="img"><title>&lt;b&gt;: &lt;i&gt;</title><desc>`, "--blue: light-dark(", `style="width:50.00%"`, `class="text" data-name="&lt;a&gt;"`} {
+	for _, want := range []string{`role="img"><title>&lt;b&gt;: &lt;i&gt;</title><desc>`, "--blue: light-dark(", `style="width:50.00%"`, `data-name="&lt;a&gt;" class="text">&lt;p&gt;</td>`, `<span class="bad">&lt;em&gt;</span>`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %s:\n%s", want, b.String()[strings.Index(b.String(), "</style>"):])
 		}
 	}
-	if got := string(cell("x", template.HTML("<b>1</b>"))); !strings.Contains(got, "<b>1</b>") {
-		t.Errorf("what is HTML already stays so: %s", got)
+}
+
+func TestATableInATerminal(t *testing.T) {
+	table := Table{Heads: []string{"run", "-what"}, Rows: [][]any{{"ours", Good("meets")}, {"another", "\x1b[31m\tred"}, {3, ""}}}
+	if got, want := table.String(), "RUN      WHAT\nours     meets\nanother  ?[31m?red\n3\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (Table{Heads: []string{"run"}}).String(); got != "" {
+		t.Errorf("%q of no rows", got)
 	}
 }

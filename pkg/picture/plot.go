@@ -49,37 +49,3 @@ func Place(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, '
 
 // Percent prints a place on the canvas as a part of its width.
 func Percent(x float64) string { return strconv.FormatFloat(x/Canvas*100, 'f', 2, 64) + "%" }
-
-// Step is 1, 2 or 5 times a power of ten, at least v; 1 where v is none above 0.
-func Step(v float64) float64 {
-	if !(v > 0) || math.IsInf(v, 0) {
-		return 1
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if unit*m >= v {
-			return unit * m
-		}
-	}
-	return unit * 10
-}
-
-// Short is a number on an axis: 150k, 0.05.
-func Short(v float64) string {
-	suffix := ""
-	for _, unit := range []string{"k", "M"} {
-		if v >= 10_000 {
-			v, suffix = v/1000, unit
-		}
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64) + suffix
-}
-
-// Thousands parts the digits of a whole number: 1,468,165.
-func Thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}

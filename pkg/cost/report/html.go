@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -16,25 +17,16 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = picture.Parse(pageText, template.FuncMap{
-	"money": money, "dollars": dollars, "hours": hours, "percent": percent, "span": span, "activity": activity, "ifKnown": ifKnown, "unknown": unknown,
-	"share": func(g *cost.Group, part, whole float64) string { return share(&g.Sum, part, whole) }, "sum": func(g *cost.Group) *cost.Sum { return &g.Sum },
-	"gib": func(mib float64) string { return fmt.Sprintf("%.1f GiB", mib/1024) },
-})
+var page = picture.Parse(pageText, template.FuncMap{"hours": hours})
 
 // pageData is what the page shows.
 type pageData struct {
 	*cost.Bill
-	Period, Headline string
-	Details          []string
-	Charts           []*picture.Chart
-	Namespaces       picture.Bars
-	Tables           []table
-}
-
-type table struct {
-	Title, Name string // Name is that of its first column
-	Rows        []*cost.Group
+	Title, Period, Headline string
+	Details                 []string
+	Charts                  []*picture.Chart
+	Paid                    picture.Bars
+	Tables                  []picture.Table
 }
 
 // purposes are what money goes to, as many colours as an eye tells apart.
@@ -49,24 +41,10 @@ var purposes = []struct {
 	{"grey", "not measured", func(s *cost.Sum) float64 { return s.Unmeasured }},
 }
 
-// WriteHTML writes the bill as one self-contained page, readable in light and dark and on paper.
+// WriteHTML writes the bill as one self-contained page, readable in light and dark, on paper and on a phone.
 func WriteHTML(w io.Writer, b *cost.Bill) error {
-	d := pageData{Bill: b, Period: period(b), Headline: headline(b), Details: details(b), Charts: charts(b), Namespaces: bars(b)}
-	for _, t := range []struct {
-		title, name string
-		rows        []cost.Group
-	}{{"Teams", "team", b.Teams}, {"Namespaces", "namespace", b.Namespaces}, {"Workloads", "workload", b.Workloads}, {"Instance types", "instance type", b.Instances},
-		{"Capacity types", "capacity type", b.Capacity}, {"Use of the GPUs", "use", b.Uses}} {
-		if len(t.rows) == 0 {
-			continue
-		}
-		out := table{Title: t.title, Name: t.name}
-		for i := range t.rows {
-			out.Rows = append(out.Rows, &t.rows[i])
-		}
-		d.Tables = append(d.Tables, out)
-	}
-	return page.Execute(w, d)
+	return page.Execute(w, pageData{Bill: b, Title: "GPU cost" + prefixed(" of ", b.Cluster), Period: period(b), Headline: headline(b), Details: details(b),
+		Charts: charts(b), Paid: bars(b), Tables: append(advice(b), groups(b, math.MaxInt)...)})
 }
 
 // bars are the dearest namespaces, and what nobody held, on one axis.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
 // families are the metrics of a bill. A line without a price has no dollars: it is missing there, and not 0.
@@ -28,7 +29,7 @@ var families = []struct {
 // WriteMetrics writes the lines in the Prometheus text format, for a textfile collector or a Pushgateway.
 func WriteMetrics(w io.Writer, b *cost.Bill) error {
 	out := &strings.Builder{}
-	window := span(b.To.Sub(b.From))
+	window := picture.Span(b.To.Sub(b.From))
 	for _, f := range families {
 		if f.help != "" {
 			fmt.Fprintf(out, "# HELP %s %s\n# TYPE %[1]s gauge\n", f.name, f.help)

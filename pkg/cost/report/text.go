@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -34,15 +34,15 @@ func WriteText(w io.Writer, b *cost.Bill) error {
 	for _, line := range details(b) {
 		fmt.Fprintln(out, line)
 	}
-	groups(out, "TEAM", b.Teams, b, len(b.Teams))
-	groups(out, "NAMESPACE", b.Namespaces, b, len(b.Namespaces))
-	groups(out, "WORKLOAD", b.Workloads, b, mostRows)
-	groups(out, "INSTANCE TYPE", b.Instances, b, len(b.Instances))
-	groups(out, "CAPACITY TYPE", b.Capacity, b, len(b.Capacity))
-	groups(out, "USE OF THE GPUS", b.Uses, b, len(b.Uses))
-	notebooks(out, b)
-	migAdvice(out, b)
-	unpriced(out, b)
+	for _, t := range groups(b, mostRows) {
+		fmt.Fprintf(out, "\n%s", t)
+	}
+	for _, t := range advice(b) {
+		fmt.Fprintf(out, "\n%s: %s\n%s", strings.ToUpper(t.Title), t.Note, t)
+		if t.Foot != "" {
+			fmt.Fprintln(out, t.Foot)
+		}
+	}
 	if len(b.Notes) > 0 {
 		fmt.Fprintln(out, "\nHOW IT WAS MEASURED")
 		for _, n := range b.Notes {
@@ -52,13 +52,13 @@ func WriteText(w io.Writer, b *cost.Bill) error {
 	for i, p := range b.Prices {
 		fmt.Fprintf(out, "%s %s: %s GPU-hours\n", [...]string{"- Prices by", "         by"}[min(i, 1)], p.From, hours(p.GPUHours))
 	}
-	_, err := io.WriteString(w, trim(out.String()))
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 
 func period(b *cost.Bill) string {
 	return fmt.Sprintf("%s to %s UTC (%s), means over %s", b.From.UTC().Format("2006-01-02 15:04"), b.To.UTC().Format("2006-01-02 15:04"),
-		span(b.To.Sub(b.From)), span(time.Duration(b.Step*float64(time.Second))))
+		picture.Span(b.To.Sub(b.From)), picture.Span(time.Duration(b.Step*float64(time.Second))))
 }
 
 // headline is the sentence that a reader takes away.
@@ -85,77 +85,49 @@ func details(b *cost.Bill) (out []string) {
 	return out
 }
 
-func groups(out io.Writer, title string, all []cost.Group, b *cost.Bill, most int) {
-	if len(all) == 0 {
-		return
-	}
-	fmt.Fprintln(out)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, title+"\tGPU-H\tCOST\tSHARE\tIDLE\tOF COST\tUNMEASURED\tACTIVITY")
-	for _, g := range all[:min(most, len(all))] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clean(g.Name), hours(g.GPUHours), money(&g.Sum), share(&g.Sum, g.Cost, b.Total.Cost),
-			orUnknown(&g.Sum, g.Idle()), share(&g.Sum, g.Idle(), g.Cost), orUnknown(&g.Sum, g.Unmeasured), activity(&g.Sum))
-	}
-	if rest := len(all) - most; rest > 0 {
-		var sum cost.Sum
-		for i := range all[most:] {
-			sum.Add(&all[most+i].Sum)
+// groups are the tables of who and what it was paid for. What is beyond the most rows is one row.
+func groups(b *cost.Bill, most int) (all []picture.Table) {
+	for _, g := range []struct {
+		title, name string
+		rows        []cost.Group
+	}{{"Teams", "team", b.Teams}, {"Namespaces", "namespace", b.Namespaces}, {"Workloads", "workload", b.Workloads}, {"Instance types", "instance type", b.Instances},
+		{"Capacity types", "capacity type", b.Capacity}, {"Use of the GPUs", "use of the GPUs", b.Uses}} {
+		if len(g.rows) == 0 {
+			continue
 		}
-		fmt.Fprintf(t, "%d more\t%s\t%s\t%s\n", rest, hours(sum.GPUHours), money(&sum), share(&sum, sum.Cost, b.Total.Cost))
+		t := picture.Table{Title: g.title, Heads: []string{g.name, "GPU-hours", "cost", "share of all", "idle", "idle share", "not measured", "busy"}}
+		if rest := len(g.rows) - most; rest > 0 {
+			more := cost.Group{Name: fmt.Sprintf("%d more", rest)}
+			for i := range g.rows[most:] {
+				more.Sum.Add(&g.rows[most+i].Sum)
+			}
+			g.rows = append(slices.Clone(g.rows[:most]), more)
+		}
+		for i := range g.rows {
+			s := &g.rows[i].Sum
+			t.Rows = append(t.Rows, []any{g.rows[i].Name, hours(s.GPUHours), money(s), share(s, s.Cost, b.Total.Cost), orUnknown(s, s.Idle()), share(s, s.Idle(), s.Cost), orUnknown(s, s.Unmeasured), activity(s)})
+		}
+		all = append(all, t)
 	}
-	t.Flush()
+	return all
 }
 
-func notebooks(out io.Writer, b *cost.Bill) {
-	if len(b.Notebooks) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "\nFORGOTTEN NOTEBOOKS: they hold GPUs and do nothing")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "OWNER\tPOD\tGPUS\tIDLE SINCE\tFOR\tAN HOUR\tCOST SINCE")
+// advice are the tables of what somebody should look at; one without rows is left out.
+func advice(b *cost.Bill) []picture.Table {
+	idle := picture.Table{Title: "Forgotten notebooks", Note: "they hold GPUs and do nothing", Heads: []string{"owner", "-pod", "GPUs", "idle since", "for", "an hour", "cost since"}}
 	for _, n := range b.Notebooks {
-		fmt.Fprintf(t, "%s\t%s\t%d %s\t%s\t%s\t%s\t%s\n", clean(n.Owner), clean(n.Namespace+"/"+n.Pod), n.GPUs, clean(n.Model), n.IdleSince.UTC().Format("01-02 15:04"), span(b.To.Sub(n.IdleSince)),
-			ifKnown(n.Priced, n.Hourly), ifKnown(n.Priced, n.Cost))
+		idle.Rows = append(idle.Rows, []any{n.Owner, n.Namespace + "/" + n.Pod, fmt.Sprint(n.GPUs, " ", n.Model), n.IdleSince.UTC().Format("Jan 2 15:04"), picture.Span(b.To.Sub(n.IdleSince)), ifKnown(n.Priced, n.Hourly), ifKnown(n.Priced, n.Cost)})
 	}
-	t.Flush()
-}
-
-func migAdvice(out io.Writer, b *cost.Bill) {
-	if len(b.Slices) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "\nWOULD FIT A MIG SLICE: what it saves once the rest of the GPU serves others")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKLOAD\tON\tFITS\tPEAK MEMORY\tPEAK ACTIVITY\tGPU-H\tCOST\tSAVES")
+	mig := picture.Table{Title: "Would fit a MIG slice", Note: "what it saves once the rest of the GPU serves others", Heads: []string{"workload", "-on", "-fits", "peak memory", "peak activity", "GPU-hours", "cost", "saves"},
+		Foot: "Not judged: pods with several GPUs, GPUs cut or shared already. A model server that allocates ahead (vLLM) shows all memory as used: lower its share to see."}
 	for _, s := range b.Slices {
-		fmt.Fprintf(t, "%s\t%s\tnvidia.com/mig-%s\t%.1f GiB\t%s\t%s\t%s\t%s\n", clean(s.Namespace+"/"+s.Workload), clean(s.Model), s.Profile, s.PeakMiB/1024, percent(s.PeakActivity, 1), hours(s.GPUHours),
-			ifKnown(s.Priced, s.Cost), ifKnown(s.Priced, s.Saves))
+		mig.Rows = append(mig.Rows, []any{s.Namespace + "/" + s.Workload, s.Model, "nvidia.com/mig-" + s.Profile, fmt.Sprintf("%.1f GiB", s.PeakMiB/1024), percent(s.PeakActivity, 1), hours(s.GPUHours), ifKnown(s.Priced, s.Cost), ifKnown(s.Priced, s.Saves)})
 	}
-	t.Flush()
-	fmt.Fprintln(out, "Not judged: pods with several GPUs, GPUs cut or shared already. A model server that allocates ahead (vLLM) shows all memory as used: lower its share to see.")
-}
-
-func unpriced(out io.Writer, b *cost.Bill) {
-	if len(b.Unpriced) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "\nNO PRICE IS KNOWN: add it to the price book (--prices) or as an override in the PlatformConfig")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "INSTANCE TYPE\tCAPACITY TYPE\tREGION\tZONE\tGPU-H")
+	unpriced := picture.Table{Title: "No price is known", Note: "add it to the price book (--prices) or as an override in the PlatformConfig", Heads: []string{"instance type", "capacity type", "region", "zone", "GPU-hours"}}
 	for _, u := range b.Unpriced {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", unknown(clean(u.InstanceType)), unknown(clean(u.CapacityType)), unknown(clean(u.Region)), unknown(clean(u.Zone)), hours(u.GPUHours))
+		unpriced.Rows = append(unpriced.Rows, []any{unknown(u.InstanceType), unknown(u.CapacityType), unknown(u.Region), unknown(u.Zone), hours(u.GPUHours)})
 	}
-	t.Flush()
-}
-
-// clean takes what could move a terminal's cursor out of a label's value.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
+	return slices.DeleteFunc([]picture.Table{idle, mig, unpriced}, func(t picture.Table) bool { return len(t.Rows) == 0 })
 }
 
 func unknown(s string) string {
@@ -169,7 +141,7 @@ func prefixed(prefix, s string) string {
 	if s == "" {
 		return ""
 	}
-	return prefix + clean(s)
+	return prefix + picture.Clean(s)
 }
 
 // money is a sum's cost: what is known of it, and that there is more.
@@ -233,32 +205,4 @@ func percent(part, whole float64) string {
 		return "-"
 	}
 	return strconv.FormatFloat(100*part/whole, 'f', 1, 64) + "%"
-}
-
-// span writes 168h0m0s as 7d.
-func span(d time.Duration) string {
-	d = d.Round(time.Second)
-	text := ""
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if n := d / u.unit; n > 0 {
-			text += fmt.Sprintf("%d%s", n, u.name)
-			d -= n * u.unit
-		}
-	}
-	if text == "" {
-		return "0s"
-	}
-	return text
-}
-
-// trim takes the blanks off the ends of lines, which a table leaves.
-func trim(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
 }

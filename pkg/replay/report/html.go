@@ -19,56 +19,30 @@ import (
 var pageText string
 
 var page = picture.Parse(pageText, template.FuncMap{
-	"percent": percent, "money": money, "ratio": ratio, "span": span, "clock": picture.Clock, "bytype": byType,
-	"boundName": boundName, "objective": objective, "least": least, "replicas": replicas,
-	"thousands": picture.Thousands,
-	"settings":  func(l judge.Load) string { return Settings(&l) },
-	"slo":       func(run *judge.Run) template.HTML { return judged(run.MeetsSLO, Verdict(run)) },
-	"loadSLO":   func(l judge.Load) template.HTML { return judged(l.MeetsSLO, verdict(&l)) },
+	"money": money, "boundName": boundName, "subject": subjectLine, "sideBySide": sideBySide, "whatRuns": whatRuns, "reasons": reasons, "gates": gates, "assumptions": assumptions,
 })
-
-// judged colours a verdict.
-func judged(meets bool, verdict string) template.HTML {
-	class := "bad"
-	if meets {
-		class = "good"
-	}
-	return template.HTML(`<span class="` + class + `">` + verdict + `</span>`)
-}
 
 // pageData is what the page shows.
 type pageData struct {
 	*judge.Report
-	Runs       []*judge.Run
 	Headline   []string
 	Conclusion string
 	Parts      []workload
 	Charts     []*picture.Chart // of the whole
 	Costs      picture.Bars
-	Bounded    bool // a run is compared with a bound
 }
 
 // workload is what the page shows of one of them.
 type workload struct {
 	*judge.Subject
-	Several bool // it is not the only one
-	Rows    []row
-	Charts  []*picture.Chart
-	Ours    *judge.Load
-}
-
-// row is a workload's part of a run.
-type row struct {
-	Title string
-	*judge.WorkloadRun
+	Table  *picture.Table // nil where it is the only one
+	Charts []*picture.Chart
+	Ours   *judge.Load
 }
 
 // WriteHTML writes the report as one self-contained page, readable in light and dark and on paper. Charts need runs with a series.
 func WriteHTML(w io.Writer, r *judge.Report) error {
 	d := pageData{Report: r, Headline: strings.Split(headline(r), "\n"), Conclusion: conclusion(r)}
-	for i := range r.Runs {
-		d.Runs, d.Bounded = append(d.Runs, &r.Runs[i]), d.Bounded || r.Runs[i].CostOverRequest != nil || r.Runs[i].CostOverFluid != nil
-	}
 	for i, s := range r.Subjects() {
 		d.Parts = append(d.Parts, section(r, s, i))
 	}
@@ -81,11 +55,10 @@ func WriteHTML(w io.Writer, r *judge.Report) error {
 
 // section is one workload's section.
 func section(r *judge.Report, s *judge.Subject, i int) workload {
-	out := workload{Subject: s, Several: len(r.Workloads) > 0, Ours: r.Runs[0].Loads()[i]}
-	for k := range r.Runs {
-		if run := &r.Runs[k]; out.Several {
-			out.Rows = append(out.Rows, row{run.Title(), &run.Workloads[i]})
-		}
+	out := workload{Subject: s, Ours: r.Runs[0].Loads()[i]}
+	if len(r.Workloads) > 0 {
+		t := ofWorkload(r, i)
+		out.Table = &t
 	}
 	if l := series(&r.Runs[0], s); l != nil {
 		out.Charts = charts(r, s, out.Ours)
@@ -127,15 +100,8 @@ func bars(r *judge.Report) (out picture.Bars) {
 		order[i] = &r.Runs[i]
 		most = max(most, r.Runs[i].Cost)
 	}
-	slices.SortStableFunc(order, func(a, b *judge.Run) int {
-		if a.MeetsSLO != b.MeetsSLO {
-			if a.MeetsSLO {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Cost, b.Cost)
-	})
+	slices.SortStableFunc(order, func(a, b *judge.Run) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(order, func(a, b *judge.Run) int { return strings.Compare(fmt.Sprint(b.MeetsSLO), fmt.Sprint(a.MeetsSLO)) })
 	for _, run := range order {
 		b := picture.Bar{Name: run.Title(), Value: money(run.Cost), Ours: run == &r.Runs[0], Faint: !run.MeetsSLO}
 		if b.Faint {

@@ -163,32 +163,11 @@ func byType(run *judge.Run) string {
 	return strings.Join(parts, " + ")
 }
 
-// span is a time in seconds as people say it, to three digits or so.
 func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d == 0:
-		return "0s"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	text := d.Round(time.Second).String()
-	if short, is := strings.CutSuffix(text, "m0s"); is {
-		text = short + "m"
-	}
-	if short, is := strings.CutSuffix(text, "h0m"); is {
-		text = short + "h"
-	}
-	return text
+	return picture.Span(time.Duration(seconds * float64(time.Second)))
 }
 
-// trim removes blanks at the ends of lines, which tables leave.
-func trim(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " \t")
-	}
-	return strings.Join(lines, "\n")
+// subjectLine is what one of several workloads is judged by.
+func subjectLine(s *judge.Subject) string {
+	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s", s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
 }

@@ -1,0 +1,89 @@
+package picture
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table is rows of values under the names of their columns, for a terminal and for a page. A name that begins with - is of a column of
+// text, which a page may break. On a narrow screen a row becomes a card.
+type Table struct {
+	Title, Note, Foot string
+	Heads             []string
+	Rows              [][]any
+	Ours              bool // the first row stands out
+}
+
+// Good and Bad are values that a page colours.
+type (
+	Good string
+	Bad  string
+)
+
+// Cell is a value of a table with its column's name; Mark is good, bad or empty.
+type Cell struct{ Name, Class, Mark, Text string }
+
+// Columns are the names, as cells without a value.
+func (t Table) Columns() []Cell {
+	out := make([]Cell, len(t.Heads))
+	for i, head := range t.Heads {
+		var text bool
+		if out[i].Name, text = strings.CutPrefix(head, "-"); text {
+			out[i].Class = "text"
+		}
+	}
+	return out
+}
+
+// Cells are the rows.
+func (t Table) Cells() [][]Cell {
+	out := make([][]Cell, len(t.Rows))
+	for i, row := range t.Rows {
+		out[i] = t.Columns()
+		for k, v := range row {
+			out[i][k].Text = fmt.Sprint(v)
+			switch v.(type) {
+			case Good:
+				out[i][k].Mark = "good"
+			case Bad:
+				out[i][k].Mark = "bad"
+			}
+		}
+	}
+	return out
+}
+
+// String is the table for a terminal, whose cursor no value can move; empty without rows.
+func (t Table) String() string {
+	if len(t.Rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, c := range t.Columns() {
+		fmt.Fprint(w, strings.ToUpper(c.Name)+"\t")
+	}
+	for _, row := range t.Cells() {
+		fmt.Fprintln(w)
+		for _, c := range row {
+			fmt.Fprint(w, Clean(c.Text)+"\t")
+		}
+	}
+	w.Flush()
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ") + "\n"
+	}
+	return strings.Join(lines, "")
+}
+
+// Clean takes what could move a terminal's cursor out of a text.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
