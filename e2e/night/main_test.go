@@ -16,9 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is how long a silent leader is believed here; upstream's 15 s would
-// only make the tests longer.
-const lease = 5 * time.Second
+// lease is how long a silent leader is believed here, longer than afterLease;
+// upstream's 15 s would only make the tests longer.
+const lease = 8 * time.Second
 
 var scene controller.Scene
 
@@ -51,7 +51,7 @@ func busy(t *testing.T, namespace string, replicas int32) (controller.Subject, *
 	scene.Export(t, workload.Metrics(ns, "chat", load))
 	s := scene.Subject(t, workload.Deployment(ns, "chat", replicas), nervous)
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.Wants(replicas))
-	stack.Eventually(t, 10*time.Second, "their HPA follows", s.Followed(replicas))
+	stack.Eventually(t, 30*time.Second, "their HPA follows", s.Followed(replicas))
 	return s, load
 }
 
@@ -91,7 +91,7 @@ type outages struct {
 // returns after the first answer.
 func watchServing(t *testing.T, s controller.Subject, want int32) *outages {
 	t.Helper()
-	stack.Eventually(t, 10*time.Second, "the number is served", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the number is served", func(ctx context.Context) error {
 		_, err := scene.Serves(ctx, s.Namespace, s.Name)
 		return err
 	})
