@@ -35,13 +35,13 @@ func TestPrometheusScrapesWhatTheReplicasSayAndForgetsTheOnesThatGo(t *testing.T
 
 	e.VLLM.Set(faults.HalfPods)
 	e.DCGM.Set(faults.NaN)
-	stack.Eventually(t, 10*time.Second, "fewer engines answer", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "fewer engines answer", func(ctx context.Context) error {
 		if n, err := shared.Prometheus.Value(ctx, engines); err == nil && n == 3 {
 			return errors.New("all three still do")
 		}
 		return nil
 	})
-	stack.Eventually(t, 10*time.Second, "NaN", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "NaN", func(ctx context.Context) error {
 		if v, err := shared.Prometheus.Value(ctx, busy); err != nil || v == v {
 			return fmt.Errorf("%v, %v", v, err)
 		}
