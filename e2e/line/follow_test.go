@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// lag allows the HPA one sync, and this machine what it needs to write and tell.
-var lag = record.Lag{Sync: hpaSync, Slack: 1500 * time.Millisecond}
+// lag allows the HPA one sync, and this machine what it needs to write and tell, a stall of three seconds among it.
+var lag = record.Lag{Sync: hpaSync, Slack: 4 * time.Second}
 
 // onGateway asks for one replica for ten requests at the gateway, a single
 // series that does not move when replicas come and go.
@@ -48,8 +48,8 @@ func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
 	surged := false
 	for _, n := range []int32{10, 11, 10, 20, 19} {
 		set(n)
-		// The poll, the window of a fall, and longer than two syncs.
-		for end := time.Now().Add(3*hpaSync + 4*time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		// The poll, the window of a fall, longer than two syncs, and a stall.
+		for end := time.Now().Add(3*hpaSync + 7*time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			surged = surged || status(t, ns, "rolling").Replicas > n
 		}
 	}
@@ -98,7 +98,7 @@ func surging(namespace, name string, replicas int32) *appsv1.Deployment {
 	d := workload.Deployment(namespace, name, replicas)
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}
-	d.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: "4s"}
+	d.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: "6s"}
 	return d
 }
 

@@ -28,7 +28,7 @@ signals:
 
 	load.Set(47) // ten a replica
 	stack.Eventually(t, 30*time.Second, "five replicas", s.Has(5))
-	stack.Eventually(t, 15*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e dashboard.Explanation) error {
 		asks, f := e.Signals[0].Asks, e.Follower
 		if e.Target != 5 || e.Degraded || asks == nil || *asks != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
 			return fmt.Errorf("it says %+v, follower %+v", e, f)
@@ -38,7 +38,7 @@ signals:
 
 	load.Set(15)
 	stack.Eventually(t, 30*time.Second, "two replicas", s.Has(2))
-	stack.Eventually(t, 10*time.Second, "explain says why", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "explain says why", func(ctx context.Context) error {
 		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
 		for _, part := range []string{s.Policy() + "  ", " -> 2", "queue 15 asks for 1.5", "HPA      chat wants 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
@@ -70,7 +70,7 @@ signals:
 	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 10*time.Second, "without the annotation there is no policy", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "without the annotation there is no policy", func(ctx context.Context) error {
 		if n, err := scene.Serves(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%d is served, %v", n, err)
 		}

@@ -52,7 +52,7 @@ signals:
 		t.Errorf("the Deployment went %v, want 0, 1 (activator), 4 (HPA), 1 (HPA), 0 (activator)", course)
 	}
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 10*time.Second, "an Event "+reason, scene.Event(ns, "Deployment", "embed", reason))
+		stack.Eventually(t, 30*time.Second, "an Event "+reason, scene.Event(ns, "Deployment", "embed", reason))
 	}
 }
 
@@ -69,7 +69,7 @@ signals:
 - {name: queue, type: vllm, source: engines, metric: requestsWaiting, target: 10}`+promptly)
 	load.Set(38)
 	stack.Eventually(t, 30*time.Second, "four replicas", s.Has(4))
-	stack.Eventually(t, 10*time.Second, "all four have reported", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "all four have reported", s.Explained(func(e dashboard.Explanation) error {
 		if e.Signals[0].Reported != 4 {
 			return fmt.Errorf("%d pods reported", e.Signals[0].Reported)
 		}
@@ -102,7 +102,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.Has(6))
 	load.set(1.9)
 	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.Has(3))
-	stack.Eventually(t, 10*time.Second, "explain knows how busy the three are", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain knows how busy the three are", s.Explained(func(e dashboard.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
 			return fmt.Errorf("%+v", g)
 		}

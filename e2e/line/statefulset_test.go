@@ -61,6 +61,6 @@ spec:
 	}
 	stack.Eventually(t, 40*time.Second, "none for none", has(0))
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 10*time.Second, "an Event "+reason, scene.Event(ns, "StatefulSet", "shards", reason))
+		stack.Eventually(t, 30*time.Second, "an Event "+reason, scene.Event(ns, "StatefulSet", "shards", reason))
 	}
 }

@@ -49,6 +49,12 @@ func TestAFallIsFoundAndWhatWasBeforeIsLeftOut(t *testing.T) {
 	if f := s.Since(second(25)).Fall(); f != nil {
 		t.Errorf("a fall to %v after the last step", f)
 	}
+	if got := s.Between(second(9), second(20)); !slices.Equal(got, []int32{5, 7, 6}) {
+		t.Errorf("between them %v", got)
+	}
+	if got := s.Between(second(11), second(19)); !slices.Equal(got, []int32{7}) {
+		t.Errorf("within one %v", got)
+	}
 	if got := s.Since(second(12)).Numbers(); !slices.Equal(got, []int32{7, 6}) {
 		t.Errorf("since then %v", got)
 	}

@@ -62,15 +62,17 @@ func (s Steps) At(at time.Time) (n int32, ok bool) {
 	return n, ok
 }
 
-// Still is the number that stood from so long before a time until so long after it; ok is false where it moved meanwhile.
-func (s Steps) Still(at time.Time, beside time.Duration) (n int32, ok bool) {
-	n, ok = s.At(at.Add(-beside))
+// Between are the numbers in force at any time of a span, oldest first.
+func (s Steps) Between(from, until time.Time) (numbers []int32) {
+	if n, ok := s.At(from); ok {
+		numbers = append(numbers, n)
+	}
 	for _, step := range s {
-		if !step.At.Before(at.Add(-beside)) && !step.At.After(at.Add(beside)) {
-			return 0, false
+		if step.At.After(from) && !step.At.After(until) {
+			numbers = append(numbers, step.N)
 		}
 	}
-	return n, ok
+	return numbers
 }
 
 // Numbers is the course without its times.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ const LogsSyncs = "--vmodule=horizontal=4"
 // Sync is one look of the real HPA controller, as its log tells.
 type Sync struct {
 	At       time.Time // when it had read its metrics
+	End      time.Time // when it had written, or decided not to
 	Proposed int32     // what they ask for
 	Known    bool      // they could be read; nobody reads them while the target is at zero
 	Failed   bool      // they could not
@@ -52,8 +54,11 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 		default:
 			continue
 		}
-		if err == nil && s.At.IsZero() {
-			s.At, err = loggedAt(text)
+		if err == nil {
+			s.End, err = loggedAt(text)
+		}
+		if s.At.IsZero() {
+			s.At = s.End
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w in %s", err, text)
@@ -100,17 +105,67 @@ func loggedAt(text string) (time.Time, error) {
 // Agrees runs the replay's HPA, on replicas of its own, through the proposals of the real one's syncs at their instants: after every
 // sync both must have written the same number.
 func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
-	var c hpa.Controller
-	current := start
-	for i, s := range syncs {
-		var verdict hpa.Verdict
-		current, verdict = c.Sync(spec, s.At, current, []hpa.Proposal{{Replicas: s.Proposed, Known: s.Known}})
-		switch {
-		case s.Failed != (verdict == hpa.Failed):
-			return fmt.Errorf("sync %d at %s: the metrics failed: %t, and the replay said %d", i, clock(s.At), s.Failed, verdict)
-		case !s.Failed && current != s.Replicas:
-			return fmt.Errorf("sync %d at %s: %d proposed; the HPA went to %d, the replay to %d", i, clock(s.At), s.Proposed, s.Replicas, current)
+	return Fits(syncs, func(at []time.Time) (int, error) {
+		var c hpa.Controller
+		current := start
+		for i, s := range syncs {
+			var verdict hpa.Verdict
+			current, verdict = c.Sync(spec, at[i], current, []hpa.Proposal{{Replicas: s.Proposed, Known: s.Known}})
+			switch {
+			case s.Failed != (verdict == hpa.Failed):
+				return i, fmt.Errorf("sync %d at %s: the metrics failed: %t, and the replay said %d", i, clock(s.At), s.Failed, verdict)
+			case !s.Failed && current != s.Replicas:
+				return i, fmt.Errorf("sync %d at %s: %d proposed; the HPA went to %d, the replay to %d", i, clock(s.At), s.Proposed, s.Replicas, current)
+			}
+		}
+		return len(syncs), nil
+	})
+}
+
+const (
+	// reach is longer than the windows and periods of a test's HPAs: what a sync of so long ago did counts no more.
+	reach = 15 * time.Second
+	// unclear is how many syncs before a difference are tried at another instant.
+	unclear = 8
+)
+
+// Fits tries a replay of syncs at the instants that their log allows. A sync read the clock somewhere between its two lines: a
+// millisecond apart as a rule, seconds where the machine stalled or the API server was slow to take the write, and then a window's edge
+// may lie between them. The attempt gets an instant for each sync and returns the first that differs from the real one, or how many
+// there are. Fits returns nil if instants are found at which none differs, else the error of the attempt that got farthest.
+func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
+	at := make([]time.Time, len(syncs))
+	for i := range syncs {
+		at[i] = syncs[i].At
+	}
+	reached, err := attempt(at)
+	for better := true; err != nil && reached < len(syncs) && better; {
+		better = false
+		var open []int
+		for i := reached; i >= 0 && len(open) < unclear && syncs[reached].At.Sub(syncs[i].End) < reach; i-- {
+			if syncs[i].End.After(syncs[i].At) {
+				open = append(open, i)
+			}
+		}
+		for set := 1; set < 1<<len(open) && !better; set++ {
+			tried := slices.Clone(at)
+			for b, i := range open {
+				if set&(1<<b) != 0 {
+					tried[i] = other(syncs[i], at[i])
+				}
+			}
+			if r, e := attempt(tried); r > reached {
+				at, reached, err, better = tried, r, e, true
+			}
 		}
 	}
-	return nil
+	return err
+}
+
+// other is a sync's other instant: its end for its beginning, and the other way round.
+func other(s Sync, at time.Time) time.Time {
+	if at.Equal(s.At) {
+		return s.End
+	}
+	return s.At
 }

@@ -49,11 +49,41 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 	if err := Agrees(&spec, 4, syncs[:3]); err != nil {
 		t.Errorf("a window of three seconds: %v", err)
 	}
+	if end := syncs[2].End.Sub(syncs[2].At); end != 21540*time.Microsecond || !syncs[3].End.Equal(syncs[3].At) {
+		t.Errorf("the third ended %s after it began", end)
+	}
 	spec.Behavior.Up.StabilizationWindow = 0
 	if err := Agrees(&spec, 4, syncs[:3]); err == nil || !strings.Contains(err.Error(), "sync 1") {
 		t.Errorf("without a window: %v", err)
 	}
 	if w := Written(4, syncs); w.String() != "4@02.533 -> 9@04.598 -> 0@06.600" {
 		t.Errorf("written: %v", w)
+	}
+}
+
+// The API server took two seconds to take a write: the change counts from then on, and the rates reach farther than the log's first
+// line says. Who leaves less than the stall between two instants is told from it all the same.
+func TestAStallBetweenTheLinesOfASyncIsNoDifference(t *testing.T) {
+	rate := func(period time.Duration) *hpa.Spec {
+		return &hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 3, Period: period}}}}}
+	}
+	syncs := func(stall time.Duration) []Sync {
+		return []Sync{
+			{At: second(0), End: second(0).Add(stall), Proposed: 10, Known: true, Replicas: 7},
+			{At: second(4), End: second(4), Proposed: 10, Known: true, Replicas: 7},
+			{At: second(6), End: second(6), Proposed: 10, Known: true, Replicas: 7}, // 5 s have not passed since the write
+			{At: second(8), End: second(8), Proposed: 10, Known: true, Replicas: 10},
+		}
+	}
+	if err := Agrees(rate(5*time.Second), 4, syncs(2*time.Second)); err != nil {
+		t.Errorf("a stall of two seconds: %v", err)
+	}
+	if err := Agrees(rate(5*time.Second), 4, syncs(time.Millisecond)); err == nil || !strings.Contains(err.Error(), "sync 2") {
+		t.Errorf("without a stall: %v", err)
+	}
+	for _, period := range []time.Duration{3 * time.Second, 9 * time.Second} {
+		if Agrees(rate(period), 4, syncs(2*time.Second)) == nil {
+			t.Errorf("a period of %s is not told from one of 5 s", period)
+		}
 	}
 }
