@@ -54,7 +54,7 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 	g := startAt(t, 2, "base", map[string]string{"platform.yaml": platform("onDemandBaseCapacity: 1, "), "chat.yaml": chatPolicy("base")})
 	g.load(t, map[string]float64{"base/chat": 0})
 	stack.Eventually(t, 2*time.Minute, "on-demand comes first", demand.weighs(81))
-	stack.Eventually(t, 10*time.Second, "up to one", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "up to one", func(ctx context.Context) error {
 		if limit := demand.limitNow(ctx); limit != "1" {
 			return errors.New("limit " + limit)
 		}

@@ -62,12 +62,13 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 		return nil
 	}
 	stack.Eventually(t, 40*time.Second, "night: nobody wants anything, a fence stands", fenced)
-	g.group(t, time.Second, "zero GPU nodes", on(0, 0))
+	g.group(t, 10*time.Second, "zero GPU nodes", on(0, 0))
 
-	// The window is in 12 minutes of the fast clock, 24 seconds of ours, and half an hour long.
+	// The window is in 12 minutes of the fast clock, 24 seconds of ours, and half an hour long. The lead time is 14 of ours: a node and
+	// a pod take five, and a machine that stalls three more.
 	opens := g.config.now().Add(13 * time.Minute).UTC().Truncate(time.Minute)
 	closes := opens.Add(30 * time.Minute)
-	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 5m}\n", opens.Format("2006-01-02T15:04"), closes.Format("2006-01-02T15:04"))
+	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 7m}\n", opens.Format("2006-01-02T15:04"), closes.Format("2006-01-02T15:04"))
 	g.write(t, "chat.yaml", chatPolicy("day")+"  "+strings.ReplaceAll(strings.TrimSpace(window), "\n", "\n  ")+"\n")
 	stack.Eventually(t, 25*time.Second, "the window nears: the fence goes, consolidation is held", func(ctx context.Context) error {
 		budgets, _, _ := unstructured.NestedSlice(spot.get(ctx).Object, "spec", "disruption", "budgets")
@@ -88,7 +89,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.load(t, map[string]float64{"day/chat": 6})
 	g.group(t, time.Minute, "spot is denied, on-demand takes over beside the Job", on(3, 4))
 	g.group(t, 20*time.Second, "the group falls back", phase("fallback"))
-	stack.Eventually(t, 10*time.Second, "on-demand comes first by weight", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "on-demand comes first by weight", func(ctx context.Context) error {
 		w, _, _ := unstructured.NestedInt64(demand.get(ctx).Object, "spec", "weight")
 		if w != 81 {
 			return fmt.Errorf("weight %d", w)
@@ -116,8 +117,8 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	if n := least.Load(); n < 6 {
 		t.Errorf("at one moment only %d replicas were ready, of 6 that are needed", n)
 	}
-	stack.Eventually(t, 10*time.Second, "the NodePools are as before", whole)
-	stack.Eventually(t, 10*time.Second, "no pod carries a mark of ours", unmarked("day"))
+	stack.Eventually(t, 30*time.Second, "the NodePools are as before", whole)
+	stack.Eventually(t, 30*time.Second, "no pod carries a mark of ours", unmarked("day"))
 	var now corev1.Pod
 	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
 		t.Errorf("the Job's pod is not the one that it was: %v", err)

@@ -158,7 +158,7 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 		}
 		return nil
 	})
-	g.group(t, time.Second, "which proves nothing of spot", phase("prefer spot"))
+	g.group(t, 10*time.Second, "which proves nothing of spot", phase("prefer spot"))
 	g.load(t, map[string]float64{"lid/chat": 0})
 	stack.Eventually(t, time.Minute, "zero is Karpenter's own emptiness", func(context.Context) error {
 		if ended := claims.ended(); !slices.Contains(slices.Collect(maps.Values(ended)), "Empty") {

@@ -328,7 +328,7 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 				t.Errorf("the replica that loaded is the one that serves: %t; the shield is %t", same, on)
 			}
 			if on {
-				stack.Eventually(t, 10*time.Second, "once it serves the mark is gone", unmarked(name))
+				stack.Eventually(t, 30*time.Second, "once it serves the mark is gone", unmarked(name))
 			}
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})

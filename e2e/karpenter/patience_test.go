@@ -52,7 +52,7 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	g.write(t, "platform.yaml", platform("auto"))
 	stack.Eventually(t, 20*time.Second, "on-demand stays at what runs there: nothing", limit("0"))
 	g.load(t, map[string]float64{})
-	stack.Eventually(t, 10*time.Second, "signals are lost: the limit goes at once", limit("absent"))
+	stack.Eventually(t, 30*time.Second, "signals are lost: the limit goes at once", limit("absent"))
 	g.load(t, map[string]float64{"wait/chat": 0})
 	stack.Eventually(t, 20*time.Second, "they are back, and so is the limit", limit("0"))
 
@@ -63,7 +63,7 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	if waited := time.Since(asked); waited < 4*time.Minute/speed {
 		t.Errorf("on-demand came after %s, within the patience of %s", waited, 4*time.Minute/speed)
 	}
-	g.group(t, time.Second, "by a fallback", phase("fallback"))
+	g.group(t, 10*time.Second, "by a fallback", phase("fallback"))
 	g.explained(t, "spot fallback: patience over")
 	g.load(t, map[string]float64{"wait/chat": 0})
 }

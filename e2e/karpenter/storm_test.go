@@ -36,7 +36,7 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 	g.group(t, time.Minute, "four on spot", on(4, 0))
 	g.load(t, map[string]float64{"storm/chat": 0})
 	g.group(t, 90*time.Second, "Karpenter takes four empty nodes", on(0, 0))
-	g.group(t, time.Second, "which proves nothing of spot", phase("prefer spot"))
+	g.group(t, 10*time.Second, "which proves nothing of spot", phase("prefer spot"))
 
 	g.load(t, map[string]float64{"storm/chat": 4})
 	g.group(t, time.Minute, "four on spot again", on(4, 0))

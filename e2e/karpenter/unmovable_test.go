@@ -77,7 +77,7 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 	if n := least.Load(); n < 1 {
 		t.Error("the Deployment's replica was missing at one moment")
 	}
-	stack.Eventually(t, 10*time.Second, "no pod carries a mark of ours", unmarked("stuck"))
+	stack.Eventually(t, 30*time.Second, "no pod carries a mark of ours", unmarked("stuck"))
 	if now := demand.face(t); now != face {
 		t.Errorf("the NodePool is not as before:\n%s\nbefore:\n%s", now, face)
 	}

@@ -61,7 +61,7 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 	}
 	pinned(t, map[string]string{"pool": spot.name, corev1.LabelTopologyZone: "zone-a"})
 	job := lonelyJob(t, "zone", map[string]string{"pool": demand.name})
-	g.group(t, time.Second, "which is no reason to leave spot", phase("prefer spot"))
+	g.group(t, 10*time.Second, "which is no reason to leave spot", phase("prefer spot"))
 
 	scarce(t, noSpot...)
 	asks(7)
@@ -120,7 +120,7 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 	scarce(t)
 	asks(12)
 	g.group(t, 2*time.Minute, "spot is tried", phase("probing"))
-	stack.Eventually(t, 10*time.Second, "by a limit of one node more than runs there", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "by a limit of one node more than runs there", func(ctx context.Context) error {
 		s, err := g.status()
 		if limit := spot.limitNow(ctx); limit != fmt.Sprint(s.Groups["gpu"].SpotNodes+1) && limit != fmt.Sprint(s.Groups["gpu"].SpotNodes) {
 			return errors.Join(err, fmt.Errorf("limit %s with %d nodes", limit, s.Groups["gpu"].SpotNodes))

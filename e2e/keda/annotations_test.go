@@ -87,7 +87,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 				}
 				return nil
 			}
-			stack.Eventually(t, 10*time.Second, c.good, shows)
+			stack.Eventually(t, 30*time.Second, c.good, shows)
 			t.Logf("it acted within %s", time.Since(began).Round(100*time.Millisecond))
 
 			s.annotate(t, key, c.bad)
@@ -108,7 +108,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 				restore = before
 			}
 			s.annotate(t, key, restore)
-			stack.Eventually(t, 15*time.Second, "without it as before", s.explained(func(e dashboard.Explanation) error {
+			stack.Eventually(t, 30*time.Second, "without it as before", s.explained(func(e dashboard.Explanation) error {
 				if e.Mode != "auto" || len(e.Signals) != 1 || e.Signals[0].Target != 10 || e.Operator != nil {
 					return fmt.Errorf("mode %s, signals %+v, operator %+v", e.Mode, e.Signals, e.Operator)
 				}
@@ -137,14 +137,14 @@ maxReplicas: 8
 signals:
 - {name: queue, type: redis, source: jobs, listName: %s, target: 12}`, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
-	stack.Eventually(t, 15*time.Second, "the file alone", s.explained(targets(12)))
+	stack.Eventually(t, 30*time.Second, "the file alone", s.explained(targets(12)))
 	s.annotate(t, "gpuscaler.io/queue-depth-per-replica", "6")
-	stack.Eventually(t, 15*time.Second, "the annotation over it", s.explained(targets(6)))
+	stack.Eventually(t, 30*time.Second, "the annotation over it", s.explained(targets(6)))
 	so := s.scaledObject(t)
 	triggers := so.Object["spec"].(map[string]any)["triggers"].([]any)
 	triggers[0].(map[string]any)["metadata"].(map[string]any)["queueDepthPerReplica"] = "4"
 	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{"triggers": triggers}})
-	stack.Eventually(t, 15*time.Second, "the trigger's metadata over that", s.explained(targets(4)))
+	stack.Eventually(t, 30*time.Second, "the trigger's metadata over that", s.explained(targets(4)))
 	stack.Eventually(t, 30*time.Second, "three for 12 at 4", s.has(3))
 }
 
@@ -157,7 +157,7 @@ func TestAdvisoryBesideWhatHappens(t *testing.T) {
 	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica", "10")
 	s.backlog(t, 35)
 	stack.Eventually(t, 60*time.Second, "KEDA's own trigger asks for seven", s.has(7))
-	stack.Eventually(t, 15*time.Second, "ours would have four, and says so", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "ours would have four, and says so", s.explained(func(e dashboard.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.Follower != nil {
 			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
 		}

@@ -80,6 +80,8 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	time.Sleep(time.Second)
 	killed := time.Now()
 	back := away(t)
+	// A stall before the kill, and 45 jobs are five replicas; an HPA that had read a number writes it a moment later.
+	settled := time.Now().Add(3 * time.Second)
 	rising.backlog(t, 230)
 	falling.backlog(t, 1)
 	formula.backlog(t, 55)
@@ -98,10 +100,15 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	gone := time.Now()
 	back()
 	for _, s := range []*subject{rising, falling, formula, asleep} {
-		s := s.course(t)
-		for i, step := range s.Since(killed) {
-			if n, _ := s.At(killed); step.At.Before(gone) && i > 0 && step.N < n {
-				t.Errorf("%d replicas when gpuscaler was killed, and %d while it was away: %v", n, step.N, s)
+		course := s.course(t)
+		n, _ := course.At(killed)
+		for i, step := range course.Since(killed) {
+			decided := s == falling && step.N >= 5 && step.At.Before(settled)
+			if step.At.Before(gone) && i > 0 && step.N < n && !decided {
+				t.Errorf("%d replicas when gpuscaler was killed, and %d while it was away: %v", n, step.N, course)
+			}
+			if decided {
+				n = min(n, step.N)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func (s *subject) replace(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 10*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write it meanwhile
+	stack.Eventually(t, 30*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write it meanwhile
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
 		return scene.Stack.Client.Update(ctx, objects[0])
 	})

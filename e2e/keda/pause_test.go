@@ -44,19 +44,20 @@ func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
 		{"autoscaling.keda.sh/paused-replicas", "4", 15, 4, 2},
 	} {
 		s.annotate(t, c.annotation, c.value)
-		stack.Eventually(t, 15*time.Second, c.annotation+" is explained", s.explained(func(e dashboard.Explanation) error {
+		stack.Eventually(t, 30*time.Second, c.annotation+" is explained", s.explained(func(e dashboard.Explanation) error {
 			if e.Operator == nil || !strings.Contains(e.Operator.By, c.annotation) {
 				return fmt.Errorf("operator %+v", e.Operator)
 			}
 			return nil
 		}))
 		s.backlog(t, c.backlog)
-		stack.Eventually(t, 15*time.Second, "the number stays with the replicas", s.explained(s.says(c.annotation, c.held)))
+		stack.Eventually(t, 30*time.Second, "the number stays with the replicas", s.explained(s.says(c.annotation, c.held)))
+		stack.Eventually(t, 30*time.Second, "KEDA has the replicas there", s.spec(c.held)) // it writes paused-replicas itself
 		stack.Always(t, 5*time.Second, c.annotation, s.spec(c.held))
 		s.annotate(t, c.annotation, nil)
 		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
 	}
-	stack.Eventually(t, 10*time.Second, "nobody speaks any more", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "nobody speaks any more", s.explained(func(e dashboard.Explanation) error {
 		if e.Operator != nil || e.Follower == nil || !e.Follower.Exact {
 			return fmt.Errorf("operator %+v, follower %+v", e.Operator, e.Follower)
 		}
@@ -94,8 +95,8 @@ schedules:
 	s.backlog(t, 35)
 	stack.Eventually(t, 60*time.Second, "KEDA's own trigger: four for 35 jobs", s.has(4))
 	s.annotate(t, "gpuscaler.io/paused", "true")
-	stack.Eventually(t, 10*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
-	stack.Eventually(t, 10*time.Second, "KEDA has told its HPA", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
+	stack.Eventually(t, 30*time.Second, "KEDA has told its HPA", func(ctx context.Context) error {
 		var h autoscalingv2.HorizontalPodAutoscaler
 		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 			return err
@@ -108,7 +109,7 @@ schedules:
 	s.backlog(t, 5)
 	stack.Always(t, 10*time.Second, "held: one would be enough", s.spec(4))
 	s.annotate(t, "gpuscaler.io/paused", nil)
-	stack.Eventually(t, 10*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
+	stack.Eventually(t, 30*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
 	stack.Eventually(t, 60*time.Second, "one for 5", s.has(1))
 	s.backlog(t, 0)
 	stack.Always(t, 30*time.Second, "KEDA's cooldown of 20 s is over, and the activation keeps one", s.spec(1))

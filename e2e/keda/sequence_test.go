@@ -23,8 +23,9 @@ import (
 const (
 	pollingSeconds, cooldownSeconds = 5, 17
 	perReplica, cronReplicas        = 10, 5
-	// promptness is what a poll may take until its write is seen, on a busy machine.
-	promptness = 1500 * time.Millisecond
+	// promptness is what a poll may take until its write is seen, on a busy machine that stalls; less than a poll's period, or a write
+	// could be either's.
+	promptness = 4 * time.Second
 )
 
 // sequenced is a ScaledObject whose backlog KEDA reads once in a poll: the HPA gets what the poll read.
@@ -165,6 +166,7 @@ type rerun struct {
 	cron     world.CronTrigger
 	cooldown time.Duration
 	deployed record.Steps
+	syncs    []record.Sync
 	events   []event
 }
 
@@ -172,7 +174,7 @@ type rerun struct {
 type event struct {
 	effect time.Time
 	poll   *poll
-	sync   *record.Sync
+	sync   *int // index of one
 }
 
 // take orders polls and syncs. A poll takes effect when its write does: a sync between the two still sees what was before.
@@ -187,15 +189,27 @@ func (r *rerun) take(polls []poll, syncs []record.Sync) {
 		}
 		r.events = append(r.events, e)
 	}
+	r.syncs = syncs
 	for i := range syncs {
-		r.events = append(r.events, event{effect: syncs[i].At, sync: &syncs[i]})
+		r.events = append(r.events, event{effect: syncs[i].At, sync: &i})
 	}
 	slices.SortStableFunc(r.events, func(a, b event) int { return a.effect.Compare(b.effect) })
 }
 
+// run is at the instants that the log allows.
 func (r *rerun) run() (wrote record.Steps, err error) {
+	err = record.Fits(r.syncs, func(at []time.Time) (reached int, err error) {
+		wrote, reached, err = r.at(at)
+		return reached, err
+	})
+	return wrote, err
+}
+
+// at returns what is written when the syncs happen at those instants, and the first sync that ends at another number than the real one.
+func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)
+	reached = len(r.syncs)
 	wrote = record.Steps{{At: r.deployed[0].At, N: current}}
 	for _, e := range r.events {
 		before := current
@@ -203,14 +217,16 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 			open, _ := r.cron.Window.At(p.at)
 			current = loop.Poll(p.at, current, open || !p.broken && p.backlog > 0, !p.broken)
 		} else {
-			current, _ = controller.Sync(spec, e.sync.At, current, []hpa.Proposal{{Replicas: e.sync.Proposed, Known: e.sync.Known}})
-			if !e.sync.Failed && current != e.sync.Replicas {
-				err = errors.Join(err, fmt.Errorf("the sync at %s ended at %d, in the replay at %d", e.sync.At.Format("15:04:05.000"), e.sync.Replicas, current))
+			s := &r.syncs[*e.sync]
+			current, _ = controller.Sync(spec, instants[*e.sync], current, []hpa.Proposal{{Replicas: s.Proposed, Known: s.Known}})
+			if !s.Failed && current != s.Replicas {
+				reached = min(reached, *e.sync)
+				err = errors.Join(err, fmt.Errorf("the sync at %s ended at %d, in the replay at %d", s.At.Format("15:04:05.000"), s.Replicas, current))
 			}
 		}
 		if current != before {
 			wrote = append(wrote, record.Step{At: e.effect, N: current})
 		}
 	}
-	return wrote, err
+	return wrote, reached, err
 }

@@ -50,7 +50,7 @@ signals:
 	s.follow(t, impatient(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
 	s.backlog(t, 37)
 	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
-	stack.Eventually(t, 10*time.Second, "explain shows the trigger's reading", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain shows the trigger's reading", s.explained(func(e dashboard.Explanation) error {
 		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.Follower == nil || !e.Follower.Exact {
 			return fmt.Errorf("signals %+v, follower %+v", e.Signals, e.Follower)
 		}
@@ -83,7 +83,7 @@ schedules:
 - {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
 	s.follow(t, impatient(s.manifest(t, "--mirror=false")))
 	stack.Always(t, time.Until(opens)-2*time.Second, "asleep before it opens", s.spec(0))
-	stack.Eventually(t, 15*time.Second, "two once it is open", s.has(2))
+	stack.Eventually(t, 30*time.Second, "two once it is open", s.has(2))
 	stack.Eventually(t, 100*time.Second, "none after it has closed", s.has(0))
 	if down := s.course(t); down[len(down)-1].At.Before(closes) {
 		t.Errorf("it fell before the window closed at %s: %v", closes, down)

@@ -56,17 +56,17 @@ behavior:
 `, opens.Minute(), opens.Hour(), closes.Minute(), closes.Hour()))
 	queue := func(n int) {
 		t.Helper()
-		if err := list.Del(t.Context(), "chat").Err(); err != nil {
-			t.Fatal(err)
-		}
 		jobs := make([]any, n)
 		for i := range jobs {
 			jobs[i] = fmt.Sprint("job-", i)
 		}
+		pipe := list.TxPipeline() // nobody reads it empty in between
+		pipe.Del(t.Context(), "chat")
 		if n > 0 {
-			if err := list.RPush(t.Context(), "chat", jobs...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			pipe.RPush(t.Context(), "chat", jobs...)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 	stack.Eventually(t, 20*time.Second, "night: the policy stands and wants nothing", s.Wants(0))
@@ -76,7 +76,7 @@ behavior:
 	stack.Eventually(t, time.Until(opens), "the window nears: a replica serves before it opens", s.Has(1))
 	t.Logf("it serves %s before the window opens", time.Until(opens).Round(time.Second))
 	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
-	stack.Eventually(t, 10*time.Second, "explain names the window", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
 		if want := "office: floor 1, ahead of " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
 			err = fmt.Errorf("no %q in\n%s", want, text)
@@ -89,16 +89,16 @@ behavior:
 
 	queue(27)
 	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.Has(3))
-	stack.Eventually(t, 10*time.Second, "by spot alone", nodes(3, 0))
+	stack.Eventually(t, 30*time.Second, "by spot alone", nodes(3, 0))
 	job := train(t, ns)
-	stack.Eventually(t, 10*time.Second, "a Job without a policy runs beside it", nodes(4, 0))
+	stack.Eventually(t, 30*time.Second, "a Job without a policy runs beside it", nodes(4, 0))
 
 	if err := cloud.Scarce(karpenter.Shortage{CapacityType: "spot"}); err != nil {
 		t.Fatal(err)
 	}
 	queue(85)
 	stack.Eventually(t, 90*time.Second, "spot is denied: on-demand takes over", s.Has(9))
-	stack.Eventually(t, 10*time.Second, "beside what runs on spot", nodes(4, 6))
+	stack.Eventually(t, 30*time.Second, "beside what runs on spot", nodes(4, 6))
 	because(t, "spot fallback: launches refused")
 	stack.Eventually(t, 20*time.Second, "on-demand comes first by weight", weight("gpu-on-demand", 81))
 
@@ -145,7 +145,7 @@ var pools = []string{"gpu-spot", "gpu-on-demand"}
 // because wants reasons in gpuscaler's log, in that order.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
-	stack.Eventually(t, 15*time.Second, fmt.Sprintf("it says why: %q", reasons), func(context.Context) error {
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("it says why: %q", reasons), func(context.Context) error {
 		text := scene.Log()
 		for _, reason := range reasons {
 			_, after, found := strings.Cut(text, reason)

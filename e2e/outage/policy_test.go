@@ -29,7 +29,7 @@ func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *t
 	typo := controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplica: 4", 1))
 	put(t, s.File(), typo)
 	put(t, o.File(), controller.Policy(ns, "other", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 4", 1)))
-	stack.Eventually(t, 10*time.Second, "the gauge shows the document held", document(s.File(), "Held"))
+	stack.Eventually(t, 30*time.Second, "the gauge shows the document held", document(s.File(), "Held"))
 	load.Set(85)
 	other.Set(85)
 	stack.Eventually(t, 20*time.Second, "the last good version decides, up to 12", s.Has(9))
@@ -45,14 +45,14 @@ func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *t
 	}
 
 	put(t, s.File(), controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 5", 1)))
-	stack.Eventually(t, 10*time.Second, "the gauge shows the mended document in force", document(s.File(), "InForce"))
+	stack.Eventually(t, 30*time.Second, "the gauge shows the mended document in force", document(s.File(), "InForce"))
 	stack.Eventually(t, 20*time.Second, "its new bound counts", s.Has(5))
 }
 
 func TestAPolicyThatIsWrongFromTheStartIsRefusedAlone(t *testing.T) {
 	ns := scene.Space(t, "refused")
 	scene.Policies.Write(t, "refused-wrong", controller.Policy(ns, "wrong", "maxReplicas: many\nsignals: []"))
-	stack.Eventually(t, 10*time.Second, "the gauge shows the document refused", document("refused-wrong", "Refused"))
+	stack.Eventually(t, 30*time.Second, "the gauge shows the document refused", document("refused-wrong", "Refused"))
 	load := &exporter.Total{}
 	load.Set(18)
 	scene.Export(t, workload.Metrics(ns, "right", load))
@@ -75,7 +75,7 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	put(t, "platform", controller.Platform("mode: hold\n"+text))
 	defer put(t, "platform", controller.Platform(text))
 	held := time.Now()
-	stack.Eventually(t, 3*time.Second, "no number is served", func(context.Context) error {
+	stack.Eventually(t, 6*time.Second, "no number is served", func(context.Context) error {
 		if n, err := scene.Serves(t.Context(), ns, "chat"); err == nil {
 			return fmt.Errorf("it serves %d", n)
 		}
@@ -92,7 +92,7 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	if moved := replicas.Since(held); len(moved) != 1 {
 		t.Errorf("the replicas moved while held: %v", moved)
 	}
-	stack.Eventually(t, 5*time.Second, "explain says so", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain says so", s.Explained(func(e dashboard.Explanation) error {
 		if e.Mode != "hold" || !strings.Contains(e.Served, "mode: hold") {
 			return fmt.Errorf("mode %s, %s", e.Mode, e.Served)
 		}
