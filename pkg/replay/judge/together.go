@@ -38,10 +38,17 @@ func gather(cases []Case) (trial, error) {
 			begin = at
 		}
 	}
-	if len(out) == 1 {
-		return out, nil
+	if len(out) > 1 {
+		err := out.align(begin)
+		if err != nil {
+			return nil, err
+		}
 	}
-	return out, out.align(begin)
+	// What comes after the end is no part of the case: the run does not see it, so neither do the bounds and the counts.
+	for i := range out {
+		out[i].Traffic = out[i].Traffic.Until(out[i].horizon())
+	}
+	return out, nil
 }
 
 // align lets all begin at one instant, and end with the last.

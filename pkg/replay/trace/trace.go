@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -137,6 +138,20 @@ func (t *Trace) Delayed(by time.Duration) *Trace {
 	out.log = slices.Clone(t.log)
 	for i := range out.log {
 		out.log[i].At += by
+	}
+	return &out
+}
+
+// Until is a drawn trace without what comes at or after an instant, at which it ends; one that ends before stays as it is.
+func (t *Trace) Until(end time.Duration) *Trace {
+	if t.Duration <= end {
+		return t
+	}
+	out := *t
+	out.Duration = end
+	n := sort.Search(len(t.log), func(i int) bool { return t.log[i].At >= end })
+	if out.log = t.log[:n:n]; n < len(t.log) {
+		out.Notes = append(slices.Clone(t.Notes), fmt.Sprintf("%d requests after %s are left out", len(t.log)-n, end))
 	}
 	return &out
 }
