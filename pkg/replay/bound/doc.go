@@ -47,6 +47,8 @@
 // run can, in odd cases, cost less than the fluid bound. RequestLevel builds a looser problem whose lower bound no
 // request-level FIFO system can beat; requests.go has the proof, Problem.Relaxations the words to print beside the number.
 //
+// Work is looser still and costs nothing to find: for days of requests that may wait for hours, whose tables nobody waits for.
+//
 // The package knows one kind of capacity at one price. A second one (spot, with a trace of what is available) would be a
 // second coordinate beside n, or the linear program of the same model; it would be another solver of the same Problem.
 //

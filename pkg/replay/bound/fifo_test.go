@@ -206,6 +206,11 @@ func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Reques
 		}
 		bound = max(bound, i.LB)
 	}
+	work, err := Work(requests, setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound = max(bound, work.LB)
 	always := make([]int32, int(math.Round(f.horizon/slot)))
 	for i := range always {
 		always[i] = int32(f.most)

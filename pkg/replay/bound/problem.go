@@ -96,10 +96,15 @@ func newTimeline(p *Problem) (*timeline, error) {
 	if !p.OpenEnd {
 		tl.due[slots] = tl.jobs
 	}
-	// The share is a product of floats: 0.29 * 100 is 28.999999999999996. Allow what was meant, never less.
-	share := p.LateShare * float64(tl.jobs)
-	tl.allowed = min(int64(share+share*1e-12+1e-9), tl.jobs)
+	tl.allowed = allowed(p.LateShare, tl.jobs)
 	return tl, nil
+}
+
+// allowed is how many of the jobs may be late. The share is a product of floats: 0.29 * 100 is 28.999999999999996. What was meant is
+// allowed, never less.
+func allowed(lateShare float64, jobs int64) int64 {
+	share := lateShare * float64(jobs)
+	return min(int64(share+share*1e-12+1e-9), jobs)
 }
 
 func (tl *timeline) countJobs(jobs []Job) error {

@@ -58,11 +58,12 @@ func fine(s bound.Setup) (bound.Setup, error) {
 	return s, nil
 }
 
-// certificate is what somebody who knows the trace could do.
+// certificate is what somebody who knows the trace could do. The bounds take the shortest cold start that there may be; plans are for
+// the one that is usual where nothing stands yet, or their replicas would come minutes late.
 type certificate struct {
 	bounds []Bound
-	exact  []world.Step // the schedule behind the fluid bound
-	safe   []world.Step // with half the slot, W less that slot, and no node there yet: so real waits, which slots do not see, stay within W
+	exact  []world.Step // the schedule behind the fluid bound, or what it becomes with the usual cold start
+	safe   []world.Step // with half the slot and W less that slot: so real waits, which slots do not see, stay within W
 }
 
 // teller tells how a bound comes on, and when to leave it.
@@ -86,9 +87,15 @@ func (c *Case) certify(told teller) (out certificate, err error) {
 	if fluid, out.exact, err = fluidBound(requests, s, told); err != nil {
 		return out, err
 	}
-	careful := s
+	usual := s
+	if usual.ColdStart = c.typicalColdStart(); usual.ColdStart != s.ColdStart {
+		if _, out.exact, err = fluidBound(requests, usual, told); err != nil {
+			return out, err
+		}
+	}
+	careful := usual
 	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
-		careful.Wait, careful.ColdStart = careful.Wait-careful.Slot, c.typicalColdStart()
+		careful.Wait -= careful.Slot
 		if _, out.safe, err = fluidBound(requests, careful, told); err != nil {
 			return out, err
 		}
@@ -97,7 +104,22 @@ func (c *Case) certify(told teller) (out certificate, err error) {
 		return out, err
 	}
 	out.bounds = []Bound{fluid, loose}
+	for i := range out.bounds {
+		out.bounds[i].empty(len(requests), s.Wait)
+	}
 	return out, nil
+}
+
+// empty says why a bound of nothing is none: $0 would look like one.
+func (b *Bound) empty(requests int, wait time.Duration) {
+	if b.Problem != "" || b.Lower > 0 {
+		return
+	}
+	why := fmt.Sprintf("nothing need be served before the end: no more requests than may be late are due by then, where each may wait %s", wait)
+	if requests == 0 {
+		why = "no request comes"
+	}
+	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
 }
 
 func fluidBound(requests []bound.Request, s bound.Setup, told teller) (Bound, []world.Step, error) {
@@ -111,31 +133,45 @@ func fluidBound(requests []bound.Request, s bound.Setup, told teller) (Bound, []
 	return out, planOf(steps, s.ColdStart), err
 }
 
-// requestBound is the best of the bounds that the cuts give: each of them is one.
+// requestBound is the best of the bounds that the work alone and the cuts give: each of them is one. Where the slots are too many, the
+// work stands alone and the relaxations say so.
 func requestBound(requests []bound.Request, s bound.Setup, told teller) (Bound, error) {
-	s, err := fine(s)
 	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+	work, err := bound.Work(requests, s)
 	if err != nil {
 		loose.Problem = err.Error()
 		return loose, nil
 	}
+	loose.is(&work)
+	s, err = fine(s)
+	if err != nil {
+		loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too was not looked for: "+err.Error())
+		return loose, nil
+	}
+	loose.Slot = s.Slot.Seconds()
 	for _, cut := range bound.Cuts(requests) {
 		p, err := bound.RequestLevel(requests, s, cut)
 		if err != nil {
-			loose.Problem = err.Error()
+			loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too cannot be had: "+err.Error())
 			break
 		}
 		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
 		if _, err := next.solve(p, told.options("request-level bound")); err != nil {
 			return loose, err
 		}
-		if next.Problem == "" && next.Lower >= loose.Lower {
+		if next.Problem != "" { // what asks for less than any run does cannot be done
+			return next, nil
+		}
+		if next.Lower >= loose.Lower {
 			loose = next
-		} else if loose.Relaxations == nil {
-			loose.Problem = next.Problem
 		}
 	}
 	return loose, nil
+}
+
+// is takes over an interval.
+func (b *Bound) is(i *bound.Interval) {
+	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
 }
 
 // solve fills the bound in. That nobody can meet the SLO is an answer, not a failure.
@@ -148,7 +184,7 @@ func (b *Bound) solve(p bound.Problem, o bound.Options) ([]world.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
+	b.is(&i)
 	var steps []world.Step
 	for t, n := range i.Schedule {
 		steps = append(steps, world.Step{At: time.Duration(t) * p.Slot, Replicas: n})

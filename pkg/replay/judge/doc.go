@@ -10,7 +10,10 @@
 //	rivals        with their documented defaults, and tuned: a coordinate search over their documented knobs on the very traffic
 //	              that they are then judged on. That flatters them; gpuscaler is granted as much only where Case.TuneOurs says so,
 //	              in a row of its own.
-//	clairvoyant   the schedule behind the fluid bound, carried out by replicas that start and serve like everybody else's
+//	clairvoyant   the schedule behind the fluid bound, carried out by replicas that start and serve like everybody else's. Where nodes
+//	              may stand already, the bound takes the shortest cold start, and the schedule that is carried out the usual one.
+//	careful       a stricter schedule that real waits keep; given a replica more, and another, where spot or the end of a
+//	              replica cuts work off
 //
 // # Two bounds
 //

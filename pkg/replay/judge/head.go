@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,19 +68,26 @@ func (r *Report) certified(seen []certificate) {
 		for i := range seen {
 			sum.add(&seen[i].bounds[kind], r.Workloads[i].Policy)
 		}
-		sum.Relaxations = append(sum.Relaxations, "a sum over workloads, each of which is bounded on its own: none serves another's requests, and nothing that they share costs anything")
-		if sum.Problem != "" {
-			sum = Bound{Kind: sum.Kind, Problem: sum.Problem}
-		} else if sum.Lower > 0 {
+		switch {
+		case sum.Problem != "" || sum.Lower <= 0:
+			sum = Bound{Kind: sum.Kind, Problem: cmp.Or(sum.Problem, strings.Join(sum.Relaxations, "; "))}
+		default:
 			sum.Gap = sum.Upper / sum.Lower
+			sum.Relaxations = append(sum.Relaxations, r.relaxed(seen, kind)...)
+			sum.Relaxations = append(sum.Relaxations, "a sum over workloads, each of which is bounded on its own: none serves another's requests, and nothing that they share costs anything")
 		}
 		r.Bounds = append(r.Bounds, sum)
 	}
 }
 
-// add is the bound of one workload more.
+// add is the bound of one workload more. One of which nothing need be served adds nothing, and is told; one that nobody can serve within
+// its SLO leaves no bound of the whole. What all have in common is said once, and what is one's own with its name.
 func (b *Bound) add(o *Bound, of string) {
-	if o.Problem != "" && b.Problem == "" {
+	switch {
+	case o.nothing:
+		b.Relaxations = append(b.Relaxations, "no bound for "+of+": "+o.Problem)
+		return
+	case o.Problem != "" && b.Problem == "":
 		b.Problem = of + ": " + o.Problem
 	}
 	b.Lower += o.Lower
@@ -87,11 +95,30 @@ func (b *Bound) add(o *Bound, of string) {
 	b.Late += o.Late
 	b.Allowed += o.Allowed
 	b.Exact, b.Slot = b.Exact && o.Exact, max(b.Slot, o.Slot)
-	for _, text := range o.Relaxations {
-		if !slices.Contains(b.Relaxations, text) {
-			b.Relaxations = append(b.Relaxations, text)
+}
+
+// relaxed are the relaxations of the workloads' bounds of a kind: once what all of them have, and with a workload's name what is its own.
+func (r *Report) relaxed(seen []certificate, kind int) (out []string) {
+	bounded, count := 0, map[string]int{}
+	for i := range seen {
+		if b := &seen[i].bounds[kind]; b.Problem == "" {
+			bounded++
+			for _, text := range b.Relaxations {
+				count[text]++
+			}
 		}
 	}
+	for i := range seen {
+		for _, text := range seen[i].bounds[kind].Relaxations {
+			if count[text] < bounded {
+				text = r.Workloads[i].Policy + ": " + text
+			}
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
 }
 
 // own is what the cases take for granted besides the world.

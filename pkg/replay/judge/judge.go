@@ -177,32 +177,6 @@ func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
 	return []Run{out}, err
 }
 
-// clairvoyant carries out the schedules behind the bounds, where each workload has one.
-func (t trial) clairvoyant(ctx context.Context, seen []certificate, told Progress) (out []Run, err error) {
-	for _, plan := range []struct {
-		of          func(*certificate) []world.Step
-		name, words string
-	}{
-		{func(c *certificate) []world.Step { return c.exact }, "clairvoyant", "the schedule behind the fluid bound, carried out in this world: it knows the trace"},
-		{func(c *certificate) []world.Step { return c.safe }, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes"},
-	} {
-		by, planned := t.ours(), true
-		for i := range t {
-			steps := plan.of(&seen[i])
-			by[i], planned = world.Planned(steps), planned && len(steps) > 0
-		}
-		if !planned {
-			continue
-		}
-		seer := Run{Name: plan.name, Variant: Clairvoyant, Words: plan.words}
-		if err := t.fill(ctx, &seer, by, told); err != nil {
-			return nil, err
-		}
-		out = append(out, seer)
-	}
-	return out, nil
-}
-
 // compare sets the runs beside the bounds and names the cheapest that meets the SLO.
 func (r *Report) compare() {
 	fluid, loose := r.Bound(FluidBound), r.Bound(RequestBound)

@@ -156,6 +156,8 @@ type Bound struct {
 	Slot        float64  `json:"slotSeconds"`       // length of a slot
 	Relaxations []string `json:"relaxations"`       // what makes it a lower bound: each only lowers it
 	Problem     string   `json:"problem,omitempty"` // why there is no bound
+
+	nothing bool // there is none because nothing need be served
 }
 
 // Loads are the parts of a run by workload, as many as the report has subjects.
