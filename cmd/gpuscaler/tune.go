@@ -63,8 +63,8 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	bar := newProgress(notes)
-	r, err := tune.Search(ctx, searched, held, func(runs int, best judge.Run) {
-		bar.tell(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), 0)
+	r, err := tune.Search(ctx, searched, held, func(runs, of int, best judge.Run) {
+		bar.tell(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
 	})
 	bar.end()
 	if err != nil {

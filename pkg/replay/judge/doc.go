@@ -7,7 +7,7 @@
 // # Who runs
 //
 //	gpuscaler     the policy, decided by the engine that runs in a cluster
-//	rivals        with their documented defaults, and tuned: a coordinate search over their documented knobs on the very traffic
+//	rivals        with their documented defaults, and tuned: a search over their documented knobs on the very traffic
 //	              that they are then judged on. That flatters them; gpuscaler is granted as much only where Case.TuneOurs says so,
 //	              in a row of its own.
 //	clairvoyant   the schedule behind the fluid bound, carried out by replicas that start and serve like everybody else's. Where nodes

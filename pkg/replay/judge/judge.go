@@ -141,9 +141,9 @@ func (t trial) rival(ctx context.Context, r world.Rival, told Progress) ([]Run, 
 	if err != nil || !t[0].TuneRivals {
 		return []Run{first}, err
 	}
-	told(r.Name+" tuning", 0)
+	tuning := tellTuning(r.Name, told)
 	for i := range t {
-		if settings[i], tried[i], err = t[i].tuneRival(ctx, r); err != nil {
+		if settings[i], tried[i], err = t[i].tuneRival(ctx, r, tuning); err != nil {
 			return nil, err
 		}
 	}
@@ -155,11 +155,12 @@ func (t trial) rival(ctx context.Context, r world.Rival, told Progress) ([]Run, 
 func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
 	other, out := slices.Clone(t), t.named()
 	out.Variant = Tuned
-	told("gpuscaler tuning", 0)
+	tuning := tellTuning(out.Name, told)
 	found := make([]Load, len(t))
 	for i := range t {
 		knobs := Knobs(t[i].Policy)
 		s := t[i].SearchPolicy(knobs)
+		s.Told = tuning
 		best, err := s.Climb(ctx, Values(knobs), Generous(knobs))
 		if err != nil {
 			return nil, err
@@ -175,6 +176,13 @@ func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
 		l.Settings, l.Tried = found[i].Settings, found[i].Tried
 	}
 	return []Run{out}, err
+}
+
+// tellTuning tells how far a search has come.
+func tellTuning(name string, told Progress) func(runs, of int, best Run) {
+	what := name + " tuning"
+	told(what, 0)
+	return func(runs, of int, _ Run) { told(what, min(1, float64(runs)/float64(max(1, of)))) }
 }
 
 // compare sets the runs beside the bounds and names the cheapest that meets the SLO.

@@ -32,10 +32,10 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 			out = append(out, forecastKnobs(p, i)...)
 		}
 	}
-	seconds := func(v float64) string { return strconv.Itoa(int(v)) }
+	seconds := func(v float64) string { return strconv.Itoa(int(math.Round(v))) } // what lies between two tries may have a fraction
 	window := func(name, side string, now time.Duration, tries []float64, set func(*scaling.Policy, time.Duration)) Knob {
 		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(), Tries: tries, Write: seconds,
-			set: func(p *scaling.Policy, v float64) { set(p, time.Duration(v)*time.Second) }}
+			set: func(p *scaling.Policy, v float64) { set(p, time.Duration(math.Round(v))*time.Second) }}
 	}
 	out = append(out,
 		window("scaleDown window, s", "scaleDown", p.ScaleDown.StabilizationWindow, []float64{1800, 900, 600, 300, 180, 120, 60, 30, 0},
@@ -52,7 +52,7 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 	if p.MinReplicas == 0 {
 		out = append(out, Knob{Name: "cooldownPeriod, s", Path: []string{"cooldownPeriod"}, Value: p.CooldownPeriod.Seconds(),
 			Tries: []float64{3600, 1800, 900, 600, 300, 120, 60}, Write: func(v float64) string { return seconds(v) + "s" },
-			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(v) * time.Second }})
+			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
 	}
 	return out
 }
@@ -95,7 +95,9 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
 		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
 			Write: func(v float64) string { return plain(v) + "s" },
-			set:   func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Window = time.Duration(v) * time.Second }},
+			set: func(p *scaling.Policy, v float64) {
+				p.Signals[i].Forecast.Window = time.Duration(math.Round(v)) * time.Second
+			}},
 	}
 }
 
@@ -142,7 +144,7 @@ func Generous(knobs []Knob) []float64 {
 // SearchPolicy is a search over the policy's knobs on the case's traffic; Climb starts it.
 func (c *Case) SearchPolicy(knobs []Knob) *Search {
 	lean := c.lean()
-	s := &Search{Play: func(ctx context.Context, settings []float64) (Run, error) {
+	s := &Search{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {
 		other := *lean
 		other.Policy = With(c.Policy, knobs, settings)
 		return other.alone().run(ctx, makers{nil}, nil)
