@@ -10,6 +10,8 @@ type landed struct {
 	came  int32 // Ready on spot
 	loads int32 // on spot, not Ready yet
 	stray int32 // on demand: spot was asked, and refused
+	// housed are those that found room on a node of before, which says nothing of spot: instead of one whose node was lost meanwhile.
+	housed int32
 	spare int32 // ready replicas beyond what is needed
 }
 
@@ -33,7 +35,7 @@ func (t *tick) advance() {
 	}
 	l := t.landings(w)
 	late := time.Duration(t.at-m.since)*time.Millisecond > arrives+t.g.LeadTime
-	over := late || l.loads == 0 && l.came+l.stray >= m.count
+	over := late || l.loads == 0 && l.came+l.stray+l.housed >= m.count
 	switch {
 	case m.step == surging && l.stray > 0 && t.s.spot.phase == Probing:
 		t.fallBack(CauseProbe, t.evidence(t.spot, m.since))
@@ -47,7 +49,7 @@ func (t *tick) advance() {
 		m.step, m.since = shrinking, t.at
 	case m.step == marking && time.Duration(t.at-m.since)*time.Millisecond > arrives+t.g.LeadTime+shrinks:
 		t.giveUp() // the victims cannot be marked, and a surge must not stand for ever
-	case m.step == shrinking && time.Duration(t.at-m.since)*time.Millisecond > shrinks:
+	case m.step == shrinking && time.Duration(t.at-m.since)*time.Millisecond > shrinks, m.step == shrinking && t.grown(w):
 		t.end() // demand rose into the surge: the replicas are needed, and nothing is lost
 	}
 }
@@ -77,8 +79,10 @@ func (t *tick) landings(w *Workload) (l landed) {
 			l.came++
 		case p.Pool == t.spot && p.Loading:
 			l.loads++
-		case p.Pool == t.onDemand && t.bornInMove(n.Created): // one that found room on a node of before says nothing of spot
+		case p.Pool == t.onDemand && t.bornInMove(n.Created):
 			l.stray++
+		case p.Pool == t.onDemand && p.Ready:
+			l.housed++
 		}
 	}
 	return l
@@ -103,6 +107,11 @@ func (t *tick) settleFor(w *Workload, l landed) {
 			m.count++
 		}
 	}
+}
+
+// grown tells whether as many replicas are wanted by now as there are: none of a batch's victims will go.
+func (t *tick) grown(w *Workload) bool {
+	return time.Duration(t.at-t.s.move.since)*time.Millisecond > grows && w.Uncapped >= int32(len(w.Pods))
 }
 
 // refuse takes what spot had no room for as a full market, not as a failing one: what runs there stays, new replicas still try it
@@ -158,7 +167,7 @@ func (t *tick) readyVictims(w *Workload) (n int32) {
 }
 
 // bornInMove tells what was created since the move began. The API server cuts a creation to whole seconds: a successor that comes
-// within the second of the move seems older than it.
+// within the second of the move seems older than it. What was created in the future was not: our clock stepped back.
 func (t *tick) bornInMove(at time.Time) bool {
-	return stamp(at) >= t.s.move.since-t.s.move.since%time.Second.Milliseconds()
+	return t.within(at, t.s.move.since-t.s.move.since%time.Second.Milliseconds()-1)
 }

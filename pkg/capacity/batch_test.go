@@ -131,3 +131,28 @@ func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
 		}
 	}
 }
+
+// A successor's node is lost, and the pod in its stead finds room on a node that was there: the batch ends with what came, at once.
+func TestABatchThatLostASuccessorDoesNotWaitForIt(t *testing.T) {
+	c, chat := scarce(t)
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
+	spot, began := c.nodes(0), c.s.move.since
+	c.until(time.Minute, "it has its spot nodes", func() bool { return c.nodes(0) == spot+4 })
+	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true, pool: c.pools[1]})
+	c.pools[0].remove(c.pools[0].nodes[spot])
+	c.until(6*time.Minute, "the batch is over", func() bool { return c.s.move.step == noMove || c.s.move.since != began && c.s.move.step == surging })
+	if chat.minimum < 16 || len(c.onSpot(chat)) < spot+3 {
+		t.Errorf("%d ready at the least, %d on spot of %d and four\n%s", chat.minimum, len(c.onSpot(chat)), spot, c.why())
+	}
+}
+
+// Demand rises by what a batch would give back: nothing goes, and the next batch is not kept waiting.
+func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
+	c, chat := scarce(t)
+	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.move.step == shrinking && c.s.move.count == 4 })
+	chat.want = 20
+	c.until(2*time.Minute, "the batch is over", func() bool { return c.s.move.step != shrinking })
+	if len(chat.pods) != 20 && c.s.move.step == noMove || chat.ready() < 20 {
+		t.Errorf("%d pods, %d ready\n%s", len(chat.pods), chat.ready(), c.why())
+	}
+}

@@ -44,6 +44,8 @@ const (
 	arrives = 20 * time.Minute
 	// shrinks is how long the marked pods may take to go after the target fell.
 	shrinks = 10 * time.Minute
+	// grows is how long a target that should fall may want as many as there are before none of them is waited for.
+	grows = time.Minute
 	// lowestCost is what no other pod's cost lies below.
 	lowestCost = "-2147483647"
 )
