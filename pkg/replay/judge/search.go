@@ -39,8 +39,7 @@ type Tried struct {
 	places []float64 // of the settings among the tries: 1.5 is halfway from the second to the third
 }
 
-// What a search may take. Eight knobs come to some 400 runs: two minutes for a day of traffic on two cores. Twice as many found settings
-// less than 1% cheaper on the shared traces.
+// What a search may take. Eight knobs come to some 400 runs, of half a second for a day of a few requests a second.
 const (
 	breedsPerKnob = 40 // runs
 	crowdPerKnob  = 3  // settings that live at a time
