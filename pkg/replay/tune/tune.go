@@ -5,14 +5,17 @@ package tune
 import (
 	"context"
 	"fmt"
-	"io"
-	"text/tabwriter"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
 )
 
 // mostChecked bounds how many settings are tried on the held-out part: one that is picked out of very many would fit it by chance.
 const mostChecked = 20
+
+// closer is how much nearer to all requests on time the next setting must have come on the searched part, where one fails on the
+// held-out part: the cheapest twenty of a search are one setting twenty times, and fail together. Where none is late on the searched part
+// any more, the next costs so much more there.
+const closer, dearer = 0.9, 1.05
 
 // Result is what a search came to.
 type Result struct {
@@ -24,6 +27,8 @@ type Result struct {
 	Search  Part    `json:"searched"`
 	HeldOut Part    `json:"heldOut"`
 	SLO     float64 `json:"sloShare"`
+	Wait    float64 `json:"sloWaitSeconds"`
+	Checks  []Check `json:"checks"` // on the held-out part, in the order in which they were made
 	knobs   []judge.Knob
 	best    []float64
 }
@@ -35,16 +40,26 @@ type Knob struct {
 	After  string `json:"after"`
 }
 
+// Check is a setting that keeps the SLO on the searched part, tried on the held-out part.
+type Check struct {
+	SearchedCost   float64 `json:"searchedCost"`   // $
+	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
+	HeldOutCost    float64 `json:"heldOutCost"`
+	HeldOutOnTime  float64 `json:"heldOutOnTime"`
+	Meets          bool    `json:"meetsSLO"` // on the held-out part too
+}
+
 // Part is the policy on one part of the traffic, before and after.
 type Part struct {
-	Traffic       string `json:"traffic"`
-	Before, After judge.Run
+	Traffic string    `json:"traffic"`
+	Before  judge.Run `json:"before"`
+	After   judge.Run `json:"after"` // as before where nothing was found
 }
 
 // Search looks for the settings. Both cases hold the same policy. It answers the same for the same cases, on any number of cores.
-func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, of int, best judge.Run)) (*Result, error) {
+func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs int, best judge.Run)) (*Result, error) {
 	knobs := judge.Knobs(searched.Policy)
-	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, knobs: knobs, best: judge.Values(knobs)}
+	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: judge.Values(knobs)}
 	for _, c := range []*judge.Case{&searched, &heldOut} {
 		drawn, err := c.Traffic.Drawn(0)
 		if err != nil {
@@ -68,18 +83,26 @@ func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, o
 	out.Search.After, out.HeldOut.After = out.Search.Before, out.HeldOut.Before
 	ranked := s.Ranked()
 	out.Tried = len(ranked)
-	for _, t := range ranked[:min(len(ranked), mostChecked)] {
-		if !t.Run.MeetsSLO {
+	late, cost := 1-out.SLO, 0.0 // what the next setting may have of late requests on the searched part, and must cost there
+	for _, t := range ranked {
+		if !t.Run.MeetsSLO || out.Checked == mostChecked {
 			break
+		}
+		if 1-t.Run.OnTime > late || t.Run.Cost < cost {
+			continue
 		}
 		run, err := check.Play(ctx, t.Settings)
 		if err != nil {
 			return nil, err
 		}
 		out.Checked++
+		out.Checks = append(out.Checks, Check{t.Run.Cost, t.Run.OnTime, run.Cost, run.OnTime, run.MeetsSLO})
 		if run.MeetsSLO {
 			out.Found, out.best, out.Search.After, out.HeldOut.After = true, t.Settings, t.Run, run
 			break
+		}
+		if late = closer * (1 - t.Run.OnTime); late == 0 {
+			cost = dearer * t.Run.Cost
 		}
 	}
 	for i, k := range knobs {
@@ -94,36 +117,4 @@ func describe(c judge.Case) string {
 		n++
 	}
 	return fmt.Sprintf("%d requests in %s", n, c.Traffic.Duration.Round(1e9))
-}
-
-// WriteText writes the result for a terminal.
-func (r *Result) WriteText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if r.Found {
-		fmt.Fprintf(t, "%s: the cheapest of %d settings that keeps the SLO on both parts (%d checked on the held-out part)\n\n", r.Policy, r.Tried, r.Checked)
-	} else {
-		fmt.Fprintf(t, "%s: none of %d settings keeps the SLO on both parts (%d checked on the held-out part); nothing is changed\n\n", r.Policy, r.Tried, r.Checked)
-	}
-	fmt.Fprintln(t, "KNOB\tBEFORE\tAFTER")
-	for _, k := range r.Changes {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", k.Name, k.Before, k.After)
-	}
-	fmt.Fprintln(t, "\nPART\tPOLICY\tSLO\tON TIME\tCOST\tP99\tMAX WAIT")
-	for _, p := range []struct {
-		name string
-		part *Part
-	}{{"searched", &r.Search}, {"held out", &r.HeldOut}} {
-		for _, side := range []struct {
-			name string
-			run  *judge.Run
-		}{{"before", &p.part.Before}, {"after", &p.part.After}} {
-			verdict := "misses SLO"
-			if side.run.MeetsSLO {
-				verdict = "meets"
-			}
-			fmt.Fprintf(t, "%s, %s\t%s\t%s\t%.2f%%\t$%.3f\t%.1fs\t%.1fs\n", p.name, p.part.Traffic, side.name, verdict,
-				100*side.run.OnTime, side.run.Cost, side.run.Wait.P99, side.run.Wait.Max)
-		}
-	}
-	return t.Flush()
 }

@@ -130,3 +130,33 @@ func TestAnImpossibleSLOChangesNothing(t *testing.T) {
 		t.Errorf("one replica cannot serve three requests a second: %+v, %v", r, err)
 	}
 }
+
+// What fits the searched part alone is passed over, and each next check has come closer to all on time there: not the same setting again.
+func TestEachCheckComesCloser(t *testing.T) {
+	c := load(t, generous)
+	held := part(t, c, 2)
+	p, _ := trace.Preset("bursty") // harder than what is searched
+	p.Duration, p.Seed, p.Rate = 15*time.Minute, 2, 1.5
+	var err error
+	if held.Traffic, err = trace.Generate(p); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Search(context.Background(), part(t, c, 1), held, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Checks) != r.Checked || r.Checked < 2 || r.Checked > mostChecked {
+		t.Fatalf("%d checks: %+v", r.Checked, r.Checks)
+	}
+	for i := 1; i < len(r.Checks); i++ {
+		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > closer*(1-before.SearchedOnTime) || now.SearchedCost < before.SearchedCost ||
+			before.SearchedOnTime == 1 && now.SearchedCost < dearer*before.SearchedCost {
+			t.Errorf("after %+v comes %+v", before, now)
+		}
+	}
+	var words bytes.Buffer
+	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "HOW IT WAS CHOSEN") || r.Found != strings.Contains(words.String(), "settings were found") {
+		t.Errorf("%v\n%s", err, words.String())
+	}
+	t.Logf("\n%s", words.String())
+}
