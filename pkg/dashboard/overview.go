@@ -93,6 +93,7 @@ var orders = map[string]func(a, b *row) int{
 // column is a head of the table.
 type column struct {
 	Name, Label, Class string
+	Why                string // what the numbers are, where the label alone does not say it
 	URL                string // sorts by it; empty: cannot
 	Sort               string // the value of sort in a choice of columns
 	Aria               string // aria-sort
@@ -100,8 +101,8 @@ type column struct {
 
 var columns = []column{
 	{Name: "name", Label: "Workload", Class: "c-name"}, {Name: "target", Label: "Target", Class: "num"},
-	{Name: "ready", Label: "Ready", Class: "num"}, {Name: "loading", Label: "Loading", Class: "num c-coming"},
-	{Name: "pending", Label: "Pending", Class: "num c-coming"}, {Name: "current", Label: "Current", Class: "num c-current"},
+	{Name: "ready", Label: "Ready", Class: "num"}, {Name: "loading", Label: "Loading", Class: "num c-coming", Why: "Pods on a node that do not serve yet: the image is pulled, the model is read"},
+	{Name: "pending", Label: "Pending", Class: "num c-coming", Why: "Pods that wait for a node"}, {Name: "current", Label: "Current", Class: "num c-current", Why: "Replicas that the workload asks for at present: the follower has brought it so far"},
 	{Label: "Last 3 hours", Class: "c-spark"}, {Name: "reason", Label: "Because", Class: "c-why"},
 	{Name: "since", Label: "Since", Class: "num c-since"}, {Name: "mode", Label: "Mode", Class: "c-mode"}, {Name: "follows", Label: "Follows", Class: "c-follows"},
 }

@@ -75,7 +75,7 @@ func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"there is no such NodePool", "2, 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
-		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" colspan="3">unknown</td>`,
+		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" data-name="Nodes and GPUs" colspan="3">unknown</td>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
@@ -99,8 +99,8 @@ func TestThePageSaysWhatIdleGPUsCostAndWhy(t *testing.T) {
 	for _, want := range []string{
 		"<dt>Per hour</dt><dd>$12.00</dd>", "<dt>Idle per hour</dt><dd>$3.00</dd>", "<dt>Idle share</dt><dd>25%</dd>",
 		"<dt>Not measured, per hour</dt><dd>$2.00</dd>", "<dt>GPUs without a known price, in no sum</dt><dd>4</dd>", `Cost of GPUs <span class="nil">as of <time`,
-		`<th scope="row">held and not busy: schedule floor</th><td>a/a, b/b, c/c and 2 more</td><td class="num">2.4</td><td class="num">$3.00</td>`,
-		`<th scope="row">held by no pod: machines of unknown type</th><td>nobody</td><td class="num">4</td><td class="num">no price</td>`,
+		`<th scope="row">held and not busy: schedule floor</th><td class="why" data-name="Of">a/a, b/b, c/c and 2 more</td><td class="num" data-name="GPUs">2.4</td><td class="num" data-name="Per hour">$3.00</td>`,
+		`<th scope="row">held by no pod: machines of unknown type</th><td class="why" data-name="Of">nobody</td><td class="num" data-name="GPUs">4</td><td class="num" data-name="Per hour">no price</td>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s", want)

@@ -36,7 +36,7 @@ type tick struct{ X, Text string }
 
 // chart is one panel: lines as SVG path data on the canvas.
 type chart struct {
-	Name, Now, Of         string
+	Name, Now, Of, Peak   string
 	Height                int
 	Area, Line, Reference string
 	Coming                string // on top of Area: what is on its way
@@ -166,12 +166,15 @@ func (h past) charts(r *engine.Record, w span) (all []chart) {
 		}
 		values := h.column(func(x sample) float64 { return float64(x.values[firstSignal+column]) })
 		reference := h.column(allowed)
-		top := s.Target
+		top, peak := s.Target, -1.0
 		for j := range values {
 			top = max(top, reference[j].value)
-			if v := values[j].value; v > top { // false for NaN
-				top = v
+			if v := values[j].value; v > peak { // false for NaN
+				peak = v
 			}
+		}
+		if top = max(top, peak); peak >= 0 {
+			c.Peak = "at most " + format(peak, now.Unit)
 		}
 		plot := newPlot(w, signalHeight, top)
 		c.Line, c.Reference = plot.line(values), plot.steps(reference, false)
@@ -193,7 +196,7 @@ func (p *Page) ticks(w span) (all []tick) {
 	zone := time.Duration(offset) * time.Second // times are round where people read them
 	plot := plot{span: w}
 	for t := w.from.Add(zone).Truncate(step).Add(step - zone); t.Before(w.to); t = t.Add(step) {
-		if x := plot.x(t); x > 25 && x < picture.Canvas-25 {
+		if x := plot.x(t); x > 50 && x < picture.Canvas-50 {
 			all = append(all, tick{picture.Percent(x), t.In(p.options.Zone).Format("15:04")})
 		}
 	}

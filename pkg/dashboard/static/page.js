@@ -8,7 +8,7 @@
   const themes = ["", "light", "dark"];
   const showTheme = () => {
     const chosen = document.documentElement.dataset.theme || "";
-    theme.textContent = "Theme: " + (chosen || "system");
+    theme.innerHTML = `<span class="themed">Theme: </span>${chosen === "light" || chosen === "dark" ? chosen : "system"}`;
   };
   theme.hidden = false;
   theme.addEventListener("click", () => {
