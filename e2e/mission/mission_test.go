@@ -83,9 +83,7 @@ behavior:
 		}
 		return err
 	})
-	if err := nodes(1, 0)(t.Context()); err != nil {
-		t.Errorf("for the window: %v", err)
-	}
+	stack.Eventually(t, 30*time.Second, "one node for the window", nodes(1, 0)) // Karpenter may call it ready after its pod is
 
 	queue(27)
 	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.Has(3))
@@ -224,7 +222,7 @@ func train(t *testing.T, namespace string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"}, Spec: workload.Deployment(namespace, "train", 1).Spec.Template.Spec}
 	workload.Create(t, scene.Stack.Client, pod)
-	stack.Eventually(t, time.Minute, "the Job runs", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "the Job runs", func(ctx context.Context) error {
 		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}

@@ -141,17 +141,22 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	if err := mend(e); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, resumeWithin, "it follows again", s.Explained(func(e dashboard.Explanation) error {
+	mended := time.Now()
+	stack.Eventually(t, time.Minute, "it follows again", s.Explained(func(e dashboard.Explanation) error {
 		if e.Target <= 6 {
 			return fmt.Errorf("it wants %d for 83 requests: %+v", e.Target, e.Signals)
 		}
 		return nil
 	}))
+	// By its own log: whoever asks may be the one who stalls.
+	if steps := s.Targets(t).Since(mended); len(steps) > 1 && steps[1].At.Sub(mended) > resumeWithin {
+		t.Errorf("it followed again %s after the source was mended, want at most %s: %v", steps[1].At.Sub(mended), resumeWithin, steps)
+	}
 	// What is new is scraped only after a while, and until then not all have reported.
-	stack.Eventually(t, 20*time.Second, "nine replicas for 83 requests", s.Wants(9))
+	stack.Eventually(t, time.Minute, "nine replicas for 83 requests", s.Wants(9))
 	held(t, s, broke)
 	load.Set(28)
-	stack.Eventually(t, 20*time.Second, "three replicas for 28 requests", s.Has(3))
+	stack.Eventually(t, time.Minute, "three replicas for 28 requests", s.Has(3))
 }
 
 // held fails if the number, or the replicas, fell since then.
