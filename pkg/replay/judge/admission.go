@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -121,8 +123,9 @@ func (c *Case) closedBySchedule() (warnings []string) {
 			}
 		}
 		if closed > 0 {
-			warnings = append(warnings, fmt.Sprintf("schedule %d keeps zero replicas while %d requests come (%.2f%% of all): they wait until it ends",
-				i, closed, 100*float64(closed)/float64(all)))
+			name := cmp.Or(s.Window.Name, strconv.Itoa(i+1))
+			warnings = append(warnings, fmt.Sprintf("schedule %s keeps zero replicas while %d requests come (%.2f%% of all): they wait until it ends",
+				name, closed, 100*float64(closed)/float64(all)))
 		}
 	}
 	return warnings
