@@ -65,14 +65,43 @@ func (t *tick) checkReturn() {
 	}
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		f := Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: w.Key}
-		for j := range w.Pods {
-			if p := &w.Pods[j]; p.Pool == t.onDemand && t.node(p) != nil && !p.Pinned && p.Owner != OwnerReplicaSet {
-				f.Count++
-			}
+		t.findUnmovable(w, w.Key, w.Pods)
+	}
+	t.findUnmovable(nil, "", t.o.Others)
+}
+
+// findUnmovable reports pods on demand that no surge moves, by what is in the way.
+func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
+	var count [numHindrances]int
+	for j := range pods {
+		p := &pods[j]
+		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting {
+			continue
 		}
-		if f.Count > 0 {
-			t.find(f)
+		if why, is := hindered(w, p); is {
+			count[why]++
 		}
 	}
+	for why, n := range count {
+		if n > 0 {
+			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Why: Hindrance(why)})
+		}
+	}
+}
+
+// hindered tells what keeps a pod on demand. One that was made for on-demand is where it belongs.
+func hindered(w *Workload, p *Pod) (why Hindrance, is bool) {
+	switch {
+	case p.Pinned && !p.Untold:
+		return 0, false
+	case w == nil:
+		return HinderedForeign, true
+	case p.Owner != OwnerReplicaSet && p.DoNotDisrupt.Value != "" && !p.DoNotDisrupt.Ours:
+		return HinderedByMark, true
+	case p.Untold:
+		return HinderedByLabels, true
+	case p.Owner == OwnerOther:
+		return HinderedBare, true
+	}
+	return HinderedByOwner, p.Owner != OwnerReplicaSet
 }

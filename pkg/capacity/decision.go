@@ -172,11 +172,23 @@ const (
 	FindUndisrupted                     // pods with do-not-disrupt keep an empty node
 	FindSquatters                       // pods without the resource keep a node
 	FindBuffered                        // a CapacityBuffer keeps nodes
-	FindUnmovable                       // replicas on demand that no surge can move: not of a ReplicaSet
+	FindUnmovable                       // pods on demand that no surge can move; Why says what to do about it
 	FindForeignMark                     // a pod carries somebody else's annotation: left alone
 	FindOutlives                        // a limit of ours stands: the nudge that stops pods should nobody lift it
 	FindRecord                          // the annotation cannot be read: what is ours by field manager goes back to absent
 	numFindings
+)
+
+// Hindrance says why a pod on demand does not move to spot.
+type Hindrance uint8
+
+const (
+	HinderedByOwner  Hindrance = iota // a StatefulSet, a LeaderWorkerSet: no successor comes before the pod goes
+	HinderedBare                      // a Job, a pod of its own
+	HinderedByLabels                  // nobody can tell whether it may land on spot
+	HinderedByMark                    // do-not-disrupt: neither we nor Karpenter
+	HinderedForeign                   // of no policy, on a node that would be free otherwise
+	numHindrances
 )
 
 // Finding is one of them, with what it costs.
@@ -184,10 +196,11 @@ type Finding struct {
 	Kind     FindingKind
 	Pool     int8 // -1: none
 	Field    Field
-	Resource string // of FieldLimit
-	Name     string // a workload or a pod
-	Rule     Rule   // the rule that wanted it
-	Count    int    // nodes or pods
+	Resource string    // of FieldLimit
+	Name     string    // a workload or a pod
+	Rule     Rule      // the rule that wanted it
+	Count    int       // nodes or pods
+	Why      Hindrance // of FindUnmovable
 	Hourly   float64
 	Until    time.Time
 }

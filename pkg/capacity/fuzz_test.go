@@ -56,7 +56,7 @@ func (t *tape) field() FieldView {
 
 func (t *tape) pod(now time.Time) Pod {
 	return Pod{UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
-		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), Unsure: t.flag(),
+		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), Unsure: t.flag(), Untold: t.flag(),
 		DeletionCost: Mark{t.text(), t.flag()}, DoNotDisrupt: Mark{t.text(), t.flag()}}
 }
 

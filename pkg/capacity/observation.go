@@ -161,7 +161,8 @@ type Pod struct {
 	Ready   bool
 	Loading bool // on a node, not ready yet, and not crashing in a loop
 	Idle    bool // known to do nothing at present
-	Pinned  bool // cannot land in the group's spot pool
+	Pinned  bool // cannot land in the group's spot pool, for all that is known
+	Untold  bool // and that is for want of knowledge: labels that a NodePool may or may not give its nodes
 	Unsure  bool // nobody can tell whether it can land in the group's pools: it counts as no demand, and lifts a fence
 
 	DeletionCost Mark

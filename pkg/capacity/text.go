@@ -168,7 +168,7 @@ func (f Finding) Text(g *Group) string {
 	case FindWeights:
 		return fmt.Sprintf("%s comes before spot by weight: nothing returns by itself", pool)
 	case FindUnmovable:
-		return fmt.Sprintf("%s: %d %s of %s on demand move only when they restart", pool, f.Count, plural(float64(f.Count), "pod"), f.Name)
+		return fmt.Sprintf("%s: %d %s", pool, f.Count, f.stays())
 	case FindForeignMark:
 		return fmt.Sprintf("%s has a deletion cost of its own; left alone", f.Name)
 	case FindOutlives:
@@ -177,6 +177,24 @@ func (f Finding) Text(g *Group) string {
 		return pool + ": the annotation cannot be read; what is ours goes back to absent"
 	}
 	return fmt.Sprintf("%s: %s kept by %s%s", pool, nodes, f.keeper(), f.price())
+}
+
+// stays says why pods do not move to spot, and what a person can do.
+func (f Finding) stays() string {
+	n := float64(f.Count)
+	switch f.Why {
+	case HinderedBare:
+		return fmt.Sprintf("%s of %s without a Deployment %s on demand until %s: run %s by a Deployment to have %s moved", plural(n, "pod"), f.Name,
+			plural(n, "stays", "stay"), plural(n, "it ends", "they end"), plural(n, "it", "them"), plural(n, "it", "them"))
+	case HinderedByLabels:
+		return fmt.Sprintf("%s of %s %s on demand: nobody can tell whether the spot NodePool gives the labels asked for; name them in its template or requirements",
+			plural(n, "pod"), f.Name, plural(n, "stays", "stay"))
+	case HinderedByMark:
+		return fmt.Sprintf("%s of %s %s on demand by karpenter.sh/do-not-disrupt: remove it, or restart once spot holds", plural(n, "pod"), f.Name, plural(n, "stays", "stay"))
+	case HinderedForeign:
+		return fmt.Sprintf("%s of no policy %s nodes on demand: give a policy or a NodePool of their own", plural(n, "pod"), plural(n, "keeps", "keep"))
+	}
+	return fmt.Sprintf("%s of %s on demand move only when they restart", plural(n, "pod"), f.Name)
 }
 
 // keeper says what keeps empty nodes.

@@ -58,6 +58,11 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 		f := Finding{Kind: kind, Pool: 1, Field: FieldWeight, Rule: RuleFallback, Name: "team-chat/llama", Count: 3, Hourly: 5.58, Until: at}
 		b.WriteString(f.Text(g) + "\n")
 	}
+	for why := range numHindrances {
+		for _, n := range []int{1, 3} {
+			b.WriteString(Finding{Kind: FindUnmovable, Pool: 1, Name: "team-chat/llama", Count: n, Why: why}.Text(g) + "\n")
+		}
+	}
 	for _, f := range []Finding{
 		{Kind: FindNotConsented, Pool: 0, Field: FieldLimit, Resource: "nvidia.com/gpu", Rule: RuleFence},
 		{Kind: FindUnsupported, Pool: -1, Rule: RuleShield},

@@ -163,7 +163,9 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 	}
 	for i := range v.group.Pools {
 		if facts := v.seen[v.group.Pools[i].Name]; facts != nil && v.group.Pools[i].Type == capacity.Spot {
-			pod.Pinned = facts.landsIn(p.guest) != lands // unknown is not yes: a successor that lands elsewhere is a move for nothing
+			landing := facts.landsIn(p.guest)
+			pod.Pinned = landing != lands // unknown is not yes: a successor that lands elsewhere is a move for nothing
+			pod.Untold = landing == unsure
 		}
 	}
 	return pod, gpus > 0
