@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set by the linker.
@@ -36,6 +37,9 @@ func rootCommand() *cobra.Command {
 		Long: `gpuscaler reads GPU utilization, queue depths and schedules, decides how many replicas each
 GPU workload should have, and serves that number to HorizontalPodAutoscalers (as an external
 metric) and to KEDA (as an external scaler). Every number is explained.`,
+		Example: `  gpuscaler demo                                       # see it work, without a cluster
+  gpuscaler validate policies/                         # before a policy is applied
+  gpuscaler explain team-chat/llama-chat --at 03:12    # why it had so many replicas`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -45,5 +49,18 @@ metric) and to KEDA (as an external scaler). Every number is explained.`,
 	root.AddCommand(traceCommand(), replayCommand(), tuneCommand())
 	root.AddCommand(explainCommand(), pageCommand(), reportCommand())
 	root.AddCommand(capacityCommand(), restoreCommand())
+	hideEmptyDefaults(root)
 	return root
+}
+
+// hideEmptyDefaults keeps "(default [])" out of the help of a map that is empty unless given.
+func hideEmptyDefaults(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "stringToString" && f.DefValue == "[]" {
+			f.DefValue = ""
+		}
+	})
+	for _, child := range c.Commands() {
+		hideEmptyDefaults(child)
+	}
 }

@@ -48,7 +48,7 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; of several workloads NAMESPACE/NAME=FILE for each")
 	f.StringVar(&o.spot, "spot", "", "a trace of spot capacity; replicas then run on spot nodes first, and on demand where spot is gone")
 	o.trace.register(f)
-	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "share of requests : the longest that they may wait for their service; NAMESPACE/NAME=99%:10s for one of several workloads")
+	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "`SHARE:WAIT`, the share of requests that must be served before they waited so long; NAMESPACE/NAME=99%:10s for one of several workloads")
 	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
 	f.Int32Var(&o.initial, "initial", judge.AutoInitial, "replicas ready at the start, of every run; -1: what the first ten minutes need")
 	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
@@ -59,7 +59,7 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time of an input token")
 	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time of an output token, with all slots taken")
 	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: by its tokens")
-	f.StringToStringVar(&o.measures, "measure", nil, "what a signal of one's own reads, by its name: backlog=inSystem (else: a query of rate() or increase() arrivals, any other a queue); queue, inSystem, arrivals, waiting, running, cacheUse, activity, queueTime")
+	f.StringToStringVar(&o.measures, "measure", nil, "what a signal of one's own reads, `SIGNAL=WHAT`: backlog=inSystem (else: a query of rate() or increase() arrivals, any other a queue); queue, inSystem, arrivals, waiting, running, cacheUse, activity, queueTime")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn; one seed, the same bytes")
 }
 
@@ -235,7 +235,7 @@ Several workloads run in one cluster, each judged by its own SLO: name the polic
 with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 
 --fail-if makes it a gate for CI: NAME<NUMBER with <, <=, > or >=; exit code 1 when one fails. Names:
-` + strings.Join(judge.GateNames(), ", ") + `.`,
+  ` + strings.Join(judge.GateNames(), "\n  "),
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
@@ -249,7 +249,7 @@ with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 	o.caseFlags.register(f)
 	o.judgeFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
-	f.StringVar(&o.verify, "verify", "", "decide a recording of `run --record` again, and fail on the first outcome that differs; --policy hands in formulas")
+	f.StringVar(&o.verify, "verify", "", "decide the recording in `FILE`, which run --record wrote, again, and fail on the first outcome that differs; --policy hands in formulas")
 	return c
 }
 

@@ -35,7 +35,7 @@ type prometheusFlags struct {
 func (f *prometheusFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.address, "prometheus", "", "address of a Prometheus-compatible server, e.g. http://127.0.0.1:9090")
 	s.StringVar(&f.http, "http-config", "", "file with Prometheus' own http_config for it: TLS, bearer token file, basic auth, proxy")
-	s.StringToStringVar(&f.matchers, "matcher", nil, "label that every question is narrowed by, where the server knows several clusters: cluster=prod")
+	s.StringToStringVar(&f.matchers, "matcher", nil, "`LABEL=VALUE` that every question is narrowed by, where the server knows several clusters: cluster=prod")
 }
 
 func (f *prometheusFlags) open() (*history.Server, error) {

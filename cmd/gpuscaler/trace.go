@@ -33,7 +33,7 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Rate, "rate-column", "", "column of the rate, in a file of windowed rates")
 	f.StringVar(&t.unit, "time-unit", "", "unit of numeric timestamps: s, ms, us or ns")
 	f.StringVar(&t.zone, "timezone", "", "IANA zone of timestamps that have none; empty: UTC")
-	f.StringToStringVar(&t.options.Where, "where", nil, "keep only rows whose column has this value: model=llama")
+	f.StringToStringVar(&t.options.Where, "where", nil, "`COLUMN=VALUE`: keep only rows whose column has this value: model=llama")
 	f.DurationVar(&t.options.From, "from", 0, "slice of the trace to keep, from its start")
 	f.DurationVar(&t.options.To, "to", 0, "end of that slice; 0: the end of the trace")
 	f.Float64Var(&t.options.Scale, "scale", 0, "multiply rates; thins a log, and is then at most 1")
@@ -74,9 +74,8 @@ func traceCommand() *cobra.Command {
 		Short: "What a recorded trace holds, as the replay would understand it",
 		Long: `Read a trace as the replay does and say what it holds: requests, duration, rate profile, longest gap
 and a picture. Request logs (CSV, JSON lines), windowed rates (a CSV, or a .tar.gz of one per client),
-Prometheus range answers and spot traces are read, each also gzipped; --prometheus
-fetches such an answer. What cannot be read is refused
-with file, line, what was found and what is allowed.`,
+Prometheus range answers and spot traces are read, each also gzipped; --prometheus fetches such an answer.
+What cannot be read is refused with file, line, what was found and what is allowed.`,
 		Example: `  gpuscaler trace requests.csv.gz
   gpuscaler trace access.jsonl --time-column ts --where model=llama -o json
   gpuscaler trace --spot spot.csv
