@@ -57,7 +57,7 @@ type Part struct {
 }
 
 // Search looks for the settings. Both cases hold the same policy. It answers the same for the same cases, on any number of cores.
-func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs int, best judge.Run)) (*Result, error) {
+func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, of int, best judge.Run)) (*Result, error) {
 	knobs := judge.Knobs(searched.Policy)
 	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: judge.Values(knobs)}
 	for _, c := range []*judge.Case{&searched, &heldOut} {
