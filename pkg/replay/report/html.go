@@ -145,7 +145,7 @@ func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*picture.Char
 
 	queue := picture.NewChart("Queue", "requests that wait, at each sample", axis)
 	queue.Add("waiting", picture.Soft, "orange", scaled(l.Queue, 1))
-	late := picture.NewChart("Late", fmt.Sprintf("requests a minute that waited longer than %s", span(s.SLO.Wait)), axis)
+	late := picture.NewChart("Late", fmt.Sprintf("requests a minute whose service began later than %s after they came; those that still wait are in the queue", span(s.SLO.Wait)), axis)
 	late.Add("late", picture.Soft, "red", scaled(l.Late, minute))
 	out := []*picture.Chart{demand, replicas, queue, late}
 	for _, c := range out {
