@@ -93,7 +93,7 @@ func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
 		printRestored(out, done, o.dryRun)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d not put back; run it again", failed, len(done))
+		return fmt.Errorf("%d of %d not put back, see above; once that is mended run it again", failed, len(done))
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (t *tick) exposed(w *Workload) (risk, exposed, needed int32) {
 		case n == nil || !p.Ready:
 		case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
 			risk++
-		case n.Type == Spot:
+		case n.Type == Spot && !n.Notice && !n.Deleting: // what Karpenter replaces by itself is not for the market to take
 			exposed++
 		}
 	}

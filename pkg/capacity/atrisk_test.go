@@ -89,22 +89,27 @@ func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
 		nodes, each int   // spot nodes of 8, and replicas on each
 		gpus        int64 // of a replica
 		jobs        int   // nodes more, each full of somebody's Job
+		replaced    int   // of the nodes: those that Karpenter replaces by itself
 		needs       int32
 		lost, want  int32
 	}{
-		"one replica fills a node":                   {10, 1, 8, 0, 10, 2, 2},
-		"eight on each":                              {10, 8, 1, 0, 80, 2, 16},
-		"two of four each":                           {10, 2, 4, 0, 20, 3, 6},
-		"half of the market carries Jobs":            {5, 8, 1, 5, 40, 2, 8},
-		"two nodes gone of two that are left":        {2, 8, 1, 0, 32, 2, 8},
-		"half of what stands is what stands by":      {12, 1, 8, 0, 6, 12, 3},
-		"nothing of it is needed any more":           {4, 1, 8, 0, 0, 4, 0},
-		"what stands by is needed when a node falls": {3, 1, 8, 0, 2, 2, 1},
+		"one replica fills a node":                   {10, 1, 8, 0, 0, 10, 2, 2},
+		"eight on each":                              {10, 8, 1, 0, 0, 80, 2, 16},
+		"two of four each":                           {10, 2, 4, 0, 0, 20, 3, 6},
+		"half of the market carries Jobs":            {5, 8, 1, 5, 0, 40, 2, 8},
+		"two nodes gone of two that are left":        {2, 8, 1, 0, 0, 32, 2, 8},
+		"half of what stands is what stands by":      {12, 1, 8, 0, 0, 6, 12, 3},
+		"nothing of it is needed any more":           {4, 1, 8, 0, 0, 0, 4, 0},
+		"what stands by is needed when a node falls": {3, 1, 8, 0, 0, 2, 2, 1},
+		"Karpenter rolls most of them":               {20, 1, 8, 0, 16, 20, 2, 2},
 	} {
 		g, o := pairOf(t, nil)
 		w := Workload{Key: "team/a", Uncapped: c.needs, Current: c.needs, GPUs: c.gpus, Known: true}
 		for i := range c.nodes + c.jobs {
 			n := Node{Name: fmt.Sprint(i), UID: fmt.Sprint(i), Type: Spot, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight.Add(-2 * time.Hour)}
+			if i < c.replaced {
+				n.Deleting, n.Voluntary = true, true
+			}
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
 			if i >= c.nodes {
 				o.Others = append(o.Others, Pod{UID: fmt.Sprint("job-", i), GPUs: 8, Node: i, Ready: true})

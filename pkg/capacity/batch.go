@@ -43,7 +43,7 @@ func (t *tick) advance() {
 	case m.step == surging && t.s.spot.phase == Returning && l.came > 0 && over && l.spare >= min(l.came, m.count):
 		t.settleFor(w, l)
 	case m.step == surging && (late || l.came == 0 && over):
-		t.refuse(l.stray > 0)
+		t.refuse(l.stray > 0 || late)
 		t.giveUp()
 	case m.step == marking && l.spare >= t.readyVictims(w) && marked(m, w):
 		m.step, m.since = shrinking, t.at

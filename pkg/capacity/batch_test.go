@@ -156,3 +156,20 @@ func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
 		t.Errorf("%d pods, %d ready\n%s", len(chat.pods), chat.ready(), c.why())
 	}
 }
+
+// A model that loads for longer than a batch waits, on spot that has room: each batch is in vain, and the next one waits for longer.
+func TestSuccessorsThatAreNeverReadyInTimeAreAskedForMoreAndMoreSeldom(t *testing.T) {
+	c, chat := scarce(t)
+	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.move.step == noMove })
+	c.load = 40 * time.Minute
+	surging, began := 0, c.now
+	for c.now.Sub(began) < 12*time.Hour {
+		c.step()
+		if chat.lastAdvice.Surge > 0 {
+			surging++
+		}
+	}
+	if share := float64(surging) / (12 * 3600); share > 0.6 || surging == 0 {
+		t.Errorf("a surge stands for %.0f%% of the time\n%s", 100*share, c.why())
+	}
+}

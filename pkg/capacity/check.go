@@ -28,8 +28,6 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 		}
 		kind := FindMissing
 		switch {
-		case n.Buffered:
-			kind = FindBuffered
 		case n.Undisrupted > 0:
 			kind = FindUndisrupted
 		case n.Squatters > 0:
@@ -38,6 +36,8 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			kind = FindNever
 		case zero:
 			kind = FindZeroBudget
+		case n.Buffered: // last: Karpenter's word of it lasts for minutes after the buffer went
+			kind = FindBuffered
 		default:
 			continue
 		}

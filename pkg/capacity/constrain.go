@@ -96,12 +96,17 @@ func (t *tick) shut(pool int) Cause {
 	return CauseNone
 }
 
-// refused tells whether the pool's last launches were refused: since the cap was lifted for a try, and since its newest node.
+// refused tells whether the pool's last launches were refused: since its newest node, and since the cap was lifted for a try.
 func (t *tick) refused(pool int) bool {
-	from := max(stamp(t.facts[pool].newest), t.at-refusedWithin.Milliseconds())
-	if !t.s.capped.on {
-		from = max(from, t.s.capped.since)
+	if t.s.capped.on {
+		return t.refusedSince(pool, 0)
 	}
+	return t.refusedSince(pool, t.s.capped.since)
+}
+
+// refusedSince tells whether a launch was refused lately, after an instant and after the pool's newest node.
+func (t *tick) refusedSince(pool int, since int64) bool {
+	from := max(since, stamp(t.facts[pool].newest), t.at-refusedWithin.Milliseconds())
 	for i := range t.o.Pools[pool].Failures {
 		if f := &t.o.Pools[pool].Failures[i]; f.Capacity && t.within(f.At, from) {
 			return true

@@ -104,7 +104,7 @@ const (
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
 	RuleBase             // on-demand first, up to its base. A: base; B: what runs there
 	RuleFallback         // on-demand before spot. A: refused launches or losses, B: attempts or nodes; Until: next probe, zero where a hard one opens spot
-	RuleProbe            // spot again, one node at most. A: the limit; Until: when it is given up
+	RuleProbe            // spot again, one node at most. A: the limit; Until: when it is given up, zero where spot is open
 	RuleReturn           // the way back to spot. A: units left on demand; B: nodes an hour; Until: next move
 	RuleMove             // one replica moves. Name: the workload; A: its ready replicas, B: those it needs
 	RulePatience         // on-demand may not grow yet. A: its limit; Until: when patience ends, zero while nobody waits

@@ -200,3 +200,31 @@ func TestAHardFallbackOpensSpotWhereOnDemandBringsNothing(t *testing.T) {
 		c.untouched(before)
 	}
 }
+
+// Both markets refuse for half an hour. The cap lets go for a try now and then, which takes no refusal back: spot stays open throughout.
+func TestAHardFallbackLeavesSpotOpenForAsLongAsNobodyBringsAnything(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+	c.pools[0].denied, c.pools[1].denied = true, true
+	for range 3 {
+		c.lose(c.pools[0].nodes[0])
+	}
+	c.until(6*time.Minute, "spot closes", func() bool { return c.limit(0) == 1 })
+	c.until(6*time.Minute, "spot opens", func() bool { return c.limit(0) == 16 })
+	capped, closed := 0, 0
+	began := c.now
+	for c.now.Sub(began) < 30*time.Minute {
+		c.step()
+		if c.s.capped.on {
+			capped++
+		}
+		if c.limit(0) != 16 {
+			closed++
+		}
+	}
+	if closed > 0 || capped == 0 {
+		t.Errorf("closed for %d steps, capped for %d\n%s", closed, capped, c.why())
+	}
+}

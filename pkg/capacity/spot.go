@@ -172,7 +172,11 @@ func (t *tick) stranded() Cause {
 	if t.short < shortEnough {
 		return CauseNone
 	}
-	return t.shut(t.onDemand)
+	cause := t.shut(t.onDemand)
+	if cause == CauseNone && t.refusedSince(t.onDemand, 0) {
+		return CauseRefused // a cap that lets go for a try takes no refusal back
+	}
+	return cause
 }
 
 // fallback turns the weights, and closes spot where the group says so.
@@ -199,8 +203,12 @@ func (t *tick) probe() {
 	if !t.paired() || s.phase != Probing {
 		return
 	}
+	if cause := t.stranded(); cause != CauseNone {
+		t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), Cause: cause})
+		return
+	}
 	limit := max(s.limit, t.facts[t.spot].runs)
-	if !t.leaving && t.trusted() && t.stranded() == CauseNone {
+	if !t.leaving && t.trusted() {
 		t.lid(t.spot, limit, RuleProbe)
 	}
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})

@@ -105,6 +105,9 @@ func (r Reason) spotText(g *Group) string {
 		}
 		return fmt.Sprintf("%s%s: %s first, next probe %s", r.Cause, evidence, g.pool(r.Pool), clock(r.Until))
 	case RuleProbe:
+		if r.Until.IsZero() {
+			return fmt.Sprintf("%s is open: on demand is %s", g.pool(r.Pool), r.Cause.of())
+		}
 		return fmt.Sprintf("%s up to %.0f, one node more, given up at %s", g.pool(r.Pool), r.A, clock(r.Until))
 	case RuleReturn:
 		next := "next at once"
@@ -155,6 +158,9 @@ func (f Finding) Text(g *Group) string {
 	case FindNotConsented:
 		return fmt.Sprintf("%s: %s wants %s, which gpuscaler.io/nudge does not list (%s)", pool, f.Rule, field, f.Field.needs())
 	case FindUnsupported:
+		if f.Rule == RuleBuffer {
+			return fmt.Sprintf("%s: none is written: the roles do not allow it (karpenter.capacityBuffers in the chart), or no autoscaler here heeds one", f.Rule)
+		}
 		if f.Pool < 0 {
 			return fmt.Sprintf("%s: this Karpenter does not do it", f.Rule)
 		}

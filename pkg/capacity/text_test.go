@@ -26,6 +26,7 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 		{Rule: RuleFallback, Pool: 0, Cause: CauseRefused},
 		{Rule: RuleFallback, Pool: 0, Cause: CauseLimit},
 		{Rule: RuleProbe, Pool: 0, A: 4, Until: at},
+		{Rule: RuleProbe, Pool: 0, Cause: CauseRefused},
 		{Rule: RuleReturn, Pool: 1, A: 3, B: 4, Until: at},
 		{Rule: RuleReturn, Pool: 1, A: 1, B: 1},
 		{Rule: RuleMove, Pool: 0, Name: "team-chat/llama", A: 7, B: 6},

@@ -100,9 +100,12 @@ func (n *nodes) buffered(w *scaling.Workload) int32 {
 	return f.replicas
 }
 
-// foreignBuffers tells whether a CapacityBuffer of somebody else's holds anything. Those of ours are told as what they are: a reason of
-// a group's, for as long as it lasts. The caller holds the lock.
-func (n *nodes) foreignBuffers() bool {
+// foreignBuffers tells whether a CapacityBuffer of somebody else's holds anything, and none of ours for these workloads, which may be
+// the reason as well and is told as what it is: a reason of a group's, for as long as it lasts. The caller holds the lock.
+func (n *nodes) foreignBuffers(of []*scaling.Workload) bool {
+	if slices.ContainsFunc(of, func(w *scaling.Workload) bool { return n.buffered(w) != 0 }) {
+		return false
+	}
 	for _, f := range n.buffers {
 		if !f.ours && f.holds > 0 {
 			return true
@@ -218,9 +221,6 @@ func (h *hands) buffer(b bufferTask) {
 		log.Debug("capacitybuffer was changed meanwhile", "error", err)
 	default:
 		h.cluster.metrics.nodeWrites.WithLabelValues("capacitybuffer", "failed").Inc()
-		if apierrors.IsForbidden(err) && b.replicas > 0 {
-			h.cluster.nodes.noteWrites(false) // until it is asked again
-		}
 		if h.isNews(b.namespace+"/"+name, err.Error()) { // it is tried every ten seconds
 			log.Error("capacitybuffer was not "+what, "error", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -239,6 +240,21 @@ func TestABufferIsForWhoMayWriteItAndRemoveIt(t *testing.T) {
 	allowed = "create delete"
 	if n.askToWrite(t.Context()); !n.holdsBuffers() || n.refused {
 		t.Error("the right came back, and no buffer is held")
+	}
+}
+
+// A quota's refusal is a 403 as well, and that of one namespace: the buffers of the others stay.
+func TestABufferThatAQuotaRefusesTakesNoOtherAway(t *testing.T) {
+	c := still(Options{Groups: oneGroup{buffered(t)}})
+	n := c.nodes
+	n.writes, n.buffer.running = true, &lateInformer{synced: func() bool { return true }}
+	c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "capacitybuffers", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(bufferResource.GroupResource(), "gpuscaler-chat", errors.New("exceeded quota: none"))
+	})
+	owner := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat", UID: "d1"}
+	n.hands.buffer(bufferTask{namespace: "team", policy: "chat", target: refOfWorkload(chatWorkload()), owner: owner, replicas: 3})
+	if len(n.hands.failed) != 1 || !n.holdsBuffers() || n.refused {
+		t.Errorf("after a quota's refusal: failed %v, holds %t, told %t", n.hands.failed, n.holdsBuffers(), n.refused)
 	}
 }
 

@@ -46,7 +46,7 @@ type place struct{ pool, node int }
 
 // look makes a group's view anew. The caller holds both locks.
 func (n *nodes) look(g *capacity.Group, of []*scaling.Workload) *groupView {
-	w, foreign := n.cluster.world, n.foreignBuffers()
+	w, foreign := n.cluster.world, n.foreignBuffers(of)
 	v := &groupView{world: w.version, nodes: n.version, group: g, of: slices.Clone(of), seen: map[string]*poolFacts{}}
 	places := map[string]place{}
 	for i, p := range g.Pools {
