@@ -33,27 +33,72 @@ func (d *document) notYAML(err error) {
 	d.problems = append(d.problems, problem)
 }
 
-// readable is how many lines from the first on are YAML without those behind them. Within brackets or a text over several lines a few
-// are not, so that some more are tried before a line is blamed.
+// tries is how many lines more are tried before one is blamed: within a text over several lines a few cannot be read.
+const tries = 8
+
+// readable is how many lines from the first on are YAML without those behind them. Brackets that are closed further down are closed for
+// the trial, however many lines they hold; one that never is closed is the mistake itself, and blamed in the line that opens it.
 func readable(lines [][]byte) int {
-	reads := func(n int) bool {
+	closed := closing(lines) == ""
+	parses := func(text []byte) bool {
 		var node yaml.Node
-		return yaml.Unmarshal(bytes.Join(lines[:n], nil), &node) == nil
+		return yaml.Unmarshal(text, &node) == nil
+	}
+	reads := func(n int) bool {
+		text := bytes.Join(lines[:n], nil)
+		if parses(text) {
+			return true
+		}
+		ends := closing(lines[:n])
+		return closed && ends != "" && parses(append(text, "\n"+ends...))
 	}
 	good, bad := 0, len(lines)+1
 	for good+1 < bad {
 		middle := (good + bad) / 2
 		at := middle
-		for at < min(bad, middle+8) && !reads(at) {
+		for at < min(bad, middle+tries) && !reads(at) {
 			at++
 		}
-		if at < min(bad, middle+8) {
+		if at < min(bad, middle+tries) {
 			good = at
 		} else {
 			bad = middle
 		}
 	}
 	return good
+}
+
+// closing is what closes the brackets that are open behind these lines; empty from a bracket on that closes none or another. It is a guess
+// for advice: within texts over several lines a bracket that begins a line is taken for one.
+func closing(lines [][]byte) string {
+	var ends []byte
+	var quoted byte      // the quote that we are in
+	last := byte('\n')   // before this one, blanks aside
+	before := byte('\n') // and with them
+	for _, c := range bytes.Join(lines, nil) {
+		begins := strings.IndexByte("\n:,[{-?", last) >= 0
+		switch {
+		case quoted == '#' && c == '\n', quoted != 0 && c == quoted && before != '\\':
+			quoted = 0
+		case quoted != 0:
+			if c == '\\' && before == '\\' && quoted == '"' {
+				c = 0 // a backslash that is itself escaped
+			}
+		case c == '#' && strings.IndexByte(" \t\n", before) >= 0, (c == '"' || c == '\'') && begins:
+			quoted = c
+		case (c == '[' || c == '{') && (begins || len(ends) > 0):
+			ends = append([]byte{c + 2}, ends...) // in ASCII two behind it
+		case (c == ']' || c == '}') && len(ends) > 0:
+			if ends[0] != c {
+				return ""
+			}
+			ends = ends[1:]
+		}
+		if before = c; c != ' ' && c != '\t' && c != '\r' {
+			last = c
+		}
+	}
+	return string(ends)
 }
 
 // mend says what may stand in a line that cannot be read after those before it.
@@ -63,6 +108,8 @@ func mend(message, line string, before [][]byte) string {
 	switch {
 	case strings.HasPrefix(rest, "\t"):
 		return "spaces: YAML is not indented with tabs"
+	case strings.Contains(message, "expected ','") && closing(before) != "":
+		return "a comma between two items within brackets, and the bracket that closes them"
 	case strings.Contains(message, "expected ','"):
 		return "a closing bracket for each that is opened"
 	case strings.Contains(message, "expected '-' indicator"):
