@@ -25,7 +25,7 @@ func Step(v float64) float64 {
 func Short(v float64) string {
 	suffix := ""
 	for _, unit := range []string{"k", "M"} {
-		if v >= 10_000 {
+		if v >= 9999.5 { // what four digits would write as 1e+04
 			v, suffix = v/1000, unit
 		}
 	}

@@ -93,7 +93,7 @@ func TestNumbersAreReadable(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 9999: "9999", 150000: "150k", 2e7: "20M"} {
+	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 9999: "9999", 9999.4: "9999", 9999.6: "10k", 10000: "10k", 9_999_600: "10M", 150000: "150k", 2e7: "20M"} {
 		if got := Short(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
