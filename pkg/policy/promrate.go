@@ -2,97 +2,141 @@ package policy
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
+// Growth is what a query says of how fast a counter grows.
+type Growth struct {
+	Units float64 // of its answer that are one a second: above 0
+	Of    Share
+}
+
+// Share is how much of a growth a query's answer holds.
+type Share uint8
+
+const (
+	Unsaid Share = iota // one series as it is: nothing is aggregated
+	All                 // a sum over series
+	OfOne               // of one series among several, those of pods most often: their mean, or the most or the least of them
+)
+
 // PerSecond tells a prometheus query that asks how fast a counter grows, rate(), irate() or increase() under nothing but
 // aggregations and constant factors, and how many of its answer's units are one a second: 1 for sum(rate(x[1m])), 60 for
-// sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). A ratio of two rates is none, and neither is what counts series or picks some.
+// sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). Only a sum is a total: avg(rate(x[1m])) is what one pod has of it.
+// A ratio of two rates is none, and neither is what counts series or picks some.
 // What grows the query does not tell: requests, most often.
-func (s *Source) PerSecond() (units float64, is bool) {
+func (s *Source) PerSecond() (g Growth, is bool) {
 	if s.Type != SourcePrometheus || s.Query == "" {
-		return 0, false
+		return Growth{}, false
 	}
 	expr, err := parsePromQL(s.Query)
 	if err != nil {
-		return 0, false
+		return Growth{}, false
 	}
-	if units = growth(expr); units > 0 && !math.IsInf(units, 1) {
-		return units, true
+	if g = growth(expr); g.Units > 0 && !math.IsInf(g.Units, 1) {
+		return g, true
 	}
-	return 0, false
+	return Growth{}, false
 }
 
-// growth is PerSecond of an expression; 0 where it is no such query.
-func growth(expr parser.Expr) float64 {
+// times is a growth whose answer is multiplied by a factor.
+func (g Growth) times(factor float64) Growth {
+	g.Units *= factor
+	return g
+}
+
+// growth is PerSecond of an expression; of no units where it is no such query.
+func growth(expr parser.Expr) Growth {
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
 		return growth(e.Expr)
 	case *parser.StepInvariantExpr:
 		return growth(e.Expr)
 	case *parser.AggregateExpr:
-		switch e.Op {
-		case parser.SUM, parser.AVG, parser.MAX, parser.MIN:
-			return growth(e.Expr)
-		}
+		return growthOfAggregate(e)
 	case *parser.Call:
 		return growthOfCall(e)
 	case *parser.BinaryExpr:
 		return growthOfBinary(e)
 	}
-	return 0
+	return Growth{}
 }
 
-func growthOfCall(e *parser.Call) float64 {
+// growthOfAggregate goes by the outermost aggregation, but for one that has no more than one series to look at: each group of the
+// aggregation within is alone in a group of its own.
+func growthOfAggregate(e *parser.AggregateExpr) Growth {
+	if !slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op) {
+		return Growth{}
+	}
+	g := growth(e.Expr)
+	if of, is := bare(e.Expr).(*parser.AggregateExpr); is && !of.Without && !e.Without &&
+		!slices.ContainsFunc(of.Grouping, func(l string) bool { return !slices.Contains(e.Grouping, l) }) {
+		return g
+	}
+	g.Of = OfOne
+	if e.Op == parser.SUM {
+		g.Of = All
+	}
+	return g
+}
+
+func growthOfCall(e *parser.Call) Growth {
 	switch e.Func.Name {
 	case "rate", "irate":
-		return 1
+		return Growth{Units: 1}
 	case "increase":
 		if window, is := e.Args[0].(*parser.MatrixSelector); is {
-			return window.Range.Seconds()
+			return Growth{Units: window.Range.Seconds()}
 		}
 		if window, is := e.Args[0].(*parser.SubqueryExpr); is {
-			return window.Range.Seconds()
+			return Growth{Units: window.Range.Seconds()}
 		}
 	case "label_replace", "label_join", "clamp_min", "clamp_max", "ceil", "floor", "round":
 		return growth(e.Args[0])
 	}
-	return 0
+	return Growth{}
 }
 
 // growthOfBinary knows a constant factor, and "or vector(0)", which speaks where there is nothing.
-func growthOfBinary(e *parser.BinaryExpr) float64 {
+func growthOfBinary(e *parser.BinaryExpr) Growth {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {
 			return growth(e.LHS)
 		}
-		return 0
+		return Growth{}
 	}
 	left, leftIs := constant(e.LHS)
 	right, rightIs := constant(e.RHS)
 	switch {
 	case e.Op == parser.MUL && leftIs && left > 0:
-		return left * growth(e.RHS)
+		return growth(e.RHS).times(left)
 	case e.Op == parser.MUL && rightIs && right > 0:
-		return growth(e.LHS) * right
+		return growth(e.LHS).times(right)
 	case e.Op == parser.DIV && rightIs && right > 0:
-		return growth(e.LHS) / right
+		g := growth(e.LHS)
+		g.Units /= right
+		return g
 	}
-	return 0
+	return Growth{}
 }
 
 func constant(expr parser.Expr) (float64, bool) {
-	for {
-		p, is := expr.(*parser.ParenExpr)
-		if !is {
-			break
-		}
-		expr = p.Expr
-	}
-	n, is := expr.(*parser.NumberLiteral)
+	n, is := bare(expr).(*parser.NumberLiteral)
 	if !is {
 		return 0, false
 	}
 	return n.Val, true
+}
+
+// bare is an expression without the parentheses around it.
+func bare(expr parser.Expr) parser.Expr {
+	for {
+		p, is := expr.(*parser.ParenExpr)
+		if !is {
+			return expr
+		}
+		expr = p.Expr
+	}
 }

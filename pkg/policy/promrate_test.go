@@ -43,13 +43,39 @@ func TestAQueryThatAsksHowFastACounterGrows(t *testing.T) {
 		`sum without (pod) (rate({__name__="gateway:requests_total", pool="a"}[30s]))`: 1,
 	} {
 		s := Source{Type: SourcePrometheus, Query: query}
-		if units, is := s.PerSecond(); units != want || is != (want > 0) {
-			t.Errorf("%s: %v, %v; want %v", query, units, is, want)
+		if g, is := s.PerSecond(); g.Units != want || is != (want > 0) {
+			t.Errorf("%s: %v, %v; want %v", query, g.Units, is, want)
 		}
 	}
 	other := Source{Type: SourceExternal, Query: "rate(x[1m])"}
 	if _, is := other.PerSecond(); is {
 		t.Error("a source of another type has no query")
+	}
+}
+
+// Only a sum is a total: a mean over pods is what one of them has, and so are the most and the least, unless each looks at one series only.
+func TestHowMuchOfAGrowthAQueryAnswers(t *testing.T) {
+	for query, want := range map[string]Share{
+		`rate(x_total[1m])`: Unsaid,
+		`label_replace(rate(x_total[1m]), "b", "$1", "a", "(.*)") * 60`: Unsaid,
+		`sum(rate(x_total[1m]))`:                                        All,
+		`60 * (sum by (ns) (rate(x_total[1m]))) or vector(0)`:           All,
+		`sum(avg by (pod) (rate(x_total[1m])))`:                         All,
+		`avg(rate(x_total[1m]))`:                                        OfOne,
+		`clamp_min(avg by (ns) (increase(x_total[1m])) / 60, 0)`:        OfOne,
+		`max(rate(x_total[1m]))`:                                        OfOne,
+		`min by (ns) (rate(x_total[1m]))`:                               OfOne,
+		`max by (pool) (sum by (pool, pod) (rate(x_total[1m])))`:        OfOne,
+		`avg(sum without (le) (rate(x_total[1m])))`:                     OfOne,
+		`max(sum(rate(x_total[1m])))`:                                   All, // of one series that is a sum already
+		`avg by (ns, pool) ((sum by (ns) (rate(x_total[1m]))))`:         All,
+		`sum by (ns) (avg by (ns) (rate(x_total[1m])))`:                 OfOne,
+		`label_replace(avg(rate(x_total[1m])), "b", "$1", "a", "(.*)")`: OfOne,
+	} {
+		s := Source{Type: SourcePrometheus, Query: query}
+		if g, is := s.PerSecond(); !is || g.Of != want {
+			t.Errorf("%s: %v, %v; want %v", query, g.Of, is, want)
+		}
 	}
 }
 
@@ -76,6 +102,7 @@ spec:
   - {name: rate, type: prometheus, metric: requests_total, rate: 30s, target: 1}
   - {name: asked, type: prometheus, queryRef: asked, target: 1}
   - {name: queue, type: prometheus, metric: waiting, target: 1}
+  - {name: each, type: prometheus, metric: requests_total, rate: 1m, metricType: Value, target: 1}
 `} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -86,9 +113,9 @@ spec:
 		t.Fatal(Render(r.Problems))
 	}
 	sources := store.Compiled()[0].Sources
-	for i, want := range []bool{true, true, false} {
-		if _, is := sources[i].PerSecond(); is != want {
-			t.Errorf("%s: %v, want %v", sources[i].Query, is, want)
+	for i, want := range []Growth{{1, All}, {1, All}, {}, {1, OfOne}} {
+		if g, is := sources[i].PerSecond(); g != want || is != (want.Units > 0) {
+			t.Errorf("%s: %v, want %v", sources[i].Query, g, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Measure is something that can be measured of a workload.
@@ -30,20 +31,26 @@ func (m Measure) ofPods() bool { return m >= Waiting }
 type Meaning struct {
 	Measure Measure
 	Units   float64 // of the signal's value that are one of the measure's; 1 but for rates that are asked for by the minute or the like
+	Each    bool    // divided by the ready replicas: what one of them has
 	Why     string  // what says so, for the report
 }
 
-// MeaningOf is what a policy's signal means in this world: as told by its name, and else by its source.
+// MeaningOf is what a policy's signal means in this world: as told by its name, and else by its source. Whether a rate is the whole or one
+// replica's part its query says, and where it does not, what the policy takes it for: a sum that is taken for a mean runs away here as it
+// would in a cluster.
 func MeaningOf(c *policy.Compiled, signal int, told map[string]Measure) Meaning {
-	name, source := c.Workload.Policy.Signals[signal].Name, &c.Sources[signal]
-	units, grows := source.PerSecond()
+	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
+	growth, grows := source.PerSecond()
 	out := Meaning{Units: 1, Why: "told by name"}
 	var is bool
-	if out.Measure, is = told[name]; !is {
+	if out.Measure, is = told[s.Name]; !is {
 		out.Measure, out.Why = measureOf(source, grows)
 	}
-	if out.Measure == Arrivals && grows {
-		out.Units = units
+	if out.Measure == Arrivals {
+		out.Each = growth.Of == policy.OfOne || growth.Of == policy.Unsaid && s.Kind == scaling.Mean
+		if grows {
+			out.Units = growth.Units
+		}
 	}
 	return out
 }
@@ -82,6 +89,9 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 // String says what is measured, for the report.
 func (m Meaning) String() string {
 	text := m.Measure.String()
+	if m.Each {
+		text += " and ready replica"
+	}
 	if m.Units != 1 {
 		text += ", times " + strconv.FormatFloat(m.Units, 'g', 6, 64)
 	}

@@ -52,6 +52,62 @@ func TestAQueryOfARateReadsArrivals(t *testing.T) {
 	}
 }
 
+// A mean that a policy multiplies by its ready replicas is what one of them has of the rate: five requests a second, and a replica for
+// each, are five replicas again. A sum that is taken for a mean is not, and runs away as it would in a cluster.
+func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
+	arrivals := map[string]Measure{"load": Arrivals}
+	for name, c := range map[string]struct {
+		query string
+		told  map[string]Measure
+		away  bool
+	}{
+		"a mean over pods":     {query: "avg(rate(requests_total[1m]))"},
+		"the most of pods":     {query: "max by (pool) (sum by (pool, pod) (rate(requests_total[1m])))"},
+		"as the policy has it": {query: "rate(requests_total[1m])"},
+		"told by name":         {query: "requests:rate1m", told: arrivals},
+		"told, and a sum":      {query: "sum(rate(requests_total[1m]))", told: arrivals, away: true},
+		"a sum":                {query: "sum(rate(requests_total[1m]))", away: true},
+	} {
+		p := askedBy(c.query, 1)
+		p.Workload.Policy.Signals[0].Kind = scaling.Mean
+		w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.told}
+		w.Traffic = generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 5 })
+		sum, n := 0.0, 0
+		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, func(w *World, s int) {
+			if s > 1800 {
+				sum, n = sum+float64(w.loads[0].target), n+1
+			}
+		})
+		switch mean := sum / float64(n); {
+		case c.away && mean < 35:
+			t.Errorf("%s: %.2f replicas on average, want about all 40", name, mean)
+		case !c.away && (mean < 4.5 || mean > 9):
+			t.Errorf("%s: %.2f replicas on average, want about 5", name, mean)
+		}
+	}
+}
+
+// A mean over no replicas is unknown, not 0: what stands beside it decides.
+func TestAMeanOfARateIsUnknownWithoutReplicas(t *testing.T) {
+	p := askedBy("avg(rate(requests_total[1m]))", 1)
+	p.Workload.Policy.MinReplicas, p.Workload.Policy.Signals[0].Kind = 0, scaling.Mean
+	w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 0}
+	w.Traffic = generate(t, "flat", 10*time.Minute, func(p *trace.Profile) { p.Rate = 5 })
+	unknown := 0
+	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute, func(w *World, s int) {
+		l := w.loads[0]
+		newest := l.visible()
+		if r := l.meter.readings[0]; newest != nil && newest.ready == 0 && l.ready == 0 && s > 60 {
+			if unknown++; r.Known {
+				t.Fatalf("at %d s it reads %v of no replica", s, r.Value)
+			}
+		}
+	})
+	if unknown == 0 {
+		t.Fatal("there was always a replica")
+	}
+}
+
 func TestWhatSignalsMean(t *testing.T) {
 	for _, c := range []struct {
 		source policy.Source
@@ -59,6 +115,7 @@ func TestWhatSignalsMean(t *testing.T) {
 	}{
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests a second"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests a second, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"}, "arrivals: requests a second and ready replica, times 60"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: requests that wait"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9}, "queueTime: wait of the requests that started lately"},
 		{policy.Source{Type: policy.SourceRedis}, "queue: requests that wait"},

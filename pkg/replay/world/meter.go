@@ -167,7 +167,7 @@ func (l *load) poll() {
 		switch {
 		case f != nil && !partly:
 			l.meter.fail(r, f.Cause)
-		case s == nil || !s.known[m]:
+		case s == nil || !s.known[m] || means.Each && s.ready == 0: // a mean of none is unknown
 			l.meter.fail(r, scaling.CauseEmpty)
 		default:
 			value, ok := s.values[m], true
@@ -178,6 +178,9 @@ func (l *load) poll() {
 			if !ok {
 				l.meter.fail(r, scaling.CauseEmpty)
 				continue
+			}
+			if means.Each {
+				value /= float64(s.ready)
 			}
 			*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
 			if m.ofPods() {
