@@ -17,6 +17,7 @@ type Knob struct {
 	Path  []string // in the policy's document, under spec; a number is an index
 	Value float64  // as it is written now
 	Tries []float64
+	Whole bool                   // only whole numbers can be written
 	Write func(v float64) string // the value as the document writes it
 	set   func(*scaling.Policy, float64)
 }
@@ -32,9 +33,9 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 			out = append(out, forecastKnobs(p, i)...)
 		}
 	}
-	seconds := func(v float64) string { return strconv.Itoa(int(math.Round(v))) } // what lies between two tries may have a fraction
+	seconds := func(v float64) string { return strconv.Itoa(int(math.Round(v))) }
 	window := func(name, side string, now time.Duration, tries []float64, set func(*scaling.Policy, time.Duration)) Knob {
-		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(), Tries: tries, Write: seconds,
+		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(), Tries: tries, Whole: true, Write: seconds,
 			set: func(p *scaling.Policy, v float64) { set(p, time.Duration(math.Round(v))*time.Second) }}
 	}
 	out = append(out,
@@ -51,7 +52,7 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 	}
 	if p.MinReplicas == 0 {
 		out = append(out, Knob{Name: "cooldownPeriod, s", Path: []string{"cooldownPeriod"}, Value: p.CooldownPeriod.Seconds(),
-			Tries: []float64{3600, 1800, 900, 600, 300, 120, 60}, Write: func(v float64) string { return seconds(v) + "s" },
+			Tries: []float64{3600, 1800, 900, 600, 300, 120, 60}, Whole: true, Write: func(v float64) string { return seconds(v) + "s" },
 			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
 	}
 	return out
@@ -76,9 +77,9 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	k.Write = func(v float64) string {
 		switch s.Unit {
 		case scaling.Percent:
-			return strconv.FormatFloat(math.Round(v*1e4)/100, 'f', -1, 64) + "%"
+			return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
 		case scaling.Seconds:
-			return time.Duration(v * float64(time.Second)).String()
+			return time.Duration(math.Round(v * float64(time.Second))).String()
 		}
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
@@ -94,7 +95,7 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2.25, 2, 1.75, 1.5, 1.25, 1.1, 1, 0.9, 0.75, 0.5}, Write: plain,
 			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
 		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
-			Write: func(v float64) string { return plain(v) + "s" },
+			Whole: true, Write: func(v float64) string { return plain(v) + "s" },
 			set: func(p *scaling.Policy, v float64) {
 				p.Signals[i].Forecast.Window = time.Duration(math.Round(v)) * time.Second
 			}},
@@ -103,9 +104,20 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 
 // threeDigits rounds a target to what a person would write.
 func threeDigits(v float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
-	out, err := strconv.ParseFloat(strconv.FormatFloat(math.Round(v/unit)*unit, 'g', 3, 64), 64)
-	if err != nil || out <= 0 {
+	unit := digit(v)
+	if out := tidy(math.Round(v/unit) * unit); out > 0 {
+		return out
+	}
+	return v
+}
+
+// digit is what the third digit of a number above 0 counts.
+func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
+
+// tidy takes away what rounding to three digits leaves: 0.07 for 0.07000000000000001.
+func tidy(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
 		return v
 	}
 	return out
@@ -150,7 +162,7 @@ func (c *Case) SearchPolicy(knobs []Knob) *Search {
 		return other.alone().run(ctx, makers{nil}, nil)
 	}}
 	for i := range knobs {
-		s.Tries = append(s.Tries, knobs[i].Tries)
+		s.Tries, s.Whole = append(s.Tries, knobs[i].Tries), append(s.Whole, knobs[i].Whole)
 	}
 	return s
 }

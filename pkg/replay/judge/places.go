@@ -24,7 +24,8 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// valueAt is the value at a place, 0 to the last; between two tries one that a person would write: a ratio is halved as a ratio.
+// valueAt is the value at a place, 0 to the last; between two tries one that a person would write, and never beyond them: a ratio is halved
+// as a ratio, and a target of a millisecond stays one that is above 0.
 func valueAt(tries []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(tries) || float64(i) == place {
@@ -35,17 +36,27 @@ func valueAt(tries []float64, place float64) float64 {
 	if from > 0 && to > 0 {
 		v = from * math.Pow(to/from, part)
 	}
-	if v >= 10 {
-		return math.Round(v)
+	switch {
+	case v >= 10:
+		v = math.Round(v)
+	case from > 0 && to > 0:
+		v = threeDigits(v)
+	default: // next to 0, three digits of the other end
+		unit := digit(max(math.Abs(from), math.Abs(to)))
+		v = tidy(math.Round(v/unit) * unit)
 	}
-	return math.Round(v*100) / 100
+	return min(max(v, min(from, to)), max(from, to))
 }
 
 // at is the setting at the given places.
 func (s *Search) at(places []float64) *Tried {
 	t := &Tried{places: places}
 	for k, place := range places {
-		t.Settings = append(t.Settings, valueAt(s.Tries[k], place))
+		v := valueAt(s.Tries[k], place)
+		if s.Whole != nil && s.Whole[k] {
+			v = math.Round(v)
+		}
+		t.Settings = append(t.Settings, v)
 	}
 	return t
 }

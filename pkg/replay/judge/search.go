@@ -22,6 +22,7 @@ import (
 // Runs go on all cores, and the first of equals wins: the answer does not depend on their number.
 type Search struct {
 	Tries [][]float64                                                // by knob, from the most generous to the leanest; what lies between two counts too
+	Whole []bool                                                     // by knob: only whole numbers count; nil: none is
 	Share float64                                                    // of requests to be on time, as the SLO has it, 0..1
 	Play  func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
 	Told  func(runs, of int, best Run)                               // after each round, of about how many runs; may be nil

@@ -5,9 +5,15 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // ridge is a landscape as those of real policies: each unit of any knob costs, and what is on time depends on their product, so that a
@@ -115,6 +121,87 @@ func TestAPlaceAndItsValue(t *testing.T) {
 		for i := range list {
 			if placeOf(list, list[i]) != float64(i) || valueAt(list, float64(i)) != list[i] {
 				t.Fatalf("try %d of %v stands at %v", i, list, placeOf(list, list[i]))
+			}
+		}
+	})
+}
+
+// TestAValueLiesBetweenItsNeighbours: of any size, a target of a millisecond in seconds too, and above 0 where both are.
+func TestAValueLiesBetweenItsNeighbours(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := math.Pow(10, rapid.Float64Range(-9, 6).Draw(t, "size"))
+		list := rapid.SliceOfNDistinct(rapid.Float64Range(0, 10), 2, 8, rapid.ID[float64]).Draw(t, "tries")
+		slices.Sort(list)
+		for i := range list {
+			list[i] *= size
+		}
+		if rapid.Bool().Draw(t, "falling") {
+			slices.Reverse(list)
+		}
+		i := rapid.IntRange(0, len(list)-2).Draw(t, "after")
+		from, to := list[i], list[i+1]
+		v := valueAt(list, float64(i)+rapid.Float64Range(0, 1).Draw(t, "part"))
+		if !(v >= min(from, to) && v <= max(from, to)) || from > 0 && to > 0 && !(v > 0) {
+			t.Fatalf("%v between %v and %v", v, from, to)
+		}
+	})
+	for _, c := range []struct{ from, to, want float64 }{{0.001, 0.0011, 0.00105}, {0.004, 0.001, 0.002}, {0, 0.05, 0.025}, {0, 0.001, 0.0005}, {0.72, 0.81, 0.764}, {40, 90, 60}, {10.4, 10.6, 10.4}} {
+		if v := valueAt([]float64{c.from, c.to}, 0.5); v != c.want {
+			t.Errorf("%v between %v and %v, want %v", v, c.from, c.to, c.want)
+		}
+	}
+}
+
+// TestASearchTriesWhatCanBeWritten: a knob that is whole is whole in what is played, ranked and answered, and no setting is run twice.
+func TestASearchTriesWhatCanBeWritten(t *testing.T) {
+	s := Search{Share: 0.99, Tries: [][]float64{{9, 5, 2, 1, 0}, {3, 2, 1}}, Whole: []bool{true, false}}
+	s.Play = func(_ context.Context, x []float64) (Run, error) {
+		r := Run{Cost: 20 - x[0] - x[1]/2}
+		r.OnTime, r.MeetsSLO = 0.995, true
+		return r, nil
+	}
+	if _, err := s.Climb(context.Background(), []float64{5, 2}); err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for _, tried := range s.Ranked() {
+		if tried.Settings[0] != math.Round(tried.Settings[0]) {
+			t.Errorf("%v was tried", tried.Settings)
+		}
+		if tried.Settings[1] != math.Round(tried.Settings[1]) {
+			parts++
+		}
+	}
+	if parts == 0 {
+		t.Error("nothing between two tries was tried of the knob that need not be whole")
+	}
+}
+
+// TestWhatAKnobWritesIsWhatWasPlayed: at any place of any knob, of small targets too.
+func TestWhatAKnobWritesIsWhatWasPlayed(t *testing.T) {
+	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
+		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},
+		{Name: "busy", Unit: scaling.Percent, Target: 0.0123}, {Name: "running", Target: 0.4}}}
+	knobs := Knobs(&policy.Compiled{Workload: scaling.Workload{Policy: p}})
+	s := (&Case{Policy: &policy.Compiled{Workload: scaling.Workload{Policy: p}}}).SearchPolicy(knobs)
+	rapid.Check(t, func(t *rapid.T) {
+		places := make([]float64, len(knobs))
+		for k := range knobs {
+			places[k] = rapid.Float64Range(0, float64(len(knobs[k].Tries)-1)).Draw(t, knobs[k].Name)
+		}
+		for k, v := range s.at(places).Settings {
+			text := knobs[k].Write(v)
+			written, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+			switch {
+			case strings.HasSuffix(text, "%"):
+				written /= 100
+			case strings.HasSuffix(text, "s"):
+				var d time.Duration
+				d, err = time.ParseDuration(text)
+				written = d.Seconds()
+			}
+			if err != nil || math.Abs(written-v) > 1e-9*v || v == 0 && written != 0 {
+				t.Fatalf("%s: %v is written %q, %v", knobs[k].Name, v, text, err)
 			}
 		}
 	})
