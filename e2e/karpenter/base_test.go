@@ -72,7 +72,9 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 	})
 	g.explained(t, "on-demand base: ")
 	g.write(t, "platform.yaml", platform(""))
-	stack.Eventually(t, time.Minute, "without a base the NodePools are as before", func(context.Context) error {
+	// Three replicas would return to spot, which waits for a quarter of an hour where spot has not failed before.
+	g.load(t, map[string]float64{"base/chat": 0})
+	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are as before", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
 				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
@@ -80,7 +82,6 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 		}
 		return nil
 	})
-	g.load(t, map[string]float64{"base/chat": 0})
 }
 
 // Somebody who overwrites a field wins each time, and after the third time is

@@ -11,6 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
@@ -338,12 +340,9 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 // loading has a scene's Deployment make pods that take their time.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
-	var deployment appsv1.Deployment
-	if err := scene.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &deployment); err != nil {
-		t.Fatal(err)
-	}
-	deployment.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: d.String()}
-	if err := scene.Client.Update(t.Context(), &deployment); err != nil {
+	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, stack.StartupAnnotation, d)
+	if err := scene.Client.Patch(t.Context(), &deployment, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }

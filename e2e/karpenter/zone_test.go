@@ -99,18 +99,10 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "hard: spot is closed at what runs", closed)
 	scarce(t, noDemand...)
 	asks(13)
-	g.group(t, 20*time.Second, "one pod waits", func(s fastGroup) error {
-		if s.Pending != 1 {
-			return errors.New("none does")
-		}
-		return nil
-	})
-	stack.Always(t, 8*time.Second, "no spot node comes, though the market has some", func(ctx context.Context) error {
-		s, err := g.status()
-		return errors.Join(err, on(4, 9)(s.Groups["gpu"]), closed(ctx))
-	})
+	g.group(t, time.Minute, "on-demand is refused as well, and what waits comes on spot", on(5, 9))
+	g.explained(t, "is open all the same: on demand is refused")
 	g.write(t, "platform.yaml", platform("soft"))
-	stack.Eventually(t, 20*time.Second, "soft: spot is open again, as the last resort", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "soft: spot is open", func(ctx context.Context) error {
 		if limit := spot.limitNow(ctx); limit != "absent" {
 			return errors.New("limit " + limit)
 		}

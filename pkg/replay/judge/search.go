@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 // Search looks for the settings that meet the SLO at the least cost. A crowd of settings, spread over all tries of all knobs, breeds
@@ -26,6 +24,7 @@ type Search struct {
 	Share float64                                                    // of requests to be on time, as the SLO has it, 0..1
 	Play  func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
 	Told  func(runs, of int, best Run)                               // after each round, of about how many runs; may be nil
+	Least int                                                        // runs to breed for, also where there are few knobs
 
 	known map[string]*Tried
 	order []string
@@ -42,8 +41,9 @@ type Tried struct {
 
 // What a search may take. Eight knobs come to some 400 runs, of half a second for a day of a few requests a second.
 const (
-	breedsPerKnob = 40 // runs
-	crowdPerKnob  = 3  // settings that live at a time
+	everyPair     = 100 // combinations of tries: as many are all run before any is bred from
+	breedsPerKnob = 40  // runs
+	crowdPerKnob  = 3   // settings that live at a time
 	leastCrowd    = 6
 	agrees        = 0.01 // a crowd within this share of its best is asked no more
 	trimmed       = 3    // settings whose knobs are turned at the end
@@ -61,6 +61,10 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 		}
 		crowd = append(crowd, t)
 	}
+	crowd, err := s.combine(ctx, crowd)
+	if err != nil {
+		return Tried{}, err
+	}
 	if err := s.breed(ctx, crowd); err != nil {
 		return Tried{}, err
 	}
@@ -70,12 +74,45 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	return *s.best, nil
 }
 
+// combine runs every combination of the tries where there are few, as one or two knobs have, and answers the best of them; a crowd that
+// breeds may overlook the valley of one of them.
+func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
+	all := [][]float64{nil}
+	for _, tries := range s.Tries {
+		if len(all)*len(tries) > everyPair {
+			return starts, nil
+		}
+		var longer [][]float64
+		for _, places := range all {
+			for i := range tries {
+				longer = append(longer, append(slices.Clone(places), float64(i)))
+			}
+		}
+		all = longer
+	}
+	crowd := slices.Clone(starts)
+	for _, places := range all {
+		crowd = append(crowd, s.at(places))
+	}
+	crowd, err := s.try(ctx, crowd)
+	if err != nil {
+		return nil, err
+	}
+	return s.byWorth(crowd)[:min(s.size(), len(crowd))], nil
+}
+
+// breeds is for how many runs a crowd breeds.
+func (s *Search) breeds() int { return max(s.Least, breedsPerKnob*len(s.Tries)) }
+
+// size is how many settings live at a time.
+func (s *Search) size() int { return max(leastCrowd, crowdPerKnob*len(s.Tries)) }
+
 // breed lets each of the crowd be followed by a child of it where that is worth more.
 func (s *Search) breed(ctx context.Context, crowd []*Tried) error {
 	random := rand.New(rand.NewPCG(1, 2))
-	size := max(leastCrowd, crowdPerKnob*len(s.Tries))
+	size, most := s.size(), len(s.order)+s.breeds()
 	crowd, err := s.try(ctx, s.spread(random, crowd, size))
-	for idle := 0; err == nil && len(s.order) < breedsPerKnob*len(s.Tries) && idle < 5; {
+	for idle := 0; err == nil && len(s.order) < most && idle < 5; {
 		ran := len(s.order)
 		idle++
 		ranked := s.byWorth(crowd)
@@ -246,25 +283,10 @@ func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 		}
 	}
 	if s.Told != nil {
-		knobs := len(s.Tries)
-		s.Told(len(s.order), knobs*(breedsPerKnob+trimmed*halvings), s.best.Run)
+		ran := len(s.order)
+		s.Told(ran, max(ran, s.breeds()+len(s.Tries)*trimmed*halvings), s.best.Run)
 	}
 	return out, nil
-}
-
-// tuneRival searches a rival's knobs on the case's own traffic: from its defaults, and from the most generous setting of each.
-func (c *Case) tuneRival(ctx context.Context, r world.Rival, told func(runs, of int, best Run)) (Tried, int, error) {
-	lean := c.lean()
-	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
-	s := Search{Share: c.SLO.Share, Told: told, Play: func(ctx context.Context, values []float64) (Run, error) {
-		return lean.alone().run(ctx, makers{r.Make(c.bounds(), values)}, nil)
-	}}
-	for i, k := range r.Knobs {
-		s.Tries = append(s.Tries, k.Tries)
-		defaults[i], generous[i] = k.Default, k.Tries[0]
-	}
-	best, err := s.Climb(ctx, defaults, generous)
-	return best, len(s.order), err
 }
 
 // lean is the case without what only a report needs.
