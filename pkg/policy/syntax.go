@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,9 @@ func readable(lines [][]byte) int {
 	return good
 }
 
+// deepest is how many brackets within each other are closed for a trial: nobody writes more by mistake.
+const deepest = 64
+
 // closing is what closes the brackets that are open behind these lines; empty from a bracket on that closes none or another. It is a guess
 // for advice: within texts over several lines a bracket that begins a line is taken for one.
 func closing(lines [][]byte) string {
@@ -87,17 +91,20 @@ func closing(lines [][]byte) string {
 		case c == '#' && strings.IndexByte(" \t\n", before) >= 0, (c == '"' || c == '\'') && begins:
 			quoted = c
 		case (c == '[' || c == '{') && (begins || len(ends) > 0):
-			ends = append([]byte{c + 2}, ends...) // in ASCII two behind it
-		case (c == ']' || c == '}') && len(ends) > 0:
-			if ends[0] != c {
+			if ends = append(ends, c+2); len(ends) > deepest { // in ASCII two behind it
 				return ""
 			}
-			ends = ends[1:]
+		case (c == ']' || c == '}') && len(ends) > 0:
+			if ends[len(ends)-1] != c {
+				return ""
+			}
+			ends = ends[:len(ends)-1]
 		}
 		if before = c; c != ' ' && c != '\t' && c != '\r' {
 			last = c
 		}
 	}
+	slices.Reverse(ends)
 	return string(ends)
 }
 
