@@ -48,7 +48,14 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
 	lonelyJob(t, "stuck", map[string]string{"scene": "stuck"})
 	g.group(t, 2*time.Minute, "spot is denied: four on demand", on(0, 4))
-	g.group(t, 30*time.Second, "the group falls back", phase("fallback"))
+	// Karpenter asks for spot once or for each pod, by the batch that it made of them: too little evidence, and the group has not fallen
+	// back, but finds itself on demand all the same.
+	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
+		if phase("fallback")(s) != nil {
+			return phase("returning")(s)
+		}
+		return nil
+	})
 	stuck := []string{"db-0", "llm-0", "job"}
 	were := podUIDs(t, "stuck", stuck)
 	least := watchReady(t, "stuck", "chat")
