@@ -1,4 +1,4 @@
-# The toolchain that the modules ask for comes through the module proxy, so an older Go patch on the machine is enough.
+# The module proxy serves the toolchain that the modules require, so an older Go patch release on the machine is enough.
 export GOTOOLCHAIN := go1.26.9+auto
 # One setting everywhere: the product, its tests and the real components then share what Go has compiled.
 export CGO_ENABLED := 0
@@ -42,7 +42,7 @@ test-long: ## what must wait for minutes, an hour in all: every time zone, 1970 
 bench: ## what a tick, a read and a query cost
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy
 
-bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all rivals; several minutes
+bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all baselines; several minutes
 	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)
 
 bench-spot: build ## availability and cost on every shared spot trace, beside Karpenter alone, SkyServe and who knows the trace

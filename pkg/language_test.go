@@ -1,0 +1,210 @@
+package pkg_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// bannedWords are words that make a sentence hard to read for an engineer who did not write it: verbs that engineers do not use
+// for software, pronouns without an antecedent, and metaphors. Each has the replacement that the failure message suggests.
+// The list is a floor: a sentence without these words can still be unclear.
+var bannedWords = map[string]string{
+	"stand": "is, is set, exists", "stands": "is, is set, exists", "stood": "was, was set", "standing": "current, existing",
+	"tell": "report, return, log", "tells": "reports, returns, logs", "told": "reported, passed, given",
+	"nobody": "name the subject: no pod, no policy", "somebody": "name the subject", "anybody": "name the subject",
+	"everybody": "name the subjects", "whoever": "name the subject", "whatever": "name the object", "wherever": "name the place",
+	"whichever": "name the object", "whosever": "name the owner",
+	"wants": "requests, needs", "wanted": "requested, desired", "believe": "trust, accept", "believes": "trusts, accepts",
+	"believed": "trusted, accepted", "believing": "trusting", "thinks": "computes, assumes", "forgive": "reset", "forgives": "resets",
+	"forgiven": "reset", "goes": "is sent, continues", "comes": "is sent, arrives, follows",
+	"dear": "expensive", "dearest": "most expensive", "dearer": "more expensive",
+	"guest": "unmanaged GPU pod", "guests": "unmanaged GPU pods", "squatter": "blocking pod", "squatters": "blocking pods",
+	"fence": "zero limit", "fences": "zero limits", "fenced": "limited to zero", "lid": "limit cap", "lids": "limit caps",
+	"patience": "wait timeout", "outrun": "exceed", "outruns": "exceeds", "seer": "oracle", "rival": "baseline", "rivals": "baselines",
+	"brain": "decision packages", "awake": "active", "asleep": "idle", "anew": "again", "diary": "log",
+	"stray": "orphaned", "strays": "orphaned objects", "mend": "fix", "mended": "fixed", "mends": "fixes",
+	"hands": "writer", "eyes": "cache", "mouth": "output", "doors": "entry points", "rooms": "packages",
+}
+
+// notYet lists the directories whose text was not rewritten yet. It only shrinks.
+var notYet = []string{
+	"README.md", "charts", "cmd", "config", "e2e",
+	"pkg/architecture_test.go", "pkg/tenancy", "pkg/calendar", "pkg/capacity", "pkg/cluster", "pkg/cost", "pkg/dashboard", "pkg/engine",
+	"pkg/externalmetrics", "pkg/lint", "pkg/migrate", "pkg/picture", "pkg/policy", "pkg/replay", "pkg/scaling", "pkg/telemetry",
+}
+
+// allowed are the places where a banned word is right, each with its reason. At most ten.
+var allowed = []struct{ file, word, reason string }{
+	{"pkg/language_test.go", "*", "this list"},
+}
+
+// bannedIdentifiers are names that the field has better terms for, by directory; they are compared with whole identifiers.
+var bannedIdentifiers = map[string]string{
+	"":             "world hands eyes landing guests guest strays stray squatters squatter seer rival rivals crowd breed told tell",
+	"pkg/cluster":  "tenure survey",
+	"pkg/capacity": "nudge fence lid hold patience turn comeBack marks",
+	"pkg/scaling":  "agenda outlook mayFall",
+	"pkg/engine":   "thought think awake StandDown",
+	"pkg/policy":   "squeeze held seen bringUp restamp confine",
+	"pkg/replay":   "World child",
+}
+
+func TestTheListOfExceptionsIsShort(t *testing.T) {
+	if len(allowed) > 10 {
+		t.Errorf("%d exceptions, at most 10: rewrite the sentence instead", len(allowed))
+	}
+	for _, a := range allowed {
+		if a.reason == "" {
+			t.Errorf("%s: the exception for %q has no reason", a.file, a.word)
+		}
+	}
+}
+
+// TestPlainWords reads every comment and string of the Go files, and every line of documents, templates, pages and YAML.
+func TestPlainWords(t *testing.T) {
+	total := 0
+	for _, file := range textFiles(t) {
+		for _, found := range banned(t, file) {
+			if total++; total <= 50 {
+				t.Error(found)
+			}
+		}
+	}
+	if total > 50 {
+		t.Errorf("and %d more", total-50)
+	}
+}
+
+func TestPlainWordsFindsABannedWord(t *testing.T) {
+	got := bannedIn("it is told by Nobody, standalone, wantsMore", 7)
+	if want := []string{`7: "told": write reported, passed, given`, `7: "Nobody": write name the subject: no pod, no policy`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFieldNames compares every identifier with the banned names of its directory.
+func TestFieldNames(t *testing.T) {
+	for _, file := range textFiles(t) {
+		if !strings.HasSuffix(file, ".go") {
+			continue
+		}
+		names := map[string]bool{}
+		for dir, list := range bannedIdentifiers {
+			if dir == "" || strings.HasPrefix(file, dir+"/") {
+				for _, name := range strings.Fields(list) {
+					names[name] = true
+				}
+			}
+		}
+		set := token.NewFileSet()
+		ast.Inspect(parse(t, set, file), func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && names[id.Name] {
+				delete(names, id.Name) // one finding a file is enough
+				t.Errorf("%s:%d: identifier %q: use the term of the field", file, set.Position(id.Pos()).Line, id.Name)
+			}
+			return true
+		})
+	}
+}
+
+var wordPattern = regexp.MustCompile(`[A-Za-z]+`)
+
+// bannedIn returns one finding for each banned word of a text that begins at the given line.
+func bannedIn(text string, line int) (found []string) {
+	for i, row := range strings.Split(text, "\n") {
+		for _, word := range wordPattern.FindAllString(row, -1) {
+			if advice, is := bannedWords[strings.ToLower(word)]; is {
+				found = append(found, fmt.Sprintf("%d: %q: write %s", line+i, word, advice))
+			}
+		}
+	}
+	return found
+}
+
+func banned(t *testing.T, file string) (found []string) {
+	t.Helper()
+	var all []string
+	if strings.HasSuffix(file, ".go") {
+		set := token.NewFileSet()
+		tree := parse(t, set, file)
+		for _, group := range tree.Comments {
+			for _, c := range group.List {
+				all = append(all, bannedIn(c.Text, set.Position(c.Pos()).Line)...)
+			}
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				all = append(all, bannedIn(s.Value, set.Position(s.Pos()).Line)...)
+			}
+			return true
+		})
+	} else {
+		text, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = bannedIn(string(text), 1)
+	}
+	for _, f := range all {
+		if !isAllowed(file, f) {
+			found = append(found, file+":"+f)
+		}
+	}
+	return found
+}
+
+func isAllowed(file, found string) bool {
+	for _, a := range allowed {
+		if a.file == file && (a.word == "*" || strings.Contains(strings.ToLower(found), `"`+a.word+`"`)) {
+			return true
+		}
+	}
+	return false
+}
+
+func parse(t *testing.T, set *token.FileSet, file string) *ast.File {
+	t.Helper()
+	tree, err := parser.ParseFile(set, filepath.Join("..", file), nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+var textEndings = []string{".go", ".md", ".yaml", ".yml", ".html", ".js", ".css", ".tpl", ".txt", ".mk", ".sh", "Makefile"}
+
+// textFiles lists the files that people read, relative to the repository root, without those that are not rewritten yet.
+func textFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+		if d.IsDir() {
+			if name == ".git" || name == "bin" || name == "dist" || d.Name() == "rapid" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		ours := slices.ContainsFunc(textEndings, func(end string) bool { return strings.HasSuffix(name, end) })
+		later := slices.ContainsFunc(notYet, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if ours && !later && !strings.HasPrefix(name, "pkg/calendar/testdata/") {
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
