@@ -4,11 +4,12 @@ export GOTOOLCHAIN := go1.26.9+auto
 export CGO_ENABLED := 0
 GO        ?= go
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
+GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit test test-long hpacheck bench bench-replay bench-spot fuzz
+.PHONY: help build demo unit test test-long hpacheck bench bench-replay bench-spot fuzz lint fmt cover race generate commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,5 +53,30 @@ fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 	    echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime 1m $$package || exit 1; done; done
+
+lint: ## run the linters of .golangci.yml (builds them once, some minutes)
+	@$(GOLANGCI) run ./...
+
+fmt: ## format the code
+	@gofmt -w cmd pkg config e2e
+
+cover: ## the share of statements that unit tests execute, by package
+	@$(GO) test -cover ./pkg/... ./cmd/... | awk '/coverage:/ {print $$5, $$2}' | sort -n
+
+race: ## the concurrent packages under the race detector (needs a C compiler)
+	@CGO_ENABLED=1 $(GO) test -race ./pkg/engine ./pkg/policy/... ./pkg/telemetry/... ./pkg/cluster/... ./pkg/externalmetrics ./pkg/dashboard/...
+
+generate: ## write the generated references, schemas and golden files again; `make unit` fails where one is out of date
+	@for package in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' cmd pkg | xargs -n1 dirname | sort -u); do $(GO) test ./$$package -update || exit 1; done
+	@UPDATE_GOLDEN=1 $(GO) test ./pkg ./pkg/policy/...
+
+# The first commit that the rule for messages does not apply to is the last one before the rule was written.
+commits: ## check the messages of new commits: package: imperative summary, at most 72 characters
+	@git log --no-merges --format='%h %s' 521cdd2..HEAD 2>/dev/null | awk '{hash=$$1; sub(/^[^ ]+ /, "")} \
+	  length($$0) > 72 {print hash ": over 72 characters: " $$0; bad=1} \
+	  $$0 !~ /^[A-Za-z0-9_.,\/ -]+: [^ ]/ {print hash ": not in the form package: summary: " $$0; bad=1} END {exit bad}'
+
+verify: commits ## check what CI checks beside the tests: formatting and commit messages
+	@unformatted=$$(gofmt -l cmd pkg config e2e); [ -z "$$unformatted" ] || { echo "run make fmt:"; echo "$$unformatted"; exit 1; }
 
 include e2e/components.mk

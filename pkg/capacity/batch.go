@@ -12,7 +12,7 @@ type landed struct {
 	stray int32 // on demand: spot was asked, and refused
 	// housed are those that found room on a node of before, which says nothing of spot: instead of one whose node was lost meanwhile.
 	housed int32
-	spare int32 // ready replicas beyond what is needed
+	spare  int32 // ready replicas beyond what is needed
 }
 
 // advance moves a batch on, and gives it up where its ground is gone.
