@@ -190,6 +190,14 @@ func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	return c.world.view(w)
 }
 
+// TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
+func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
+	if !c.synced.Load() {
+		return "", false
+	}
+	return c.world.uid(w)
+}
+
 // Pods lists the pods of a workload's target that have not finished and do not terminate, by name. The slice is shared: do not
 // write to it.
 func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.world.podsOf(w) }

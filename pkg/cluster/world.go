@@ -249,6 +249,17 @@ func (w *world) forgetScaledObject(s *scaledObjectFacts) {
 	}
 }
 
+// uid returns the UID of a workload's scale target; ok is false where view has none either.
+func (w *world) uid(work *scaling.Workload) (uid string, ok bool) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	t := w.targets[refOfWorkload(work)]
+	if t == nil || t.facts == nil || t.facts.selector == nil {
+		return "", false
+	}
+	return string(t.facts.UID), true
+}
+
 // view copies a target's view for one policy. It allocates nothing.
 func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 	w.mu.RLock()
@@ -258,6 +269,7 @@ func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 		return engine.View{}, false
 	}
 	v := t.view
+	v.UID = string(t.facts.UID)
 	switch {
 	case t.policy != "" && t.policy != work.Key.Name:
 		// Its HPA reads the number of another policy: nobody follows this one.

@@ -21,6 +21,7 @@ const (
 
 // Board is the part of the engine's board that the dashboard reads.
 type Board interface {
+	engine.Decisions
 	Record(k scaling.Key) (engine.Record, bool)
 	Keys() []scaling.Key
 	History() *engine.History
@@ -60,7 +61,8 @@ func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
 		if !ok {
 			return Explanation{}, unknown(k)
 		}
-		return Explain(r, a.options.Cluster), nil
+		served, unserved := engine.LookupNow(a.board, k, a.options.Clock)
+		return explainNow(r, a.options.Cluster, served, unserved), nil
 	}
 	r, ok := a.board.History().At(k, at)
 	if !ok {

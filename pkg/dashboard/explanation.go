@@ -2,7 +2,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -16,8 +15,8 @@ import (
 type Explanation struct {
 	Policy  string `json:"policy"` // namespace/name
 	Cluster string `json:"cluster,omitempty"`
-	// NotDecided says why there is no decision, or no new one. Where there never was one At is zero, and the numbers mean nothing: they
-	// are left out of the JSON, as a 0 would be believed.
+	// NotDecided says why there is no decision, or no current one: the numbers are then those of the last decision, of the time At. Where
+	// there never was one, At is zero and the numbers mean nothing: they are left out of the JSON, because a 0 would be read as a target.
 	NotDecided string `json:"notDecided,omitempty"`
 
 	At      time.Time `json:"at,omitzero"`    // when it was decided
@@ -121,21 +120,6 @@ func Explain(r engine.Record, cluster string) Explanation {
 		e.Without = append(e.Without, Without{Rule: ruleName(r.Workload.Policy, w.Rule, w.Index), Replicas: w.Replicas})
 	}
 	return e
-}
-
-// notDecided says why a workload has no decision, or no new one; empty where it was decided in the last tick.
-func notDecided(r *engine.Record) string {
-	t := &r.Workload.Target
-	target := fmt.Sprintf("%s %s/%s is not seen in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)
-	switch {
-	case r.Unseen && r.At.IsZero():
-		return "not decided: " + target
-	case r.Unseen:
-		return "not decided any more: " + target
-	case r.At.IsZero():
-		return engine.ErrUndecided.Error()
-	}
-	return ""
 }
 
 // MarshalJSON leaves the numbers out where there is no decision.

@@ -35,6 +35,7 @@ type story struct {
 	engine   *engine.Engine
 	now      time.Time
 	unseen   bool // the cluster does not show the target
+	panics   bool // deciding fails
 	log      bytes.Buffer
 }
 
@@ -79,8 +80,13 @@ func (s *story) read(queue, kv, gpu float64) {
 
 func (s *story) Current() []scaling.Workload                     { return []scaling.Workload{s.workload} }
 func (s *story) Read(_ *scaling.Workload, out []scaling.Reading) { copy(out, s.readings) }
-func (s *story) View(*scaling.Workload) (engine.View, bool)      { return s.view, !s.unseen }
-func (s *story) Apply(context.Context, []engine.Change) error    { return nil }
+func (s *story) View(*scaling.Workload) (engine.View, bool) {
+	if s.panics {
+		panic("a defect in one workload")
+	}
+	return s.view, !s.unseen
+}
+func (s *story) Apply(context.Context, []engine.Change) error { return nil }
 func (s *story) tick(after time.Duration) {
 	s.now = s.now.Add(after)
 	s.engine.Tick(context.Background(), s.now)
@@ -173,6 +179,9 @@ gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"),
 	unseen("1")
 	record, _ = s.engine.Board().Record(chatKey)
 	golden(t, "gone.txt", text(t, Explain(record, "prod")))
+	if n := testutil.CollectAndCount(NewCollector(s.engine.Board()), "gpuscaler_target_replicas"); n != 0 {
+		t.Error("the target of a deleted workload is a metric")
+	}
 }
 
 func TestALogAnswersForAnyMomentAcrossRestarts(t *testing.T) {
@@ -208,7 +217,7 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 	s := newStory()
 	s.tick(0)
 	mux := http.NewServeMux()
-	now, standby := nine.Add(3*time.Minute), false
+	now, standby := nine.Add(10*time.Second), false
 	NewAPI(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return now }, Standby: func() bool { return standby }}).Register(mux)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
@@ -223,6 +232,10 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 	record, _ := s.engine.Board().Record(chatKey)
 	if want := Explain(record, "prod"); !reflect.DeepEqual(text(t, e), text(t, want)) {
 		t.Errorf("over the wire:\n%s\nwant\n%s", text(t, e), text(t, want))
+	}
+	now = nine.Add(3 * time.Minute) // no tick has finished since
+	if code, body := get(ExplainPath + "team-chat/llama-chat"); code != 200 || !strings.Contains(body, `"notDecided": "no current decision: the last decision is too old"`) {
+		t.Errorf("three minutes after the last tick: %d %s", code, body)
 	}
 	for path, want := range map[string]struct {
 		code int

@@ -47,7 +47,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the newest outcome of every policy that was decided, and of the others that their target is not seen.
+// Collect sends the newest outcome of every policy that is decided under its version in force, and of every policy whether its scale target
+// is seen: an outcome of the past would look like the present one.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, k := range c.board.Keys() {
 		r, ok := c.board.Record(k)
@@ -58,7 +59,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{k.Namespace, k.Name}, more...)...)
 		}
 		send(unseen, number(r.Unseen))
-		if r.At.IsZero() {
+		if r.At.IsZero() || r.Unseen || r.Superseded {
 			continue
 		}
 		send(targetReplicas, float64(r.Decision.Replicas))

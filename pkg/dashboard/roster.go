@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -67,7 +66,7 @@ func (p *Page) rows() []row {
 	var r engine.Record
 	for _, k := range keys {
 		if p.board.Glance(k, &r) {
-			_, err := p.board.Lookup(k, now)
+			_, err := engine.LookupNow(p.board, k, p.options.Clock)
 			rows = append(rows, p.row(&r, err))
 		}
 	}
@@ -75,11 +74,11 @@ func (p *Page) rows() []row {
 	return rows
 }
 
-// row makes one workload's line; unserved is why its number is not handed out at present, nil where it is.
+// row makes one workload's line; unserved is why its target is not served at present, nil where it is.
 func (p *Page) row(r *engine.Record, unserved error) row {
 	k, policy := r.Workload.Key, r.Workload.Policy
 	out := row{
-		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero(),
+		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !outdated(r, unserved),
 		Target: r.Decision.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		GPUs: r.View.GPUs, Mode: r.Workload.Mode.String(), Since: p.moment(r.Since),
 		Badges: badges(r, unserved), Follower: following(r.View.Follower),
@@ -87,7 +86,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
 	} else {
-		out.Text = notDecided(r)
+		out.Text = whyOutdated(r, unserved)
 	}
 	words := []string{k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin, out.Mode, out.Rule, out.Text, out.Follower.Word}
 	for _, b := range out.Badges {
@@ -121,10 +120,10 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 		all = append(all, badge{"held", "bad", unserved.Error()})
 	case errors.Is(unserved, engine.ErrAdvisory):
 		all = append(all, badge{"advisory", "calm", unserved.Error()})
-	case errors.Is(unserved, engine.ErrStale):
-		all = append(all, badge{"stale", "bad", cmp.Or(notDecided(r), unserved.Error())})
+	case errors.Is(unserved, engine.ErrStale), errors.Is(unserved, engine.ErrFuture), unserved == nil && r.Superseded:
+		all = append(all, badge{"stale", "bad", whyOutdated(r, unserved)})
 	case unserved != nil:
-		all = append(all, badge{"undecided", "bad", cmp.Or(notDecided(r), unserved.Error())})
+		all = append(all, badge{"undecided", "bad", whyOutdated(r, unserved)})
 	}
 	if r.Decision.Degraded {
 		all = append(all, badge{"degraded", "warn", "decided on missing inputs: may rise, cannot fall"})

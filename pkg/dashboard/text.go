@@ -16,8 +16,14 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 		return e.writeUndecided(w)
 	}
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "%s  %d -> %d  at %s   ready %d, loading %d, pending %d   mode %s   policy %s\n",
-		e.Policy, e.From, e.Target, e.At.In(zone).Format("15:04:05 MST"), e.Ready, e.Loading, e.Pending, e.Mode, e.Origin)
+	if e.NotDecided == "" {
+		fmt.Fprintf(out, "%s  %d -> %d  at %s   ready %d, loading %d, pending %d   mode %s   policy %s\n",
+			e.Policy, e.From, e.Target, e.At.In(zone).Format("15:04:05 MST"), e.Ready, e.Loading, e.Pending, e.Mode, e.Origin)
+	} else {
+		fmt.Fprintf(out, "%s  no current target   mode %s   policy %s\n", e.Policy, e.Mode, e.Origin)
+		fmt.Fprintf(out, "NOT CURRENT %s\n", e.NotDecided)
+		fmt.Fprintf(out, "            what follows is the last decision, %d -> %d at %s\n", e.From, e.Target, e.At.In(zone).Format("2006-01-02 15:04:05 MST"))
+	}
 	e.writeState(out, zone)
 	signals := picture.Table{Heads: []string{"signal", "type", "value", "target", "asks", "age", "pods", "note"}}
 	for _, s := range e.Signals {
@@ -52,7 +58,7 @@ func (e Explanation) writeUndecided(w io.Writer) error {
 
 // Line is the explanation in one line, as a log for people has it.
 func (e Explanation) Line() string {
-	if e.At.IsZero() {
+	if e.NotDecided != "" {
 		return e.Policy + "  " + e.NotDecided
 	}
 	why := e.Binding
@@ -69,9 +75,6 @@ func (e Explanation) Line() string {
 
 // writeState prints what a person must know before any number: it is not served, it was decided blind, somebody intervened.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
-	if e.NotDecided != "" {
-		fmt.Fprintf(out, "UNSEEN      %s; what follows is the last decision\n", e.NotDecided)
-	}
 	if e.Served != "served" {
 		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
 	}
@@ -117,7 +120,7 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 	if e.Follower != nil {
 		kind = e.Follower.Short()
 	}
-	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follower.text())
+	fmt.Fprintf(out, "%-8s %s\n", kind, e.follows())
 }
 
 // next says what may happen to the number from here.
@@ -125,6 +128,8 @@ func (e Explanation) next(zone *time.Location) string {
 	switch {
 	case e.At.IsZero():
 		return "decided as soon as the target is seen"
+	case e.NotDecided != "":
+		return "decided by the next tick that sees the target and succeeds"
 	case !e.MayFall.IsZero():
 		return fmt.Sprintf("may fall at %s at the earliest (%s)", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
 	case e.FallRule != "":
@@ -133,10 +138,13 @@ func (e Explanation) next(zone *time.Location) string {
 	return "may change at any tick"
 }
 
-// follows says who follows the number; without a decision nobody looked yet.
+// follows says which object follows the target; it is known only as of a decision.
 func (e Explanation) follows() string {
-	if e.At.IsZero() {
+	switch {
+	case e.At.IsZero():
 		return "not known yet"
+	case e.NotDecided != "":
+		return "not known: there is no current decision"
 	}
 	return e.Follower.text()
 }

@@ -128,12 +128,15 @@ func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
 		return v, false
 	}
 	var unserved error
-	now := p.options.Clock()
+	e := Explain(record, p.options.Cluster)
 	if q.At.IsZero() {
-		_, unserved = p.board.Lookup(q.Key, now)
+		var served engine.Served
+		served, unserved = engine.LookupNow(p.board, q.Key, p.options.Clock)
+		e = explainNow(record, p.options.Cluster, served, unserved)
 	}
+	now := p.options.Clock()
 	v = workloadView{
-		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: Explain(record, p.options.Cluster),
+		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: e,
 		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
 	}
 	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.follows()

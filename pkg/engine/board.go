@@ -9,20 +9,46 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Why a number is not served. A server maps ErrUnknown to "not found" and every other one to "unavailable", which makes an HPA hold.
+// Why a target is not served. A server maps ErrUnknown to "not found" and every other one to "unavailable", which makes an HPA keep its
+// replicas.
 var (
 	ErrUnknown   = errors.New("no such policy")
 	ErrUndecided = errors.New("not decided yet")
 	ErrStale     = errors.New("the last decision is too old")
+	ErrFuture    = errors.New("the last decision is from the future: the clock stepped back")
+	ErrUnseen    = errors.New("the scale target does not exist in the cluster")
+	ErrReplaced  = errors.New("the scale target was replaced: no decision for the new one yet")
 	ErrHeld      = errors.New("held by PlatformConfig mode: hold")
 	ErrAdvisory  = errors.New("the policy is advisory: it decides but is not served")
 )
 
-// Served is the number that an entrance hands out.
+// Served is the target that the external metrics API and the KEDA scaler return.
 type Served struct {
 	Replicas int32
 	Active   bool
 	At       time.Time // when it was decided
+}
+
+// Decisions returns the targets to serve. Board implements it.
+type Decisions interface {
+	// Lookup returns the target to serve at now, or one of the errors that say why there is none.
+	Lookup(k scaling.Key, now time.Time) (Served, error)
+}
+
+// LookupNow reads d at the clock's time. A tick between the two reads makes a decision that is younger than the clock's value; the second
+// attempt tells that apart from a clock that stepped back.
+func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
+	served, err := d.Lookup(k, clock())
+	if errors.Is(err, ErrFuture) {
+		return d.Lookup(k, clock())
+	}
+	return served, err
+}
+
+// Identities is a Cluster that knows at any time, also between two ticks, which object is the scale target at present.
+type Identities interface {
+	// TargetUID returns the UID of a workload's scale target from memory; ok is false while the target does not exist.
+	TargetUID(w *scaling.Workload) (uid string, ok bool)
 }
 
 // Record is one workload's outcome with everything it was decided from, for people and for the history.
@@ -36,6 +62,8 @@ type Record struct {
 	At       time.Time // when it was decided
 	Since    time.Time // since when the number stands
 	Unseen   bool      // the cluster did not show the target at the last tick: nothing was decided in it
+	// Superseded reports that the decision was made under another version of the policy, or for another scale target, than is in force.
+	Superseded bool
 }
 
 // Counterfactual is the number that the tick which made the last news would have given without one of the rules that took part.
@@ -49,6 +77,7 @@ type Counterfactual struct {
 // to copy a decision.
 type Board struct {
 	maxAge       time.Duration
+	identities   Identities // nil: only a tick sees that the scale target was replaced
 	history      *History
 	groupHistory groupHistory
 
@@ -59,8 +88,9 @@ type Board struct {
 	lastTick time.Time
 }
 
-func newBoard(maxAge time.Duration) *Board {
-	return &Board{maxAge: maxAge, history: newHistory(), slots: map[scaling.Key]*slot{}}
+func newBoard(maxAge time.Duration, c Cluster) *Board {
+	identities, _ := c.(Identities)
+	return &Board{maxAge: maxAge, identities: identities, history: newHistory(), slots: map[scaling.Key]*slot{}}
 }
 
 // adopt keeps the slots of workloads that go on, opens one for each new workload and forgets the others. It returns the slots
@@ -74,7 +104,7 @@ func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
 		if s == nil {
 			s = newSlot(w)
 		}
-		s.setMode(w.Mode)
+		s.adopt(w)
 		into, slots[w.Key], keys = append(into, s), s, append(keys, w.Key)
 	}
 	slices.SortFunc(keys, compareKeys)
@@ -108,9 +138,23 @@ func (b *Board) clear() {
 
 func (b *Board) tick(now time.Time) {
 	b.mu.Lock()
+	back := now.Before(b.lastTick)
 	b.lastTick = now
 	b.mu.Unlock()
+	if back {
+		b.expire(now)
+	}
 	b.history.forget(now, func(k scaling.Key) bool { return b.slot(k) != nil })
+}
+
+// expire marks the decisions of a time that is not reached yet, after the clock stepped back: their age is unknown, and it stays unknown
+// when the clock reads the same again.
+func (b *Board) expire(now time.Time) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, s := range b.slots {
+		s.expire(now)
+	}
 }
 
 // LastTick is when the engine last finished a tick; zero before the first. The health of the process follows from it.
@@ -129,28 +173,30 @@ func (b *Board) slot(k scaling.Key) *slot {
 	return b.slots[k]
 }
 
-// Lookup returns the number to serve for a policy, or why there is none. It allocates nothing and does no I/O.
+// Lookup returns the target to serve for a policy at now, or why there is none. It allocates nothing and does no I/O.
 func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	s := b.slot(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
-			return Served{}, ErrUndecided // a standby, or a leader before its first tick, knows no names yet
+			return Served{}, ErrUndecided // a standby, or a leader before its first tick, has no policies yet
 		}
 		return Served{}, ErrUnknown
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.at.IsZero():
-		return Served{}, ErrUndecided
-	case s.mode == scaling.Hold || s.workload.Mode == scaling.Hold:
-		return Served{}, ErrHeld
-	case s.mode == scaling.Advisory || s.workload.Mode == scaling.Advisory:
-		return Served{}, ErrAdvisory
-	case now.Sub(s.at) > b.maxAge:
-		return Served{}, ErrStale
+	if err := s.unserved(now, b.maxAge); err != nil {
+		return Served{}, err
 	}
-	return Served{Replicas: s.decision.Replicas, Active: s.decision.Active, At: s.at}, nil
+	if b.identities != nil {
+		switch uid, ok := b.identities.TargetUID(s.inForce); {
+		case !ok:
+			return Served{}, ErrUnseen
+		case uid != s.view.UID:
+			return Served{}, ErrReplaced
+		}
+	}
+	n := s.bounded()
+	return Served{Replicas: n, Active: s.decision.Active || n > s.decision.Replicas, At: s.at}, nil
 }
 
 // Decision returns a copy of a workload's newest decision, without its readings and counterfactuals; ok is false before the first.
@@ -186,7 +232,7 @@ func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
 	defer s.mu.Unlock()
 	*r = Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
-		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen,
+		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Superseded: s.superseded(),
 	}
 	return true
 }

@@ -75,7 +75,7 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.ApplyTimeout <= 0 {
 		o.ApplyTimeout = time.Second
 	}
-	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge)}
+	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge, c)}
 	if o.Groups != nil && o.Nodes != nil {
 		e.nodes = newNodeTicks(e)
 	}

@@ -39,6 +39,7 @@ type Cluster interface {
 
 // View is a workload's target as the cluster shows it.
 type View struct {
+	UID                               string `json:",omitempty"` // of the target; empty where the cluster has none
 	Replicas, Ready, Loading, Pending int32
 	GPUs                              int32 // GPUs per replica, from the pod template; 0 when it asks for none
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject that stands on the target, -1 where none does.

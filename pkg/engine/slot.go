@@ -14,12 +14,13 @@ type slot struct {
 	advice  Advice // of the nodes, from the tick before
 	grouped bool   // decided with its capacity group
 
-	unseen   bool         // small fields stand together: there are ten thousand slots
-	began    Beginning    // of the last decision
-	mode     scaling.Mode // as written now; workload has the one of the last decision
+	unseen   bool      // small fields are adjacent: there are ten thousand slots
+	expired  bool      // the clock stepped back behind the last decision
+	began    Beginning // of the last decision
 	before   int32
 	mu       sync.Mutex        // guards all but what is the engine's own
-	workload *scaling.Workload // a copy that nobody changes; records in the history share it
+	inForce  *scaling.Workload // in the engine's current policies
+	workload *scaling.Workload // of the last decision: a copy that is never changed; records in the history share it
 	view     View
 	decision kept
 	readings []scaling.Reading
@@ -30,7 +31,7 @@ type slot struct {
 
 // newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".
 func newSlot(w *scaling.Workload) *slot {
-	return &slot{workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
+	return &slot{inForce: w, workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
 }
 
 // copied is a copy, because a pointer into the policies in force would keep all of them for as long as the history does.
@@ -70,10 +71,60 @@ func (k *kept) whole() scaling.Decision {
 	}
 }
 
-func (s *slot) setMode(m scaling.Mode) {
+// adopt sets the version of the workload that is in force.
+func (s *slot) adopt(w *scaling.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode = m
+	s.inForce = w
+}
+
+// expire marks a decision of a time after now.
+func (s *slot) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = s.expired || now.Before(s.at)
+}
+
+// unserved returns why the last decision is not served, or nil. The caller holds the lock.
+func (s *slot) unserved(now time.Time, maxAge time.Duration) error {
+	switch age := now.Sub(s.at); {
+	case s.at.IsZero():
+		return ErrUndecided
+	case s.inForce.Mode == scaling.Hold || s.workload.Mode == scaling.Hold:
+		return ErrHeld
+	case s.inForce.Mode == scaling.Advisory || s.workload.Mode == scaling.Advisory:
+		return ErrAdvisory
+	case s.unseen:
+		return ErrUnseen
+	case s.inForce.Target != s.workload.Target:
+		return ErrReplaced
+	case age < 0:
+		return ErrFuture
+	case age > maxAge || s.expired:
+		return ErrStale
+	}
+	return nil
+}
+
+// superseded reports whether the last decision was made under another version of the policy, or for another scale target, than is in
+// force. The caller holds the lock.
+func (s *slot) superseded() bool {
+	return !s.at.IsZero() && (s.inForce.Policy != s.workload.Policy || s.inForce.Target != s.workload.Target)
+}
+
+// bounded returns the target of the last decision within the bounds of the policy in force: where that policy was edited and no decision
+// was made under it yet, the target of its former version may lie outside of them. As in package scaling, a paused workload is not raised
+// to the minimum, and the maximum wins over the minimum. The caller holds the lock.
+func (s *slot) bounded() int32 {
+	n := s.decision.Replicas
+	if !s.superseded() {
+		return n
+	}
+	p := s.inForce.Policy
+	if !s.view.Operator.Paused {
+		n = max(n, p.MinReplicas)
+	}
+	return max(min(n, p.MaxReplicas), 0)
 }
 
 // told is the part of an outcome whose change is news to a person.
@@ -132,7 +183,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 		s.workload = copied(w)
 	}
 	s.decision.take(&t.decision)
-	s.view, s.at, s.unseen, s.began = t.view, now, false, t.began
+	s.view, s.at, s.unseen, s.expired, s.began = t.view, now, false, false, t.began
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
@@ -142,7 +193,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 	return news, first, true
 }
 
-// miss notes a tick in which the cluster did not show the target.
+// miss records a tick in which the cluster did not show the target.
 func (s *slot) miss(w *scaling.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,6 +207,7 @@ func (s *slot) record() Record {
 	return Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
 		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen,
+		Superseded: s.superseded(),
 	}
 }
 

@@ -26,11 +26,8 @@ const (
 	PolicyLabel = "gpuscaler.io/policy"
 )
 
-// Decisions is the part of the engine's board that entrances read.
-type Decisions interface {
-	// Lookup returns the number to serve at now, or one of the engine's errors that say why there is none.
-	Lookup(k scaling.Key, now time.Time) (engine.Served, error)
-}
+// Decisions is the part of the engine's board that the servers read.
+type Decisions = engine.Decisions
 
 // Provider answers reads of the external metrics API from the board.
 type Provider struct {
@@ -85,7 +82,7 @@ func onePolicy(s labels.Selector) (name string, ok bool) {
 }
 
 func (p *Provider) lookup(namespace, name string) (engine.Served, error) {
-	return p.decisions.Lookup(scaling.Key{Namespace: namespace, Name: name}, p.clock())
+	return engine.LookupNow(p.decisions, scaling.Key{Namespace: namespace, Name: name}, p.clock)
 }
 
 func quantity(s engine.Served) resource.Quantity {

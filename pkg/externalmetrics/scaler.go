@@ -48,7 +48,7 @@ func (s *Scaler) lookup(ref *externalscaler.ScaledObjectRef) (engine.Served, err
 	if name := ref.GetScalerMetadata()[PolicyMetadata]; name != "" {
 		key.Name = name
 	}
-	served, err := s.decisions.Lookup(key, s.clock())
+	served, err := engine.LookupNow(s.decisions, key, s.clock)
 	switch {
 	case errors.Is(err, engine.ErrUnknown):
 		return served, status.Errorf(codes.NotFound, "no policy %s: write it as annotations of the ScaledObject, or name one with `%s` in the trigger's metadata", key, PolicyMetadata)

@@ -48,12 +48,18 @@ var decisions = fixed{
 // run runs the real server on loopback until the test ends.
 func run(t testing.TB, c ServerConfig) (server *Server, address string) {
 	t.Helper()
+	return runWith(t, c, NewProvider(decisions, func() time.Time { return nine }))
+}
+
+// runWith is run over another provider.
+func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Listener = l
-	server, err = NewServer(c, NewProvider(decisions, func() time.Time { return nine }))
+	server, err = NewServer(c, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +104,17 @@ func reader(t testing.TB, address string, c *tls.Config) func(path string, edit 
 // serve starts a server that anybody on loopback may read and returns a reader of its paths.
 func serve(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
+	return serveWith(t, NewProvider(decisions, func() time.Time { return nine }))
+}
+
+// serveWith is serve over another provider.
+func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.Request)) (int, []byte) {
+	t.Helper()
 	certificate, err := SelfSigned("localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, address := run(t, ServerConfig{Certificate: certificate, Open: true})
+	_, address := runWith(t, ServerConfig{Certificate: certificate, Open: true}, p)
 	get := reader(t, address, nil)
 	until(t, "the server is ready", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
 	return get
