@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
@@ -75,6 +77,7 @@ type reportOptions struct {
 	kube         kubeFlags
 	since, until string
 	step         time.Duration
+	exporters    []string
 	prices       string
 	platform     []string
 	cluster      string
@@ -112,6 +115,8 @@ NodeClaims and nodes of the present say of their instance types.`,
 	f.StringVar(&o.since, "since", "7d", "how far back: 12h, 7d, 4w")
 	f.StringVar(&o.until, "until", "", "the end, as a time (2026-11-21T00:00:00Z) or a day (2026-11-21, its begin in UTC); empty: now")
 	f.DurationVar(&o.step, "step", 0, "how finely to look; 0: by the length, 5m for a week")
+	f.StringSliceVar(&o.exporters, "exporter-namespace", nil,
+		"namespaces of the DCGM exporters, whose labels say which pod holds a GPU; empty: the PlatformConfig's exporters, without one gpu-operator")
 	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook); empty: the one that the PlatformConfig names, else the built-in one")
 	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig: teams, cluster, prices")
 	f.StringVar(&o.cluster, "cluster", "", "the cluster's name on every line; empty: the PlatformConfig's")
@@ -158,6 +163,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period, progress io.Writer) (*cost.Bill, error) {
 	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region, platform.Prices.Region),
 		NoPrices: platform.Prices.Source == "book"}
+	read.Scrape, read.Exporter = o.exporter(platform)
 	if o.kube.kubeconfig != "" || o.kube.context != "" {
 		var err error
 		if read.Nodes, err = o.offers(ctx); err != nil {
@@ -178,6 +184,23 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 		b.Notes = append(b.Notes, "The server warned: "+w)
 	}
 	return b, nil
+}
+
+// exporter tells which scraped pods are DCGM exporters, by namespace alone: the labels of pods that are gone are not known.
+func (o *reportOptions) exporter(platform *policy.Platform) (scrape exposition.ScrapeLabels, is func(namespace, pod string) bool) {
+	declared := policy.DefaultExporters()
+	if source := prometheusOf(platform); source != nil {
+		declared, scrape = source.Exporters, exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel}
+	}
+	namespaces := o.exporters
+	if len(namespaces) == 0 {
+		for _, e := range declared {
+			if e.Type == policy.SourceDCGM {
+				namespaces = append(namespaces, e.Namespace)
+			}
+		}
+	}
+	return scrape, func(namespace, _ string) bool { return slices.Contains(namespaces, namespace) }
 }
 
 // period reads --since, --until and --step. The end is rounded to the step, so that two runs within it ask the same.

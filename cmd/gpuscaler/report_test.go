@@ -15,7 +15,7 @@ import (
 )
 
 // aDay is a day of a node with one L40S, of which a chat service uses a quarter.
-const aDay = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="n1",exported_namespace="team-chat",exported_pod="llama-0",pod="exp",namespace="gpu"} 0.25x1440
+const aDay = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="n1",exported_namespace="team-chat",exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
 karpenter_nodes_allocatable{node_name="n1",nodepool="l40s",instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu"} 1x1440`
 
 // runReport runs the command on that day.
@@ -54,6 +54,19 @@ func TestAReportOfADayWithTheBuiltInPrices(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
+	}
+}
+
+// The labels of a pod in another namespace count only when a person or the PlatformConfig declares that exporters run there.
+func TestAReportBelievesDeclaredExportersOnly(t *testing.T) {
+	elsewhere := written(t, "p.yaml", platformHead+"  dataSources: [{name: prom, type: prometheus, address: \"http://prom\"}]\n  exporters: [{type: dcgm, namespace: gpu}]\n")
+	for _, args := range [][]string{{"--exporter-namespace", "gpu"}, {"--platform", elsewhere}} {
+		if text, err := runReport(t, args...); err == nil || !strings.Contains(err.Error(), "gpu-operator/exp are not declared exporters") {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
+	}
+	if _, err := runReport(t, "--platform", elsewhere, "--exporter-namespace", "gpu-operator"); err != nil {
+		t.Error(err)
 	}
 }
 

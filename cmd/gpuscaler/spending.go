@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
@@ -51,9 +52,23 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 	return usage.Question{
 		Server: s.server,
 		Options: usage.Options{Matchers: source.Matchers, Region: platform.Prices.Region, Nodes: c.cluster.Offers(),
-			NoPrices: platform.Prices.Source == "book"},
+			NoPrices: platform.Prices.Source == "book", Scrape: exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel},
+			Exporter: c.exporterOf(source)},
 		Ledger: cost.Options{Book: s.prices.current(), Cluster: platform.Cluster, Teams: teamsOf(platform)},
 	}, true
+}
+
+// exporterOf tells which pods are declared DCGM exporters at this moment.
+func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod string) bool {
+	declared := map[[2]string]bool{}
+	for _, e := range source.Exporters {
+		if e.Type == policy.SourceDCGM {
+			for _, p := range c.cluster.Exporters(e.Namespace, e.PodLabels) {
+				declared[[2]string{e.Namespace, p.Name}] = true
+			}
+		}
+	}
+	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
 }
 
 // prometheusOf is the server that the platform's own questions go to: the default one, else the only one.

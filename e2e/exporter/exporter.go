@@ -44,9 +44,10 @@ type Exporter struct {
 	workloads []*Workload
 	histories map[string]*histogram // of times to first token, by namespace/pod
 
-	address string                        // of Handler, once Run serves it
-	set     string                        // of targets in Prometheus
-	direct  map[string]context.CancelFunc // the pods' own ports, by address; Run's goroutine only
+	address   string                        // of Handler, once Run serves it
+	set       string                        // of targets in Prometheus
+	exporters map[string]string             // the DCGM exporter's pod on each node; Run's goroutine only
+	direct    map[string]context.CancelFunc // the pods' own ports, by address; Run's goroutine only
 }
 
 // New returns an exporter of the workloads, on the given clock. Run returns one

@@ -29,6 +29,9 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 	if err := serve(ctx, e.address, e.Handler()); err != nil {
 		return nil, err
 	}
+	if err := createExporters(ctx, s.Client); err != nil {
+		return nil, err
+	}
 	if err := e.follow(ctx, s); err != nil {
 		return nil, err
 	}
@@ -56,6 +59,11 @@ func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 	if changed {
 		e.direct = map[string]context.CancelFunc{}
 	}
+	moved, err := e.findExporters(ctx, s.Client)
+	if err != nil {
+		return err
+	}
+	changed = changed || moved
 	for _, w := range e.workloads {
 		c, err := w.refresh(ctx, s.Client)
 		if err != nil {
@@ -124,9 +132,9 @@ func (e *Exporter) targets() []stack.ScrapeTarget {
 			if p.Ready {
 				targets = append(targets, target("/vllm/"+w.Namespace+"/"+p.Name, "vllm", w.Namespace, p.Name))
 			}
-			if !nodes[p.Node] {
+			if exporter := e.exporters[p.Node]; exporter != "" && !nodes[p.Node] {
 				nodes[p.Node] = true
-				targets = append(targets, target("/dcgm/"+p.Node, "dcgm-exporter", "gpu-operator", "dcgm-exporter-"+p.Node))
+				targets = append(targets, target("/dcgm/"+p.Node, "dcgm-exporter", dcgmNamespace, exporter))
 			}
 		}
 	}

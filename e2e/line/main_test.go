@@ -58,7 +58,7 @@ dataSources:
 queries:
 - name: gateway-queue
   source: prom
-  query: sum by (exported_namespace, inference_pool) (inference_extension_flow_control_queue_size)
+  query: sum by (exported_namespace, inference_pool) (inference_extension_flow_control_queue_size{namespace="gateway-system"})
   workloadLabel: inference_pool
   namespaceLabel: exported_namespace
 `, s.Prometheus.URL, redis, enginePort)

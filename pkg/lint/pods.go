@@ -56,9 +56,9 @@ func (s *survey) pods(ctx context.Context, of *Subject, g *Signal) error {
 	}
 	owned, here := 0, 0
 	for _, set := range sets {
-		if o, ok := exposition.EngineOwner(labelsOf(set), ""); ok {
+		if n, ok := (exposition.ScrapeLabels{}).Read(labelsOf(set)); ok && n.Scraped.Pod != "" {
 			owned++
-			if o.Namespace == of.Namespace {
+			if n.Scraped.Namespace == of.Namespace {
 				here++
 			}
 		}

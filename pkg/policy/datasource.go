@@ -15,7 +15,7 @@ import (
 
 // dataSourceFields lists which fields belong to a type; every type has the common ones.
 var dataSourceFields = map[DataSourceType][]string{
-	DataPrometheus: {"address", "matchers", "namespaceLabel", "http", "sigv4"},
+	DataPrometheus: {"address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
 	DataRedis:      {"address", "username", "passwordFile", "database", "tls"},
 	DataScrape:     {"profile", "scheme", "port", "path", "podLabels", "podsIn", "http"},
 	DataExternal:   {},
@@ -57,7 +57,8 @@ func (c *platformCompiler) dataSource(s *DataSourceSpec, p *yamlPath) DataSource
 		Name: s.Name, Type: DataSourceType(s.Type), Default: s.Default, Namespaces: s.Namespaces,
 		Interval: cmp.Or(time.Duration(s.Interval), defaultInterval), Timeout: time.Duration(s.Timeout),
 		MaxBytes: cmp.Or(int64(s.MaxBytes), defaultMaxBytes), MaxSeries: cmp.Or(s.MaxSeries, defaultMaxSeries),
-		Address: s.Address, Matchers: s.Matchers, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace"), HTTP: s.HTTP, SigV4: s.SigV4,
+		Address: s.Address, Matchers: s.Matchers, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace"),
+		PodLabel: cmp.Or(s.PodLabel, "pod"), HTTP: s.HTTP, SigV4: s.SigV4,
 		Username: s.Username, PasswordFile: s.PasswordFile, Database: s.Database, TLS: s.TLS,
 		Profile: SourceType(s.Profile), Scheme: cmp.Or(s.Scheme, "http"), Path: cmp.Or(s.Path, "/metrics"), Port: s.Port,
 		PodLabels: s.PodLabels, PodsIn: s.PodsIn,
@@ -92,9 +93,8 @@ func (c *platformCompiler) endpoint(s *DataSourceSpec, p *yamlPath) {
 				c.bad(p.key("matchers").key(name), "is not a label's name", "a label name as in Prometheus")
 			}
 		}
-		if s.NamespaceLabel != "" && !model.LegacyValidation.IsValidLabelName(s.NamespaceLabel) {
-			c.bad(p.key("namespaceLabel"), "is not a label's name", "a label name as in Prometheus")
-		}
+		c.scrapeLabel(s.NamespaceLabel, p.key("namespaceLabel"))
+		c.scrapeLabel(s.PodLabel, p.key("podLabel"))
 	case DataRedis:
 		err, allowed = checkHostPort(s.Address), "host:port"
 		c.mounted(s.PasswordFile, p.key("passwordFile"))

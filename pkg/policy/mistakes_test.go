@@ -172,6 +172,15 @@ var platformMistakes = []mistake{
 	{"a price twice", "overrides: [", "overrides: [{instanceType: p5.48xlarge, capacityType: on-demand, hourly: 1}, "},
 	{"a price that is no number", "hourly: 36.90", "hourly: $36.90"},
 	{"a share above everything", "minCoverage: 80%", "minCoverage: 180%"},
+	{"an exporter in a team's namespace", "type: dcgm, namespace: gpu-operator", "type: dcgm, namespace: team-chat"},
+	{"an exporter of an unknown type", "type: dcgm, namespace: gpu-operator", "type: gpu, namespace: gpu-operator"},
+	{"an exporter without a namespace", "type: dcgm, namespace: gpu-operator", "type: dcgm"},
+	{"an exporter in a namespace that is none", "type: dcgm, namespace: gpu-operator", "type: dcgm, namespace: GPU_operator"},
+	{"labels for Kueue, which is known by its namespace", "type: kueue, namespace: kueue-system", "type: kueue, namespace: kueue-system, podLabels: {app: kueue}"},
+	{"a model server's exporter without labels", "type: kueue, namespace: kueue-system", "type: vllm, namespace: gateways"},
+	{"a label that every page writes as the scraped namespace", "interval: 15s, timeout: 10s", "namespaceLabel: exported_namespace, interval: 15s, timeout: 10s"},
+	{"a label that every page writes as the scraped pod", "interval: 15s, timeout: 10s", "podLabel: exported_pod, interval: 15s, timeout: 10s"},
+	{"a pod label that is none", "interval: 15s, timeout: 10s", "podLabel: pod-name, interval: 15s, timeout: 10s"},
 }
 
 // Each mistake is made alone, and everything that validate says about it stands in the golden file. UPDATE_GOLDEN=1 rewrites it.

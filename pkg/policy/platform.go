@@ -73,7 +73,9 @@ type DataSource struct {
 
 	Address        string            // prometheus: URL; redis: host:port
 	Matchers       map[string]string // prometheus: already put into every Query and Source.Query
-	NamespaceLabel string            // prometheus
+	NamespaceLabel string            // prometheus: where a scrape stores the namespace of the scraped pod
+	PodLabel       string            // prometheus: where a scrape stores its name
+	Exporters      []Exporter        // prometheus: pods whose labels may name other pods
 	HTTP           *HTTPSpec         // prometheus, scrape; nil: plain
 	SigV4          *SigV4Spec        // prometheus
 

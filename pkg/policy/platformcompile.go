@@ -35,6 +35,7 @@ func (d *document) compilePlatform() *Platform {
 	c.out.Bounds = c.bounds(c.spec.Bounds, specPath.key("bounds"))
 	c.unique()
 	c.dataSources()
+	c.exporters()
 	c.queries()
 	c.groups()
 	c.teams()

@@ -6,6 +6,7 @@ type PlatformSpec struct {
 	Mode           string           `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"auto acts; advisory decides and explains only; hold answers 503 on every metric, so every HPA stays where it is" default:"auto"`
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of every policy; they win over trigger metadata, annotations and files"`
 	DataSources    []DataSourceSpec `yaml:"dataSources,omitempty" doc:"where readings come from; policies name them and never give an address"`
+	Exporters      []ExporterSpec   `yaml:"exporters,omitempty" doc:"pods whose metrics name other pods by label; the labels of all other pods are not believed" default:"the DCGM exporter in namespace gpu-operator, Kueue in namespace kueue-system"`
 	Queries        []QuerySpec      `yaml:"queries,omitempty" doc:"PromQL that one batched request answers for all workloads"`
 	Defaults       *DefaultsSpec    `yaml:"defaults,omitempty" doc:"what a policy has where it says nothing"`
 	Teams          []TeamSpec       `yaml:"teams,omitempty" doc:"who may use what"`
@@ -38,6 +39,14 @@ type TeamSpec struct {
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of each of its policies"`
 }
 
+// ExporterSpec names pods that report about other pods. Prometheus stores what such a pod's page says of other pods in exported_namespace
+// and exported_pod; every scraped pod can write these labels, so they count only where they come from a declared pod.
+type ExporterSpec struct {
+	Type      string            `yaml:"type" required:"true" enum:"dcgm,kueue,vllm,sglang,triton,nim,ray,tgi" doc:"whose metrics it serves; an entry replaces the default of its type"`
+	Namespace string            `yaml:"namespace" required:"true" doc:"the namespace of the exporter's pods; not one of a team"`
+	PodLabels map[string]string `yaml:"podLabels,omitempty" doc:"labels of the exporter's pods; not for kueue, whose whole namespace counts" default:"dcgm: app=nvidia-dcgm-exporter or app.kubernetes.io/name=dcgm-exporter; other types require it"`
+}
+
 // QuerySpec is PromQL whose answer has one series per workload.
 type QuerySpec struct {
 	Name           string `yaml:"name" required:"true" doc:"the name that policies give as queryRef"`
@@ -62,6 +71,7 @@ type DataSourceSpec struct {
 	Address        string            `yaml:"address,omitempty" doc:"prometheus: http(s)://host:port/path. redis: host:port"`
 	Matchers       map[string]string `yaml:"matchers,omitempty" doc:"prometheus: label values put into every query"`
 	NamespaceLabel string            `yaml:"namespaceLabel,omitempty" doc:"prometheus: the label that names a series' namespace" default:"namespace"`
+	PodLabel       string            `yaml:"podLabel,omitempty" doc:"prometheus: the label in which a scrape stores the name of the scraped pod; namespaceLabel stores its namespace" default:"pod"`
 	HTTP           *HTTPSpec         `yaml:"http,omitempty" doc:"prometheus, scrape: Prometheus' own HTTP client configuration; secrets come as files"`
 	SigV4          *SigV4Spec        `yaml:"sigv4,omitempty" doc:"prometheus: sign requests for Amazon Managed Prometheus"`
 

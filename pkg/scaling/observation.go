@@ -28,6 +28,7 @@ const (
 	CauseTruncated         // the answer passed a cap on bytes or series and was cut
 	CauseForbidden         // the source refused (401, 403), or the platform does not allow it here
 	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
+	CauseUndeclared        // the values come from a pod that is not a declared exporter, or from an exporter on another node
 )
 
 // Advice is what the nodes say to the replicas; it is read one tick after capacity decided it.

@@ -57,8 +57,8 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 		{"selector", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", Query: `sum by (namespace) (queue_size{namespace="chat",pool="llama"})`, NamespaceLabel: "namespace"},
 			[]string{`queue_size{namespace="chat",pool="llama"}`}},
 		{"gauges", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}, []string{`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-0"}`}},
-		{"dcgm", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}, []string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",gpu="0",exported_namespace="chat",exported_pod="llama-0"}`}},
-		{"kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", LocalQueue: "q"}, []string{`kueue_local_queue_pending_workloads{namespace="chat",name="q",status="active"}`}},
+		{"dcgm", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}, []string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`}},
+		{"kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", LocalQueue: "q"}, []string{`kueue_local_queue_pending_workloads{namespace="kueue-system",exported_namespace="chat",name="q",status="active"}`}},
 		{"latency", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 5 * time.Minute, Quantile: 0.9}, []string{
 			`{__name__="vllm:time_to_first_token_seconds_count",namespace="chat",pod="llama-0"}`,
 			`{__name__="vllm:time_to_first_token_seconds_bucket",le="+Inf",namespace="chat",pod="llama-0"}`,
@@ -74,7 +74,7 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 					}
 				}
 				w := compiled("chat", "llama", how.source)
-				p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}})
+				p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}, Exporters: onNodeN})
 				d = promSource(server.URL)
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(d))
 				if ahead < 0 {

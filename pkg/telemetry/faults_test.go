@@ -228,10 +228,10 @@ func TestOnePodsDeadExporterIsCoverageAndNotAge(t *testing.T) {
 	server := newTestPrometheus(t)
 	fresh, dead := time.Now().Add(-time.Second).Truncate(time.Second), time.Now().Add(-150*time.Second).Truncate(time.Second)
 	for pod, at := range map[string]time.Time{"llama-0": fresh, "llama-1": dead} {
-		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,exported_namespace="chat",exported_pod=%q}`, pod, pod), at, 0.5)
+		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q}`, pod, pod), at, 0.5)
 	}
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
-	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0", "llama-1")}})
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0", "llama-1")}, Exporters: onNodeN})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known || r.Reported != 1 || r.Coverage != 0.5 || !r.At.Equal(fresh) {
@@ -242,10 +242,10 @@ func TestOnePodsDeadExporterIsCoverageAndNotAge(t *testing.T) {
 func TestStuckActivityCounterIsUnknownAndSaysSo(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second)
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",exported_namespace="chat",exported_pod="llama-0"}`, at, 0)
-	server.put(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",exported_namespace="chat",exported_pod="llama-0"}`, at, 99)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`, at, 0)
+	server.put(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`, at, 99)
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
-	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}})
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, Exporters: onNodeN})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseSentinel {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
@@ -18,10 +20,24 @@ const (
 	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
 )
 
-// kueueFetcher asks one query for the pending workloads of all queues.
+// kueueFetcher asks one query for the pending workloads of all queues. Only series that were scraped in the namespaces where the
+// PlatformConfig says that Kueue runs count: any pod can serve a gauge of Kueue's name.
 type kueueFetcher struct {
-	api      *promapi.Client
-	matchers map[string]string
+	api        *promapi.Client
+	matchers   map[string]string
+	labels     exposition.ScrapeLabels
+	namespaces map[string]bool
+}
+
+func newKueueFetcher(g *group, api *promapi.Client) *kueueFetcher {
+	f := &kueueFetcher{api: api, matchers: g.source.Matchers, namespaces: map[string]bool{},
+		labels: exposition.ScrapeLabels{Namespace: g.source.NamespaceLabel, Pod: g.source.PodLabel}}
+	for _, e := range g.source.Exporters {
+		if e.Type == policy.SourceKueue {
+			f.namespaces[e.Namespace] = true
+		}
+	}
+	return f
 }
 
 // queue names a LocalQueue, or a ClusterQueue by an empty namespace.
@@ -40,10 +56,20 @@ func (f *kueueFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 	n, err := f.api.Query(ctx, text, func(s *promapi.Series) error {
 		q := queue{name: s.Labels.Get("cluster_queue")}
 		if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
-			q = queue{cmp.Or(s.Labels.Get("exported_namespace"), s.Labels.Get("namespace")), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
+			// The namespace of the queue stands on Kueue's page, beside the scrape's own label of that name.
+			q = queue{s.Labels.Get("exported_namespace"), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
+			if f.labels.Namespace != "" && f.labels.Namespace != "namespace" {
+				q.namespace = s.Labels.Get("namespace")
+			}
 		}
-		if have, ok := pending[q]; ok && s.Valid {
+		have, ok := pending[q]
+		if !ok || !s.Valid {
+			return nil
+		}
+		if from, ok := f.labels.Read(s.Labels); ok && f.namespaces[from.Scraped.Namespace] {
 			pending[q] = newerCopy(have, s.Value, s.At)
+		} else if !have.Known {
+			pending[q] = scaling.Reading{Reported: -1, Cause: scaling.CauseUndeclared}
 		}
 		return nil
 	})

@@ -29,11 +29,10 @@ type latencyFetcher struct {
 	metric   *exposition.Metric
 	matchers map[string]string
 	window   time.Duration
-
-	namespace string // label
+	owners   *attribution
 }
 
-func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latencyFetcher, error) {
+func newLatencyFetcher(g *group, api *promapi.Client, o *Options) (*latencyFetcher, error) {
 	p, ok := exposition.Engine(string(g.key.profile))
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
@@ -42,8 +41,8 @@ func newLatencyFetcher(g *group, api *promapi.Client, pods engine.Pods) (*latenc
 	if !ok {
 		return nil, fmt.Errorf("%w: metric %q", errInvalid, g.key.metric)
 	}
-	return &latencyFetcher{api: api, pods: pods, profile: p, metric: m, matchers: g.source.Matchers,
-		window: g.key.window, namespace: g.source.NamespaceLabel}, nil
+	return &latencyFetcher{api: api, pods: o.Pods, profile: p, metric: m, matchers: g.source.Matchers,
+		window: g.key.window, owners: newAttribution(&g.source, g.key.profile, o)}, nil
 }
 
 // Parts of the combined answer; each is followed by the number of the spelling.
@@ -63,7 +62,7 @@ func (f *latencyFetcher) query(slots []slot) string {
 		quantile = quantile || slots[i].source.Quantile > 0
 		mean = mean || slots[i].source.Quantile == 0
 	}
-	by := exposition.OwnerLabels(f.namespace)
+	by := f.owners.labels.Names()
 	var parts []string
 	add := func(part string, i int, expr parser.Expr) {
 		parts = append(parts, mark(expr.String(), part+strconv.Itoa(i)))
@@ -126,11 +125,10 @@ func (f *latencyFetcher) fetch(ctx context.Context, slots []slot, out []scaling.
 	for i := range rates {
 		rates[i].spelling = -1
 	}
+	f.owners.begin()
 	n, err := f.api.Query(ctx, f.query(slots), func(s *promapi.Series) error {
-		if owner, ok := exposition.EngineOwner(s.Labels, f.namespace); ok && s.Valid {
-			for at := r.find(owner); at >= 0; at = r.rows[at].next {
-				rates[at].add(s)
-			}
+		if s.Valid {
+			f.owners.rows(r, s.Labels, func(row int32) { rates[row].add(s) })
 		}
 		return nil
 	})

@@ -165,13 +165,13 @@ func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
 	case byShape:
 		return &shapeFetcher{api: api, shape: g.shape}, nil
 	case byGauges:
-		return newGaugeFetcher(g, api, l.options.Pods)
+		return newGaugeFetcher(g, api, l.options)
 	case byDCGM:
-		return newGPUFetcher(g, api, l.options.Pods), nil
+		return newGPUFetcher(g, api, l.options), nil
 	case byHistogram:
-		return newLatencyFetcher(g, api, l.options.Pods)
+		return newLatencyFetcher(g, api, l.options)
 	case byKueue:
-		return &kueueFetcher{api: api, matchers: g.source.Matchers}, nil
+		return newKueueFetcher(g, api), nil
 	}
 	return nil, fmt.Errorf("%w: Prometheus is not asked for %s", errInvalid, g.key.how)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
@@ -18,16 +19,15 @@ type gaugeFetcher struct {
 	profile  *exposition.Profile
 	matchers map[string]string
 	departed departed
-
-	namespace string // label
+	owners   *attribution
 }
 
-func newGaugeFetcher(g *group, api *promapi.Client, pods engine.Pods) (*gaugeFetcher, error) {
+func newGaugeFetcher(g *group, api *promapi.Client, o *Options) (*gaugeFetcher, error) {
 	p, ok := exposition.Engine(string(g.key.profile))
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", errInvalid, g.key.profile)
 	}
-	return &gaugeFetcher{api: api, pods: pods, profile: p, matchers: g.source.Matchers, namespace: g.source.NamespaceLabel}, nil
+	return &gaugeFetcher{api: api, pods: o.Pods, profile: p, matchers: g.source.Matchers, owners: newAttribution(&g.source, g.key.profile, o)}, nil
 }
 
 func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
@@ -35,9 +35,11 @@ func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 	if len(b.roster.rows) == 0 {
 		return 0, errNoPods
 	}
+	f.owners.begin()
 	n, err := f.api.Query(ctx, newest(b.names(), f.matchers, lookback(slots)), func(s *promapi.Series) error {
-		if owner, ok := exposition.EngineOwner(s.Labels, f.namespace); ok && s.Valid {
-			b.add(b.roster.find(owner), &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At})
+		if s.Valid {
+			sample := &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At}
+			f.owners.rows(b.roster, s.Labels, func(row int32) { b.add(row, sample) })
 		}
 		return nil
 	})
@@ -84,13 +86,11 @@ func (b *gaugeBatch) names() []string {
 	return out
 }
 
-// add takes in a sample of the pod at a row; -1 is nobody's.
-func (b *gaugeBatch) add(at int32, s *exposition.Sample) {
-	for ; at >= 0; at = b.roster.rows[at].next {
-		k := &b.roster.works[b.roster.rows[at].work]
-		for j := range k.slots {
-			b.cells[int(at)*b.width+j].Add(b.profile, b.metrics[k.offset+j], s)
-		}
+// add adds a sample to one row.
+func (b *gaugeBatch) add(row int32, s *exposition.Sample) {
+	k := &b.roster.works[b.roster.rows[row].work]
+	for j := range k.slots {
+		b.cells[int(row)*b.width+j].Add(b.profile, b.metrics[k.offset+j], s)
 	}
 }
 
@@ -116,10 +116,11 @@ type gpuFetcher struct {
 	api      *promapi.Client
 	pods     engine.Pods
 	matchers map[string]string
+	owners   *attribution
 }
 
-func newGPUFetcher(g *group, api *promapi.Client, pods engine.Pods) *gpuFetcher {
-	return &gpuFetcher{api: api, pods: pods, matchers: g.source.Matchers}
+func newGPUFetcher(g *group, api *promapi.Client, o *Options) *gpuFetcher {
+	return &gpuFetcher{api: api, pods: o.Pods, matchers: g.source.Matchers, owners: newAttribution(&g.source, policy.SourceDCGM, o)}
 }
 
 func (f *gpuFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
@@ -127,9 +128,11 @@ func (f *gpuFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Read
 	if len(b.roster.rows) == 0 {
 		return 0, errNoPods
 	}
+	f.owners.begin()
 	n, err := f.api.Query(ctx, newest(dcgmNames(slots), f.matchers, lookback(slots)), func(s *promapi.Series) error {
 		if s.Valid {
-			b.add(&exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At})
+			sample := &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At}
+			f.owners.rows(b.roster, s.Labels, func(row int32) { b.gpus[row].Add(sample) })
 		}
 		return nil
 	})
@@ -158,13 +161,10 @@ func newGPUBatch(r *roster) *gpuBatch {
 	return &gpuBatch{roster: r, gpus: make([]exposition.GPUs, len(r.rows))}
 }
 
-func (b *gpuBatch) add(s *exposition.Sample) {
-	owner, ok := exposition.GPUOwner(s.Labels)
-	if !ok {
-		return // a free GPU
-	}
-	for at := b.roster.find(owner); at >= 0; at = b.roster.rows[at].next {
-		b.gpus[at].Add(s)
+// onPage adds a sample of the page that the exporter of a node serves. The page names pods of that node; of other nodes it knows nothing.
+func (b *gpuBatch) onPage(node string, s *exposition.Sample) {
+	if owner, ok := exposition.GPUOwner(s.Labels); ok { // else a free GPU
+		b.roster.onNode(owner, node, func(row int32) { b.gpus[row].Add(s) })
 	}
 }
 

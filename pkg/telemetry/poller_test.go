@@ -19,7 +19,7 @@ func (p testPods) Pods(w *scaling.Workload) []engine.Pod { return p[w.Key] }
 func readyPods(names ...string) []engine.Pod {
 	var out []engine.Pod
 	for _, n := range names {
-		out = append(out, engine.Pod{Name: n, Ready: true, IP: "127.0.0.1"})
+		out = append(out, engine.Pod{Name: n, Ready: true, IP: "127.0.0.1", Node: "n"})
 	}
 	return out
 }
@@ -46,7 +46,7 @@ func mean(c *policy.Compiled) *policy.Compiled {
 }
 
 func promSource(url string) policy.DataSource {
-	return policy.DataSource{Name: "prom", Type: policy.DataPrometheus, Default: true, Address: url, Interval: time.Minute, Timeout: 5 * time.Second}
+	return policy.DataSource{Name: "prom", Type: policy.DataPrometheus, Default: true, Address: url, Interval: time.Minute, Timeout: 5 * time.Second, Exporters: policy.DefaultExporters()}
 }
 
 func platformOf(sources ...policy.DataSource) *policy.Platform {
@@ -160,12 +160,12 @@ func TestGPUsAreFoundThroughTheExportersLabels(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for i, v := range []float64{0.9, 0.5, 0.1} {
-		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, v)
-		server.put(fmt.Sprintf(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, 100)
+		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, v)
+		server.put(fmt.Sprintf(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, 100)
 	}
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-9",gpu="9",namespace="gpu-operator",pod="dcgm-x"}`, at, 1)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-9",gpu="9",namespace="gpu-operator",pod="dcgm-n"}`, at, 1)
 	c := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
-	p := newPoller(t, Options{Pods: testPods{c.Workload.Key: readyPods("llama-0", "llama-1")}})
+	p := newPoller(t, Options{Pods: testPods{c.Workload.Key: readyPods("llama-0", "llama-1")}, Exporters: onNodeN})
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	r := read(p, c)[0]

@@ -249,9 +249,9 @@ func TestKueueCountsWhatWillRunAndNothingElse(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for series, v := range map[string]float64{
-		`kueue_pending_workloads{cluster_queue="gpu",status="active",replica_role="leader"}`:                                     7,
-		`kueue_pending_workloads{cluster_queue="gpu",status="active",replica_role="follower"}`:                                   6,
-		`kueue_pending_workloads{cluster_queue="gpu",status="inadmissible"}`:                                                     100,
+		`kueue_pending_workloads{namespace="kueue-system",cluster_queue="gpu",status="active",replica_role="leader"}`:            7,
+		`kueue_pending_workloads{namespace="kueue-system",cluster_queue="gpu",status="active",replica_role="follower"}`:          6,
+		`kueue_pending_workloads{namespace="kueue-system",cluster_queue="gpu",status="inadmissible"}`:                            100,
 		`kueue_local_queue_pending_workloads{name="batch",exported_namespace="train",namespace="kueue-system",status="active"}`:  3,
 		`kueue_local_queue_pending_workloads{name="batch",exported_namespace="others",namespace="kueue-system",status="active"}`: 50,
 	} {

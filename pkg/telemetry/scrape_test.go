@@ -193,11 +193,14 @@ func TestServerThatStopsAnsweringItsQueueHasNoLatencyOfZero(t *testing.T) {
 type testExporters []engine.Pod
 
 func (e testExporters) Exporters(namespace string, labels map[string]string) []engine.Pod {
-	if namespace != "gpu-operator" || labels["app"] != "dcgm" {
+	if namespace != "gpu-operator" || labels["app"] != "dcgm" && labels["app"] != "nvidia-dcgm-exporter" {
 		return nil
 	}
 	return e
 }
+
+// onNodeN is the exporter of the node on which readyPods run.
+var onNodeN = testExporters{exporterOn("dcgm-n", "n")}
 
 func TestExportersAreReadWhereThePodsRun(t *testing.T) {
 	server := newPodServer(t)

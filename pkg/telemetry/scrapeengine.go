@@ -114,7 +114,7 @@ func (r *engineRound) targets() []target {
 		var out []target
 		for _, p := range r.others() {
 			out = append(out, target{pod: p, done: func(time.Time, error) {}, take: func(s *exposition.Sample) {
-				if owner, ok := exposition.EngineOwner(s.Labels, ""); ok {
+				if owner, ok := exposition.EngineOwner(s.Labels); ok {
 					r.take(ro.find(owner), s)
 				}
 			}})
@@ -141,8 +141,8 @@ func (r *engineRound) targets() []target {
 }
 
 func (r *engineRound) take(at int32, s *exposition.Sample) {
-	r.gauges.add(at, s)
 	for ; at >= 0; at = r.gauges.roster.rows[at].next {
+		r.gauges.add(at, s)
 		p := &r.pages[at]
 		for i, m := range r.latencies {
 			p.counters[i].Add(m, s)

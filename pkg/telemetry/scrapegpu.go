@@ -8,6 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
@@ -41,9 +42,11 @@ func (e *exporterScraper) fetch(ctx context.Context, slots []slot, out []scaling
 	var targets []target
 	for _, p := range e.exporters() {
 		if here := rows[p.Node]; len(here) > 0 {
-			targets = append(targets, target{pod: p, take: b.add, done: func(_ time.Time, err error) {
+			targets = append(targets, target{pod: p, take: func(s *exposition.Sample) { b.onPage(p.Node, s) }, done: func(_ time.Time, err error) {
 				for _, i := range here {
-					b.roster.rows[i].fault = causeOf(err)
+					if err != nil {
+						b.roster.rows[i].fault = causeOf(err)
+					}
 				}
 			}})
 		}

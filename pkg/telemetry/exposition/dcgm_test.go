@@ -73,14 +73,6 @@ func TestGPUsOwner(t *testing.T) {
 			t.Errorf("%s: %v %t, want %v %t", c.name, o, ok, c.want, c.ok)
 		}
 	}
-	s := series("x{exported_namespace=a,exported_pod=b,namespace=chat,pod=llama-0}", 0, scraped)
-	if o, _ := EngineOwner(s.Labels, ""); o != (Owner{"chat", "llama-0"}) {
-		t.Errorf("an engine's own pod is %v", o)
-	}
-	s = series("x{tenant_ns=chat,namespace=monitoring,pod=llama-0}", 0, scraped)
-	if o, _ := EngineOwner(s.Labels, "tenant_ns"); o != (Owner{"chat", "llama-0"}) {
-		t.Errorf("with a namespace label of its own, an engine's pod is %v", o)
-	}
 }
 
 func TestDCGMNamesCoverTheChainAndWhatChecksIt(t *testing.T) {

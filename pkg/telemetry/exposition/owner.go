@@ -1,7 +1,5 @@
 package exposition
 
-import "strings"
-
 // Owner names the pod that a series belongs to.
 type Owner struct{ Namespace, Pod string }
 
@@ -25,16 +23,12 @@ var dcgmLabels = []struct{ namespace, pod string }{
 	{"k8s_namespace_name", "k8s_pod_name"},
 }
 
-// EngineOwner returns the pod that served an engine's series; ok is false where no pair of labels names one. namespaceLabel is the
-// label that the server's owner says names the namespace; it comes before the usual ones.
-func EngineOwner(l Labels, namespaceLabel string) (Owner, bool) {
-	if o := (Owner{l.Get(namespaceLabel), l.Get("pod")}); o.Namespace != "" && o.Pod != "" {
-		return o, true
-	}
-	return owner(l, ownerLabels)
-}
+// EngineOwner returns the pod that a page's series of a model server name; ok is false where no pair of labels names one. It does not
+// check who wrote the labels: use it for pages of pods that the platform declares, and ScrapeLabels for what Prometheus stores.
+func EngineOwner(l Labels) (Owner, bool) { return owner(l, ownerLabels) }
 
-// GPUOwner returns the pod that holds a GPU; ok is false for a free GPU, whose labels are absent or empty.
+// GPUOwner returns the pod that a series names as the holder of a GPU; ok is false for a free GPU, whose labels are absent or empty. It
+// does not check who wrote the labels, as EngineOwner.
 func GPUOwner(l Labels) (Owner, bool) { return owner(l, dcgmLabels) }
 
 func owner(l Labels, pairs []struct{ namespace, pod string }) (Owner, bool) {
@@ -45,22 +39,4 @@ func owner(l Labels, pairs []struct{ namespace, pod string }) (Owner, bool) {
 		}
 	}
 	return Owner{}, false
-}
-
-// OwnerLabels lists the labels that EngineOwner looks at, for queries that keep nothing else.
-func OwnerLabels(namespaceLabel string) []string {
-	out, seen := []string{}, map[string]bool{"": true}
-	if namespaceLabel != "" {
-		out, seen[namespaceLabel] = append(out, namespaceLabel), true
-	}
-	for _, p := range ownerLabels {
-		for _, name := range [...]string{p.namespace, p.pod} {
-			// A name that needs quotes in PromQL is no label of a server older than 3.0.
-			if !seen[name] && !strings.Contains(name, ".") {
-				seen[name] = true
-				out = append(out, name)
-			}
-		}
-	}
-	return out
 }

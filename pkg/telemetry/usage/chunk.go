@@ -19,20 +19,22 @@ type chunk struct {
 	steps      int
 	begin, end time.Time
 
-	series    map[seriesKey]*series
-	exporters map[podName]bool // pods that only carry the numbers
-	nodes     map[string]*node
-	pods      map[podName]podFacts
-	prices    map[cost.Offer]float64
+	series map[seriesKey]*series
+	nodes  map[string]*node
+	pods   map[podName]podFacts
+	prices map[cost.Offer]float64
 }
 
 type podName struct{ namespace, name string }
 
-// seriesKey is one GPU or MIG instance in the hands of one pod, or of none.
+// seriesKey is one GPU or MIG instance that one pod holds, or no pod, as one source reports it.
 type seriesKey struct {
 	host, uuid, instance string
-	pod                  podName
+	pod, exporter        podName // exporter is empty for what the holder itself serves
 }
+
+// deviceKey is one GPU of one node.
+type deviceKey struct{ node, uuid string }
 
 type series struct {
 	labels    exposition.Labels
@@ -54,11 +56,9 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 	if k.uuid = first(s.Metric, "UUID", "uuid"); k.uuid == "" {
 		k.uuid = k.host + "/" + first(s.Metric, "gpu", "device")
 	}
-	if owner, ok := exposition.GPUOwner(l); ok {
-		k.pod = podName{owner.Namespace, owner.Pod}
-	}
-	if own := (podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}); own.name != "" && (own != k.pod || isExporter(s.Metric)) {
-		c.exporters[own] = true
+	var ok bool
+	if k.pod, k.exporter, ok = c.attribute(l); !ok {
+		return
 	}
 	have := c.series[k]
 	if have == nil {
@@ -86,12 +86,6 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 	}
 }
 
-// isExporter tells a GPU's pod from the exporter that a scrape without honorLabels put in its place: a free GPU has no exported_pod.
-func isExporter(m model.Metric) bool {
-	return m["exported_pod"] == "" && m["pod_name"] == "" &&
-		(strings.Contains(string(m["pod"]), "dcgm-exporter") || strings.Contains(string(m["container"]), "dcgm-exporter"))
-}
-
 // settle makes moments of what was read, step by step.
 func (c *chunk) settle() {
 	// One order, so that sums come out the same to the last bit.
@@ -100,24 +94,41 @@ func (c *chunk) settle() {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b seriesKey) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.instance, b.instance), cmp.Compare(a.pod.namespace, b.pod.namespace), cmp.Compare(a.pod.name, b.pod.name))
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.instance, b.instance), a.pod.compare(b.pod), a.exporter.compare(b.exporter))
 	})
-	placed := make([]*node, len(keys))
+	nodes := make([]*node, len(keys))
+	reported := map[deviceKey]bool{} // by declared exporters
 	for i, k := range keys {
-		placed[i] = c.place(k)
-		if k.pod.name != "" && !c.exporters[k.pod] {
+		nodes[i] = c.place(k)
+		if k.exporter != (podName{}) {
+			reported[deviceKey{nodes[i].name, k.uuid}] = true
+		}
+	}
+	var kept []seriesKey
+	var placed []*node
+	for i, k := range keys {
+		if !c.credible(k, reported, deviceKey{nodes[i].name, k.uuid}) {
+			continue
+		}
+		kept, placed = append(kept, k), append(placed, nodes[i])
+		if k.pod.name != "" {
 			c.series[k].holder = []cost.Pod{c.pod(k.pod, c.series[k].container)}
 		}
 	}
 	for step := range c.steps {
-		c.ledger.Add(c.moment(step, keys, placed))
+		c.ledger.Add(c.moment(step, kept, placed))
 	}
 }
 
-// place finds the machine of a series: by what the series says, else by where its pod runs. A machine that nobody described is one
-// without an instance type.
+func (p podName) compare(o podName) int {
+	return cmp.Or(cmp.Compare(p.namespace, o.namespace), cmp.Compare(p.name, o.name))
+}
+
+// place finds the node of a series: where its exporter runs, else where its pod runs, else by the labels of the series, which a page can
+// write. A node that is described nowhere has no instance type.
 func (c *chunk) place(k seriesKey) *node {
-	for _, name := range []string{c.series[k].node, k.host, c.pods[k.pod].node} {
+	runs := cmp.Or(c.pods[k.exporter].node, c.pods[k.pod].node)
+	for _, name := range []string{runs, c.series[k].node, k.host} {
 		if n := c.nodes[name]; n != nil {
 			return n
 		}
@@ -127,7 +138,7 @@ func (c *chunk) place(k seriesKey) *node {
 			return n
 		}
 	}
-	name := cmp.Or(c.pods[k.pod].node, c.series[k].node, k.host, "unknown")
+	name := cmp.Or(runs, c.series[k].node, k.host, "unknown")
 	n := &node{name: name, offer: cost.Offer{Region: c.options.Region}}
 	c.nodes[name] = n
 	return n
@@ -226,7 +237,11 @@ func join(d *cost.Device, s slicePart) {
 			continue
 		}
 		// A GPU without a pod is one that somebody held for a part of the step, or the copy of another scrape job.
-		have.Pods = append(have.Pods, s.Pods...)
+		for _, p := range s.Pods {
+			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
+				have.Pods = append(have.Pods, p) // else two exporters report it
+			}
+		}
 		have.Activity, have.Memory, have.UsedMiB = most(have.Activity, s.Activity), most(have.Memory, s.Memory), max(have.UsedMiB, s.UsedMiB)
 		return
 	}

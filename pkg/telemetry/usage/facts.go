@@ -166,8 +166,10 @@ const (
 func (c *chunk) readPods(ctx context.Context) error {
 	var namespaces []string
 	for k := range c.series {
-		if ns := k.pod.namespace; ns != "" && !slices.Contains(namespaces, ns) {
-			namespaces = append(namespaces, ns)
+		for _, ns := range []string{k.pod.namespace, k.exporter.namespace} {
+			if ns != "" && !slices.Contains(namespaces, ns) {
+				namespaces = append(namespaces, ns)
+			}
 		}
 	}
 	if len(namespaces) == 0 {

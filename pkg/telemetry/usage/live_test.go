@@ -22,7 +22,7 @@ func liveOn(t *testing.T, series string) *Live {
 	t.Helper()
 	_, server := serve(t, series)
 	return NewLive(func() (Question, bool) {
-		return Question{Server: server, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
+		return Question{Server: server, Options: Options{Exporter: inGPUOperator}, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
 	}, slog.New(slog.DiscardHandler))
 }
 

@@ -33,8 +33,12 @@ type Server interface {
 type Options struct {
 	From, To time.Time
 	Step     time.Duration
-	Matchers map[string]string     // put into every question: {cluster: prod}
-	Region   string                // of nodes that do not say theirs
+	Matchers map[string]string // put into every question: {cluster: prod}
+	Region   string            // of nodes that do not say theirs
+	// Scrape are the labels in which this server stores the scraped pod, and Exporter tells whether a pod is a declared DCGM exporter.
+	// Only its labels may name other pods as the holders of GPUs, and only pods on its own node. nil: no pod is.
+	Scrape   exposition.ScrapeLabels
+	Exporter func(namespace, pod string) bool
 	Nodes    map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
 	NoPrices bool                  // do not read Karpenter's prices
 	// Priced is told what Karpenter's offers cost, as far as they were asked for; nil: nobody wants to know.
@@ -61,7 +65,7 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 		return nil, ErrNoGPUs
 	}
 	slices.Sort(names)
-	r := &reader{server: s, options: o, names: names, ledger: ledger}
+	r := &reader{server: s, options: o, names: names, ledger: ledger, undeclared: map[podName]bool{}}
 	whole := o.To.Sub(o.From)
 	for from := o.From; from.Before(o.To); from = from.Add(chunkSteps * o.Step) {
 		if err := r.chunk(ctx, from); err != nil {
@@ -71,7 +75,9 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 			o.Progress(min(1, float64(from.Add(chunkSteps*o.Step).Sub(o.From))/float64(whole)))
 		}
 	}
-	if r.gpus == 0 {
+	if text := r.undeclaredText(); r.gpus == 0 && text != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNoGPUs, text)
+	} else if r.gpus == 0 {
 		return nil, ErrNoGPUs
 	}
 	return r.notes(), nil
@@ -85,10 +91,11 @@ type reader struct {
 	names   []string
 	ledger  *cost.Ledger
 
-	gpus               int  // GPU-steps
-	unknown, suspected int  // of these: no activity; contradicted by the hardware
-	unplaced           int  // on no machine that anybody described
-	karpenter, pods    bool // what the server knows
+	gpus               int              // GPU-steps
+	unknown, suspected int              // of these: no activity; contradicted by the hardware
+	undeclared         map[podName]bool // pods that named others and are no declared exporters
+	unplaced           int              // on no machine that anybody described
+	karpenter, pods    bool             // what the server knows
 }
 
 // selector renders a matcher, with the ones that belong into every question.
@@ -120,7 +127,7 @@ func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	if steps == 0 {
 		return nil // less than a step is left
 	}
-	c := &chunk{reader: r, steps: steps, begin: from, end: from.Add(time.Duration(steps) * o.Step), series: map[seriesKey]*series{}, exporters: map[podName]bool{},
+	c := &chunk{reader: r, steps: steps, begin: from, end: from.Add(time.Duration(steps) * o.Step), series: map[seriesKey]*series{},
 		nodes: map[string]*node{}, pods: map[podName]podFacts{}}
 	for _, name := range r.names {
 		m, err := r.over(ctx, c, fmt.Sprintf("avg_over_time(%s[%s])", o.metric(name), model.Duration(o.Step)))
@@ -154,6 +161,9 @@ func (r *reader) notes() (out []string) {
 	}
 	if r.suspected > 0 {
 		add("%s of the GPU time shows activity 0 while GPU_UTIL or the power contradict it (NVIDIA/dcgm-exporter#662): unmeasured.", share(r.suspected))
+	}
+	if text := r.undeclaredText(); text != "" {
+		add("%s.", text)
 	}
 	if r.unplaced > 0 {
 		add("%s of the GPU time is on nodes whose instance type nobody told: scrape Karpenter or kube-state-metrics' kube_node_labels, or give --kubeconfig.", share(r.unplaced))

@@ -26,6 +26,9 @@ karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e
 
 func hourOf(t *testing.T, o Options, ledger cost.Options, series string) (*cost.Bill, []string, error) {
 	t.Helper()
+	if o.Exporter == nil {
+		o.Exporter = inGPUOperator
+	}
 	o.From, o.To, o.Step = time.Unix(0, 0), time.Unix(3600, 0), 5*time.Minute
 	ledger.Resolution = 15 * time.Minute
 	l := cost.NewLedger(ledger)
@@ -122,7 +125,7 @@ func TestEachWayToNameAPodOrNone(t *testing.T) {
 		"honorLabels false, free":                {`UUID="g",Hostname="n",namespace="gpu-operator",pod="nvidia-dcgm-exporter-1"`, "free"},
 		"free, exporter by its container":        {`UUID="g",Hostname="n",namespace="gpu-operator",pod="exp-1",container="nvidia-dcgm-exporter"`, "free"},
 		"no labels":                              {`UUID="g",Hostname="n"`, "free"},
-		"old namespace":                          {`uuid="g",hostname="n",pod_namespace="chat",pod_name="llama-0"`, "chat/llama"},
+		"old namespace":                          {`uuid="g",hostname="n",namespace="gpu-operator",pod="exp-1",pod_namespace="chat",pod_name="llama-0"`, "chat/llama"},
 		"a Deployment's pod without owner facts": {`UUID="g",hostname="n",namespace="chat",pod="llama-7d9f8b6c5d-xk2lp"`, "chat/llama"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,9 +144,10 @@ func TestEachWayToNameAPodOrNone(t *testing.T) {
 	}
 }
 
-// A free GPU beside a held one on an exporter without honorLabels: the exporter's own pod is found out by the other series.
+// A free GPU beside a held one, from an exporter whose name does not say what it is.
 func TestAnExporterOfAnyNameHoldsNothing(t *testing.T) {
-	b, _, err := hourOf(t, Options{}, cost.Options{}, `
+	monitoring := func(namespace, _ string) bool { return namespace == "monitoring" }
+	b, _, err := hourOf(t, Options{Exporter: monitoring}, cost.Options{}, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",Hostname="n",namespace="monitoring",pod="exp-1",exported_namespace="chat",exported_pod="llama-0"} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",Hostname="n",namespace="monitoring",pod="exp-1"} 0x60`)
 	if err != nil {
@@ -252,7 +256,7 @@ func TestEveryQuestionCarriesThePlatformsMatcher(t *testing.T) {
 	s, client := serve(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="a",`+chatGPU+`} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="b",UUID="other",namespace="x",pod="y"} 1x60`)
 	l := cost.NewLedger(cost.Options{})
-	if _, err := Read(t.Context(), client, Options{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: 5 * time.Minute, Matchers: map[string]string{"cluster": "a"}}, l); err != nil {
+	if _, err := Read(t.Context(), client, Options{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: 5 * time.Minute, Matchers: map[string]string{"cluster": "a"}, Exporter: inGPUOperator}, l); err != nil {
 		t.Fatal(err)
 	}
 	selectors := s.Selectors(t)

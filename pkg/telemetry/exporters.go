@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// Every pod that Prometheus scrapes can write any label on its page, exported_namespace and exported_pod among them. A claim about
+// another pod counts only where it comes from a pod that the PlatformConfig declares as an exporter, and only about pods on that
+// exporter's node: a DCGM exporter sees the GPUs of its own node and no others.
+type attribution struct {
+	labels  exposition.ScrapeLabels
+	options *Options
+	declare []policy.Exporter // of one type
+	nodes   map[exposition.Owner]string
+}
+
+func newAttribution(d *policy.DataSource, t policy.SourceType, o *Options) *attribution {
+	a := &attribution{labels: exposition.ScrapeLabels{Namespace: d.NamespaceLabel, Pod: d.PodLabel}, options: o}
+	for _, e := range d.Exporters {
+		if e.Type == t {
+			a.declare = append(a.declare, e)
+		}
+	}
+	return a
+}
+
+// begin lists the exporters anew, for one poll.
+func (a *attribution) begin() {
+	a.nodes = map[exposition.Owner]string{}
+	if a.options.Exporters == nil {
+		return
+	}
+	for _, e := range a.declare {
+		for _, p := range a.options.Exporters.Exporters(e.Namespace, e.PodLabels) {
+			if p.Node != "" {
+				a.nodes[exposition.Owner{Namespace: e.Namespace, Pod: p.Name}] = p.Node
+			}
+		}
+	}
+}
+
+// rows calls each for the rows of the pod that a series belongs to, which is never a pod that an undeclared exporter names. The rows of
+// such a pod are marked, so that a reading without any other value says why.
+func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32)) {
+	n, ok := a.labels.Read(l)
+	node, declared := a.nodes[n.Scraped]
+	switch {
+	case ok && n.Claimed == exposition.Owner{}:
+		r.onNode(n.Scraped, "", each)
+	case ok && declared:
+		r.onNode(n.Claimed, node, each)
+	default:
+		if ok {
+			r.onNode(n.Scraped, "", each) // the series is the scraped pod's own, whatever else it says
+		} else {
+			r.refuse(n.Scraped)
+		}
+		r.refuse(n.Claimed)
+	}
+}
+
+// onNode calls each for the rows of a pod that runs on the node; empty: on any. Rows on other nodes are marked.
+func (r *roster) onNode(o exposition.Owner, node string, each func(row int32)) {
+	for at := r.find(o); at >= 0; at = r.rows[at].next {
+		if node != "" && r.rows[at].pod.Node != node {
+			r.mark(at)
+			continue
+		}
+		each(at)
+	}
+}
+
+// refuse marks the rows of a pod about which a pod that is no declared exporter reports.
+func (r *roster) refuse(o exposition.Owner) {
+	for at := r.find(o); at >= 0; at = r.rows[at].next {
+		r.mark(at)
+	}
+}
+
+func (r *roster) mark(at int32) {
+	if r.rows[at].fault == scaling.CauseNone {
+		r.rows[at].fault = scaling.CauseUndeclared
+	}
+}

@@ -1,0 +1,110 @@
+package exposition
+
+import "slices"
+
+// ScrapeLabels are the labels in which a scrape stores the pod that it read. Empty names mean namespace and pod.
+//
+// A scrape without honor_labels sets these labels itself: the page cannot change them, and a label of the same name on the page is
+// stored with the prefix exported_. Every other label is written by the page. With honor_labels the page writes all labels; a series
+// then cannot be told from one that the named pod served itself, so honor_labels belongs on trusted jobs only.
+type ScrapeLabels struct{ Namespace, Pod string }
+
+// Naming is what the labels of a stored series say about pods.
+type Naming struct {
+	Scraped Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
+	Claimed Owner // another pod that the page names; zero for none
+}
+
+// scrapeNames lists the names under which scrape configurations store the scraped pod.
+var scrapeNames = []struct {
+	namespace string
+	pods      []string
+}{
+	{"namespace", []string{"pod", "pod_name"}},
+	{"kubernetes_namespace", []string{"kubernetes_pod_name", "kubernetes_pod"}}, // scrape configurations by annotation
+	{"k8s_namespace_name", []string{"k8s_pod_name"}},                            // OpenTelemetry resource attributes
+	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same, unescaped
+}
+
+// claimLabels lists the pairs of labels that only a page writes.
+var claimLabels = []struct{ namespace, pod string }{
+	{"exported_namespace", "exported_pod"},
+	{"pod_namespace", "pod_name"}, // the DCGM exporter's --use-old-namespace
+	{"exported_namespace", "exported_pod_name"},
+}
+
+// Read returns what a series says about pods; ok is false where labels contradict each other about the scraped pod, so that one of them
+// was written by the page, or where no label names a namespace.
+func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
+	claims := claimLabels
+	if s.usual() {
+		n.Scraped, ok = scrapedPod(l)
+	} else {
+		n.Scraped = Owner{l.Get(s.namespace()), l.Get(s.pod())}
+		ok = n.Scraped.Namespace != ""
+		claims = append(slices.Clone(claims), struct{ namespace, pod string }{"namespace", "pod"})
+	}
+	for _, c := range claims {
+		o := Owner{l.Get(c.namespace), l.Get(c.pod)}
+		if o.Namespace != "" && o.Pod != "" && o != n.Scraped {
+			n.Claimed = o
+			break
+		}
+	}
+	return n, ok
+}
+
+func (s ScrapeLabels) usual() bool { return s.namespace() == "namespace" && s.pod() == "pod" }
+
+func (s ScrapeLabels) namespace() string { return orElse(s.Namespace, "namespace") }
+func (s ScrapeLabels) pod() string       { return orElse(s.Pod, "pod") }
+
+func orElse(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
+
+// scrapedPod returns the pod on which all known names agree. An attacker's page can add names that the scrape does not set, and cannot
+// remove those that it does.
+func scrapedPod(l Labels) (out Owner, ok bool) {
+	for _, names := range scrapeNames {
+		o := Owner{Namespace: l.Get(names.namespace)}
+		if o.Namespace == "" {
+			continue
+		}
+		for _, pod := range names.pods {
+			if o.Pod = l.Get(pod); o.Pod != "" {
+				break
+			}
+		}
+		if ok && o != out {
+			return out, false
+		}
+		out, ok = o, true
+	}
+	return out, ok
+}
+
+// Names lists the labels that Read looks at, for queries that keep nothing else. Names that need quotes in PromQL are left out: they are
+// no labels of a server older than 3.0.
+func (s ScrapeLabels) Names() []string {
+	out := []string{s.namespace(), s.pod()}
+	add := func(name string) {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, names := range scrapeNames[:3] {
+		add(names.namespace)
+		for _, pod := range names.pods {
+			add(pod)
+		}
+	}
+	for _, c := range claimLabels {
+		add(c.namespace)
+		add(c.pod)
+	}
+	return out
+}
