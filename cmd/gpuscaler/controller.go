@@ -61,7 +61,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.spending = c.newSpending()
 	read := cluster.Options{
-		Kinds: kinds, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
+		Kinds: kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 	}
 	if o.capacity {
 		read.Groups, read.Hourly = c.policies, c.spending.hourly

@@ -19,6 +19,7 @@ type runOptions struct {
 	config     []string
 	kubeconfig string
 	kinds      []string
+	activateIn []string
 
 	namespace, pod, service string
 	lease                   string
@@ -79,6 +80,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be given several times")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster that we run in")
 	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "further kinds with /scale that a policy may target, as Kind.version.group; each needs RBAC")
+	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil, "namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC; empty: none")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of this pod, its Lease and its Service")
 	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which is marked while it leads")
 	f.StringVar(&o.service, "service", "gpuscaler", "name of the Service in front of the external metrics API")

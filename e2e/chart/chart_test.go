@@ -73,6 +73,7 @@ func everything() map[string]any {
 		"certificates": map[string]any{"source": "cert-manager"},
 		"page":         map[string]any{"tenants": map[string]any{"enabled": true}},
 		"hostNetwork":  true,
+		"activator":    map[string]any{"namespaces": []any{"team-chat", "team-embed"}},
 		"record":       map[string]any{"enabled": true},
 		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},
 		"karpenter":    map[string]any{"capacityBuffers": true},
@@ -136,6 +137,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a file of the platform's name": {"files": map[string]any{"platform.yaml": ""}},
 		"no certificate":                {"certificates": map[string]any{"source": "secret"}},
 		"a page in plain text":          {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
+		"a wildcard namespace":          {"activator": map[string]any{"namespaces": []any{"*"}}},
 		"a port that is none":           {"page": map[string]any{"port": 99999}},
 	} {
 		r := release("hpa")

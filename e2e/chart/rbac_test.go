@@ -52,7 +52,6 @@ func TestTheShippedRolesAreNarrow(t *testing.T) {
 
 func TestWhatIsTurnedOffIsNotAllowed(t *testing.T) {
 	r := release("hpa")
-	r.Values["activator"] = map[string]any{"enabled": false}
 	r.Values["externalMetrics"] = map[string]any{"mode": "off"}
 	r.Values["scaleKinds"] = rollouts
 	for _, rule := range rules(t, r) {
@@ -64,6 +63,34 @@ func TestWhatIsTurnedOffIsNotAllowed(t *testing.T) {
 		if slices.Contains(rule.Resources, "rollouts/scale") && slices.Contains(rule.Verbs, "update") {
 			t.Errorf("allowed: %v", rule)
 		}
+	}
+}
+
+// Without a namespace in activator.namespaces no rule allows a write of /scale, and with some they allow it there only.
+func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
+	r := release("all")
+	r.Values["scaleKinds"] = rollouts
+	r.Values["activator"] = map[string]any{"namespaces": []any{"team-a", "team-b"}}
+	objects, err := Render(r, "rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]int{}
+	for _, o := range objects {
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				if strings.HasSuffix(resource, "/scale") && slices.Contains(rule.Verbs, "update") {
+					allowed[o.GetKind()+" "+o.GetNamespace()]++
+				}
+			}
+		}
+	}
+	if len(allowed) != 2 || allowed["Role team-a"] != 4 || allowed["Role team-b"] != 4 {
+		t.Errorf("/scale may be written by %v, want 4 resources each in the Roles of team-a and team-b", allowed)
 	}
 }
 

@@ -60,13 +60,16 @@ func prepare(ctx context.Context) error {
 	if err := shared.Nodes(ctx, "gpu", 2, 8); err != nil {
 		return err
 	}
-	if err := shared.Namespace(ctx, home); err != nil {
-		return err
+	for _, name := range []string{home, "activator", "groups"} {
+		if err := shared.Namespace(ctx, name); err != nil {
+			return err
+		}
 	}
 	release := chart.Release{Name: "gpuscaler", Namespace: home, Values: map[string]any{
 		"scaleKinds": []any{map[string]any{"group": "example.com", "version": "v1", "kind": "Fleet", "resource": "fleets"}},
+		"activator":  map[string]any{"namespaces": []any{"activator", "groups"}},
 	}}
-	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml"); err != nil {
+	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return err
 	}
 	path, err := shared.ServiceAccountKubeconfig(ctx, home, "gpuscaler")

@@ -96,7 +96,7 @@ func TestTheActivatorWakesAndPutsToSleepOnARealServer(t *testing.T) {
 	create(t, deployment(ns, "chat", 0))
 	numbers := &board{}
 	numbers.set(4)
-	c := start(t, cluster.Options{Policies: fixed{workload(ns, "chat")}}, numbers)
+	c := start(t, cluster.Options{Policies: fixed{workload(ns, "chat")}, ActivateIn: []string{ns}}, numbers)
 	chat := workload(ns, "chat")
 	seen(t, c, chat, "woken: one replica, ready", func(v engine.View) bool { return v.Replicas == 1 && v.Ready == 1 })
 
@@ -181,7 +181,7 @@ func TestALeaderWorkerSetIsSeenOnceItsCRDComesAndIsWoken(t *testing.T) {
 	w.Target = scaling.Target{APIVersion: "leaderworkerset.x-k8s.io/v1", Kind: "LeaderWorkerSet", Name: "big"}
 	numbers := &board{}
 	numbers.set(2)
-	c := start(t, cluster.Options{Policies: fixed{w}}, numbers)
+	c := start(t, cluster.Options{Policies: fixed{w}, ActivateIn: []string{ns}}, numbers)
 	create(t, crd("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", ".spec.replicas", ".status.hpaPodSelector"))
 	set := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": map[string]any{"namespace": ns, "name": "big"},

@@ -7,6 +7,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,10 +46,19 @@ type Options struct {
 	Args []string
 	// Values are the chart's.
 	Values map[string]any
+	// ActivateIn are the namespaces of the chart's activator.namespaces. Up creates them.
+	ActivateIn []string
 }
 
 func (o Options) release() chart.Release {
-	return chart.Release{Name: Name, Namespace: Namespace, Values: o.Values}
+	values := map[string]any{}
+	maps.Copy(values, o.Values)
+	namespaces := []any{}
+	for _, name := range o.ActivateIn {
+		namespaces = append(namespaces, name)
+	}
+	values["activator"] = map[string]any{"namespaces": namespaces}
+	return chart.Release{Name: Name, Namespace: Namespace, Values: values}
 }
 
 // Controller is an installed gpuscaler.
@@ -77,8 +87,10 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if c.Binary, err = Build(ctx, os.Stderr, s.Dir); err != nil {
 		return nil, err
 	}
-	if err := s.Namespace(ctx, Namespace); err != nil {
-		return nil, err
+	for _, name := range append([]string{Namespace}, o.ActivateIn...) {
+		if err := s.Namespace(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return nil, err

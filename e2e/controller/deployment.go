@@ -2,6 +2,7 @@ package controller
 
 import (
 	"net"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--service=" + Name, "--service-port=" + port(c.metrics),
 		"--lease-duration=" + o.LeaseDuration.String(),
 		"--external-metrics-address=" + at(metricsPort), "--status-address=" + at(statusPort), "--page-address=" + at(pagePort),
-		"--allow-loopback-pods",
+		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}
 	for k, v := range podLabels {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 // as is a client of a ServiceAccount.
@@ -45,104 +47,247 @@ func pool(name, handedOver string) *v1.NodePool {
 	return p
 }
 
-// Whoever holds our token, with every right that RBAC knows, gets no further
-// than this.
-func TestNodePoolsAreChangedInOurFieldsWhereTheyWereHandedOver(t *testing.T) {
+// attempt is one patch by gpuscaler's ServiceAccount; refused is part of the refusal, empty where the patch is accepted.
+type attempt struct{ consent, patch, refused string }
+
+// patch writes a JSON merge patch of a NodePool, without dry-run.
+func patch(ctx context.Context, c client.Client, name, text string) error {
+	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(text)))
+}
+
+// exists creates an object for the time of a test.
+func exists(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := cluster.Client.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
+}
+
+// The token of gpuscaler's ServiceAccount, with every right that RBAC knows: admission alone limits what it can write.
+func TestAdmissionLimitsWhatOurTokenCanWrite(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
-	h := newHelm(t, restricted(t, "pools"))
-	h.install("pools", map[string]any{"mode": "karpenter", "serviceAccount": map[string]any{"name": "gpuscaler"}})
+	serve(t, "keda.sh", "scaledobjects")
+	h, tenant, other := newHelm(t, restricted(t, "pools")), restricted(t, "pools-tenant"), restricted(t, "pools-other")
+	h.install("pools", map[string]any{
+		"mode": "all", "serviceAccount": map[string]any{"name": "gpuscaler"}, "keda": map[string]any{"manage": true},
+		"activator": map[string]any{"namespaces": []any{tenant}},
+	})
 	defer h.uninstall("pools", false)
-	grant(t, h.namespace, "gpuscaler", []string{"karpenter.sh", ""}, []string{"nodepools", "pods"})
-	ours, other := as(t, h.namespace, "gpuscaler"), as(t, h.namespace, "default")
-	for _, p := range []*v1.NodePool{pool("given", "limits, weight,disruption"), pool("weighed", "weight"), pool("kept", "")} {
-		if err := cluster.Client.Create(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), p) })
-	}
-	try := func(ctx context.Context, c client.Client, name, patch string) error {
-		p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)
-	}
-	stack.Eventually(t, 30*time.Second, "the policy stands", func(ctx context.Context) error {
-		if try(ctx, ours, "kept", `{"spec":{"weight":7}}`) == nil {
-			return fmt.Errorf("a NodePool that was not handed over takes our weight")
+	grant(t, h.namespace, "gpuscaler", []string{"karpenter.sh", "keda.sh", "apps", ""}, []string{"nodepools", "scaledobjects", "deployments/scale", "pods"})
+	ours := as(t, h.namespace, "gpuscaler")
+	exists(t, pool("kept", ""))
+	stack.Eventually(t, 30*time.Second, "the admission policy is in force", func(ctx context.Context) error {
+		if patch(ctx, ours, "kept", `{"metadata":{"annotations":{"gpuscaler.io/record":"{}"}}}`) == nil {
+			return fmt.Errorf("a NodePool that was not handed over takes our record")
 		}
 		return nil
 	})
-	for _, c := range []struct{ pool, patch, refused string }{
-		{"given", `{"spec":{"limits":{"nvidia.com/gpu":"4"}}}`, ""},
-		{"given", `{"spec":{"weight":7}}`, ""},
-		{"given", `{"spec":{"disruption":{"consolidateAfter":"Never","budgets":[{"nodes":"0"}]}}}`, ""},
-		{"given", `{"metadata":{"annotations":{"gpuscaler.io/record":"{}"}}}`, ""},
-		{"given", `{"spec":{"template":{"spec":{"requirements":[]}}}}`, "and nothing else of its spec"},
-		{"given", `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`, "and nothing else of its spec"},
-		{"given", `{"spec":{"template":{"spec":{"nodeClassRef":{"name":"mine"}}}}}`, "and nothing else of its spec"},
-		{"given", `{"metadata":{"labels":{"team":null}}}`, "labels, finalizers or owners"},
-		{"given", `{"metadata":{"finalizers":["a/b"]}}`, "labels, finalizers or owners"},
-		{"given", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1"}]}}`, "labels, finalizers or owners"},
-		{"given", `{"metadata":{"annotations":{"owner":"me"}}}`, "write its own record"},
-		{"given", `{"metadata":{"annotations":{"owner":null}}}`, "write its own record"},
-		{"given", `{"metadata":{"annotations":{"karpenter.sh/nodepool-hash":"1"}}}`, "write its own record"},
-		{"given", `{"metadata":{"annotations":{"gpuscaler.io/nudge":null}}}`, "never what hands fields over"},
-		{"kept", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight"}}}`, "never what hands fields over"},
-		{"weighed", `{"spec":{"weight":7}}`, ""},
-		{"weighed", `{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, "does not hand over spec.limits"},
-		{"weighed", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`, "does not hand over spec.disruption"},
-		{"kept", `{"spec":{"weight":7}}`, "does not hand over spec.weight"},
-		{"kept", `{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, "does not hand over spec.limits"},
-	} {
-		err := try(t.Context(), ours, c.pool, c.patch)
-		switch {
-		case c.refused == "" && err != nil:
-			t.Errorf("%s %s: %v", c.pool, c.patch, err)
-		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
-			t.Errorf("%s %s: %v, want %q", c.pool, c.patch, err, c.refused)
-		}
-		if err := try(t.Context(), cluster.Client, c.pool, c.patch); err != nil && strings.Contains(err.Error(), "gpuscaler-") {
-			t.Errorf("the administrator is bound by it: %v", err)
-		}
-	}
-	if err := ours.Create(t.Context(), pool("new", "weight"), client.DryRunAll); err == nil {
-		t.Error("we may create a NodePool")
-	}
-	if err := ours.Delete(t.Context(), pool("given", ""), client.DryRunAll); err == nil {
-		t.Error("we may delete a NodePool")
-	}
-	if err := try(t.Context(), other, "kept", `{"spec":{"weight":7}}`); err == nil || strings.Contains(err.Error(), "gpuscaler-") {
-		t.Errorf("another ServiceAccount: %v, want RBAC's refusal", err)
-	}
-	withdrawn(t, ours)
-	marks(t, h.namespace, ours)
+	t.Run("NodePools in two patches", func(t *testing.T) { twoPatches(t, ours) })
+	t.Run("NodePools", func(t *testing.T) { nodePools(t, h.namespace, ours) })
+	t.Run("NodePools after consent is gone", func(t *testing.T) { withdrawn(t, ours) })
+	t.Run("ScaledObjects", func(t *testing.T) { scaledObjects(t, tenant, ours) })
+	t.Run("scale", func(t *testing.T) { scales(t, ours, tenant, other) })
+	t.Run("pods", func(t *testing.T) { marks(t, h.namespace, tenant, ours) })
 }
 
-// withdrawn shows that what we hold can go back after its owner took the
-// consent away, also where he took our record with it.
-func withdrawn(t *testing.T, ours client.Client) {
+// twoPatches first writes what the controller writes beside an override (its record, its field manager) and then the override.
+func twoPatches(t *testing.T, ours client.Client) {
+	byUs := client.FieldOwner("gpuscaler")
+	for _, name := range []string{"", "weight"} {
+		p := pool("two-"+name+"patches", name)
+		p.Spec.Weight = new(int32(5))
+		exists(t, p)
+		ownership := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": p.Name},
+			"spec": map[string]any{"disruption": map[string]any{"consolidateAfter": "30s"}}, // the value that it has
+		}}
+		first := ours.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(ownership), byUs, client.ForceOwnership)
+		if name == "" && first == nil {
+			t.Error("our field manager may own a field that was not handed over")
+		}
+		first = patch(t.Context(), ours, p.Name, `{"metadata":{"annotations":{"gpuscaler.io/record":"{\"v\":1}"}}}`)
+		if name == "" && first == nil {
+			t.Error("a NodePool that was not handed over takes our record")
+		}
+		for _, second := range []string{`{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`} {
+			if err := patch(t.Context(), ours, p.Name, second); err == nil || !strings.Contains(err.Error(), "hand") {
+				t.Errorf("%s: the second patch %s: %v", p.Name, second, err)
+			}
+		}
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+			t.Fatal(err)
+		}
+		if after := p.Spec.Disruption.ConsolidateAfter.Duration; len(p.Spec.Limits) > 0 || after == nil || *after != 30*time.Second {
+			t.Errorf("%s now has limits %v and consolidateAfter %v", p.Name, p.Spec.Limits, after)
+		}
+	}
+}
+
+func nodePools(t *testing.T, namespace string, ours client.Client) {
+	for i, c := range []attempt{
+		{"limits, weight,disruption", `{"spec":{"limits":{"nvidia.com/gpu":"4"}}}`, ""},
+		{"limits, weight,disruption", `{"spec":{"weight":7}}`, ""},
+		{"limits, weight,disruption", `{"spec":{"disruption":{"consolidateAfter":"Never","budgets":[{"nodes":"0"}]}}}`, ""},
+		{"weight", `{"metadata":{"annotations":{"gpuscaler.io/record":"{}"}}}`, ""},
+		{"limits", `{"spec":{"template":{"spec":{"requirements":[]}}}}`, "limits, weight and disruption only"},
+		{"limits", `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`, "limits, weight and disruption only"},
+		{"limits", `{"spec":{"template":{"spec":{"nodeClassRef":{"name":"mine"}}}}}`, "limits, weight and disruption only"},
+		{"limits", `{"metadata":{"labels":{"team":null}}}`, "labels, finalizers or ownerReferences"},
+		{"limits", `{"metadata":{"finalizers":["a/b"]}}`, "labels, finalizers or ownerReferences"},
+		{"limits", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1"}]}}`, "labels, finalizers or ownerReferences"},
+		{"limits", `{"metadata":{"annotations":{"owner":"me"}}}`, "gpuscaler.io/record only"},
+		{"limits", `{"metadata":{"annotations":{"owner":null}}}`, "gpuscaler.io/record only"},
+		{"limits", `{"metadata":{"annotations":{"karpenter.sh/nodepool-hash":"1"}}}`, "gpuscaler.io/record only"},
+		{"limits", `{"metadata":{"annotations":{"gpuscaler.io/nudge":null}}}`, "gpuscaler.io/record only"},
+		{"", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight"}}}`, "hands no field over"},
+		{"weight", `{"spec":{"weight":7}}`, ""},
+		{"weight", `{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, "does not hand over spec.limits"},
+		{"weight", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`, "does not hand over spec.disruption"},
+		{"", `{"spec":{"weight":7}}`, "hands no field over"},
+		{"restore", `{"spec":{"weight":7}}`, "hands no field over"},
+	} {
+		p := pool(fmt.Sprintf("try-%d", i), c.consent)
+		exists(t, p)
+		err := patch(t.Context(), ours, p.Name, c.patch)
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%q %s: %v", c.consent, c.patch, err)
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%q %s: %v, want %q", c.consent, c.patch, err, c.refused)
+		}
+		if err := patch(t.Context(), cluster.Client, p.Name, c.patch); err != nil && strings.Contains(err.Error(), "gpuscaler-") {
+			t.Errorf("the policy also limits the administrator: %v", err)
+		}
+	}
+	if err := ours.Create(t.Context(), pool("new", "weight")); err == nil || !strings.Contains(err.Error(), "may not create or delete") {
+		t.Errorf("create a NodePool: %v", err)
+	}
+	if err := ours.Delete(t.Context(), pool("kept", "")); err == nil || !strings.Contains(err.Error(), "may not create or delete") {
+		t.Errorf("delete a NodePool: %v", err)
+	}
+	if err := patch(t.Context(), as(t, namespace, "default"), "kept", `{"spec":{"weight":7}}`); err == nil || strings.Contains(err.Error(), "gpuscaler-") {
+		t.Errorf("another ServiceAccount: %v, want RBAC's refusal", err)
+	}
+}
+
+// heardBy is a client of the administrator that collects the API server's warnings.
+func heardBy(t *testing.T) (client.Client, *heard) {
 	t.Helper()
+	config, said := rest.CopyConfig(cluster.Config), &heard{}
+	config.WarningHandler = said
+	c, err := client.New(config, client.Options{Scheme: stack.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, said
+}
+
+// withdrawn takes consent back while a field is overridden: the owner is warned, nothing of the NodePool can be written any more, and
+// once the fields are listed again with the word restore they can.
+func withdrawn(t *testing.T, ours client.Client) {
+	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "weighed"}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "withdrawn"}}}
 		if weight != nil {
 			u.Object["spec"] = map[string]any{"weight": weight}
+			u.SetAnnotations(map[string]string{"gpuscaler.io/record": "{}"})
 		}
 		return ours.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"), client.ForceOwnership)
 	}
 	if err := apply(int64(9)); err != nil {
 		t.Fatal(err)
 	}
-	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "weighed"}}
-	if err := cluster.Client.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))); err != nil {
+	owner, said := heardBy(t)
+	if err := patch(t.Context(), owner, "withdrawn", `{"metadata":{"annotations":{"gpuscaler.io/nudge":null}}}`); err != nil {
+		t.Fatal(err)
+	}
+	if !said.says("add the word restore") {
+		t.Errorf("the owner was not warned: %q", said.text)
+	}
+	for name, weight := range map[string]any{"another value": int64(1), "the original": nil} {
+		if err := apply(weight); err == nil || !strings.Contains(err.Error(), "hands no field over") {
+			t.Errorf("%s after consent is gone: %v", name, err)
+		}
+	}
+	if err := patch(t.Context(), owner, "withdrawn", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight,restore"}}}`); err != nil {
 		t.Fatal(err)
 	}
 	if err := apply(nil); err != nil {
-		t.Errorf("what we held cannot go back: %v", err)
+		t.Errorf("it cannot be restored: %v", err)
+	}
+}
+
+// scaledObjects shows what of a ScaledObject can be written.
+func scaledObjects(t *testing.T, namespace string, ours client.Client) {
+	const force, hold = "autoscaling.keda.sh/force-activation", "autoscaling.keda.sh/paused-scale-in"
+	for i, c := range []attempt{
+		{"activation", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, ""},
+		{"activation,hold", `{"metadata":{"annotations":{"` + hold + `":"true"}}}`, ""},
+		{"hold", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, "force-activation and paused-scale-in as"},
+		{"", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, "lets gpuscaler write nothing"},
+		{"", `{"metadata":{"annotations":{"gpuscaler.io/manage-keda":"hold"}}}`, "lets gpuscaler write nothing"},
+		{"activation", `{"metadata":{"annotations":{"` + force + `":"false"}}}`, "force-activation and paused-scale-in as"},
+		{"activation", `{"metadata":{"annotations":{"autoscaling.keda.sh/paused-replicas":"0"}}}`, "force-activation and paused-scale-in as"},
+		{"activation", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"n","uid":"1"}]}}`, "ownerReferences"},
+		{"activation", `{"metadata":{"labels":{"a":"b"}}}`, "ownerReferences"},
+		{"activation", `{"metadata":{"finalizers":["a/b"]}}`, "ownerReferences"},
+		{"activation", `{"spec":{"maxReplicaCount":1000}}`, "spec or status"},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu", "metadata": map[string]any{"value": "5"}}},
+		}}}
+		o.SetNamespace(namespace)
+		o.SetName(fmt.Sprintf("try-%d", i))
+		if c.consent != "" {
+			o.SetAnnotations(map[string]string{"gpuscaler.io/manage-keda": c.consent})
+		}
+		exists(t, o)
+		err := ours.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(c.patch)))
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%q %s: %v", c.consent, c.patch, err)
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%q %s: %v, want %q", c.consent, c.patch, err, c.refused)
+		}
+		if err := ours.Delete(t.Context(), o.DeepCopy()); err == nil || !strings.Contains(err.Error(), "may not create or delete") {
+			t.Errorf("delete a ScaledObject: %v", err)
+		}
+	}
+}
+
+// scales shows which writes of /scale are accepted, and where.
+func scales(t *testing.T, ours client.Client, listed, other string) {
+	for i, c := range []struct {
+		namespace string
+		from, to  int32
+		refused   string
+	}{
+		{listed, 0, 1, ""}, {listed, 1, 0, ""}, {listed, 0, 2, "from 0 to 1"}, {listed, 1, 3, "from 0 to 1"}, {listed, 5, 0, "from 0 to 1"},
+		{other, 0, 1, "activator.namespaces"}, {other, 1, 0, "activator.namespaces"},
+	} {
+		d := workload.Deployment(c.namespace, fmt.Sprintf("scale-%d", i), c.from)
+		exists(t, d)
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: c.to}}
+		err := ours.SubResource("scale").Update(t.Context(), d.DeepCopy(), client.WithSubResourceBody(scale))
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%s %d to %d: %v", c.namespace, c.from, c.to, err)
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%s %d to %d: %v, want %q", c.namespace, c.from, c.to, err, c.refused)
+		}
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int32{true: c.to, false: c.from}[c.refused == ""]; *d.Spec.Replicas != want {
+			t.Errorf("%s %d to %d: it has %d replicas", c.namespace, c.from, c.to, *d.Spec.Replicas)
+		}
 	}
 }
 
 // marks shows what of a pod may be written.
-func marks(t *testing.T, own string, ours client.Client) {
-	t.Helper()
-	tenant := restricted(t, "pools-tenant")
+func marks(t *testing.T, own, tenant string, ours client.Client) {
 	for _, c := range []struct{ namespace, patch, refused string }{
 		{tenant, `{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"30m","controller.kubernetes.io/pod-deletion-cost":"-10"}}}`, ""},
 		{own, `{"metadata":{"labels":{"gpuscaler.io/leader":"true"}}}`, ""},
@@ -157,14 +302,14 @@ func marks(t *testing.T, own string, ours client.Client) {
 		if err := cluster.Client.Create(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		err := ours.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(c.patch)), client.DryRunAll)
+		err := ours.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(c.patch)))
 		switch {
 		case c.refused == "" && err != nil:
 			t.Errorf("%s %s: %v", c.namespace, c.patch, err)
 		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 			t.Errorf("%s %s: %v, want %q", c.namespace, c.patch, err, c.refused)
 		}
-		if err := ours.Delete(t.Context(), pod.DeepCopy(), client.DryRunAll); err == nil {
+		if err := ours.Delete(t.Context(), pod.DeepCopy()); err == nil {
 			t.Error("we may delete a pod")
 		}
 	}

@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 	code := scene.Run(m, controller.Setup{
 		Stack:      stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
 		Nodes:      16,
-		Controller: controller.Options{Args: []string{"--record", recording.File()}},
+		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"}},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			redis, err = s.Redis(ctx)
 			return err

@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := scene.Run(m, controller.Setup{
-		Controller: controller.Options{Values: map[string]any{"mode": "all"}, Args: []string{"--record", recording.File()}},
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission"}, Args: []string{"--record", recording.File()}},
 		After:      func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			if redis, err = s.Redis(ctx); err != nil {

@@ -91,6 +91,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 		return // the view is old: a conflict
 	}
 	pool.version++
+	c.admit(pool, a)
 	pool.record = a.Record
 	if len(a.Changes) > 0 {
 		c.writes++
@@ -110,6 +111,18 @@ func (c *cluster) patch(a NodePoolPatch) {
 		}
 	}
 	pool.apply(c, a)
+}
+
+// admit fails the test for a patch that the chart's admission policy refuses.
+func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
+	if pool.consent&consentAny == 0 {
+		c.t.Errorf("%s: a patch of %s, which hands nothing over: %s", c.clock(), pool.Name, a.Text())
+	}
+	for _, change := range slices.Concat(a.Changes, a.Held) {
+		if pool.consent&change.Field.needs() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
+			c.t.Errorf("%s: %s of %s changes to %s without consent", c.clock(), change.Name(), pool.Name, change.To)
+		}
+	}
 }
 
 // apply is the server-side apply of all that we hold: what it leaves out is ours no longer, and nobody's is gone.

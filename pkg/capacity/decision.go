@@ -176,6 +176,7 @@ const (
 	FindForeignMark                     // a pod carries somebody else's annotation: left alone
 	FindOutlives                        // a limit of ours stands: the nudge that stops pods should nobody lift it
 	FindRecord                          // the annotation cannot be read: what is ours by field manager goes back to absent
+	FindWithdrawn                       // the field is overridden, and gpuscaler.io/nudge no longer lists it: it cannot be restored; Name is the original
 	numFindings
 )
 

@@ -149,7 +149,7 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 		seen := map[string]bool{}
 		for _, c := range p.Changes {
 			name := fieldName(c.Field, c.Resource)
-			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&c.Field.needs() == 0) || !o.Pools[i].Exists {
+			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.needs() == 0 || !o.Pools[i].Exists {
 				t.Errorf("%+v of %+v", c, p)
 			}
 			seen[name] = true

@@ -141,12 +141,60 @@ func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
 	}
 }
 
-func TestConsentTakenBackPutsTheFieldBack(t *testing.T) {
+func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 	c, _, before := fencedCluster(t)
-	c.pools[0].consent = ConsentWeight
+	c.pools[0].consent |= ConsentRestore
 	c.run(5 * time.Second)
 	if c.spec(0) != before[0] || c.pools[0].record != "" || c.limit(1) != 0 {
 		t.Errorf("%s\nrecord %q, the other at %d", c.spec(0), c.pools[0].record, c.limit(1))
+	}
+	writes := c.writes
+	c.run(time.Hour)
+	if c.writes != writes {
+		t.Errorf("%d writes after everything was restored", c.writes-writes)
+	}
+}
+
+// The API server refuses every write without consent. The value stays and is reported, and is restored once its owner lists it again.
+func TestAnOverrideWithoutConsentStaysAndIsReportedUntilItIsListedAgain(t *testing.T) {
+	for name, consent := range map[string]Fields{"nothing": 0, "another field": ConsentWeight, "restore alone": ConsentRestore} {
+		t.Run(name, func(t *testing.T) {
+			c, chat, before := fencedCluster(t)
+			c.pools[0].consent = consent
+			chat.want = 2
+			writes := c.writes
+			c.run(30 * time.Minute)
+			if c.limit(0) != 0 || c.limit(1) == 0 {
+				t.Errorf("limits %d and %d, want 0 as it was and the other lifted", c.limit(0), c.limit(1))
+			}
+			if c.writes > writes+2 {
+				t.Errorf("%d writes in half an hour", c.writes-writes)
+			}
+			f := c.finding(FindWithdrawn)
+			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
+				t.Fatalf("findings %+v", c.d.Findings)
+			}
+			c.s = State{} // a new leader knows the record only
+			c.run(5 * time.Second)
+			if c.finding(FindWithdrawn) == nil || c.limit(0) != 0 {
+				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
+			}
+			c.pools[0].consent = ConsentLimits | ConsentRestore
+			c.run(5 * time.Second)
+			if c.spec(0) != before[0] || c.pools[0].record != "" || c.finding(FindWithdrawn) != nil {
+				t.Errorf("%s, record %q", c.spec(0), c.pools[0].record)
+			}
+		})
+	}
+}
+
+func TestAnOwnerWhoTakesConsentBackAndSetsAValueKeepsIt(t *testing.T) {
+	c, _, _ := fencedCluster(t)
+	c.pools[0].consent = 0
+	c.edit(0, "limits[nvidia.com/gpu]", "7")
+	c.run(10 * time.Minute)
+	if c.limit(0) != 7 || c.finding(FindWithdrawn) != nil {
+		t.Errorf("limit %d, findings %+v", c.limit(0), c.d.Findings)
 	}
 }
 

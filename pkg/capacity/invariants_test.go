@@ -72,7 +72,7 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]
-	if !change.Restore && v.Consent&change.Field.needs() == 0 {
+	if v.Consent&change.Field.needs() == 0 || !change.Restore && v.Consent&ConsentRestore != 0 {
 		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), fieldName(change.Field, change.Resource), pool)
 	}
 	n, ok := change.To.number()

@@ -79,7 +79,7 @@ func (m *model) happen() {
 	case "edit":
 		m.someoneEdits(pool)
 	case "consent":
-		p.consent ^= Fields(rapid.IntRange(1, 7).Draw(t, "fields"))
+		p.consent ^= Fields(rapid.IntRange(1, 15).Draw(t, "fields"))
 		p.version++
 	case "job":
 		if len(m.other) > 0 {
@@ -133,13 +133,12 @@ func (m *model) remake(pool int) {
 	}
 }
 
-// calm ends every trouble and releases the group: what people wrote last is what must stand there, and nothing of ours.
+// calm ends every trouble, lists every field as the owners' consent again and releases the group: the NodePools must then hold what
+// people wrote last, and nothing of ours.
 func (m *model) calm() {
 	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
 	for _, p := range m.pools {
-		if p.gone {
-			p.gone = false
-		}
+		p.gone, p.consent, p.version = false, consentAny|ConsentRestore, p.version+1
 	}
 	m.run(2 * time.Minute)
 	for i, p := range m.pools {

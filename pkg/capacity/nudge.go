@@ -95,6 +95,11 @@ func (t *tick) settle() {
 func (t *tick) settleField(pool int, f Field, n *nudge, view FieldView) {
 	own := view.Value
 	switch {
+	case !t.writable(pool, f) && own.same(n.to):
+		n.seen, n.releasing = true, false // it stays until its owner lists the field again
+	case !t.writable(pool, f):
+		*n = nudge{} // its owner changed it; no write of ours can have followed the loss of consent
+		t.s.pools[pool].stale = true
 	case n.releasing && own.same(n.original) && !view.Ours:
 		*n = nudge{overwrites: n.overwrites, yielded: n.yielded, retry: n.retry}
 		t.s.pools[pool].stale = true
@@ -152,9 +157,10 @@ func (t *tick) lose(pool int, f Field, n *nudge, view FieldView) {
 	t.s.pools[pool].stale = true
 }
 
-// original is what a field is without us.
+// original is the value that the field has without an override. An override that its owner no longer lets us end counts as the owner's
+// own value, since it stays.
 func (t *tick) original(pool int, f Field) Value {
-	if n := &t.s.pools[pool].nudges[f]; n.on {
+	if n := &t.s.pools[pool].nudges[f]; n.on && t.writable(pool, f) {
 		return n.original
 	}
 	v := t.view(pool, f).Value

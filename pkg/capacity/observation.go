@@ -18,18 +18,23 @@ type Observation struct {
 	Shields, Buffers bool
 }
 
-// Fields is a set of what a NodePool's owner handed over in the annotation gpuscaler.io/nudge.
+// Fields is the set of words in the annotation gpuscaler.io/nudge, by which a NodePool's owner lets gpuscaler write fields.
 type Fields uint8
 
 const (
 	ConsentLimits Fields = 1 << iota
 	ConsentWeight
 	ConsentDisruption
+	// ConsentRestore ends the overrides: the listed fields go back to the owner's values, and none is overridden again. The fields
+	// must stay listed until then, because the chart's admission policy refuses every other write.
+	ConsentRestore
 )
 
-var fieldWords = []string{"limits", "weight", "disruption"}
+const consentAny = ConsentLimits | ConsentWeight | ConsentDisruption
 
-// ConsentOf reads the annotation gpuscaler.io/nudge, "limits,weight,disruption"; unknown is the first word that hands over nothing.
+var fieldWords = []string{"limits", "weight", "disruption", "restore"}
+
+// ConsentOf reads the annotation gpuscaler.io/nudge, such as "limits,weight,disruption"; unknown is the first word that it does not know.
 func ConsentOf(text string) (c Fields, unknown string) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)

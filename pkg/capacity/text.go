@@ -156,7 +156,7 @@ func (f Finding) Text(g *Group) string {
 	case FindMissing:
 		return "NodePool " + pool + " does not exist"
 	case FindNotConsented:
-		return fmt.Sprintf("%s: %s wants %s, which gpuscaler.io/nudge does not list (%s)", pool, f.Rule, field, f.Field.needs())
+		return fmt.Sprintf("%s: %s needs %s, which gpuscaler.io/nudge does not hand over (%s)", pool, f.Rule, field, f.Field.needs())
 	case FindUnsupported:
 		if f.Rule == RuleBuffer {
 			return fmt.Sprintf("%s: none is written: the roles do not allow it (karpenter.capacityBuffers in the chart), or no autoscaler here heeds one", f.Rule)
@@ -179,6 +179,9 @@ func (f Finding) Text(g *Group) string {
 		return fmt.Sprintf("%s has a deletion cost of its own; left alone", f.Name)
 	case FindOutlives:
 		return fmt.Sprintf("%s: %s stands for %s; it stays if this controller is killed and never comes back", pool, field, f.Rule)
+	case FindWithdrawn:
+		return fmt.Sprintf("%s: %s stays overridden (%s; its owner's value: %s) because gpuscaler.io/nudge no longer lists %s: "+
+			"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.needs())
 	case FindRecord:
 		return pool + ": the annotation cannot be read; what is ours goes back to absent"
 	}

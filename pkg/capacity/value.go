@@ -35,6 +35,14 @@ func (f Field) needs() Fields {
 	return ConsentDisruption
 }
 
+// writable reports whether the API server takes a write of the field: its word is in gpuscaler.io/nudge.
+func (t *tick) writable(pool int, f Field) bool { return t.o.Pools[pool].Consent&f.needs() != 0 }
+
+// handedOver reports whether the field may be overridden: it is writable, and its owner did not ask for the originals.
+func (t *tick) handedOver(pool int, f Field) bool {
+	return t.writable(pool, f) && t.o.Pools[pool].Consent&ConsentRestore == 0
+}
+
 // view returns what the observation shows of a field.
 func (t *tick) view(pool int, f Field) FieldView {
 	p := &t.o.Pools[pool]

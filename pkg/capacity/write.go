@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -60,6 +61,8 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	}
 	t.yielded(pool, f, n)
 	switch {
+	case n.on && !t.writable(pool, f):
+		t.find(Finding{Kind: FindWithdrawn, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: n.rule, Name: cmp.Or(string(n.original), "absent")})
 	case !w.on || t.releasing || !t.allowed(pool, f, view, w):
 		t.restore(pool, f, view, patch)
 	case t.g.Advisory:
@@ -139,7 +142,7 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 		n.releasing, n.before, n.at = true, view.Value, t.at
 	case n.on && t.at-n.at >= resend.Milliseconds():
 		n.at = t.at
-	case !n.on && view.Ours && !view.Unsupported:
+	case !n.on && view.Ours && !view.Unsupported && t.writable(pool, f):
 		t.orphan(pool, f, view)
 	default:
 		return
@@ -162,7 +165,7 @@ func (t *tick) orphan(pool int, f Field, view FieldView) {
 
 // may tells whether a nudge of the field would be written now.
 func (t *tick) may(pool int, f Field) bool {
-	return !t.g.Advisory && t.o.Pools[pool].Consent&f.needs() != 0 && !t.view(pool, f).Unsupported && t.at >= t.s.pools[pool].nudges[f].retry
+	return !t.g.Advisory && t.handedOver(pool, f) && !t.view(pool, f).Unsupported && t.at >= t.s.pools[pool].nudges[f].retry
 }
 
 // allowed tells whether the field was handed over and exists, and reports it otherwise.
@@ -173,7 +176,7 @@ func (t *tick) allowed(pool int, f Field, view FieldView, w want) bool {
 		finding.Kind = FindUnsupported
 	case len(t.original(pool, f)) > maxOriginal:
 		finding.Kind = FindUnreadable
-	case t.o.Pools[pool].Consent&f.needs() == 0:
+	case !t.handedOver(pool, f):
 		finding.Kind = FindNotConsented
 	default:
 		return true
@@ -192,9 +195,12 @@ func (t *tick) loosens(f Field, from, to Value) bool {
 	return to == "" || ok1 && ok2 && b > a
 }
 
-// writeRecord adds what we remember of the pool, where it is news.
+// writeRecord adds the record where it changed. Without any consent the API server refuses it.
 func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	p := &t.s.pools[pool]
+	if t.o.Pools[pool].Consent&consentAny == 0 {
+		return
+	}
 	if p.stale {
 		p.record = t.s.encode(pool)
 		p.stale = false

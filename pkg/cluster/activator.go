@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,6 +76,19 @@ func (a *activator) run(ctx context.Context) {
 	}
 }
 
+// may reports whether the policy activates its target, and whether the target's namespace is one in which /scale may be written.
+func (a *activator) may(w *scaling.Workload) bool {
+	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.cluster.options.ActivateIn, w.Key.Namespace)
+}
+
+// authorized reports whether a policy in force still asks for the step. It is checked right before the write, because the policy may
+// have changed while the step waited.
+func (a *activator) authorized(s step) bool {
+	return slices.ContainsFunc(a.cluster.options.Policies.Current(), func(w scaling.Workload) bool {
+		return a.may(&w) && w.Key == s.workload.Key && refOfWorkload(&w) == s.target.ref
+	})
+}
+
 // step is one write that is needed now.
 type step struct {
 	workload *scaling.Workload
@@ -88,7 +102,7 @@ func (a *activator) round(ctx context.Context, now time.Time) {
 	workloads := a.cluster.options.Policies.Current()
 	for i := range workloads {
 		w := &workloads[i]
-		if !w.Activate || w.Mode != scaling.Auto || a.waits(w.Key, now) {
+		if !a.may(w) || a.waits(w.Key, now) {
 			continue
 		}
 		if s, needed := a.next(w, now); needed {
@@ -171,6 +185,9 @@ func (a *activator) take(ctx context.Context, s step, now time.Time) {
 // write changes /scale from one number to the other; false where somebody else was there before, which is no failure: the
 // resource version makes sure that nothing they wrote is overwritten.
 func (a *activator) write(ctx context.Context, s step) (bool, error) {
+	if s.from+s.to != 1 || !a.authorized(s) {
+		return false, fmt.Errorf("%s: no policy in force activates it from %d to %d replicas", s.target.ref, s.from, s.to)
+	}
 	resource, ok := a.cluster.resourceOf(s.target.ref)
 	if !ok {
 		return false, fmt.Errorf("%s is not served by the API server", s.target.ref)
@@ -230,4 +247,31 @@ func (c *Cluster) resourceOf(r ref) (schema.GroupVersionResource, bool) {
 		}
 	}
 	return c.late.resourceOf(r)
+}
+
+// unlisted is a target whose policy has activate: true in a namespace in which /scale may not be written.
+type unlisted struct {
+	target *targetFacts
+	policy scaling.Key
+}
+
+func (u unlisted) note() string {
+	return fmt.Sprintf("policy %s has activate: true, but gpuscaler may not write /scale in namespace %s: add it to activator.namespaces "+
+		"of the chart (--activate-namespaces), or remove activate", u.policy, u.policy.Namespace)
+}
+
+// unlisted lists the targets that an activating policy does not reach for want of their namespace.
+func (a *activator) unlisted() (all []unlisted) {
+	if a.numbers == nil || a.cluster.options.Policies == nil {
+		return nil
+	}
+	for _, w := range a.cluster.options.Policies.Current() {
+		if !w.Activate || slices.Contains(a.cluster.options.ActivateIn, w.Key.Namespace) {
+			continue
+		}
+		if at, ok := a.cluster.world.standing(refOfWorkload(&w)); ok {
+			all = append(all, unlisted{at.facts, w.Key})
+		}
+	}
+	return all
 }

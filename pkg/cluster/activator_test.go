@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func waker(number any, change func(w *scaling.Workload)) *Cluster {
 	if change != nil {
 		change(&w)
 	}
-	c := still(Options{Policies: fixed{w}})
+	c := still(Options{Policies: fixed{w}, ActivateIn: []string{"team"}})
 	c.Activate(served{"chat": number})
 	return c
 }
@@ -155,5 +156,57 @@ func TestARefusedWriteIsToldOnceTriedAgainEverLessOftenAndSucceedsWhenAllowed(t 
 	}
 	if !slices.Equal(scale.writes, []int64{1}) || !slices.Equal(notes(c), []string{"ActivatedFromZero: 0 -> 1 (policy team/chat)"}) {
 		t.Errorf("wrote %v", scale.writes)
+	}
+}
+
+// withdrawing is a policy list that loses its policies after some reads.
+type withdrawing struct {
+	workloads []scaling.Workload
+	reads     int
+}
+
+func (p *withdrawing) Current() []scaling.Workload {
+	if p.reads--; p.reads < 0 {
+		return nil
+	}
+	return p.workloads
+}
+
+// A policy that is removed between the decision and the write no longer authorizes the write.
+func TestAStepIsNotWrittenWithoutAnActivatingPolicyInForce(t *testing.T) {
+	c := waker(5, nil)
+	w := *workload("chat")
+	w.Activate = true
+	c.options.Policies = &withdrawing{[]scaling.Workload{w}, 1}
+	c.world.putTarget(must(trimDeployment(deployment("chat", 0, "1"))).(*targetFacts))
+	scale := &scaleOf{}
+	scale.serve(c)
+	c.activator.round(t.Context(), night)
+	if len(scale.writes) > 0 {
+		t.Errorf("wrote %v", scale.writes)
+	}
+	if told := notes(c); len(told) != 1 || !strings.Contains(told[0], "no policy in force activates it") {
+		t.Errorf("Events %v", told)
+	}
+}
+
+func TestAnActivatingPolicyOutsideTheListedNamespacesWritesNothingAndIsReported(t *testing.T) {
+	c := waker(5, nil)
+	c.options.ActivateIn = []string{"another"}
+	c.world.putTarget(must(trimDeployment(deployment("chat", 0, "1"))).(*targetFacts))
+	scale := &scaleOf{}
+	scale.serve(c)
+	c.activator.round(t.Context(), night)
+	if len(scale.writes) > 0 {
+		t.Errorf("wrote %v", scale.writes)
+	}
+	(&linter{cluster: c, told: map[complaint]time.Time{}}).round(night)
+	if told := notes(c); len(told) != 1 || !strings.Contains(told[0], "gpuscaler may not write /scale in namespace team: add it to activator.namespaces") {
+		t.Errorf("Events %v", told)
+	}
+	c.options.ActivateIn = append(c.options.ActivateIn, "team")
+	c.activator.round(t.Context(), night)
+	if !slices.Equal(scale.writes, []int64{1}) {
+		t.Errorf("wrote %v after the namespace was listed", scale.writes)
 	}
 }

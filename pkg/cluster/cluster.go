@@ -36,6 +36,8 @@ type Options struct {
 	Policies engine.Policies
 	// Annotated takes the policies that HPAs and ScaledObjects carry; nil: annotations other than an operator's are not read.
 	Annotated Annotated
+	// ActivateIn are the namespaces in which /scale may be written between zero and one replica; empty: nowhere.
+	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and nudged; nil: no node is looked at.
 	Groups engine.Groups
 	// Hourly is what an instance costs an hour, 0 where nobody knows; nil: nobody does.

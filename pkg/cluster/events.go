@@ -31,6 +31,7 @@ const (
 	ReasonActivated                 = "ActivatedFromZero"         // we wrote /scale 0 -> 1
 	ReasonDeactivated               = "DeactivatedToZero"         // we wrote /scale 1 -> 0
 	ReasonActivationFailed          = "ActivationFailed"          // the API server refused it
+	ReasonActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
 	ReasonAPIServiceStolen          = "APIServiceStolen"          // somebody else serves external metrics in our place
 	ReasonAPIServiceOccupied        = "APIServiceOccupied"        // mode owner, but it belongs to somebody else
 	ReasonAPIServiceTaken           = "APIServiceRegistered"      // the API server asks us for external metrics

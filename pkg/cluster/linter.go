@@ -65,6 +65,10 @@ func (l *linter) round(now time.Time) {
 	for _, p := range l.cluster.policyProblems() {
 		found[complain(p.about, ReasonPolicyInvalid, "policy", p.problem)] = p.about
 	}
+	for _, f := range l.cluster.activator.unlisted() {
+		about := f.target.reference()
+		found[complain(about, ReasonActivationRefused, "activate", f.note())] = about
+	}
 	l.cluster.metrics.findings.Reset()
 	for what, n := range count {
 		l.cluster.metrics.findings.WithLabelValues(what).Set(n)

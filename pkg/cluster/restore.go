@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -128,9 +127,14 @@ func (r *restorer) pool(ctx context.Context, name string) (out Restored) {
 		if facts == nil || !facts.ours {
 			return out
 		}
-		patch, ok := r.release(facts, &state, now)
-		if !ok {
-			return out.failed(errors.New("something of it is still ours, and nothing is left to put back; see its managedFields"))
+		patch, findings, ok := r.release(facts, &state, now)
+		switch {
+		case !ok && facts.view.Consent&(capacity.ConsentLimits|capacity.ConsentWeight|capacity.ConsentDisruption) == 0:
+			return out.failed(fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write it; annotate it with the fields "+
+				"to restore and run this again%s", NudgeAnnotation, findings))
+		case !ok:
+			return out.failed(fmt.Errorf("fields or a record of gpuscaler are left and may not be written; see its annotation %s and "+
+				"its managedFields%s", NudgeAnnotation, findings))
 		}
 		for _, line := range strings.Split(strings.TrimSpace(patch.Text()), "\n") {
 			if len(patch.Changes) > 0 && !slices.Contains(out.Changes, line) {
@@ -153,13 +157,14 @@ func (out Restored) failed(err error) Restored {
 	return out
 }
 
-func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, ok bool) {
+// release returns the next patch that restores a NodePool; without one, findings says what stays overridden and why.
+func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, findings string, ok bool) {
 	name := f.object.GetName()
 	g, known := capacity.Orphan(name, f.view.Record)
 	if !known {
 		var err error
 		if g, err = capacity.NewGroup(capacity.Group{Name: name, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: name}}}); err != nil {
-			return patch, false
+			return patch, "", false
 		}
 	}
 	o := capacity.Observation{Pools: []capacity.PoolView{f.of(g.Resource, r.schema)}, Lost: true}
@@ -167,10 +172,15 @@ func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patc
 	s.Release(g, &o, now, &d)
 	for _, a := range d.Actions {
 		if p, is := a.(capacity.NodePoolPatch); is {
-			return p, true
+			return p, "", true
 		}
 	}
-	return patch, false
+	for i := range d.Findings {
+		if d.Findings[i].Kind == capacity.FindWithdrawn {
+			findings += "; " + d.Findings[i].Text(g)
+		}
+	}
+	return patch, findings, false
 }
 
 // marks takes our annotations off every pod.

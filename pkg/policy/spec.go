@@ -14,7 +14,7 @@ type PolicySpec struct {
 	Behavior       *BehaviorSpec  `yaml:"behavior,omitempty" doc:"how fast the number may move, in the words of an HPA" default:"an HPA's"`
 	Fallback       *FallbackSpec  `yaml:"fallback,omitempty" doc:"what to do while a required signal is missing, in the words of KEDA" default:"the current replicas are kept"`
 	Mode           string         `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"advisory decides and explains, and serves nothing; hold keeps every follower where it is. The stricter of this and the PlatformConfig's mode counts" default:"auto"`
-	Activate       *bool          `yaml:"activate,omitempty" doc:"let gpuscaler itself write 0 to 1 and 1 to 0, where no KEDA does it" default:"false"`
+	Activate       *bool          `yaml:"activate,omitempty" doc:"let gpuscaler itself write 0 to 1 and 1 to 0, where no KEDA does it; the namespace must be listed in activator.namespaces of the chart" default:"false"`
 }
 
 // TargetRef names any object with a /scale subresource, as in a ScaledObject.
