@@ -86,7 +86,7 @@ type BehaviorSpec struct {
 
 // DirectionSpec is HPA's HPAScalingRules.
 type DirectionSpec struct {
-	StabilizationWindowSeconds *int32     `yaml:"stabilizationWindowSeconds,omitempty" doc:"seconds of proposals that are looked back over, at most 3600" default:"0 up, 300 down"`
+	StabilizationWindowSeconds *int32     `yaml:"stabilizationWindowSeconds,omitempty" doc:"the highest (down) or lowest (up) proposal of so many seconds counts, at most 3600; with more than 16 different proposals up to a seventh longer" default:"0 up, 300 down"`
 	Tolerance                  *Tolerance `yaml:"tolerance,omitempty" doc:"relative change that is not worth a move" default:"0.1"`
 	SelectPolicy               string     `yaml:"selectPolicy,omitempty" enum:"Max,Min,Disabled" doc:"which of several policies counts; Disabled never moves this way" default:"Max"`
 	Policies                   []RateSpec `yaml:"policies,omitempty" doc:"how much may change in how long, at most 4"`

@@ -159,6 +159,14 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
+// keepAtLeast is set for a rule that raises the number to at least floor. The tolerance rule compares the recommendation before
+// rounding, so that is raised too: otherwise a greater load, rounded up to floor already, would be dropped where a smaller one is not.
+func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
+	raw := max(t.raw, float64(floor))
+	t.set(rule, index, max(t.n, floor), a, b)
+	t.raw = raw
+}
+
 // begin reads the observation with suspicion: a negative count is none.
 func (t *tick) begin() {
 	t.at = stamp(t.now)
@@ -206,8 +214,8 @@ func (t *tick) remember() {
 	s.learn(t)
 	s.down.expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
 	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
-	s.down.push(t.at, t.proposal)
-	s.up.push(t.at, -t.proposal)
+	s.down.push(t.at, t.proposal, s.base)
+	s.up.push(t.at, -t.proposal, -s.base)
 	if s.steps.last() != t.steer {
 		s.steps.push(t.at, t.steer, longest(t.p))
 	}

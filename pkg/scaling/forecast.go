@@ -90,8 +90,9 @@ func (t *tick) forecast() {
 	}
 }
 
-// keepsAhead reports whether a forecast may keep the number although no demand comes any more. A mean still rises after the end of
-// what raised it, up to the last level; one that has seen nothing yet will begin at the number in force.
+// keepsAhead reports whether a forecast may keep the target although demand has ended. A mean still rises after the end of a rise, up
+// to the last level; a forecast without samples begins at the number in force; and one that replaces the reading keeps the target
+// while it is within the down tolerance.
 func (t *tick) keepsAhead() bool {
 	if t.n <= t.o.Forecast {
 		return true
@@ -104,7 +105,8 @@ func (t *tick) keepsAhead() bool {
 			}
 			above := max(o.level-o.mean, 0)
 			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
-			if roundUp(o.upper(f.Deviations)) >= t.n {
+			ask, down := o.upper(f.Deviations), t.p.ScaleDown.Tolerance
+			if roundUp(ask) >= t.n || f.Replaces && ask >= float64(float64(t.s.base)*(1-down)) {
 				return true
 			}
 		}

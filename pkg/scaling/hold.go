@@ -20,7 +20,7 @@ func (t *tick) hold() {
 		}
 	}
 	if mean && t.loading > 0 {
-		t.set(RuleLoading, -1, max(t.n, min(t.ready+t.loading, t.base)), float64(t.loading), float64(t.ready))
+		t.keepAtLeast(RuleLoading, -1, min(t.ready+t.loading, t.base), float64(t.loading), float64(t.ready))
 	}
 }
 

@@ -148,16 +148,20 @@ func TestAWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 			}
 			last = n
 			w.expire(stamp(cutoff))
-			w.push(stamp(now), n)
+			w.push(stamp(now), n, 0)
 			all = append(all, event{now, n})
+			longest := int32(0)
 			for _, e := range all {
 				if e.at.After(cutoff) {
 					want = max(want, e.n)
 				}
+				if e.at.After(cutoff.Add(-5 * time.Minute / overhold)) {
+					longest = max(longest, e.n)
+				}
 			}
 			got := w.greatest(stamp(cutoff), n)
-			if got < want || most <= windowSize && got != want {
-				t.Fatalf("window says %d, all values say %d", got, want)
+			if got < want || got > longest || most <= windowSize && got != want {
+				t.Fatalf("window says %d, all values say %d, those of a window that is a seventh longer %d", got, want, longest)
 			}
 		}
 	})
@@ -167,22 +171,35 @@ func TestStepsRememberEveryChangeOrItsRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s steps
 		var all []event
+		const keep = 120 * time.Second
 		now := nine
+		even := rapid.IntRange(0, 5).Draw(t, "even") // changes at a fixed interval; 0: at any time
 		for range rapid.IntRange(1, 80).Draw(t, "ticks") {
-			now = now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "step")) * time.Second)
+			step := even
+			if step == 0 {
+				step = rapid.SampledFrom([]int{1, 1, 1, 1, 1, 30}).Draw(t, "step")
+			}
+			now = now.Add(time.Duration(step) * time.Second)
 			n := rapid.Int32Range(0, 9).Draw(t, "n")
 			if s.n == 0 || s.last() != n {
-				s.push(stamp(now), n, 120_000)
+				s.push(stamp(now), n, keep.Milliseconds())
 			}
 			all = append(all, event{now, n})
 			at := now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "back")) * time.Second)
-			want := all[0].n
-			for _, e := range all {
+			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // at the time, and within a seventh of the period around it
+			for i, e := range all {
 				if !e.at.After(at) {
 					want = e.n
 				}
+				ends := i+1 == len(all) || all[i+1].at.After(at.Add(-keep/overhold))
+				if ends && !e.at.After(at.Add(keep/overhold)) {
+					least, most = min(least, e.n), max(most, e.n)
+				}
 			}
 			got := s.list[s.before(stamp(at))]
+			if !at.Before(all[0].at) && (got.low < least || got.high > most) {
+				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, remembered as %d..%d", now.Sub(at), want, least, most, got.low, got.high)
+			}
 			if got.low > want || got.high < want || len(all) <= stepsSize && got.low != got.high {
 				t.Fatalf("%v ago it was %d, remembered as %d..%d", now.Sub(at), want, got.low, got.high)
 			}

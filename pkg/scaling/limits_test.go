@@ -41,7 +41,7 @@ func TestStabilize(t *testing.T) {
 		p.ScaleUp.StabilizationWindow, p.ScaleDown.StabilizationWindow, p.MinReplicas = time.Minute, 10*time.Minute, 1
 	}
 	past := func(ago time.Duration, n int32) func(*State) {
-		return func(s *State) { s.down.push(stamp(nine.Add(-ago)), n); s.up.push(stamp(nine.Add(-ago)), -n) }
+		return func(s *State) { s.down.push(stamp(nine.Add(-ago)), n, 0); s.up.push(stamp(nine.Add(-ago)), -n, 0) }
 	}
 	check(t, RuleStabilize, []row{
 		{name: "down to the greatest of the window", replicas: 9, values: []float64{20}, policy: p, recall: past(time.Minute, 5), want: 5, from: 2, to: 5, a: 600, b: unix(9 * time.Minute)},

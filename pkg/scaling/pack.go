@@ -30,10 +30,10 @@ func (p *Packed) Pack(s *State) {
 		}
 	}
 	for _, e := range s.down.list[:s.down.n] {
-		w = append(w, e.at, int64(e.value))
+		w = append(w, e.at, pair(e.late, e.value))
 	}
 	for _, e := range s.up.list[:s.up.n] {
-		w = append(w, e.at, int64(e.value))
+		w = append(w, e.at, pair(e.late, e.value))
 	}
 	for _, e := range s.steps.list[:s.steps.n] {
 		w = append(w, e.at, pair(e.low, e.high))
@@ -77,7 +77,8 @@ func (p *Packed) Unpack(s *State) {
 	s.down.n, s.up.n, s.steps.n = int8(counts), int8(counts>>8), int8(counts>>16)
 	for _, list := range [2][]sample{s.down.list[:s.down.n], s.up.list[:s.up.n]} {
 		for i := range list {
-			list[i], w = sample{w[0], int32(w[1])}, w[2:]
+			late, value := halves(w[1])
+			list[i], w = sample{w[0], value, late}, w[2:]
 		}
 	}
 	for i := range s.steps.n {

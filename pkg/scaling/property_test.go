@@ -264,3 +264,77 @@ func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 		}
 	})
 }
+
+// Found by TestMoreLoadNeverMeansFewerReplicas. A rule that raises the number to a whole number of replicas also raises the
+// recommendation that the tolerance is compared with. Before, a smaller load was raised beyond the tolerance and a greater one was not.
+func TestToleranceComparesWithWhatARuleRaisedTheNumberTo(t *testing.T) {
+	decide := func(p *Policy, o Observation) int32 {
+		o.Advice, o.Operator = NoAdvice, NoOperator
+		d, _ := Decide(p, o, Seed(p, o.Replicas, nine), nine)
+		return d.Replicas
+	}
+	known := func(v float64) Reading { return Reading{Value: v, At: nine, Coverage: 1, Known: true} }
+	t.Run("fallback", func(t *testing.T) {
+		p := &Policy{Signals: []Signal{queue(1), queue(1)}, MaxReplicas: 20, ScaleUp: Direction{Tolerance: 0.1},
+			Fallback: Fallback{FailureThreshold: 1, Behavior: FallbackStatic, Replicas: 2}}
+		for _, load := range []float64{0, 1, 1.05, 1.5, 2} {
+			o := Observation{Replicas: 1, Ready: 1, Readings: []Reading{{Cause: CauseUnreachable, Failures: 1}, known(load)}}
+			if n := decide(p, o); n != 2 {
+				t.Errorf("load %v: %d replicas, want the fallback's 2", load, n)
+			}
+		}
+	})
+	t.Run("loading", func(t *testing.T) {
+		p := &Policy{Signals: []Signal{queue(1), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{Tolerance: 0.1}}
+		for _, load := range []float64{0, 5, 10, 10.5, 10.9, 11, 12} {
+			// 12 are in force, 10 ready and 1 loading are kept, and 11 of 12 is within the tolerance.
+			o := Observation{Replicas: 12, Ready: 10, Loading: 1, Readings: []Reading{known(load), known(0.5)}}
+			if n := decide(p, o); n != 12 {
+				t.Errorf("load %v: %d replicas, want 12", load, n)
+			}
+		}
+	})
+}
+
+// Found by TestTheNumberFallsWhenItWasSaidToAndNotBefore.
+func TestEarliestScaleDownKnowsFullWindowsAndForecastsWithinTheTolerance(t *testing.T) {
+	follow := func(t *testing.T, w *world) {
+		t.Helper()
+		said, rule, n, first := w.last.MayFall, w.last.FallRule, w.last.Replicas, w.now.Sub(nine)+time.Second
+		w.load(0)
+		for w.tick(time.Second); w.last.Replicas == n; w.tick(time.Second) {
+			if w.now.Sub(nine) > 2*time.Hour {
+				t.Fatalf("still %d after an hour", n)
+			}
+		}
+		switch {
+		case said.IsZero() && rule != RuleNone:
+			return // announced as not known
+		case said.IsZero():
+			said = nine.Add(first)
+		}
+		if said.Before(w.now.Add(-time.Second)) || said.After(w.now) {
+			t.Errorf("the target fell at %s, the announced earliest scale-down was %s by %v", w.now.Format("15:04:05"), said.Format("15:04:05"), rule)
+		}
+	}
+	t.Run("a window full of falling proposals", func(t *testing.T) {
+		for n := range 40 {
+			p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 100, ScaleDown: Direction{StabilizationWindow: 2 * time.Minute}}
+			w := newWorld(t, p, 100)
+			w.value = func(w *world, _ int) float64 { return 100 - w.now.Sub(nine).Seconds() }
+			w.run(time.Duration(n) * time.Second)
+			if n > 0 {
+				follow(t, w)
+			}
+		}
+	})
+	t.Run("a forecast that replaces the reading, within the down tolerance", func(t *testing.T) {
+		sig := queue(1)
+		sig.Forecast = Forecast{Window: 5 * time.Minute, Replaces: true}
+		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 100, ScaleDown: Direction{Tolerance: 0.1}}
+		w := newWorld(t, p, 11, 9.95)
+		w.run(time.Hour)
+		w.expect(11, RuleTolerance)
+		follow(t, w)
+	})
+}

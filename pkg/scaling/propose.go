@@ -233,11 +233,11 @@ func (t *tick) fallback() {
 		if excused || failures < max(f.FailureThreshold, 1) {
 			continue
 		}
-		to := t.n
+		floor := int32(0)
 		if f.Behavior == FallbackStatic || f.Behavior == FallbackCurrentReplicasIfHigher {
-			to = max(to, clamp(f.Replicas, 0, maxReplicas))
+			floor = clamp(f.Replicas, 0, maxReplicas)
 		}
-		t.set(RuleFallback, i, to, float64(failures), float64(f.Replicas))
+		t.keepAtLeast(RuleFallback, i, floor, float64(failures), float64(f.Replicas))
 		return
 	}
 }

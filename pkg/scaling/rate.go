@@ -2,27 +2,28 @@ package scaling
 
 import "math"
 
-// stepsSize bounds the remembered steps; beyond it the two closest in time are merged into a range.
+// stepsSize bounds the remembered steps. With more, two neighbors are merged into a range of numbers that lasts at most 1/overhold of
+// the longest period.
 const stepsSize = 16
 
-// steps is the number in force as a function of time, so that "the replicas at the period's start" of an HPA's behavior is looked
-// up instead of summed from events (they are the same: current - added + deleted within the period).
+// steps is the number in force as a function of time. The replicas at the start of a period of an HPA's behavior are looked up in it
+// instead of summed from events; both are the same: current - added + deleted within the period.
 type steps struct {
 	n    int8
 	list [stepsSize]step
 }
 
-// step holds from at until the next one. low and high differ only where steps were merged: a rise counts from the lowest, a fall
-// from the highest, so that a merge never allows more.
+// step lasts from at until the next one. low and high differ only if steps were merged: a rise counts from the lowest number and a
+// fall from the highest, so that a merge never allows a greater change.
 type step struct {
 	at        int64
 	low, high int32
 }
 
-// last is the number in force; the newest step is never merged.
+// last returns the number in force; the newest step is never merged.
 func (s *steps) last() int32 { return s.list[s.n-1].low }
 
-// push records a new number from at on, and forgets steps that ended more than keep milliseconds ago.
+// push records a new number from at on, and drops the steps that ended more than keep milliseconds ago.
 func (s *steps) push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].at <= at-keep {
@@ -33,22 +34,28 @@ func (s *steps) push(at int64, n int32, keep int64) {
 		s.n -= k
 	}
 	if s.n == stepsSize {
-		s.merge()
+		s.merge(at)
 	}
 	s.list[s.n] = step{at, n, n}
 	s.n++
 }
 
-func (s *steps) merge() {
-	least := 0
-	for i := 1; i+1 < stepsSize; i++ {
-		if s.list[i+1].at-s.list[i].at < s.list[least+1].at-s.list[least].at {
-			least = i
+// merge joins the two neighbors whose range lasts least; end is the end of the last step. Of the 16 steps 7 disjoint pairs lie within
+// the longest period, so the range lasts less than a seventh of it.
+func (s *steps) merge(end int64) {
+	best, least := 0, int64(math.MaxInt64)
+	for i := range stepsSize - 1 {
+		ends := end
+		if i+2 < stepsSize {
+			ends = s.list[i+2].at
+		}
+		if lasts := ends - s.list[i].at; lasts < least {
+			best, least = i, lasts
 		}
 	}
-	a, b := s.list[least], s.list[least+1]
-	s.list[least] = step{a.at, min(a.low, b.low), max(a.high, b.high)}
-	copy(s.list[least+1:], s.list[least+2:])
+	a, b := s.list[best], s.list[best+1]
+	s.list[best] = step{a.at, min(a.low, b.low), max(a.high, b.high)}
+	copy(s.list[best+1:], s.list[best+2:])
 	s.n--
 }
 

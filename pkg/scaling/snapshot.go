@@ -24,7 +24,7 @@ func (s *State) Numbers() []int64 {
 	for _, w := range []*window{&s.down, &s.up} {
 		out = append(out, int64(w.n))
 		for _, e := range w.list[:w.n] {
-			out = append(out, e.at, int64(e.value))
+			out = append(out, e.at, pair(e.late, e.value))
 		}
 	}
 	out = append(out, int64(s.steps.n))
@@ -47,7 +47,9 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	for _, w := range []*window{&s.down, &s.up} {
 		w.n = int8(r.count(len(w.list)))
 		for i := range w.n {
-			w.list[i] = sample{r.next(), int32(r.next())}
+			at := r.next()
+			late, value := halves(r.next())
+			w.list[i] = sample{at, value, late}
 		}
 	}
 	s.steps.n = int8(r.count(len(s.steps.list)))

@@ -28,8 +28,8 @@ type State struct {
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := stamp(now), clamp(replicas, 0, maxReplicas)
 	s := State{seeded: true, at: at, policy: p, base: n, activeAt: at}
-	s.down.push(at, n)
-	s.up.push(at, -n)
+	s.down.push(at, n, n)
+	s.up.push(at, -n, -n)
 	s.steps.push(at, n, 0)
 	return s
 }
