@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit test test-long hpacheck bench bench-replay bench-spot fuzz lint fmt cover race generate commits verify
+.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot fuzz lint fmt cover race generate commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,11 +21,19 @@ build: ## build bin/gpuscaler, a static binary
 demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the external-metrics API on loopback
 	@./bin/gpuscaler demo $(DEMO_FLAGS)
 
-# Property tests look somewhere else each time; in CI they look at the same places, so that a red run is a red change.
+# Packages with property tests. `make test` gives them the same seeds everywhere, so that a red run is caused by the change under test;
+# `make explore` gives them random seeds.
 PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' cmd pkg))))
 unit: ## the fast inner loop: every test that needs no other process
 	@$(GOTESTSUM) --format pkgname-and-test-fails -- $(filter-out $(PROPERTIES:%/=%),$(shell GOTOOLCHAIN=$(GOTOOLCHAIN) $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./...))
-	@$(if $(CI),CALENDAR_SEED=1) $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) $(if $(CI),-rapid.seed=1)
+	@CALENDAR_SEED=1 $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) -rapid.seed=1
+
+EXPLORE ?= 10m
+explore: ## property tests with random seeds for EXPLORE (default 10m); turn each counterexample into a test with fixed values
+	@end=$$(awk "BEGIN {u = \"$(EXPLORE)\"; printf \"%d\", $$(date +%s) + u * (u ~ /h$$/ ? 3600 : u ~ /m$$/ ? 60 : 1)}"); \
+	while [ $$(date +%s) -lt $$end ]; do for p in $(PROPERTIES:%/=%); do [ $$(date +%s) -lt $$end ] || break; \
+	  tests=$$(awk '/^func Test/ {sub(/\(.*/, "", $$2); t = $$2} /rapid\.Check\(/ {print t}' $$p/*_test.go | sort -u | paste -sd '|' -); \
+	  $(GO) test -count=1 -run "^($$tests)$$" $$p -rapid.nofailfile || exit 1; done; done
 
 test: ## everything, unit to end to end; builds the real components once and caches them by version
 	@$(MAKE) --no-print-directory unit
