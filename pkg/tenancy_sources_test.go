@@ -1,12 +1,15 @@
 package pkg_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -86,6 +89,38 @@ func endless(first, line string) http.HandlerFunc {
 				return
 			}
 		}
+	}
+}
+
+// redisSays reads a list's length from a server that answers every LLEN with reply.
+func redisSays(reply string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					answers := map[string]string{"hello": "-ERR unknown command\r\n", "client": "+OK\r\n", "LLEN": reply}
+					for in := bufio.NewScanner(c); in.Scan(); {
+						_, _ = io.WriteString(c, answers[in.Text()])
+					}
+				}()
+			}
+		}()
+		began := time.Now()
+		text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 5s, interval: 1m}", l.Addr()), "{name: queue, type: redis, source: redis, listName: jobs, target: 5}", telemetry.Options{})
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v: the time limit ended it, and no bound of the reply", took)
+		}
+		return text
 	}
 }
 
@@ -191,6 +226,15 @@ func sources(t *testing.T) entrance {
 			}
 			return strings.TrimSuffix(text, ", from 100% of the pods") + " of that list; nothing was deleted"
 		}},
+		{"a Redis array of 10^11 elements", "go-redis allocates them", "unknown: answer cut off", redisSays("*100000000000\r\n")},
+		{"a Redis string of 10^11 bytes", "go-redis allocates them", "unknown: answer cut off", redisSays("$100000000000\r\n")},
+		{"a Redis array of 10^9 elements inside an array", "", "unknown: answer cut off", redisSays("*1\r\n*1000000000\r\n")},
+		{"a RESP3 map of 10^11 pairs, which nobody asked for", "", "unknown: invalid value", redisSays("%100000000000\r\n")},
+		{"RESP3 attributes of 10^11 pairs", "", "unknown: invalid value", redisSays("|100000000000\r\n")},
+		{"a streamed Redis string", "", "unknown: invalid value", redisSays("$?\r\n;4\r\nabcd\r\n")},
+		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
+		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
+		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off", redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
 		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped", bounded(pod(endless("", "other_metric 1\n")))},
 		{"a line without end", "CVE-2023-48713", "unknown: stopped", bounded(pod(endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx")))},
 		{"a compressed bomb", "CVE-2023-48713", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {

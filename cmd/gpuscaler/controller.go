@@ -70,7 +70,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
-		Pods: c.cluster, Exporters: c.cluster, Triggers: c.cluster, Kubernetes: kube, LoopbackPods: o.loopbackPods,
+		Pods: c.cluster, Exporters: c.cluster, Triggers: c.cluster, Kubernetes: kube, Leading: c.leading, LoopbackPods: o.loopbackPods,
 		Registerer: c.registry, Logger: log,
 	})
 	if err != nil {

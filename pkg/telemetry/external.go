@@ -52,8 +52,9 @@ func newExternalFetcher(o *Options, timeout time.Duration) (*externalFetcher, er
 	return &externalFetcher{client: client, clock: clock, triggers: o.Triggers}, nil
 }
 
-// boundedTransport cuts answers at externalBytes, because client-go reads a body whole, and refuses redirects, because an adapter is
-// somebody else's code and must not send our credentials elsewhere. It measures the clock of whoever answers.
+// boundedTransport bounds the answers of an adapter before client-go reads them. It cuts a body at externalBytes, because client-go
+// reads a body whole. It refuses redirects, because an adapter must not send our credentials elsewhere. It removes Retry-After, because
+// client-go repeats the request up to ten times, and waits as long as the header says. It measures the clock of the server that answers.
 type boundedTransport struct {
 	next  http.RoundTripper
 	clock *fetch.Clock
@@ -70,6 +71,7 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body.Close()
 		return nil, &fetch.StatusError{Code: resp.StatusCode}
 	}
+	resp.Header.Del("Retry-After")
 	resp.Body = struct {
 		io.Reader
 		io.Closer

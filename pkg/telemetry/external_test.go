@@ -73,6 +73,10 @@ func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
 		{"absurd", metricList(metricItem("9E", time.Now())), false, scaling.CauseInvalid},
 		{"unknown metric", kubeStatus(404, "NotFound"), false, scaling.CauseEmpty},
 		{"forbidden", kubeStatus(403, "Forbidden"), true, scaling.CauseForbidden},
+		{"told to wait for a second, ten times", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			kubeStatus(429, "TooManyRequests")(w, r)
+		}, true, scaling.CauseUnreachable},
 		{"adapter is down", kubeStatus(503, "ServiceUnavailable"), true, scaling.CauseUnreachable},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, true, scaling.CauseUnreachable},
 		{"huge", func(w http.ResponseWriter, _ *http.Request) {
@@ -101,7 +105,11 @@ func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
 				t.Fatalf("before: %+v", r)
 			}
 			server.does(c.serve)
+			began := time.Now()
 			pollOnce(t, p)
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("the poll took %v", took)
+			}
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {
 				t.Errorf("during: %+v, want known %t, cause %d", r, c.known, c.cause)
 			}

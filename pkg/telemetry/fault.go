@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/resp"
 )
 
 // errInvalid wraps what a source answered in a form that means nothing.
@@ -24,7 +25,7 @@ func causeOf(err error) scaling.Cause {
 	switch {
 	case err == nil:
 		return scaling.CauseNone
-	case errors.Is(err, fetch.ErrTruncated), errors.Is(err, exposition.ErrTruncated):
+	case errors.Is(err, fetch.ErrTruncated), errors.Is(err, exposition.ErrTruncated), errors.Is(err, resp.ErrLimit):
 		return scaling.CauseTruncated
 	case errors.As(err, &status):
 		return causeOfStatus(status.Code)
@@ -37,7 +38,7 @@ func causeOf(err error) scaling.Cause {
 			return scaling.CauseUnreachable
 		}
 		return scaling.CauseInvalid
-	case errors.As(err, &answer), errors.Is(err, errInvalid), errors.Is(err, exposition.ErrFormat):
+	case errors.As(err, &answer), errors.Is(err, errInvalid), errors.Is(err, exposition.ErrFormat), errors.Is(err, resp.ErrProtocol):
 		return scaling.CauseInvalid
 	}
 	return scaling.CauseUnreachable

@@ -40,6 +40,12 @@ type Options struct {
 	Triggers  Triggers
 	// Kubernetes reaches the cluster's external metrics API.
 	Kubernetes *rest.Config
+	// Leading reports whether this process holds the Lease; nil: always. Only the leader polls data sources. A source whose answer ends
+	// the process by a defect that no bound prevents then ends the leader and not, at the same moment, the replica that is to replace it.
+	// A standby also has no use for readings: a new leader seeds each window with the current replicas, polls every source within half a
+	// second, and lowers no target before readings arrive. Only a latency that is scraped from pods takes two rounds, because its
+	// window needs two samples. The load on each source does not grow with the number of replicas.
+	Leading func() bool
 	// LoopbackPods lets a pod's address be a loopback one, where a whole cluster runs on one machine. In a real cluster such an
 	// address would be our own pod.
 	LoopbackPods bool
@@ -152,6 +158,8 @@ func (p *Poller) reconcile(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() { r.run(ctx) })
 	}
 }
+
+func (p *Poller) leading() bool { return p.options.Leading == nil || p.options.Leading() }
 
 // Read fills out with the newest readings of w's signals. It reads memory only and allocates nothing.
 func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.board.read(w, out) }

@@ -16,10 +16,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/resp"
 )
 
 // redisBatch is how many commands go into one pipeline: a reply is a few bytes, and a server that is busy answers others between two.
 const redisBatch = 500
+
+// redisLimits bound the replies to one pipeline. 500 consumer group queries of 40 groups each have 260,000 elements and 4 MiB; lengths
+// of lists have 10 KiB. A hostile server can make one poll allocate about 40 MiB.
+var redisLimits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Line: 16 << 10, Depth: 8}
 
 // redisFetcher reads lengths of lists and backlogs of streams, all of a server in a few pipelines.
 type redisFetcher struct {
@@ -44,13 +49,14 @@ func newRedisFetcher(d *policy.DataSource) (*redisFetcher, error) {
 	o := &redis.Options{
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
+		Protocol: 2, // RESP2 has every reply that is read here, and few types to bound; see package resp
 		// The server is never asked to push: old ones answer the question with an error.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		CredentialsProviderContext: func(context.Context) (string, string, error) {
 			return redisCredentials(d.Username, d.PasswordFile)
 		},
 	}
-	o.Dialer = guard.DialContext
+	dial := dialer(guard.DialContext)
 	if d.TLS != nil {
 		c, err := tlsConfig(d.TLS)
 		if err != nil {
@@ -62,9 +68,28 @@ func newRedisFetcher(d *policy.DataSource) (*redisFetcher, error) {
 		if o.TLSConfig.ServerName == "" {
 			o.TLSConfig.ServerName = host
 		}
-		o.Dialer = guard.DialTLS(o.TLSConfig)
+		dial = guard.DialTLS(o.TLSConfig)
 	}
+	o.Dialer = boundedDialer(dial, d.MaxBytes)
 	return &redisFetcher{client: redis.NewClient(o)}, nil
+}
+
+// dialer opens a connection, as redis.Options.Dialer does.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// boundedDialer bounds the replies on the connections of dial, by maxBytes too where it is greater than 0.
+func boundedDialer(dial dialer, maxBytes int64) dialer {
+	limits := redisLimits
+	if maxBytes > 0 {
+		limits.Bytes = min(limits.Bytes, maxBytes)
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Bound(c, limits), nil
+	}
 }
 
 // redisCredentials reads the password anew for each connection, so that a rotated one is used without a restart.

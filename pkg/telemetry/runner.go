@@ -33,6 +33,8 @@ const (
 	// keptReadings is for how many signals a poll keeps its memory until the next: made anew each 15 s it costs nothing, kept it is as
 	// large as all that ticks read.
 	keptReadings = 1024
+	// standbyDelay is how often a standby looks whether it has become the leader. It costs no request.
+	standbyDelay = 250 * time.Millisecond
 	// kickDelay gathers the changes of a burst of edits into one extra poll.
 	kickDelay = 500 * time.Millisecond
 )
@@ -110,6 +112,11 @@ func (r *runner) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		started := now()
+		if !r.poller.leading() {
+			next = started.Add(standbyDelay)
+			timer.Reset(standbyDelay)
+			continue
+		}
 		r.poll(ctx)
 		pause := jitter(r.group.Load().interval())
 		if !r.noPods.IsZero() {

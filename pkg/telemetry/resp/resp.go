@@ -1,0 +1,254 @@
+// Package resp bounds the replies of a Redis server before a client library parses them.
+//
+// A RESP reply announces its length: "*100000000000\r\n" says that an array of 10^11 elements follows. A client library allocates the
+// array when it reads this line. The Go runtime cannot recover from an allocation that fails, so the process ends. Bound returns a
+// connection that checks every byte before its reader sees it: the announced lengths, the nesting, the number of elements and the bytes
+// in total. The first byte that exceeds a limit fails the read, and no reader can allocate by a length that was not checked.
+//
+// The connection accepts the five types of RESP2 only: simple strings, errors, integers, bulk strings and arrays. The client asks for
+// RESP2 (HELLO 2). Maps, sets, pushes, attributes, verbatim strings, big numbers and streamed types of RESP3 are refused by their first
+// byte, so that a server cannot choose a type that the client and the check read differently.
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// ErrLimit says that a reply exceeds a limit.
+var ErrLimit = errors.New("reply exceeds a limit")
+
+// ErrProtocol says that a reply is not RESP2.
+var ErrProtocol = errors.New("reply is not RESP2")
+
+// Limits bound what a server may send between two writes of the client. All are greater than 0.
+type Limits struct {
+	Bytes    int64 // received, with the announced length of a string that has not arrived yet
+	Elements int64 // announced by all arrays together; a client allocates 16 bytes for each before it arrives
+	String   int64 // bytes of one bulk string
+	Line     int   // bytes of one simple string or error
+	Depth    int   // arrays inside arrays
+}
+
+// maxNumber is how many bytes a line of a length or an integer has at most: the sign and 19 digits of an int64 have 20.
+const maxNumber = 32
+
+// Bound returns a connection whose reads fail with ErrLimit or ErrProtocol instead of returning bytes outside the limits. After such a
+// failure every read fails. Each write of the client starts the count of bytes and elements again.
+func Bound(c net.Conn, l Limits) net.Conn {
+	b := &conn{Conn: c, scan: scanner{limits: l}}
+	if raw, ok := c.(syscall.Conn); ok {
+		return &socket{b, raw} // the client looks at an idle socket before it reuses the connection
+	}
+	return b
+}
+
+type conn struct {
+	net.Conn
+	scan    scanner
+	failed  error
+	written atomic.Bool // since the last read; a write may run beside a read
+}
+
+type socket struct {
+	*conn
+	syscall.Conn
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.written.Store(true)
+	return c.Conn.Write(p)
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	n, err := c.Conn.Read(p)
+	if c.written.Swap(false) {
+		c.scan.bytes, c.scan.elements = 0, 0
+	}
+	if c.failed = c.scan.feed(p[:n]); c.failed != nil {
+		clear(p[:n])
+		return 0, c.failed
+	}
+	return n, err
+}
+
+// state is the part of a reply that the next byte belongs to.
+type state uint8
+
+const (
+	atType   state = iota // the first byte of a value
+	inLength              // the digits of a bulk string's or an array's length
+	inLine                // a simple string, an error or an integer
+	inString              // the bytes of a bulk string
+	atReturn              // the carriage return that ends a bulk string
+	atFeed                // the line feed that ends a bulk string
+)
+
+// scanner follows a stream of replies byte by byte. It holds no bytes of it.
+type scanner struct {
+	limits   Limits
+	bytes    int64
+	elements int64
+
+	state  state
+	kind   byte    // of the value that is being read
+	last   byte    // the byte before
+	line   int     // bytes of the line so far
+	length int64   // that the line announced so far; -1: null
+	left   int64   // bytes of the bulk string that have not arrived
+	open   []int64 // elements of each open array that have not arrived
+}
+
+func (s *scanner) feed(p []byte) error {
+	s.bytes += int64(len(p))
+	if s.bytes > s.limits.Bytes {
+		return fmt.Errorf("%w: more than %d bytes", ErrLimit, s.limits.Bytes)
+	}
+	for len(p) > 0 {
+		if s.state == inString {
+			n := min(int64(len(p)), s.left)
+			p, s.left = p[n:], s.left-n
+			if s.left == 0 {
+				s.state = atReturn
+			}
+			continue
+		}
+		if err := s.next(p[0]); err != nil {
+			return err
+		}
+		s.last, p = p[0], p[1:]
+	}
+	return nil
+}
+
+func (s *scanner) next(b byte) error {
+	switch s.state {
+	case atType:
+		return s.begin(b)
+	case inLength:
+		return s.digit(b)
+	case inLine:
+		return s.text(b)
+	case atReturn:
+		if b != '\r' {
+			return fmt.Errorf("%w: a string is longer than announced", ErrProtocol)
+		}
+		s.state = atFeed
+	case atFeed:
+		if b != '\n' {
+			return fmt.Errorf("%w: a string is longer than announced", ErrProtocol)
+		}
+		s.end()
+	}
+	return nil
+}
+
+func (s *scanner) begin(b byte) error {
+	s.kind, s.line, s.length = b, 0, 0
+	switch b {
+	case '$', '*':
+		s.state = inLength
+	case '+', '-', ':':
+		s.state = inLine
+	default:
+		return fmt.Errorf("%w: it has the type %q", ErrProtocol, b)
+	}
+	return nil
+}
+
+// text reads a line up to its line feed, as the client does.
+func (s *scanner) text(b byte) error {
+	limit := s.limits.Line
+	if s.kind == ':' {
+		limit = maxNumber
+	}
+	if s.line++; s.line > limit {
+		return fmt.Errorf("%w: a line of more than %d bytes", ErrLimit, limit)
+	}
+	if b != '\n' {
+		return nil
+	}
+	if s.last != '\r' {
+		return fmt.Errorf("%w: a line ends without a carriage return", ErrProtocol)
+	}
+	s.end()
+	return nil
+}
+
+// digit reads a length. It is compared with its limit at each digit, so that it can neither overflow nor be delivered.
+func (s *scanner) digit(b byte) error {
+	if s.line++; s.line > maxNumber {
+		return fmt.Errorf("%w: a length of more than %d digits", ErrLimit, maxNumber)
+	}
+	switch {
+	case s.last == '\r':
+		if b != '\n' {
+			return fmt.Errorf("%w: a length ends with %q", ErrProtocol, b)
+		}
+		return s.announced()
+	case b == '\r' && s.line > 1 && s.last != '-':
+	case b == '-' && s.line == 1:
+	case b == '1' && s.last == '-' && s.line == 2:
+		s.length = -1
+	case b >= '0' && b <= '9' && s.length >= 0 && s.last != '-':
+		s.length = s.length*10 + int64(b-'0')
+		return s.check()
+	default:
+		return fmt.Errorf("%w: a length contains %q", ErrProtocol, b)
+	}
+	return nil
+}
+
+// check compares a length, of which more digits may follow, with what is left of the limits.
+func (s *scanner) check() error {
+	l := &s.limits
+	switch {
+	case s.kind == '$' && s.length > l.String:
+		return fmt.Errorf("%w: a string of more than %d bytes", ErrLimit, l.String)
+	case s.kind == '$' && s.length > l.Bytes-s.bytes:
+		return fmt.Errorf("%w: more than %d bytes", ErrLimit, l.Bytes)
+	case s.kind == '*' && s.length > l.Elements-s.elements:
+		return fmt.Errorf("%w: arrays of more than %d elements", ErrLimit, l.Elements)
+	}
+	return nil
+}
+
+// announced takes in a length that is complete.
+func (s *scanner) announced() error {
+	switch {
+	case s.length < 0, s.kind == '*' && s.length == 0:
+		s.end()
+	case s.kind == '*':
+		if len(s.open) >= s.limits.Depth {
+			return fmt.Errorf("%w: arrays more than %d deep", ErrLimit, s.limits.Depth)
+		}
+		s.elements += s.length
+		s.open = append(s.open, s.length)
+		s.state = atType
+	default:
+		if s.left = s.length; s.left == 0 {
+			s.state = atReturn
+		} else {
+			s.state = inString
+		}
+	}
+	return nil
+}
+
+// end closes a value, and every array of which it is the last element.
+func (s *scanner) end() {
+	s.state = atType
+	for len(s.open) > 0 {
+		top := len(s.open) - 1
+		if s.open[top]--; s.open[top] > 0 {
+			return
+		}
+		s.open = s.open[:top]
+	}
+}
