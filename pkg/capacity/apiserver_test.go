@@ -19,7 +19,12 @@ func (c *cluster) observe() Observation {
 		}
 		for name, f := range p.fields {
 			if resource, ok := strings.CutPrefix(name, "limits["); ok && f.Value != "" {
-				v.Limits = append(v.Limits, LimitView{strings.TrimSuffix(resource, "]"), f})
+				resource = strings.TrimSuffix(resource, "]")
+				l := LimitView{Resource: resource, FieldView: f, Used: float64(int64(len(p.nodes)) * p.size(resource))}
+				if len(p.nodes) > 0 {
+					l.Node = float64(p.size(resource))
+				}
+				v.Limits = append(v.Limits, l)
 			}
 		}
 		for j, n := range p.nodes {

@@ -18,7 +18,7 @@ const (
 // stays pending: it is Karpenter's probe and the fallback's evidence. The whole ask is tried again with backoff.
 func (t *tick) constrain() {
 	c := &t.s.capped
-	cause, closed := t.closed()
+	cause, resource, closed := t.closed()
 	switch {
 	case !closed || t.s.shortSince == 0:
 		if c.on || t.s.shortSince == 0 && c.level > 0 && t.at-c.since > maxCap.Milliseconds() {
@@ -41,13 +41,13 @@ func (t *tick) constrain() {
 		}
 		limit := t.served(w) + 1
 		if !c.on {
-			cause = CauseQuota
+			cause, resource = CauseQuota, ""
 		}
 		t.d.Advice[i].Cap = limit
 		missing += float64(max(w.Uncapped-limit+1, 0))
 	}
 	if missing > 0 || c.on {
-		t.because(Reason{Rule: RuleConstrained, Pool: -1, Cause: cause, A: missing, Until: instant(c.until)})
+		t.because(Reason{Rule: RuleConstrained, Pool: -1, Name: resource, Cause: cause, A: missing, Until: instant(c.until)})
 	}
 }
 
@@ -61,34 +61,32 @@ func (t *tick) served(w *Workload) (n int32) {
 	return n
 }
 
-// closed tells whether no pool of the group brings a node, and why the first does not. A limit of ours is not one of the reasons:
-// patience ends by itself.
-func (t *tick) closed() (cause Cause, all bool) {
+// closed reports whether no pool of the group brings a node, why the first does not, and whose limit is the cause. A limit that this
+// package sets is not one of the reasons: patience ends by itself.
+func (t *tick) closed() (cause Cause, resource string, all bool) {
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
-			continue // nobody knows what it would bring
+			continue // nothing is known of what it would bring
 		}
 		why := t.shut(i)
 		if why == CauseNone {
-			return CauseNone, false
+			return CauseNone, "", false
 		}
 		if cause == CauseNone {
 			cause = why
+			if why == CauseLimit {
+				resource = t.facts[i].full
+			}
 		}
 	}
-	return cause, cause != CauseNone
+	return cause, resource, cause != CauseNone
 }
 
 func (t *tick) shut(pool int) Cause {
-	v, f := &t.o.Pools[pool], &t.facts[pool]
-	size := f.node
-	if size == 0 {
-		size = t.nodeSize()
-	}
 	switch {
-	case !v.Ready:
+	case !t.o.Pools[pool].Ready:
 		return CauseNotReady
-	case f.limit >= 0 && f.runs+size > f.limit:
+	case t.facts[pool].room < max(t.leastWait, 1):
 		return CauseLimit
 	case t.refused(pool):
 		return CauseRefused

@@ -51,6 +51,8 @@ type tick struct {
 	pods               int           // that run or pend
 	short              time.Duration // how long pods have waited that no node on its way will take
 	left               int64         // units on demand that a surge can move to spot
+	leastMove          int64         // units of the smallest pod among them
+	leastWait          int64         // units of the smallest pod that has no node
 	wants              [MaxPools][numFields]want
 }
 
@@ -58,9 +60,11 @@ type tick struct {
 type facts struct {
 	runs   int64     // units of nodes that exist and are not on their way out
 	node   int64     // units of its greatest node
+	least  int64     // units of its smallest node; 0: it has none
 	nodes  int       // nodes that exist and are not on their way out
 	newest time.Time // when its newest launched node was created
-	limit  int64     // what its owner or a schedule allows, in units; -1: anything
+	room   int64     // units that its owner's limits and the schedules' still let come; maxUnits: any number
+	full   string    // the resource whose limit allows the least; "": no limit does
 }
 
 func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decision) {
@@ -155,6 +159,9 @@ func (f *facts) add(n *Node) {
 	}
 	f.nodes++
 	f.runs += units(n.GPUs)
+	if size := units(n.GPUs); size > 0 && (f.least == 0 || size < f.least) {
+		f.least = size
+	}
 	if n.Stage != Asked && n.Created.After(f.newest) {
 		f.newest = n.Created
 	}

@@ -11,6 +11,9 @@ func (t *tick) count() {
 	wait := func(p *Pod) {
 		if p.Pending {
 			waiting, greatest = min(waiting+units(p.GPUs), maxUnits), max(greatest, units(p.GPUs))
+			if size := units(p.GPUs); t.leastWait == 0 || size < t.leastWait {
+				t.leastWait = size
+			}
 		}
 	}
 	for i := range t.o.Workloads {
@@ -61,13 +64,19 @@ const bootsWithin = 15 * time.Minute
 // for a pod of 8.
 func (t *tick) room(size int64) (free int64) {
 	for i := range t.views() {
-		if !t.o.Pools[i].Exists {
-			continue
-		}
-		for j := range t.o.Pools[i].Nodes {
-			if n := &t.o.Pools[i].Nodes[j]; n.takes(t.now) {
-				free += max(units(n.GPUs)-units(n.Used), 0) / size * size
-			}
+		free += t.roomOn(i, size)
+	}
+	return free
+}
+
+// roomOn is room of one pool.
+func (t *tick) roomOn(pool int, size int64) (free int64) {
+	if !t.o.Pools[pool].Exists {
+		return 0
+	}
+	for j := range t.o.Pools[pool].Nodes {
+		if n := &t.o.Pools[pool].Nodes[j]; n.takes(t.now) {
+			free += max(units(n.GPUs)-units(n.Used), 0) / size * size
 		}
 	}
 	return free

@@ -56,6 +56,9 @@
 //
 // # Conflicts, decided
 //
+//   - A limit of the owner on the spot pool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout: the
+//     limit is no failure of spot. Nothing surges, probes or waits for a node that it does not let come; what is on demand stays there,
+//     its consolidation goes on, and explain names the limit.
 //   - A scheduled limit and a lid of ours: the smaller. A scheduled limit below what runs is written as it stands; Karpenter evicts
 //     nothing for it.
 //   - A fence and a Job without a policy: the Job wins; a fence needs that no pod runs or pends and that demand is known.

@@ -64,7 +64,7 @@ func (t *tape) pool(now time.Time) PoolView {
 	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: Fields(t.byte()), Usage: t.word(),
 		Weight: t.field(), ConsolidateAfter: t.field(), ConsolidationPolicy: t.field(), Budgets: t.field()}
 	for range t.byte() % 3 {
-		v.Limits = append(v.Limits, LimitView{[...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], t.field()})
+		v.Limits = append(v.Limits, LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(), Used: float64(t.word()), Node: float64(t.word())})
 	}
 	for range t.byte() % 4 {
 		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4), Ready: t.flag(), GPUs: t.word(), Used: t.word(),

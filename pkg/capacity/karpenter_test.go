@@ -48,20 +48,30 @@ func (c *cluster) byWeight() []*simPool {
 
 func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.number(); return n }
 
-func (p *simPool) fits(without int64) bool {
-	limit := p.fields["limits[nvidia.com/gpu]"].Value
-	n, _ := limit.number()
-	return limit == "" || int64(len(p.nodes))*p.gpus-without+p.gpus <= n
+// fits reports whether one node more stays below every limit, as Karpenter 1.15 checks it; instead is the node that it replaces.
+func (p *simPool) fits(instead *simNode) bool {
+	nodes := int64(len(p.nodes))
+	if instead != nil && instead.pool == p {
+		nodes--
+	}
+	for name, f := range p.fields {
+		resource, is := strings.CutPrefix(name, "limits[")
+		if limit, ok := f.Value.quantity(); is && ok && float64((nodes+1)*p.size(strings.TrimSuffix(resource, "]"))) > limit {
+			return false
+		}
+	}
+	return true
+}
+
+// size is what one node of the pool has of a resource.
+func (p *simPool) size(resource string) int64 {
+	return map[string]int64{"nvidia.com/gpu": p.gpus, "cpu": 8, "memory": 64 << 30, "nodes": 1}[resource]
 }
 
 // launch makes a node for a pod in the first pool that takes it; a refusal is remembered for three minutes.
 func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 	for _, pool := range c.byWeight() {
-		without := int64(0)
-		if instead != nil && instead.pool == pool {
-			without = pool.gpus
-		}
-		if pool.gone || !pool.ready || pool.gpus < p.gpus || !pool.fits(without) || c.now.Before(pool.until) || p.pinned && pool.Type == Spot {
+		if pool.gone || !pool.ready || pool.gpus < p.gpus || !pool.fits(instead) || c.now.Before(pool.until) || p.pinned && pool.Type == Spot {
 			continue
 		}
 		if instead != nil && (pool == instead.pool || pool.hourly >= instead.pool.hourly) {

@@ -33,10 +33,10 @@ func (t *tick) base() {
 	t.because(Reason{Rule: RuleBase, Pool: int8(t.onDemand), A: float64(t.baseUnits()), B: float64(t.facts[t.onDemand].runs)})
 }
 
-// wantsLid tells whether on-demand should stand under a limit of ours: by patience or base, outside a fallback, and only while
-// demand is known and has been for a while. lidded tells whether it can.
+// wantsLid reports whether on-demand should have a limit cap: by the spot wait timeout or the base, outside a fallback, while its owner
+// lets spot nodes come, and only while demand is known and has been for a while. lidded reports whether it can.
 func (t *tick) wantsLid() bool {
-	return t.waits() > 0 && t.paired() && t.s.spot.phase != Fallback && t.known && !t.leaving && t.at-t.s.knownSince >= trusts.Milliseconds()
+	return t.waits() > 0 && t.paired() && t.s.spot.phase != Fallback && !t.full(t.spot) && t.known && !t.leaving && t.at-t.s.knownSince >= trusts.Milliseconds()
 }
 
 func (t *tick) lidded() bool { return t.wantsLid() && t.may(t.onDemand, FieldLimit) }

@@ -61,6 +61,9 @@ func (t *tick) survey() {
 	t.eachPod(func(w *Workload, p *Pod) {
 		if p.Pool == t.onDemand && p.Node >= 0 && p.Node < len(nodes) && movable(w, p) {
 			t.d.movable[p.Node] += units(p.GPUs)
+			if size := units(p.GPUs); t.leastMove == 0 || size < t.leastMove {
+				t.leastMove = size
+			}
 		}
 	})
 	spare := t.aboveBase()
@@ -89,6 +92,7 @@ func (t *tick) comeBack() {
 	m, s := &t.s.move, &t.s.spot
 	if !t.paired() || s.phase != Probing && s.phase != Returning || t.g.Advisory || t.leaving {
 		*m = move{}
+		t.staysOnDemand()
 		return
 	}
 	if m.step != noMove {
@@ -157,7 +161,7 @@ func (t *tick) ahead(at int64) time.Time {
 // let through since the last ones.
 func (t *tick) pick() {
 	m := &t.s.move
-	if !t.known || t.peaks() || t.s.shortSince != 0 || t.left == 0 || t.emptied() || t.at < t.s.pace.until {
+	if !t.known || t.peaks() || t.s.shortSince != 0 || !t.returns() || t.emptied() || t.at < t.s.pace.until {
 		return
 	}
 	through := int64(0)
@@ -218,12 +222,14 @@ func (t *tick) fill(batch *move, node int) bool {
 	}
 }
 
-// width is how many replicas of a workload move at once: one at first, twice as many after each batch that arrived whole.
+// width is how many replicas of a workload move at once: one at first, twice as many after each batch that arrived whole, and no more
+// than the spot pool takes.
 func (t *tick) width(w *Workload) int32 {
-	if t.s.spot.phase != Returning {
-		return 1
+	n := int32(1)
+	if t.s.spot.phase == Returning {
+		n = max(1, min(int32(t.s.pace.width), w.needs()/surgeShare, maxBatch))
 	}
-	return max(1, min(int32(t.s.pace.width), w.needs()/surgeShare, maxBatch))
+	return int32(min(int64(n), t.spare()/max(units(w.GPUs), 1)))
 }
 
 // emptied tells whether an empty on-demand node is still there: the next successor would land on it, and not on spot.

@@ -81,9 +81,13 @@ type FieldView struct {
 }
 
 // LimitView is one entry of spec.limits.
+//
+// Karpenter launches no instance type whose capacity, added to Used, exceeds the limit. The limit of "nodes" counts nodes.
 type LimitView struct {
 	Resource string
 	FieldView
+	Used float64 // what the pool's nodes have of the resource, as Karpenter counts it: cpu in cores, memory in bytes
+	Node float64 // the least that one of them has; 0: not known
 }
 
 // Stage is how far a node has come.

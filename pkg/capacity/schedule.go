@@ -3,9 +3,6 @@ package capacity
 // schedule wants what the group's open windows say. These numbers are the platform's own and are written as they stand, also a
 // limit below what runs: Karpenter evicts nothing for it.
 func (t *tick) schedule() {
-	for i := range t.views() {
-		t.facts[i].limit = -1
-	}
 	for i := range t.g.Schedules {
 		w := &t.g.Schedules[i]
 		open, until := w.Window.At(t.now)
@@ -24,11 +21,7 @@ func (t *tick) schedule() {
 			}
 		}
 	}
-	for i := range t.views() {
-		if n, ok := t.effective(i, FieldLimit).number(); ok {
-			t.facts[i].limit = units(n)
-		}
-	}
+	t.measureRoom()
 }
 
 func (t *tick) applySchedule(w *Schedule, pool int) {

@@ -44,7 +44,7 @@ func (t *tick) turn() {
 	case Returning:
 		if cause, e := t.failing(); cause != CauseNone {
 			t.fallBack(cause, e)
-		} else if t.left == 0 && t.s.move.step == noMove {
+		} else if !t.returns() && t.s.move.step == noMove {
 			t.arrive()
 		}
 	}
@@ -70,7 +70,7 @@ func (t *tick) prefer() {
 		s.level = 0
 		t.s.touch()
 	}
-	if t.left > 0 && t.known && t.spotFirst() {
+	if t.returns() && t.known && t.spotFirst() {
 		t.s.enter(Returning, CauseNone)
 	}
 }
@@ -103,9 +103,9 @@ func (t *tick) fallBack(cause Cause, e evidence) {
 	}
 }
 
-// leaveFallback probes where there is anybody to probe with, and forgets otherwise.
+// leaveFallback probes where there are replicas to probe with and a spot node may come, and forgets the failure otherwise.
 func (t *tick) leaveFallback() {
-	if t.left == 0 && t.d.Demand.Pending == 0 || !t.spotFirst() {
+	if t.left == 0 && t.d.Demand.Pending == 0 || !t.spotFirst() || t.full(t.spot) {
 		t.s.enter(PreferSpot, CauseNone)
 		return
 	}
@@ -124,8 +124,8 @@ func (t *tick) judgeProbe() {
 		t.fallBack(CauseProbe, e)
 	case t.lived(s.since):
 		t.s.enter(Returning, CauseProbe)
-	case t.left == 0 && t.d.Demand.Pending == 0, t.at >= s.until && e.attempts == 0:
-		// Nobody is left to probe with: new pods will.
+	case t.left == 0 && t.d.Demand.Pending == 0, t.full(t.spot) && !t.landed(s.since), t.at >= s.until && e.attempts == 0:
+		// No replica is left to probe with, or no node may come: new pods will probe.
 		t.s.enter(PreferSpot, CauseNone)
 	case t.at >= s.until:
 		t.fallBack(CauseProbe, e)

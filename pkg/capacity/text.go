@@ -110,6 +110,9 @@ func (r Reason) spotText(g *Group) string {
 		}
 		return fmt.Sprintf("%s up to %.0f, one node more, given up at %s", g.pool(r.Pool), r.A, clock(r.Until))
 	case RuleReturn:
+		if r.Cause == CauseLimit {
+			return fmt.Sprintf("%.0f stay on %s: %s is at its limit of %s", r.A, g.pool(int8(g.only(OnDemand))), g.pool(r.Pool), r.Name)
+		}
 		next := "next at once"
 		if !r.Until.IsZero() {
 			next = "next not before " + clock(r.Until)
@@ -139,7 +142,11 @@ func (r Reason) podText() string {
 		if !r.Until.IsZero() {
 			next = "next try " + clock(r.Until)
 		}
-		return fmt.Sprintf("%.0f %s cannot come: %s, %s", r.A, plural(r.A, "replica"), r.Cause, next)
+		cause := r.Cause.String()
+		if r.Name != "" {
+			cause += " of " + r.Name
+		}
+		return fmt.Sprintf("%.0f %s cannot come: %s, %s", r.A, plural(r.A, "replica"), cause, next)
 	case RuleBuffer:
 		return fmt.Sprintf("nodes for %.0f %s held ready, wanted at %s", r.A, plural(r.A, "replica"), clock(r.Until))
 	case RuleRelease:

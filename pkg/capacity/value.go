@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -119,6 +120,24 @@ func (v Value) number() (n int64, ok bool) {
 		return 0, false
 	}
 	return n * scale, true
+}
+
+// suffixes are those of a Kubernetes quantity.
+var suffixes = map[string]float64{
+	"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+}
+
+// quantity reads any Kubernetes quantity, quoted or not. ok is false for anything else; an absent value is no quantity.
+func (v Value) quantity() (n float64, ok bool) {
+	s := strings.Trim(string(v), `"`)
+	digits := strings.TrimRight(s, "numkMGTPEKi")
+	scale, known := suffixes[s[len(digits):]]
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !known || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, false
+	}
+	return float64(n * scale), true
 }
 
 // same tells whether two values mean the same: 8 and "8" do.

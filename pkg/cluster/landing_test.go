@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestANodePoolMayUseOldNamesToo(t *testing.T) {
 
 func TestANodePoolIsReadAsItIsWritten(t *testing.T) {
 	p := poolFrom(t, spotPool)
-	v := p.of("nvidia.com/gpu", nodeSchema{known: true, limits: true, weight: true, budgets: true})
+	v := p.of(groupOf(t, "nvidia.com/gpu"), nil, nodeSchema{known: true, limits: true, weight: true, budgets: true})
 	if !v.Exists || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 || v.Weight.Value != "80" || v.Template != "1" || v.Consent.String() != "limits,weight" {
 		t.Errorf("view %+v", v)
 	}
@@ -104,12 +105,12 @@ func TestANodePoolIsReadAsItIsWritten(t *testing.T) {
 	if len(v.Limits) != 2 || v.Limits[0].Resource != "cpu" || v.Limits[0].Value != `"400"` || v.Limits[1].Value != `16` {
 		t.Errorf("limits %+v", v.Limits)
 	}
-	mig := p.of("nvidia.com/mig-1g.10gb", nodeSchema{})
+	mig := p.of(groupOf(t, "nvidia.com/mig-1g.10gb"), nil, nodeSchema{})
 	if len(mig.Limits) != 3 || mig.Limits[2].Value != "" || !mig.Limits[2].Unsupported || mig.Usage != 0 {
 		t.Errorf("another resource: %+v", mig.Limits)
 	}
 	static := poolFrom(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {replicas: 2}}`)
-	if v := static.of("nvidia.com/gpu", nodeSchema{known: true, limits: true, weight: true}); !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
+	if v := static.of(groupOf(t, "nvidia.com/gpu"), nil, nodeSchema{known: true, limits: true, weight: true}); !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
 		t.Errorf("a static pool takes no weight and no limit of GPUs: %+v", v)
 	}
 }
@@ -121,5 +122,42 @@ func TestAPodThatMayNotLandOnSpotIsNotMovedThere(t *testing.T) {
 		if p, _ := (&nodes{}).pod(v, nil, &podFacts{guest: guest, phase: podReady}); p.Pinned != want || p.Untold != (label == "eks.amazonaws.com/compute-type") {
 			t.Errorf("a pod that asks for the label %s: pinned %v, want %v, untold %v", label, p.Pinned, want, p.Untold)
 		}
+	}
+}
+
+// groupOf is a group of one NodePool that counts a resource.
+func groupOf(t *testing.T, resource string) *capacity.Group {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "g", Resource: resource, Pools: []capacity.Pool{{Name: "p"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestEveryLimitComesWithWhatTheNodesHaveOfItsResource(t *testing.T) {
+	p := poolFrom(t, `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec: {limits: {nvidia.com/gpu: "8", cpu: 100, memory: 300Gi, nodes: 4}, template: {spec: {requirements: []}}}
+status: {resources: {nvidia.com/gpu: "2", cpu: "12", memory: "20Gi", nodes: "2"}}`)
+	claim := func(name, capacity string) *claimFacts {
+		return claimOf(fromYAML(t, `
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: p}}
+spec: {resources: {requests: {nvidia.com/gpu: "1", cpu: 100m, memory: 1Mi}}}
+status: {capacity: `+capacity+`}`))
+	}
+	claims := []*claimFacts{claim("a", `{nvidia.com/gpu: "1", cpu: "7910m", memory: 64Gi}`), claim("b", `{nvidia.com/gpu: "1", cpu: "4", memory: 64Gi}`), claim("asked", `{}`)}
+	v := p.of(groupOf(t, "nvidia.com/gpu"), claims, nodeSchema{limits: true})
+	got := map[string][2]float64{}
+	for _, l := range v.Limits {
+		got[l.Resource] = [2]float64{l.Used, l.Node}
+	}
+	want := map[string][2]float64{"nvidia.com/gpu": {2, 1}, "cpu": {12, 4}, "memory": {128 << 30, 64 << 30}, "nodes": {2, 0}}
+	if !maps.Equal(got, want) {
+		t.Errorf("used, and the least of a node: %v, want %v", got, want)
 	}
 }

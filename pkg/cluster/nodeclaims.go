@@ -22,8 +22,9 @@ type claimFacts struct {
 	created, deleted      time.Time // deleted: zero while nobody asked for it
 	expireAfter           time.Duration
 	launched, initialized bool
-	voluntary             bool             // Karpenter says why it takes the node
-	capacity              map[string]int64 // extended resources
+	voluntary             bool               // Karpenter says why it takes the node
+	capacity              map[string]int64   // extended resources
+	limited               map[string]float64 // every resource of status.capacity, as NodePool limits count it
 }
 
 // keptClaim is what the informer's store keeps of a NodeClaim: a whole one is 24 KB.
@@ -45,7 +46,7 @@ func claimOf(u *unstructured.Unstructured) *claimFacts {
 	f := &claimFacts{
 		name: u.GetName(), uid: string(u.GetUID()), pool: labels[nodePoolLabel], capacityType: labels[capacityTypeLabel],
 		instanceType: labels[corev1.LabelInstanceTypeStable], zone: labels[corev1.LabelTopologyZone], region: labels[corev1.LabelTopologyRegion], created: u.GetCreationTimestamp().Time,
-		initialized: conditionTrue(u, "Initialized"), voluntary: conditionTrue(u, "DisruptionReason"), capacity: map[string]int64{},
+		initialized: conditionTrue(u, "Initialized"), voluntary: conditionTrue(u, "DisruptionReason"), capacity: map[string]int64{}, limited: map[string]float64{},
 	}
 	f.node, _, _ = unstructured.NestedString(u.Object, "status", "nodeName")
 	provider, _, _ := unstructured.NestedString(u.Object, "status", "providerID")
@@ -61,6 +62,9 @@ func claimOf(u *unstructured.Unstructured) *claimFacts {
 		for name, q := range all {
 			if isExtended(corev1.ResourceName(name)) {
 				f.capacity[name] = quantity(q)
+			}
+			if path[0] == "status" {
+				f.limited[name] = fraction(q)
 			}
 		}
 	}

@@ -38,6 +38,7 @@ type poolFacts struct {
 	object       *unstructured.Unstructured
 	view         capacity.PoolView // without nodes, usage and what the CRD's schema says
 	usage        map[string]int64
+	counted      map[string]float64 // usage with fractions
 	static       bool
 	unknownWord  string // of the consent
 	labels       map[string]string
@@ -48,7 +49,7 @@ type poolFacts struct {
 
 func poolOf(u *unstructured.Unstructured) *poolFacts {
 	annotations, owned := u.GetAnnotations(), ownersOf(u.GetManagedFields())
-	f := &poolFacts{object: u, labels: map[string]string{nodePoolLabel: u.GetName()}, usage: map[string]int64{}}
+	f := &poolFacts{object: u, labels: map[string]string{nodePoolLabel: u.GetName()}, usage: map[string]int64{}, counted: map[string]float64{}}
 	_, f.static, _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas")
 	v := &f.view
 	v.Exists, v.Ready = u.GetDeletionTimestamp() == nil, !unready(u)
@@ -65,7 +66,7 @@ func poolOf(u *unstructured.Unstructured) *poolFacts {
 	f.ours = v.Record != "" || manages(u.GetManagedFields(), fieldManager)
 	used, _, _ := unstructured.NestedMap(u.Object, "status", "resources")
 	for name, q := range used {
-		f.usage[name] = quantity(q)
+		f.usage[name], f.counted[name] = quantity(q), fraction(q)
 	}
 	f.readTemplate()
 	return f
@@ -140,7 +141,8 @@ func (r *requirement) fits(value string) bool {
 }
 
 // of is the pool's view for one group's resource; what the CRD does not have is told apart.
-func (f *poolFacts) of(resource string, s nodeSchema) capacity.PoolView {
+func (f *poolFacts) of(g *capacity.Group, claims []*claimFacts, s nodeSchema) capacity.PoolView {
+	resource := g.Resource
 	v := f.view
 	v.Usage = f.usage[resource]
 	v.Weight.Unsupported = f.static || !s.weight
@@ -148,13 +150,29 @@ func (f *poolFacts) of(resource string, s nodeSchema) capacity.PoolView {
 	v.ConsolidationPolicy.Unsupported = !s.consolidationPolicy
 	v.Budgets.Unsupported = !s.budgets
 	v.Limits = slices.Clone(f.view.Limits)
-	if !slices.ContainsFunc(v.Limits, func(l capacity.LimitView) bool { return l.Resource == resource }) {
-		v.Limits = append(v.Limits, capacity.LimitView{Resource: resource})
+	for _, resource := range g.Limits() {
+		if !slices.ContainsFunc(v.Limits, func(l capacity.LimitView) bool { return l.Resource == resource }) {
+			v.Limits = append(v.Limits, capacity.LimitView{Resource: resource})
+		}
 	}
 	for i := range v.Limits {
-		v.Limits[i].Unsupported = f.static || !s.limits
+		l := &v.Limits[i]
+		l.Unsupported = f.static || !s.limits
+		l.Used, l.Node = f.counts(l.Resource, claims)
 	}
 	return v
+}
+
+// counts returns what the pool's nodes have of a resource, and the least that one of them has. Karpenter counts nodes in memory and writes
+// status.resources later.
+func (f *poolFacts) counts(resource string, claims []*claimFacts) (used, node float64) {
+	for _, c := range claims {
+		n := c.limited[resource]
+		if used += n; n > 0 && (node == 0 || n < node) {
+			node = n
+		}
+	}
+	return max(used, f.counted[resource]), node
 }
 
 func conditionTrue(u *unstructured.Unstructured, kind string) bool {
@@ -180,6 +198,19 @@ func conditionOf(u *unstructured.Unstructured, kind string) (status, reason stri
 		}
 	}
 	return "", ""
+}
+
+// fraction reads a quantity; 0 where it is none.
+func fraction(value any) float64 {
+	switch v := value.(type) {
+	case int64:
+		return max(float64(v), 0)
+	case string:
+		if q, err := resource.ParseQuantity(v); err == nil {
+			return max(q.AsApproximateFloat64(), 0)
+		}
+	}
+	return 0
 }
 
 // quantity reads a quantity as a whole number; 0 where it is none.

@@ -56,9 +56,9 @@ func (n *nodes) look(g *capacity.Group, of []*scaling.Workload) *groupView {
 			continue
 		}
 		v.seen[p.Name] = facts
-		view := facts.of(g.Resource, n.schema)
-		view.Failures, view.Losses = n.fates.of(p.Name)
 		claims := n.claimsOf(p.Name)
+		view := facts.of(g, claims, n.schema)
+		view.Failures, view.Losses = n.fates.of(p.Name)
 		view.Nodes = make([]capacity.Node, 0, len(claims))
 		for _, claim := range claims {
 			if claim.node != "" {

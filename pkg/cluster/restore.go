@@ -167,7 +167,7 @@ func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patc
 			return patch, "", false
 		}
 	}
-	o := capacity.Observation{Pools: []capacity.PoolView{f.of(g.Resource, r.schema)}, Lost: true}
+	o := capacity.Observation{Pools: []capacity.PoolView{f.of(g, nil, r.schema)}, Lost: true}
 	var d capacity.Decision
 	s.Release(g, &o, now, &d)
 	for _, a := range d.Actions {

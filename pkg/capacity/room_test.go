@@ -1,0 +1,146 @@
+package capacity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// atLimit is a cluster whose spot pool has room for four nodes below one of its owner's limits.
+func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*cluster, *simLoad) {
+	c := newCluster(t, change)
+	name := fieldName(FieldLimit, resource)
+	c.pools[0].fields[name] = FieldView{Value: limit, Owner: "kubectl"}
+	return c, c.add("team-chat/llama", 1)
+}
+
+var fourNodes = map[string]Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
+
+// play counts the moves that a cluster begins in a time, and the most nodes that exist at once.
+func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
+	was := false
+	for range int(d / time.Second) {
+		c.step()
+		if on := c.loads[0].lastAdvice.Surge > 0; on != was {
+			if was = on; on {
+				surges++
+			}
+		}
+		nodes = max(nodes, c.nodes(0)+c.nodes(1))
+		if _, ours := stripped(c.pools[1].fields["disruption.budgets"].Value); ours {
+			frozen++
+		}
+	}
+	return surges, nodes, frozen
+}
+
+func TestASpotPoolAtItsOwnersLimitEndsTheReturnAndIsNamed(t *testing.T) {
+	for resource, limit := range fourNodes {
+		t.Run(resource, func(t *testing.T) {
+			c, chat := atLimit(t, resource, limit, nil)
+			chat.want = 6
+			c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
+			if c.nodes(0) != 4 || c.nodes(1) != 2 {
+				t.Fatalf("%d nodes on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
+			}
+			if surges, nodes, frozen := c.play(4 * time.Hour); surges != 0 || nodes != 6 || frozen > 0 {
+				t.Errorf("4 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen, c.why())
+			}
+			if want := "2 stay on l40s-ondemand: l40s-spot is at its limit of " + resource; !strings.Contains(c.why(), want) {
+				t.Errorf("not said: %q\n%s", want, c.why())
+			}
+			// The owner raises the limit: the replicas return.
+			c.edit(0, fieldName(FieldLimit, resource), map[string]Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`, "nodes": `6`}[resource])
+			c.until(2*time.Hour, "nothing is left on demand", func() bool { return c.nodes(1) == 0 && chat.ready() == 6 })
+			c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
+		})
+	}
+}
+
+// Room for one of two: one returns, and no more than that is asked of spot.
+func TestNoMoreReturnThanThereIsRoomFor(t *testing.T) {
+	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
+	c.pools[0].denied = true
+	chat.want = 6
+	c.until(20*time.Minute, "six replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(4*time.Hour, "spot is full", func() bool { return c.nodes(0) == 5 && c.nodes(1) == 1 && chat.ready() == 6 })
+	c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
+	if surges, nodes, frozen := c.play(6 * time.Hour); surges != 0 || nodes != 6 || frozen > 60 {
+		t.Errorf("6 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen, c.why())
+	}
+}
+
+// Waiting for spot helps nobody where the owner lets no spot node come: on-demand is open at once, and spot has not failed.
+func TestNobodyWaitsForASpotPoolAtItsOwnersLimit(t *testing.T) {
+	for resource, limit := range fourNodes {
+		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotPatience = 10 * time.Minute })
+		c.run(3 * time.Minute) // demand is known for long enough
+		chat.want = 4
+		c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
+		chat.want = 6
+		c.until(5*time.Minute, resource+": six replicas are ready", c.whole(chat))
+		c.run(time.Hour)
+		if c.nodes(0) != 4 || c.s.spot.level != 0 || fmt.Sprint(c.phases) != "[prefer spot]" {
+			t.Errorf("%s: %d nodes on spot, level %d, phases %v\n%s", resource, c.nodes(0), c.s.spot.level, c.phases, c.why())
+		}
+	}
+}
+
+// A probe needs room for one node.
+func TestASpotPoolAtItsOwnersLimitIsNotProbed(t *testing.T) {
+	c, chat := atLimit(t, "cpu", `"35"`, nil)
+	chat.want = 4
+	c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
+	for i := range 5 {
+		c.pools[0].losses = append(c.pools[0].losses, Loss{UID: fmt.Sprint(i), At: c.now}) // of nodes that came back by themselves
+	}
+	c.until(time.Minute, "the group falls back", c.in(Fallback))
+	chat.want = 6
+	c.until(2*time.Hour, "the fallback ends", c.in(PreferSpot))
+	c.until(2*time.Hour, "six replicas are ready, and none for expected losses", c.whole(chat))
+	c.run(10 * time.Minute)
+	if surges, nodes, _ := c.play(3 * time.Hour); surges != 0 || nodes != 6 {
+		t.Errorf("%d surges, %d nodes at most\n%s", surges, nodes, c.why())
+	}
+	for _, p := range c.phases {
+		if p == Probing || p == Returning {
+			t.Errorf("phases %v: nothing more can come on spot", c.phases)
+			break
+		}
+	}
+}
+
+// The cap names the limit that stops the pods, whichever it is.
+func TestEveryLimitOfTheOwnerCapsTheTargetsAndIsNamed(t *testing.T) {
+	for resource, limit := range fourNodes {
+		c, chat := atLimit(t, resource, limit, nil)
+		c.pools[1].fields["limits[cpu]"] = FieldView{Value: `"16"`, Owner: "kubectl"}
+		chat.want = 4
+		c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
+		chat.want = 6
+		c.until(10*time.Minute, "two more are ready on demand", c.whole(chat))
+		chat.want = 12
+		c.until(10*time.Minute, resource+": the target is capped", func() bool { return chat.lastAdvice.Cap == 7 })
+		if want := "at its limit of " + resource; !strings.Contains(c.why(), want) {
+			t.Errorf("%s: not said: %q\n%s", resource, want, c.why())
+		}
+	}
+}
+
+func TestAQuantityIsReadAsKubernetesReadsIt(t *testing.T) {
+	for text, want := range map[Value]float64{
+		`8`: 8, `"8"`: 8, `"0"`: 0, `"-1"`: -1, `"1000m"`: 1, `"1k"`: 1000, `"1.5Gi"`: 1.5 * (1 << 30), `"1e3"`: 1000, `"1E3"`: 1000, `"2E"`: 2e18, `"5Ei"`: 5 * (1 << 60), `1e3`: 1000,
+		`"500u"`: 0.0005, `"64Mi"`: 64 << 20,
+	} {
+		if got, ok := text.quantity(); !ok || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, ok, want)
+		}
+	}
+	for _, text := range []Value{"", `""`, `"Gi"`, `"1 Gi"`, `"1iG"`, `"1GiB"`, `"1mm"`, `"NaN"`, `"Inf"`, `"infinity"`, `{}`, `null`, `true`, `"1e400"`} {
+		if got, ok := text.quantity(); ok {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
