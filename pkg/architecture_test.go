@@ -34,15 +34,16 @@ var plan = []room{
 	{"capacity", []string{"calendar"}, impure, []string{"."}, "the brain is a function of values and imports only the standard library and the calendar"},
 	{"cost", []string{"picture"}, impure, []string{"."}, "arithmetic about money is a function of values: the report over past days and whatever shows the present must come to one sum"},
 	{"picture", nil, impure, []string{"."}, "a picture is a function of values: pages and reports of any room draw with it, and none of them is known here"},
-	{"engine", []string{"calendar", "scaling", "capacity"}, nil, []string{"."}, "the loop knows its ports only, so that the live cluster and the replay run the same Tick"},
+	{"teams", nil, impure, []string{"."}, "the decision is a function of values and imports only the standard library"},
+	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."}, "the loop knows its ports only, so that the live cluster and the replay run the same Tick"},
 	{"policy", []string{"calendar", "scaling", "capacity", "cost"}, nil, []string{"k8s.io/client-go"}, "what people write is checked without a cluster: validate runs in anybody's CI"},
-	{"telemetry", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, nil, "readings do not know who scales, serves or simulates"},
-	{"cluster", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy"}, nil, nil, "the hands do not know where the numbers come from"},
-	{"lint", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy", "telemetry"}, nil, []string{"k8s.io/client-go"}, "what a server holds is judged in anybody's CI; what objects in a cluster do wrong is judged where they are read"},
-	{"externalmetrics", []string{"calendar", "scaling", "capacity", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
-	{"dashboard", []string{"calendar", "scaling", "capacity", "engine", "picture"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
+	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "readings do not know who scales, serves or simulates"},
+	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "the hands do not know where the numbers come from"},
+	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "telemetry"}, nil, []string{"k8s.io/client-go"}, "what a server holds is judged in anybody's CI; what objects in a cluster do wrong is judged where they are read"},
+	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
+	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
 	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy"}, nil, []string{"k8s.io/client-go"}, "a way in and a way back are texts: they are printed and reviewed without a cluster"},
-	{"replay", []string{"calendar", "scaling", "capacity", "cost", "engine", "policy", "picture"}, nil, []string{"k8s.io/client-go"}, "the replay is another adapter behind the same ports, never another cluster"},
+	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "picture"}, nil, []string{"k8s.io/client-go"}, "the replay is another adapter behind the same ports, never another cluster"},
 }
 
 func TestEveryRoomReachesOnlyWhatThePlanAllows(t *testing.T) {

@@ -48,12 +48,14 @@ func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 // seenCluster is what is planned on.
 type seenCluster interface {
 	engine.Cluster
+	engine.Requests
 	Nodes() engine.Nodes
 }
 
 // planner stands between an engine and the cluster: what is asked for stays, and what would be written is written down.
 type planner struct {
 	engine.Cluster
+	engine.Requests
 	engine.Nodes
 	plan  *capacityPlan
 	start time.Time
@@ -124,7 +126,7 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 	for _, g := range policies.Groups() {
 		plan.Groups = append(plan.Groups, groupPlan{Name: g.Name, Advisory: g.Advisory, Changes: []plannedChange{}})
 	}
-	p := &planner{Cluster: seen, Nodes: seen.Nodes(), plan: plan, start: start}
+	p := &planner{Cluster: seen, Requests: seen, Nodes: seen.Nodes(), plan: plan, start: start}
 	e := engine.New(policies, p, p, engine.Options{Groups: policies, Nodes: p})
 	for p.now = start; p.now.Sub(start) <= ahead && ctx.Err() == nil; p.now = p.now.Add(time.Second) {
 		e.Tick(ctx, p.now)

@@ -87,7 +87,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 			return nil, err
 		}
 	}
-	c.registry.MustRegister(dashboard.NewCollector(c.engine.Board()), dashboard.NewGroupCollector(c.engine.Board()), newPolicyCollector(c.policies), c.spending)
+	board := c.engine.Board()
+	c.registry.MustRegister(dashboard.NewCollector(board), dashboard.NewGroupCollector(board), dashboard.NewTeamCollector(board))
+	c.registry.MustRegister(newPolicyCollector(c.policies), c.spending)
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,

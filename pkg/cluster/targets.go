@@ -45,6 +45,7 @@ type targetFacts struct {
 	size       int32           // pods per replica; > 1 only for groups
 	gpus       int32           // GPUs per replica, all of its pods together
 	extended   []extended      // extended resources per replica
+	unreadable bool            // the pod template cannot be read, so that gpus and extended are not known
 	limitsOnly bool            // one of them is limited and not requested, which only a pod that exists makes the same
 	quota      bool            // a ResourceQuota refuses its pods
 	selector   labels.Selector // nil while unknown: the view stays unknown with it
@@ -108,11 +109,14 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 	if !found || size < 1 {
 		size = 1
 	}
-	workers := templatePod(u, "spec", "leaderWorkerTemplate", "workerTemplate")
+	workers, readable := templatePod(u, "spec", "leaderWorkerTemplate", "workerTemplate")
 	leader := workers
 	if _, own, _ := unstructured.NestedMap(u.Object, "spec", "leaderWorkerTemplate", "leaderTemplate"); own {
-		leader = templatePod(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
+		var also bool
+		leader, also = templatePod(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
+		readable = readable && also
 	}
+	f.unreadable = !readable
 	f.size = int32(min(size, maxGPUs))
 	f.gpus = int32(min(int64(gpusOf(leader))+(size-1)*int64(gpusOf(workers)), maxGPUs))
 	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
@@ -133,8 +137,8 @@ func trimScalable(obj any) (any, error) {
 		return obj, nil
 	}
 	f := unstructuredTarget(u)
-	pod := templatePod(u, "spec", "template")
-	f.gpus, f.extended = gpusOf(pod), extendedOf(pod)
+	pod, readable := templatePod(u, "spec", "template")
+	f.gpus, f.extended, f.unreadable = gpusOf(pod), extendedOf(pod), !readable
 	return f, nil
 }
 
@@ -157,15 +161,16 @@ func unstructuredTarget(u *unstructured.Unstructured) *targetFacts {
 // maxReplicas keeps an absurd number in a foreign object from overflowing an int32.
 const maxReplicas = 1 << 24
 
-// templatePod is a pod template inside an unstructured object; an empty pod where there is none that can be read.
-func templatePod(u *unstructured.Unstructured, fields ...string) *corev1.PodSpec {
-	spec := &corev1.PodSpec{}
+// templatePod returns a pod template inside an unstructured object. ok is false, and the pod is empty, where none can be read or the
+// one that is there has no container.
+func templatePod(u *unstructured.Unstructured, fields ...string) (spec *corev1.PodSpec, ok bool) {
+	spec = &corev1.PodSpec{}
 	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)
 	if !found || err != nil {
-		return spec
+		return spec, false
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, spec); err != nil {
-		return &corev1.PodSpec{}
+		return &corev1.PodSpec{}, false
 	}
-	return spec
+	return spec, len(spec.Containers) > 0
 }

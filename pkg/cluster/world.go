@@ -20,6 +20,8 @@ type world struct {
 
 	guests  map[string]map[string]*podFacts // pods that ask for an extended resource, as in pods
 	version uint64                          // counts the changes of targets and pods
+
+	unmanaged map[unmanagedKey]unmanagedSum
 }
 
 // target is a scaled object with everything that was seen around it. It exists as soon as anything names it: an HPA may be seen
@@ -47,6 +49,8 @@ func newWorld() *world {
 		pods:    map[string]map[string]*podEntry{},
 		choose:  selectorIndex{},
 		guests:  map[string]map[string]*podFacts{},
+
+		unmanaged: map[unmanagedKey]unmanagedSum{},
 	}
 }
 

@@ -85,6 +85,7 @@ type Board struct {
 	slots    map[scaling.Key]*slot
 	keys     []scaling.Key // sorted
 	groups   []*groupSlot  // in the order of the PlatformConfig
+	teams    []*teamSlot   // in the order of their first policies
 	lastTick time.Time
 }
 
@@ -133,7 +134,7 @@ func compareKeys(a, b scaling.Key) int {
 func (b *Board) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.slots, b.keys, b.groups, b.lastTick = map[scaling.Key]*slot{}, nil, nil, time.Time{}
+	b.slots, b.keys, b.groups, b.teams, b.lastTick = map[scaling.Key]*slot{}, nil, nil, nil, time.Time{}
 }
 
 func (b *Board) tick(now time.Time) {

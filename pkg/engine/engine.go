@@ -46,6 +46,7 @@ type Engine struct {
 	thought thought // of the workload that is being decided
 	awake   scaling.State
 	nodes   *nodeTicks // nil: no node is looked at
+	teams   teamTicks
 }
 
 // Change is one workload whose outcome tells something new. First is true for the first decision that this engine makes for the
@@ -76,6 +77,7 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 		o.ApplyTimeout = time.Second
 	}
 	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge, c)}
+	e.teams.engine = e
 	if o.Groups != nil && o.Nodes != nil {
 		e.nodes = newNodeTicks(e)
 	}
@@ -92,15 +94,17 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	if e.nodes != nil {
 		e.nodes.adopt()
 	}
+	e.teams.adopt()
 	if e.changes = e.changes[:0]; cap(e.changes) > keptChanges {
 		e.changes = nil
 	}
 	out := Outcome{At: now}
 	for i, s := range e.slots {
-		if !s.grouped {
+		if !s.grouped && s.member == nil {
 			out.count(e.decide(s, &e.seen[i], now))
 		}
 	}
+	e.teams.tick(now, &out)
 	if e.nodes != nil {
 		e.nodes.tick(ctx, now, &out)
 	}
@@ -130,7 +134,7 @@ func (o *Outcome) count(decided bool, err error) {
 // StandDown forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
 // stays. The next Tick starts anew from the replicas that it finds.
 func (e *Engine) StandDown() {
-	e.seen, e.slots = nil, nil
+	e.seen, e.slots, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
 		e.nodes = newNodeTicks(e)
 	}
@@ -194,7 +198,7 @@ func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time
 func observe(v View, readings []scaling.Reading) scaling.Observation {
 	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
-		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator,
+		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit,
 	}
 	// The bounds of an HPA that reads something else are not the follower's: it is about to be replaced by one that reads us.
 	if v.Follower.Kind != "" {

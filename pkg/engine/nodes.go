@@ -100,7 +100,9 @@ func newNodeTicks(e *Engine) *nodeTicks {
 func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	for _, g := range n.groups {
 		for i, s := range g.slots {
-			out.count(n.engine.think(s, g.workloads[i], now, &g.thoughts[i]))
+			if s.member == nil { // a member of a team is decided with its team
+				out.count(n.engine.think(s, g.workloads[i], now, &g.thoughts[i]))
+			}
 		}
 		if err := n.decide(ctx, g, now); err != nil {
 			out.Err = err

@@ -76,6 +76,9 @@ func (g *groupTick) told(i int, w *capacity.Workload) {
 		if r.Rule == scaling.RuleAtRisk || r.Rule == scaling.RuleSurge {
 			w.Extra += int32(r.A) // and not the rise, which may lift the number to the policy's minimum first: that is demand
 		}
+		if r.Rule == scaling.RuleTeamLimit {
+			w.Extra = max(0, w.Extra-(r.From-r.To)) // the extra replicas are the first that the team's limit cuts
+		}
 	}
 }
 

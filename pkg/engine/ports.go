@@ -48,6 +48,8 @@ type View struct {
 	OperatorBy               string // who set it: field manager and time, for people
 	Follower                 Follower
 	Advice                   Advice `json:",omitzero"` // of the nodes, from the tick before; the engine adds it
+	// Limit is what the team's limits leave to the workload in this tick; the engine adds it.
+	Limit scaling.TeamLimit `json:",omitzero"`
 }
 
 // Follower is the object that reads our number and moves the replicas: an HPA, a ScaledObject's HPA, or nobody.
@@ -56,6 +58,17 @@ type Follower struct {
 	Desired    int32  // the HPA's status.desiredReplicas
 	Exact      bool   // its configuration follows every step
 	Why        string // why it is not exact, for people
+}
+
+// Requests is a Cluster that knows what pods request. Limits of teams need it: without it no amount is known, and no workload of a team
+// with limits is raised.
+type Requests interface {
+	// Request returns how much of a resource one replica of a workload requests, all of its pods together. known is false while the pod
+	// template cannot be read. pods is what the workload's existing pods request together, whether known or not.
+	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
+	// Unmanaged returns how much of a resource is requested by those pods of the team's namespaces that belong to none of the
+	// workloads. The slice is the same until the workloads change.
+	Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64
 }
 
 // Pod is one pod of a workload, for telemetry: coverage, direct scrape and matching series to workloads.

@@ -11,13 +11,15 @@ import (
 type slot struct {
 	// The engine's own: touched by the tick alone.
 	state   scaling.Packed
-	advice  Advice // of the nodes, from the tick before
-	grouped bool   // decided with its capacity group
+	advice  Advice      // of the nodes, from the tick before
+	grouped bool        // decided with its capacity group
+	member  *teamMember // decided with its team; nil: no limit of a team applies
 
 	unseen   bool      // small fields are adjacent: there are ten thousand slots
 	expired  bool      // the clock stepped back behind the last decision
 	began    Beginning // of the last decision
 	before   int32
+	share    int32             // of the team's limits, where that is less than the target of the last decision; -1: none
 	mu       sync.Mutex        // guards all but what is the engine's own
 	inForce  *scaling.Workload // in the engine's current policies
 	workload *scaling.Workload // of the last decision: a copy that is never changed; records in the history share it
@@ -31,7 +33,7 @@ type slot struct {
 
 // newSlot is a workload of which nothing is known yet: an operator's zero value would say "at most 0 replicas".
 func newSlot(w *scaling.Workload) *slot {
-	return &slot{inForce: w, workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
+	return &slot{share: -1, inForce: w, workload: copied(w), view: View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}}
 }
 
 // copied is a copy, because a pointer into the policies in force would keep all of them for as long as the history does.
@@ -114,8 +116,16 @@ func (s *slot) superseded() bool {
 
 // bounded returns the target of the last decision within the bounds of the policy in force: where that policy was edited and no decision
 // was made under it yet, the target of its former version may lie outside of them. As in package scaling, a paused workload is not raised
-// to the minimum, and the maximum wins over the minimum. The caller holds the lock.
+// to the minimum, and the maximum wins over the minimum. The share of the team's limits wins over both. The caller holds the lock.
 func (s *slot) bounded() int32 {
+	n := s.withinPolicy()
+	if s.share >= 0 {
+		n = min(n, s.share)
+	}
+	return n
+}
+
+func (s *slot) withinPolicy() int32 {
 	n := s.decision.Replicas
 	if !s.superseded() {
 		return n
@@ -125,6 +135,13 @@ func (s *slot) bounded() int32 {
 		n = max(n, p.MinReplicas)
 	}
 	return max(min(n, p.MaxReplicas), 0)
+}
+
+// setShare bounds the target that is served without a decision of this tick; -1: no bound.
+func (s *slot) setShare(n int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.share = n
 }
 
 // told is the part of an outcome whose change is news to a person.
@@ -164,6 +181,14 @@ func (s *slot) think(w *scaling.Workload, now time.Time, t *thought, awake *scal
 	t.made = true
 }
 
+// limit decides again, from the state before the tick, within what the team's limits leave to the workload.
+func (s *slot) limit(w *scaling.Workload, now time.Time, t *thought, awake *scaling.State) {
+	t.prior.Unpack(awake)
+	observation := observe(t.view, t.readings)
+	t.decision = awake.Decide(w.Policy, &observation, now)
+	s.state.Pack(awake)
+}
+
 // publish puts a decision on the board. Where it is news it returns a record of it.
 func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Record, first, isNews bool) {
 	s.mu.Lock()
@@ -183,7 +208,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 		s.workload = copied(w)
 	}
 	s.decision.take(&t.decision)
-	s.view, s.at, s.unseen, s.expired, s.began = t.view, now, false, false, t.began
+	s.view, s.at, s.unseen, s.expired, s.began, s.share = t.view, now, false, false, t.began, -1
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}

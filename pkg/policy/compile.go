@@ -59,7 +59,7 @@ func (c *compiler) compile(origin string) (out *Compiled) {
 	}
 	team := ""
 	if t := c.platform.Team(c.key.Namespace); t != nil {
-		team = t.Name
+		team, c.policy.Team = t.Name, t.shared
 	}
 	activate := cmp.Or(c.spec.Activate, d.Activate)
 	compiled := &Compiled{

@@ -175,6 +175,10 @@ func (p *Platform) confine(c *Compiled) *Compiled {
 	out, policy := *c, *c.Workload.Policy
 	ns := c.Workload.Key.Namespace
 	policy.MinReplicas, policy.MaxReplicas = p.boundsFor(ns).Narrow(policy.MinReplicas, policy.MaxReplicas)
+	policy.Team, out.Team = nil, ""
+	if t := p.Team(ns); t != nil {
+		policy.Team, out.Team = t.shared, t.Name
+	}
 	out.Workload.Policy = &policy
 	out.Workload.Mode = stricter(c.mode, p.Mode)
 	if p != unknownPlatform && !p.mayUse(ns, c.Workload.Group) {

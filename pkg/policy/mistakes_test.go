@@ -162,6 +162,8 @@ var platformMistakes = []mistake{
 	{"a team with an unknown group", "capacityGroups: [batch]", "capacityGroups: [bach]"},
 	{"a team without namespaces", "namespaces: [team-embed], capacityGroups: [batch]", "capacityGroups: [batch]"},
 	{"a limit that is no number", "nvidia.com/gpu: 32", "nvidia.com/gpu: many"},
+	{"a limit of what is not counted", "nvidia.com/gpu: 32", "cpu: 32"},
+	{"a limit in the words of a ResourceQuota", "nvidia.com/gpu: 32", "requests.nvidia.com/gpu: 32"},
 	{"an unknown capacity type", "on-demand: l40s-ondemand", "ondemand: l40s-ondemand"},
 	{"a NodePool in two groups", "spot: a10g-spot", "spot: l40s-spot"},
 	{"a group without NodePools", "nodePools: {spot: a10g-spot}", "nodePools: {}"},

@@ -47,6 +47,8 @@ type Team struct {
 	CapacityGroups []string
 	Limits         map[string]int64 // most of each resource over all its workloads
 	Bounds         Bounds
+
+	shared *scaling.Team // what every policy of the team points to; nil: no limits
 }
 
 // DataSourceType says how a data source is read.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -182,9 +183,34 @@ func (c *platformCompiler) teams() {
 			}
 		}
 		c.resources(s.Limits, p.key("limits"))
+		c.requested(s.Limits, p.key("limits"))
 		c.out.Teams = append(c.out.Teams, Team{
 			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, Limits: s.Limits, Bounds: c.bounds(s.Bounds, p.key("bounds")),
+			shared: sharedTeam(&s),
 		})
+	}
+}
+
+// sharedTeam is the part of a team that decides about its workloads.
+func sharedTeam(s *TeamSpec) *scaling.Team {
+	if len(s.Limits) == 0 {
+		return nil
+	}
+	team := &scaling.Team{Name: s.Name, Namespaces: s.Namespaces}
+	for _, resource := range sortedKeys(s.Limits) {
+		team.Limits = append(team.Limits, scaling.ResourceLimit{Resource: resource, Max: s.Limits[resource]})
+	}
+	return team
+}
+
+// requested refuses limits of resources that are not counted: a limit that has no effect is not accepted.
+func (c *platformCompiler) requested(limits map[string]int64, p *yamlPath) {
+	for name := range limits {
+		domain, _, found := strings.Cut(name, "/")
+		if len(validation.IsQualifiedName(name)) == 0 && (!found || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
+			strings.HasPrefix(domain, "requests.") || strings.HasPrefix(domain, "limits.")) {
+			c.bad(p.key(name), "is not a resource whose requests are counted", "an extended resource as in a pod's requests: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu")
+		}
 	}
 }
 

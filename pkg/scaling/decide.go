@@ -128,6 +128,8 @@ func (t *tick) run() {
 			t.paused()
 		case RuleBounds:
 			t.bounds()
+		case RuleTeamLimit:
+			t.teamLimit()
 		}
 	}
 }

@@ -29,6 +29,7 @@ const (
 	RuleOverride             // a person's bounds. A, B: min and max, -1 where unset
 	RulePaused               // a person froze the number. A: the current replicas
 	RuleBounds               // the policy's bounds, narrowed by the platform's. A, B: min and max
+	RuleTeamLimit            // the limit of the workload's team, which wins over everything. Index: of Policy.Team.Limits. A: the limit; B: what others hold, -1 where the workload's own amount per replica is not known
 	numRules
 )
 

@@ -23,6 +23,7 @@
 //	capacity           stops rises that no node can serve
 //	override, paused   a person wins over all of the above, at once
 //	bounds             the platform wins over everybody
+//	team limit         the share of the team's limit (package teams); it wins over the bounds, MinReplicas included
 //
 // # Conflicts, decided
 //
@@ -46,6 +47,8 @@
 //   - Missing signals at zero replicas: pods that do not run report nothing, so a tick at zero is degraded only where no signal at
 //     all is left to wake the workload; then a static fallback wakes it, as in KEDA.
 //   - A cap below the current replicas takes nothing away: pods that wait are what makes a node come.
+//   - A team limit and anything else: the limit wins, at once, also while signals are missing. It was written down, not measured.
+//     It also cuts replicas that the nodes ask for (at-risk, surge). Package teams decides which workload of the team is cut.
 //
 // # The number in force
 //

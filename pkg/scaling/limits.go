@@ -108,5 +108,25 @@ func (t *tick) bounds() {
 	t.set(RuleBounds, -1, t.bounded(t.n), float64(t.p.MinReplicas), float64(t.ceiling()))
 }
 
+// withinTeam applies the limit of the workload's team. Package teams has divided it among the team's workloads. It wins over the
+// bounds, a pause and an override, because what one workload takes beyond it another one of the team has to give.
+func (t *tick) withinTeam(n int32) int32 {
+	if l := &t.o.Limit; l.Limited && !t.skips(RuleTeamLimit, -1) {
+		return max(min(n, l.Max), 0)
+	}
+	return n
+}
+
+func (t *tick) teamLimit() {
+	l, limit := &t.o.Limit, 0.0
+	if !l.Limited {
+		return
+	}
+	if team := t.p.Team; team != nil && l.Index >= 0 && int(l.Index) < len(team.Limits) {
+		limit = float64(team.Limits[l.Index].Max)
+	}
+	t.set(RuleTeamLimit, l.Index, t.withinTeam(t.n), limit, float64(l.Others))
+}
+
 // limited is what the rules after the capacity cap make of another number.
-func (t *tick) limited(n int32) int32 { return t.bounded(t.frozen(t.overridden(n))) }
+func (t *tick) limited(n int32) int32 { return t.withinTeam(t.bounded(t.frozen(t.overridden(n)))) }

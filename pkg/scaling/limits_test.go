@@ -256,4 +256,26 @@ func TestOperator(t *testing.T) {
 		{name: "min above max", replicas: 6, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas = 30 }, want: 20, from: 9, to: 20, a: 30, b: 20},
 		{name: "both negative", replicas: 6, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas, p.MaxReplicas = -5, -2 }, want: 0, from: 9, to: 0, a: -5, b: -2},
 	})
+	of := func(p *Policy) {
+		p.Team = &Team{Name: "chat", Limits: []ResourceLimit{{"amd.com/gpu", 2}, {"nvidia.com/gpu", 16}}}
+	}
+	leaves := func(most int32) func(*Observation) {
+		return func(o *Observation) { o.Limit = TeamLimit{Limited: true, Max: most, Index: 1, Others: 9} }
+	}
+	check(t, RuleTeamLimit, []row{
+		{name: "no limit", replicas: 6, values: []float64{90}, policy: of, want: 9, from: silent},
+		{name: "cut", replicas: 6, values: []float64{90}, policy: of, see: leaves(7), want: 7, from: 9, to: 7, a: 16, b: 9},
+		{name: "at once, with scaleDown disabled", replicas: 9, values: []float64{90}, policy: func(p *Policy) { of(p); p.ScaleDown.Select = Disabled }, see: leaves(2), want: 2, from: 9, to: 2, a: 16, b: 9},
+		{name: "with readings missing", replicas: 9, values: []float64{math.NaN()}, policy: of, see: leaves(2), want: 2, from: 9, to: 2, a: 16, b: 9},
+		{name: "under MinReplicas", replicas: 9, values: []float64{90}, policy: func(p *Policy) { of(p); p.MinReplicas = 8 }, see: leaves(2), want: 2, from: 9, to: 2, a: 16, b: 9},
+		{name: "over a pause", replicas: 9, values: []float64{90}, policy: of, want: 2, from: 9, to: 2, a: 16, b: 9, see: func(o *Observation) {
+			leaves(2)(o)
+			o.Operator.Paused = true
+		}},
+		{name: "over what the nodes add", replicas: 9, values: []float64{90}, policy: of, want: 9, from: 11, to: 9, a: 16, b: 9, see: func(o *Observation) {
+			leaves(9)(o)
+			o.Advice.Surge = 2
+		}},
+		{name: "less than none", replicas: 9, values: []float64{90}, policy: of, see: leaves(-3), want: 0, from: 9, to: 0, a: 16, b: 9},
+	})
 }

@@ -38,6 +38,14 @@ type Advice struct {
 	Surge  int32 // extra replicas for a paced move between pools
 }
 
+// TeamLimit is what the limits of the workload's team leave to it in this tick. The zero value is no limit.
+type TeamLimit struct {
+	Limited bool  // the team's limit is too small for the target
+	Max     int32 // the most replicas, where Limited
+	Index   int8  // of the limit in Policy.Team.Limits
+	Others  int64 // units of that resource that are not available to the workload; -1: its own amount per replica is not known
+}
+
 // NoAdvice is an Advice that says nothing.
 var NoAdvice = Advice{Cap: -1}
 
@@ -50,6 +58,7 @@ type Observation struct {
 	Readings []Reading
 	Advice   Advice
 	Operator Operator
+	Limit    TeamLimit
 	Forecast int32 // replicas that a forecast asks for ahead of need, a floor; 0: none
 	Ceiling  int32 // maxReplicas of the HPA or ScaledObject that follows the number; 0: none
 }

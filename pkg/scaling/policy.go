@@ -168,4 +168,20 @@ type Policy struct {
 	Panic              Panic
 	Fallback           Fallback
 	Schedules          []Schedule // at most MaxSchedules
+
+	// Team is the team whose limits the workload shares with others; nil: no limit applies to it.
+	Team *Team
+}
+
+// Team is a team of the PlatformConfig that has limits. All policies of a team share one value.
+type Team struct {
+	Name       string
+	Namespaces []string
+	Limits     []ResourceLimit // sorted by resource
+}
+
+// ResourceLimit is the most of one resource that all workloads of a team may request together.
+type ResourceLimit struct {
+	Resource string
+	Max      int64
 }

@@ -13,7 +13,7 @@ var ruleNames = [numRules]string{
 	RuleVeto: "utilization veto", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
 	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
 	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",
-	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds",
+	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
 }
 
 // String names the rule for people, in an HPA's words where it has them.
@@ -95,8 +95,22 @@ func (r Reason) limitText(p *Policy) string {
 		return "paused by a person"
 	case RuleBounds:
 		return r.boundsText(p)
+	case RuleTeamLimit:
+		return r.teamText(p)
 	}
 	return ""
+}
+
+// teamText names the team, its limit and what is left of it.
+func (r Reason) teamText(p *Policy) string {
+	if p.Team == nil || r.Index < 0 || int(r.Index) >= len(p.Team.Limits) {
+		return fmt.Sprintf("team limit %.0f", r.A)
+	}
+	of := fmt.Sprintf("limit %.0f %s of team %s", r.A, p.Team.Limits[r.Index].Resource, p.Team.Name)
+	if r.B < 0 {
+		return of + ": the amount that a replica requests cannot be read from the pod template, so that replicas are not added"
+	}
+	return fmt.Sprintf("%s, %.0f of it not available to this workload", of, r.B)
 }
 
 // boundsText shows the policy's own bounds, and the follower's maximum where it is less.

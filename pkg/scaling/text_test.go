@@ -22,6 +22,7 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		ScaleUp: Direction{Rates: []RatePolicy{{PercentRate, 100, 15 * time.Second}}}, ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
 		Schedules: []Schedule{{Window: calendar.Window{Name: "office", Location: zone, Start: calendar.Cron{Minute: 1}}}, {Window: calendar.Window{Name: "launch"}}},
 	}
+	team := &Policy{Team: &Team{Name: "chat", Limits: []ResourceLimit{{"nvidia.com/gpu", 16}}}}
 	formula := &Policy{Formula: func([]Ask, int32, int32) (float64, bool) { return 0, true }}
 	at := func(d time.Duration) float64 { return float64(eight.Add(d).Unix()) }
 	var b strings.Builder
@@ -72,6 +73,8 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		{p, Reason{RuleBounds, -1, 14, 12, 0, 12}},
 		{&Policy{MaxReplicas: 12}, Reason{RuleBounds, -1, 12, 10, 0, 10}},
 		{&Policy{MaxReplicas: 12}, Reason{RuleBounds, -1, 9, 9, 0, 12}},
+		{team, Reason{RuleTeamLimit, 0, 9, 4, 16, 12}},
+		{team, Reason{RuleTeamLimit, 0, 9, 4, 16, -1}},
 	} {
 		fmt.Fprintf(&b, "%-20s %3d -> %-3d %s\n", c.r.Rule, c.r.From, c.r.To, c.r.Text(c.p))
 	}

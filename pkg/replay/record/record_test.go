@@ -254,6 +254,58 @@ func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 	}
 }
 
+// teamScene is two workloads that share a limit.
+type teamScene struct {
+	scene
+	replicas map[scaling.Key]int32
+}
+
+func (s *teamScene) View(w *scaling.Workload) (engine.View, bool) {
+	return engine.View{Replicas: s.replicas[w.Key], Ready: s.replicas[w.Key], Operator: scaling.NoOperator}, true
+}
+
+func (*teamScene) Request(_ *scaling.Workload, resource string) (int64, bool, int64) {
+	return 2, resource == "nvidia.com/gpu", 0
+}
+
+func (*teamScene) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 1 }
+
+// What a team's limit left to a workload is recorded, so that each workload is decided again alone.
+func TestATeamsLimitIsDecidedAgain(t *testing.T) {
+	team := &scaling.Team{Name: "chat", Limits: []scaling.ResourceLimit{{Resource: "nvidia.com/gpu", Max: 9}}}
+	s := &teamScene{replicas: map[scaling.Key]int32{}}
+	for _, name := range []string{"a", "b"} {
+		s.workloads = append(s.workloads, scaling.Workload{Key: scaling.Key{Namespace: "team", Name: name}, Policy: &scaling.Policy{
+			Signals: []scaling.Signal{{Name: "queue", Target: 5, MaxAge: time.Minute}}, MaxReplicas: 20, Team: team,
+		}})
+	}
+	path := filepath.Join(t.TempDir(), "recording.jsonl")
+	r, err := New(path, Options{Segment: 64 << 10, Keep: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, cut := engine.New(s, s, s, engine.Options{}), 0
+	for i := range 300 {
+		s.at, s.value = noon.Add(time.Duration(i)*time.Second), float64(i%97)
+		e.Tick(context.Background(), s.at)
+		for _, w := range s.workloads {
+			d, _ := e.Board().Decision(w.Key)
+			if s.replicas[w.Key] = d.Replicas; d.Binding == scaling.RuleTeamLimit {
+				cut++
+			}
+		}
+		if err := r.Tick(e.Board(), s.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := VerifyFiles(path, nil); err != nil || v.Decisions != 600 || cut < 100 {
+		t.Errorf("%+v, %v; cut %d times", v, err, cut)
+	}
+}
+
 func nan() float64 { var zero float64; return zero / zero }
 
 func FuzzVerify(f *testing.F) {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -38,3 +39,32 @@ func (w *World) View(of *scaling.Workload) (engine.View, bool) {
 
 // Apply implements engine.Cluster. The world's activator looks at the board after each tick, as a follower does, so nothing is left to do here.
 func (w *World) Apply(context.Context, []engine.Change) error { return nil }
+
+// Request implements engine.Requests. A workload requests the resource of its capacity group, nvidia.com/gpu if it has none.
+func (w *World) Request(of *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
+	l := w.byKey[of.Key]
+	if l == nil {
+		return 0, false, 0
+	}
+	own := "nvidia.com/gpu"
+	for _, g := range w.config.Groups {
+		if g.Name == of.Group {
+			own = g.Resource
+		}
+	}
+	if resource != own {
+		return 0, true, 0
+	}
+	return int64(l.gpus), true, int64(l.gpus) * int64(len(l.replicas))
+}
+
+// Unmanaged implements engine.Requests: workloads of the team's namespaces that have no policy.
+func (w *World) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) (sum int64) {
+	for _, l := range w.loads {
+		managed := slices.ContainsFunc(of, func(p *scaling.Workload) bool { return p.Key == l.key })
+		if !managed && slices.Contains(team.Namespaces, l.key.Namespace) && resource == "nvidia.com/gpu" {
+			sum += int64(l.gpus) * int64(len(l.replicas))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,204 @@
+package teams
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// Limit is the most of one resource that all workloads of a team may request together.
+type Limit struct {
+	Resource string
+	Max      int64
+}
+
+// Amount is how much of one resource a member requests.
+type Amount struct {
+	PerReplica int64 // the last known amount where Known is false; 0: it was never known
+	Known      bool  // false: the amount per replica cannot be read at present
+	Pods       int64 // what the member's existing pods request together
+}
+
+// Member is one workload of the team.
+type Member struct {
+	Key     string   // namespace/name; the tie-breaker
+	Want    int32    // target without the limit
+	Min     int32    // replicas of step 1; at most Want counts
+	Running int32    // spec.replicas of the scale target
+	Granted int32    // the last served target; 0 if there is none
+	Amounts []Amount // parallel to the limits
+}
+
+// Share is what one member receives.
+type Share struct {
+	Max    int32 // the most replicas; Want where the limit does not cut
+	Limit  int8  // index of the limit that cut; -1: none
+	Others int64 // units of that resource that are not available to the member; -1: its own amount per replica is not known
+}
+
+// most bounds every sum, so that no sum overflows; a limit is clamped below it, so that a clamped sum exceeds every limit.
+const most = math.MaxInt64 / 4
+
+// part is a member while its share is computed.
+type part struct {
+	*Member
+	index    int
+	unknown  bool
+	got      int32
+	dominant float64 // dominant share of one replica
+}
+
+// division is one call of Divide.
+type division struct {
+	limits []Limit
+	others []int64
+	parts  []part  // ordered by key
+	room   []int64 // what the members may still receive, by limit
+	soft   []int64 // what others hold, by limit: it stops raises only
+	stop   []int8  // by part: the limit that stopped it; -1: none
+}
+
+// Divide writes the share of each member to out. others is what no member holds, parallel to limits; out is parallel to members.
+func Divide(limits []Limit, others []int64, members []Member, out []Share) {
+	for i := range members {
+		out[i] = Share{Max: max(members[i].Want, 0), Limit: -1}
+	}
+	d := newDivision(limits, others, members)
+	if d.fits() {
+		for i := range d.parts {
+			d.keepUnknown(&d.parts[i], out)
+		}
+		return
+	}
+	d.chargeUnknown()
+	for _, step := range []func(*part) int32{
+		func(p *part) int32 { return min(p.Want, p.Min) },
+		func(p *part) int32 { return min(p.Want, p.Running) },
+		func(p *part) int32 { return min(p.Want, max(p.Running, p.Granted)) },
+	} {
+		d.fill(step)
+	}
+	d.startRaises()
+	d.fill(func(p *part) int32 { return p.Want })
+	d.write(out)
+}
+
+func newDivision(limits []Limit, others []int64, members []Member) *division {
+	d := &division{limits: slices.Clone(limits), others: others, room: make([]int64, len(limits)), soft: make([]int64, len(limits))}
+	for r := range d.limits {
+		d.limits[r].Max = max(0, min(d.limits[r].Max, most-1))
+		d.room[r] = d.limits[r].Max
+	}
+	for i := range members {
+		p := part{Member: &members[i], index: i}
+		for r := range d.limits {
+			a := &p.Amounts[r]
+			p.unknown = p.unknown || !a.Known
+			p.dominant = max(p.dominant, float64(a.PerReplica)/float64(max(d.limits[r].Max, 1)))
+		}
+		if p.unknown || p.dominant > 0 {
+			d.parts = append(d.parts, p)
+		}
+	}
+	slices.SortFunc(d.parts, func(a, b part) int { return strings.Compare(a.Key, b.Key) })
+	d.stop = make([]int8, len(d.parts))
+	for i := range d.stop {
+		d.stop[i] = -1
+	}
+	return d
+}
+
+// kept is the number of replicas of a member whose amount per replica is not known: it is neither raised nor cut.
+func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
+
+// charge is what n replicas of a member hold of a resource.
+func (p *part) charge(r int, n int32) int64 {
+	a := &p.Amounts[r]
+	if a.Known {
+		return times(n, a.PerReplica)
+	}
+	return max(a.Pods, times(n, max(a.PerReplica, 1)))
+}
+
+// fits reports whether every target fits, beside everything that exists.
+func (d *division) fits() bool {
+	for r := range d.limits {
+		sum := min(max(d.others[r], 0), most)
+		for i := range d.parts {
+			p := &d.parts[i]
+			n := p.Want
+			if p.unknown {
+				n = p.kept()
+			}
+			sum = plus(sum, p.charge(r, max(n, p.Running, 0)))
+		}
+		if sum > d.limits[r].Max {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *division) keepUnknown(p *part, out []Share) {
+	if p.unknown && p.Want > p.kept() {
+		out[p.index] = Share{Max: p.kept(), Limit: d.firstUnknown(p), Others: -1}
+	}
+}
+
+func (d *division) firstUnknown(p *part) int8 {
+	return int8(slices.IndexFunc(p.Amounts, func(a Amount) bool { return !a.Known }))
+}
+
+func (d *division) chargeUnknown() {
+	for i := range d.parts {
+		p := &d.parts[i]
+		if !p.unknown {
+			continue
+		}
+		p.got = p.kept()
+		for r := range d.room {
+			d.room[r] -= p.charge(r, p.got)
+		}
+	}
+}
+
+// startRaises takes from the room what exists beyond the replicas that the members keep.
+func (d *division) startRaises() {
+	for r := range d.room {
+		d.soft[r] = min(max(d.others[r], 0), most)
+		for i := range d.parts {
+			p := &d.parts[i]
+			d.soft[r] = plus(d.soft[r], p.charge(r, max(p.got, p.Running))-p.charge(r, p.got))
+		}
+		d.room[r] -= d.soft[r]
+	}
+}
+
+func (d *division) write(out []Share) {
+	held := slices.Clone(d.soft)
+	for i := range d.parts {
+		for r := range held {
+			held[r] = plus(held[r], d.parts[i].charge(r, d.parts[i].got))
+		}
+	}
+	for i := range d.parts {
+		p := &d.parts[i]
+		if d.keepUnknown(p, out); p.unknown || p.got >= p.Want {
+			continue
+		}
+		r := max(d.stop[i], 0)
+		out[p.index] = Share{Max: p.got, Limit: r, Others: held[r] - p.charge(int(r), p.got)}
+	}
+}
+
+func times(n int32, amount int64) int64 {
+	if n <= 0 || amount <= 0 {
+		return 0
+	}
+	if amount > most/int64(n) {
+		return most
+	}
+	return int64(n) * amount
+}
+
+func plus(a, b int64) int64 { return min(a+b, most) }
