@@ -63,6 +63,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	read := cluster.Options{
 		Kinds: kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 	}
+	read.SourceLimits = c.sourceLimits
 	if o.capacity {
 		read.Groups, read.Hourly = c.policies, c.spending.hourly
 	}
@@ -96,6 +97,14 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		OnStartedLeading: c.lead, OnStoppedLeading: c.engine.StandDown,
 	})
 	return c, err
+}
+
+// sourceLimits lists the namespaces that exceed a limit at a data source, for their Events.
+func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
+	for _, o := range c.poller.Offences() { // the poller is made before the cluster runs
+		out = append(out, cluster.SourceLimit{Namespace: o.Namespace, Outside: o.Outside, Note: o.String()})
+	}
+	return out
 }
 
 func (c *controller) leading() bool { return c.leader.Leading() }

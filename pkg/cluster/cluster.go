@@ -42,6 +42,8 @@ type Options struct {
 	Groups engine.Groups
 	// Hourly is what an instance costs an hour, 0 where nobody knows; nil: nobody does.
 	Hourly func(cost.Offer) float64
+	// SourceLimits lists the namespaces that exceed a limit at a data source; an Event names each. nil: there are none.
+	SourceLimits func() []SourceLimit
 	// Leading reports whether this process may write; standbys read only. nil: it always may.
 	Leading func() bool
 	// Instance names this process in Events; the pod's name.

@@ -28,6 +28,7 @@ const (
 	ReasonKEDAManageFailed          = "KEDAAnnotationFailed"      // the API server, or another owner, refused it
 	ReasonAnnotationInvalid         = "AnnotationInvalid"         // an annotation of ours is not understood
 	ReasonPolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is held back
+	ReasonSourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
 	ReasonActivated                 = "ActivatedFromZero"         // we wrote /scale 0 -> 1
 	ReasonDeactivated               = "DeactivatedToZero"         // we wrote /scale 1 -> 0
 	ReasonActivationFailed          = "ActivationFailed"          // the API server refused it

@@ -69,11 +69,34 @@ func (l *linter) round(now time.Time) {
 		about := f.target.reference()
 		found[complain(about, ReasonActivationRefused, "activate", f.note())] = about
 	}
+	l.sourceLimits(found)
 	l.cluster.metrics.findings.Reset()
 	for what, n := range count {
 		l.cluster.metrics.findings.WithLabelValues(what).Set(n)
 	}
 	l.tell(found, now)
+}
+
+// SourceLimit is a namespace that exceeds a limit at a data source.
+type SourceLimit struct {
+	Namespace string
+	Outside   bool   // no policy in it: the Event is written into namespace default, since this one may not exist
+	Note      string // what is exceeded, and what to do; the same while the limit is exceeded
+}
+
+// sourceLimits adds the namespaces that exceed a limit at a data source.
+func (l *linter) sourceLimits(found map[complaint]corev1.ObjectReference) {
+	if l.cluster.options.SourceLimits == nil {
+		return
+	}
+	for _, s := range l.cluster.options.SourceLimits() {
+		// The Event is written into the namespace itself, where its team can read it.
+		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: s.Namespace, Namespace: s.Namespace}
+		if s.Outside {
+			about.Namespace = ""
+		}
+		found[complain(about, ReasonSourceLimit, "data source limit", s.Note)] = about
+	}
 }
 
 func (l *linter) tell(found map[complaint]corev1.ObjectReference, now time.Time) {

@@ -148,3 +148,31 @@ func TestWhatIsWrongIsToldOnceAgainEachHourAndWhenPutRightNoMore(t *testing.T) {
 		t.Errorf("told %v of what was put right", again)
 	}
 }
+
+func TestANamespaceThatExceedsALimitAtADataSourceIsNamedInAnEventOfItsOwn(t *testing.T) {
+	c := told(t)
+	limits := []SourceLimit{{Namespace: "evil", Note: "too many series"}, {Namespace: "far", Outside: true, Note: "too many series"}}
+	c.options.SourceLimits = func() []SourceLimit { return limits }
+	l := &linter{cluster: c, told: map[complaint]time.Time{}}
+	l.round(night)
+	found := map[string]string{}
+	for range limits {
+		e := <-c.events.queue
+		if e.Reason != ReasonSourceLimit || e.Regarding.Kind != "Namespace" || e.Note != "too many series" {
+			t.Errorf("event %+v", e)
+		}
+		found[e.Regarding.Name] = e.Namespace
+	}
+	if found["evil"] != "evil" || found["far"] != metav1.NamespaceDefault {
+		t.Errorf("Events are written into %v", found)
+	}
+	l.round(night.Add(time.Minute))
+	if again := notes(c); len(again) != 0 {
+		t.Errorf("told again after a minute: %v", again)
+	}
+	limits = nil
+	l.round(night.Add(2 * time.Minute))
+	if len(l.told) != 0 {
+		t.Errorf("%v is kept of limits that are not exceeded any more", l.told)
+	}
+}

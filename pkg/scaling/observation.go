@@ -29,6 +29,7 @@ const (
 	CauseForbidden         // the source refused (401, 403), or the platform does not allow it here
 	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
 	CauseUndeclared        // the values come from a pod that is not a declared exporter, or from an exporter on another node
+	CauseQuota             // the namespace has more selectors at the data source than its quota, so this one is not queried
 )
 
 // Advice is what the nodes say to the replicas; it is read one tick after capacity decided it.

@@ -46,11 +46,20 @@ type departure struct {
 	at time.Time
 }
 
-// begin starts a poll. What the poll does not come by is forgotten with it.
-func (d *departed) begin(r *roster, now time.Time) leaving {
-	l := leaving{departed: d, before: *d, roster: r, now: now}
+// begin starts a poll. The totals that the poll does not read are forgotten with it, except for those that keep keeps.
+func (d *departed) begin(now time.Time) *leaving {
+	l := &leaving{departed: d, before: *d, now: now}
 	d.totals, d.gone = make(map[totalKey]*total, len(d.totals)), map[totalKey][]departure{}
 	return l
+}
+
+// keep keeps the totals of namespaces that the poll could not read.
+func (l *leaving) keep(namespaces map[string]scaling.Cause) {
+	for key, last := range l.before.totals {
+		if _, failed := namespaces[key.workload.Namespace]; failed && l.totals[key] == nil {
+			l.totals[key], l.gone[key] = last, l.before.gone[key]
+		}
+	}
 }
 
 // fill adds to the Total that the roster combined last what the pods held that went, as long as a sample of the others is older than

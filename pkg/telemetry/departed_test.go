@@ -133,7 +133,7 @@ func TestWhatPodsHeldIsForgottenWithTheirWorkloads(t *testing.T) {
 	d.reads("six pods", 48)
 	held := func() int {
 		for _, r := range d.poller.state {
-			return len(r.fetcher.(*gaugeFetcher).departed.totals)
+			return len(r.fetcher.(*sharer).asker.(*gaugeFetcher).departed.totals)
 		}
 		return -1
 	}

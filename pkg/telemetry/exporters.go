@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
@@ -41,9 +43,22 @@ func (a *attribution) begin() {
 	}
 }
 
+// namespaces returns the labels that name the namespace of a series. Claims count where the exporters of the type are declared.
+func (a *attribution) namespaces() namespaceLabels {
+	l := namespaceLabels{}
+	l.scraped, l.claims = a.labels.Namespaces()
+	for _, e := range a.declare {
+		if !slices.Contains(l.trusted, e.Namespace) {
+			l.trusted = append(l.trusted, e.Namespace)
+		}
+	}
+	return l
+}
+
 // rows calls each for the rows of the pod that a series belongs to, which is never a pod that an undeclared exporter names. The rows of
-// such a pod are marked, so that a reading without any other value says why.
-func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32)) {
+// such a pod are marked, so that a reading without any other value says why. It returns the namespace that the series comes from, which
+// the labels of a page cannot change.
+func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32)) (namespace string) {
 	n, ok := a.labels.Read(l)
 	node, declared := a.nodes[n.Scraped]
 	switch {
@@ -51,6 +66,7 @@ func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32))
 		r.onNode(n.Scraped, "", each)
 	case ok && declared:
 		r.onNode(n.Claimed, node, each)
+		return n.Claimed.Namespace
 	default:
 		if ok {
 			r.onNode(n.Scraped, "", each) // the series is the scraped pod's own, whatever else it says
@@ -59,6 +75,7 @@ func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32))
 		}
 		r.refuse(n.Claimed)
 	}
+	return n.Scraped.Namespace
 }
 
 // onNode calls each for the rows of a pod that runs on the node; empty: on any. Rows on other nodes are marked.

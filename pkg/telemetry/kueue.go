@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -27,6 +28,7 @@ type kueueFetcher struct {
 	matchers   map[string]string
 	labels     exposition.ScrapeLabels
 	namespaces map[string]bool
+	trusted    []string // the same, as a list
 }
 
 func newKueueFetcher(g *group, api *promapi.Client) *kueueFetcher {
@@ -35,6 +37,7 @@ func newKueueFetcher(g *group, api *promapi.Client) *kueueFetcher {
 	for _, e := range g.source.Exporters {
 		if e.Type == policy.SourceKueue {
 			f.namespaces[e.Namespace] = true
+			f.trusted = append(f.trusted, e.Namespace)
 		}
 	}
 	return f
@@ -43,17 +46,18 @@ func newKueueFetcher(g *group, api *promapi.Client) *kueueFetcher {
 // queue names a LocalQueue, or a ClusterQueue by an empty namespace.
 type queue struct{ namespace, name string }
 
-func (f *kueueFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
+func (f *kueueFetcher) divisible() bool { return true }
+
+func (f *kueueFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
 	active := map[string]string{"status": "active"}
 	for name, value := range f.matchers {
 		active[name] = value
 	}
 	pending := map[queue]scaling.Reading{}
-	for i := range slots {
-		pending[queueOf(&slots[i])] = scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
+	for i := range p.slots {
+		pending[queueOf(&p.slots[i])] = scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
 	}
-	text := newest([]string{kueueClusterQueue, kueueLocalQueue}, active, lookback(slots))
-	n, err := f.api.Query(ctx, text, func(s *promapi.Series) error {
+	take := func(s *promapi.Series) error {
 		q := queue{name: s.Labels.Get("cluster_queue")}
 		if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
 			// The namespace of the queue stands on Kueue's page, beside the scrape's own label of that name.
@@ -62,24 +66,54 @@ func (f *kueueFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Re
 				q.namespace = s.Labels.Get("namespace")
 			}
 		}
+		from, ok := f.labels.Read(s.Labels)
+		declared := ok && f.namespaces[from.Scraped.Namespace]
+		if declared {
+			p.count(q.namespace)
+		} else {
+			p.count(from.Scraped.Namespace) // the page cannot change it
+		}
 		have, ok := pending[q]
 		if !ok || !s.Valid {
 			return nil
 		}
-		if from, ok := f.labels.Read(s.Labels); ok && f.namespaces[from.Scraped.Namespace] {
+		if declared {
 			pending[q] = newerCopy(have, s.Value, s.At)
 		} else if !have.Known {
 			pending[q] = scaling.Reading{Reported: -1, Cause: scaling.CauseUndeclared}
 		}
 		return nil
-	})
-	if err != nil {
-		return n, err
 	}
-	for i := range slots {
-		out[i] = pending[queueOf(&slots[i])]
+	for _, text := range f.queries(p, active) {
+		n, err := f.api.With(p.limits).Query(ctx, text, take)
+		bytes += n
+		if err != nil {
+			return bytes, err
+		}
 	}
-	return n, nil
+	for i := range p.slots {
+		p.out[i] = pending[queueOf(&p.slots[i])]
+	}
+	return bytes, nil
+}
+
+// queries returns one query for all queues, or those for the queues of some namespaces and the ClusterQueues that they name.
+func (f *kueueFetcher) queries(p *part, active map[string]string) (out []string) {
+	back := lookback(p.slots)
+	if p.namespaces == nil {
+		return []string{newest([]string{kueueClusterQueue, kueueLocalQueue}, active, back, nil)}
+	}
+	l := namespaceLabels{trusted: f.trusted}
+	l.scraped, _ = f.labels.Namespaces()
+	l.claims = []string{"exported_namespace"}
+	if f.labels.Namespace != "" && f.labels.Namespace != "namespace" {
+		l.claims = []string{"namespace"}
+	}
+	out = append(out, newest([]string{kueueLocalQueue}, active, back, l.claimed(0, p.namespaces)))
+	if slices.ContainsFunc(p.slots, func(s slot) bool { return s.source.ClusterQueue != "" }) {
+		out = append(out, newest([]string{kueueClusterQueue}, active, back, l.exporters()))
+	}
+	return out
 }
 
 func queueOf(s *slot) queue {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
@@ -56,7 +55,7 @@ const (
 // maxSpellings is more than any gauge has; the number of a gauge's part is that of the gauge times this, and its spelling.
 const maxSpellings = 100
 
-func (f *latencyFetcher) query(slots []slot) string {
+func (f *latencyFetcher) query(slots []slot, only []*labels.Matcher) string {
 	quantile, mean := false, false
 	for i := range slots {
 		quantile = quantile || slots[i].source.Quantile > 0
@@ -70,34 +69,34 @@ func (f *latencyFetcher) query(slots []slot) string {
 	for i := range f.metric.From {
 		sum, count := f.metric.From[i].Counters(f.metric.Shape)
 		if quantile && f.metric.Shape == exposition.Histogrammed {
-			add(partBucket, i, aggregate(parser.SUM, f.rate(f.metric.From[i].Name+"_bucket"), append(by, "le")))
+			add(partBucket, i, aggregate(parser.SUM, f.rate(f.metric.From[i].Name+"_bucket", only), append(by, "le")))
 		}
 		if mean {
-			add(partSum, i, aggregate(parser.SUM, f.rate(sum), by))
+			add(partSum, i, aggregate(parser.SUM, f.rate(sum, only), by))
 		}
-		add(partCount, i, aggregate(parser.SUM, f.rate(count), by))
-		add(partAge, i, aggregate(parser.MIN, call("timestamp", f.selector(exposition.Series{Name: count})), by))
+		add(partCount, i, aggregate(parser.SUM, f.rate(count, only), by))
+		add(partAge, i, aggregate(parser.MIN, call("timestamp", f.selector(exposition.Series{Name: count}, only)), by))
 	}
 	for gauge, busy := range f.metric.Busy {
 		if m, ok := f.profile.Lookup(busy); ok {
 			for i, s := range m.From {
-				add(partLoad, gauge*maxSpellings+i, aggregate(parser.MAX, f.selector(s), by))
+				add(partLoad, gauge*maxSpellings+i, aggregate(parser.MAX, f.selector(s, only), by))
 			}
 		}
 	}
 	return strings.Join(parts, " or ")
 }
 
-func (f *latencyFetcher) selector(s exposition.Series) *parser.VectorSelector {
+func (f *latencyFetcher) selector(s exposition.Series, only []*labels.Matcher) *parser.VectorSelector {
 	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Name)}
 	if s.Label != "" {
 		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, s.Label, s.Value))
 	}
-	return &parser.VectorSelector{LabelMatchers: withMatchers(ms, f.matchers)}
+	return &parser.VectorSelector{LabelMatchers: append(withMatchers(ms, f.matchers), only...)}
 }
 
-func (f *latencyFetcher) rate(name string) parser.Expr {
-	return call("rate", &parser.MatrixSelector{VectorSelector: f.selector(exposition.Series{Name: name}), Range: f.window})
+func (f *latencyFetcher) rate(name string, only []*labels.Matcher) parser.Expr {
+	return call("rate", &parser.MatrixSelector{VectorSelector: f.selector(exposition.Series{Name: name}, only), Range: f.window})
 }
 
 func call(name string, of parser.Expr) parser.Expr {
@@ -116,32 +115,39 @@ type podRates struct {
 	counted  bool
 }
 
-func (f *latencyFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	r := newRoster(slots, f.pods, true)
+func (f *latencyFetcher) divisible() bool { return true }
+
+func (f *latencyFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
+	r := newRoster(p.slots, f.pods, true)
 	if len(r.rows) == 0 {
-		return 0, errNoPods
+		return 0, p.noPods()
 	}
 	rates := make([]podRates, len(r.rows))
 	for i := range rates {
 		rates[i].spelling = -1
 	}
 	f.owners.begin()
-	n, err := f.api.Query(ctx, f.query(slots), func(s *promapi.Series) error {
-		if s.Valid {
-			f.owners.rows(r, s.Labels, func(row int32) { rates[row].add(s) })
+	for _, only := range f.owners.namespaces().restrictions(p.namespaces) {
+		n, err := f.api.With(p.limits).Query(ctx, f.query(p.slots, only), func(s *promapi.Series) error {
+			p.count(f.owners.rows(r, s.Labels, func(row int32) {
+				if s.Valid {
+					rates[row].add(s)
+				}
+			}))
+			return nil
+		})
+		bytes += n
+		if err != nil {
+			return bytes, err
 		}
-		return nil
-	})
-	if err != nil {
-		return n, err
 	}
 	for i := range r.works {
 		k := &r.works[i]
 		for j := range k.slots {
-			out[k.offset+j] = r.latency(k, &k.slots[j], f.metric, func(row int) exposition.Observed { return rates[row].settle() })
+			p.out[k.offset+j] = r.latency(k, &k.slots[j], f.metric, func(row int) exposition.Observed { return rates[row].settle() })
 		}
 	}
-	return n, nil
+	return bytes, nil
 }
 
 // add sorts one series. Only the newest spelling that a pod serves counts.

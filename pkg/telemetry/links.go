@@ -12,10 +12,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// maxConcurrent is how many polls of one data source run at once. More would make a slow Prometheus slower; with one, its slowest
-// query would delay its other ones.
-const maxConcurrent = 4
-
 // Caps where the data source says nothing.
 const (
 	defaultMaxBytes  = 32 << 20
@@ -33,7 +29,7 @@ type links struct {
 
 type link struct {
 	source policy.DataSource
-	turns  chan struct{}
+	turns  *turns
 	clock  fetch.Clock // of a Prometheus server
 
 	mu   sync.Mutex
@@ -63,7 +59,7 @@ func (l *links) update(platform *policy.Platform) {
 }
 
 func newLink(d policy.DataSource) *link {
-	return &link{source: d, turns: make(chan struct{}, maxConcurrent)}
+	return &link{source: d, turns: newTurns()}
 }
 
 // get returns the link of a data source; the implicit ones come into being here.
@@ -78,15 +74,9 @@ func (l *links) get(d policy.DataSource) *link {
 	return have
 }
 
-// enter waits for a turn at a data source.
-func (l *links) enter(ctx context.Context, d policy.DataSource) (release func(), err error) {
-	turns := l.get(d).turns
-	select {
-	case turns <- struct{}{}:
-		return func() { <-turns }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// enter waits for a group's turn at its data source.
+func (l *links) enter(ctx context.Context, g *group) (release func(), err error) {
+	return l.get(g.source).turns.enter(ctx, g.owner)
 }
 
 func (l *links) close() {
@@ -134,7 +124,11 @@ func (l *links) fetcher(g *group) (fetcher, error) {
 		if err != nil {
 			return nil, err
 		}
-		return l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g), &k.clock))
+		a, err := l.prometheus(g, promapi.New(c, g.source.Address, limitsOf(g), &k.clock))
+		if err != nil {
+			return nil, err
+		}
+		return newSharer(a, limitsOf(g)), nil
 	case byScrape:
 		return newEngineScraper(g, l.options)
 	case byExporter:
@@ -158,7 +152,7 @@ func limitsOf(g *group) promapi.Limits {
 	return l
 }
 
-func (l *links) prometheus(g *group, api *promapi.Client) (fetcher, error) {
+func (l *links) prometheus(g *group, api *promapi.Client) (asker, error) {
 	switch g.key.how {
 	case byQuery:
 		return newQueryFetcher(g, api)

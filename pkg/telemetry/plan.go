@@ -37,6 +37,7 @@ type group struct {
 	first  *policy.Source // one of the slots': what the key says is the same in all of them
 	shape  *shape
 	slots  []slot
+	owner  string // the one namespace that it serves, of several that use the data source; see turns
 }
 
 // sameSource tells whether a runner of g can go on with o's slots.
@@ -51,6 +52,9 @@ type plan struct {
 	stable   map[string]bool   // data sources that are where they were in the last plan
 	shapes   map[string]*shape // by query, kept from plan to plan: parsing ten thousand of them takes a tenth of a second
 	known    map[string]*shape // of the last plan
+
+	allowances map[allowanceKey]*allowance
+	offences   map[Offence]bool // against the quotas
 }
 
 // origin remembers where an entry's signals came from, so that the next version can take over its readings.
@@ -69,6 +73,9 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, last *plan)
 		stable:   map[string]bool{},
 		shapes:   map[string]*shape{},
 		known:    last.shapes,
+
+		allowances: map[allowanceKey]*allowance{},
+		offences:   map[Offence]bool{},
 	}
 	for i := range platform.DataSources {
 		d := &platform.DataSources[i]
@@ -79,7 +86,8 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, last *plan)
 	for _, c := range policies {
 		p.add(c, last.origin[c.Workload.Key])
 	}
-	p.known = nil
+	p.own()
+	p.known, p.allowances = nil, nil
 	for key, o := range last.origin {
 		if have := p.origin[key]; have == nil || have.entry != o.entry {
 			p.entries.replaced[o.entry.policy] = o.entry
@@ -165,11 +173,14 @@ func (p *plan) takeOver(o *origin, i int, last *origin) scaling.Reading {
 	return never
 }
 
-// place puts a slot into the group that polls it; false means that this type of data source cannot answer it.
+// place puts a slot into the group that polls it, unless it is over a quota; false means that this type of data source cannot answer it.
 func (p *plan) place(s slot, d *policy.DataSource) bool {
 	key, ok := p.classify(&s, d)
 	if !ok {
 		return false
+	}
+	if p.allow(key, &s) != "" {
+		return true
 	}
 	g := p.groups[key]
 	if g == nil {

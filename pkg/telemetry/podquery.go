@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -19,6 +18,8 @@ type gaugeFetcher struct {
 	profile  *exposition.Profile
 	matchers map[string]string
 	departed departed
+	leaving  *leaving // of the round
+	round    int
 	owners   *attribution
 }
 
@@ -30,24 +31,42 @@ func newGaugeFetcher(g *group, api *promapi.Client, o *Options) (*gaugeFetcher, 
 	return &gaugeFetcher{api: api, pods: o.Pods, profile: p, matchers: g.source.Matchers, owners: newAttribution(&g.source, g.key.profile, o)}, nil
 }
 
-func (f *gaugeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	b := newGaugeBatch(f.profile, newRoster(slots, f.pods, true))
+func (f *gaugeFetcher) divisible() bool { return true }
+
+func (f *gaugeFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
+	b := newGaugeBatch(f.profile, newRoster(p.slots, f.pods, true))
 	if len(b.roster.rows) == 0 {
-		return 0, errNoPods
+		return 0, p.noPods()
 	}
 	f.owners.begin()
-	n, err := f.api.Query(ctx, newest(b.names(), f.matchers, lookback(slots)), func(s *promapi.Series) error {
-		if s.Valid {
+	for _, only := range f.owners.namespaces().restrictions(p.namespaces) {
+		text := newest(b.names(), f.matchers, lookback(p.slots), only)
+		n, err := f.api.With(p.limits).Query(ctx, text, func(s *promapi.Series) error {
 			sample := &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At}
-			f.owners.rows(b.roster, s.Labels, func(row int32) { b.add(row, sample) })
+			p.count(f.owners.rows(b.roster, s.Labels, func(row int32) {
+				if s.Valid {
+					b.add(row, sample)
+				}
+			}))
+			return nil
+		})
+		bytes += n
+		if err != nil {
+			return bytes, err
 		}
-		return nil
-	})
-	if err != nil {
-		return n, err
 	}
-	b.readings(out, &f.departed, now())
-	return n, nil
+	if f.leaving == nil || f.round != p.round {
+		f.leaving, f.round = f.departed.begin(now()), p.round
+	}
+	b.readings(p.out, f.leaving)
+	return bytes, nil
+}
+
+// keep keeps what the pods of namespaces held that were not read in this round.
+func (f *gaugeFetcher) keep(namespaces map[string]scaling.Cause) {
+	if f.leaving != nil {
+		f.leaving.keep(namespaces)
+	}
 }
 
 // gaugeBatch gathers the gauges of one poll, whichever way they came.
@@ -94,8 +113,8 @@ func (b *gaugeBatch) add(row int32, s *exposition.Sample) {
 	}
 }
 
-func (b *gaugeBatch) readings(out []scaling.Reading, d *departed, now time.Time) {
-	leaving := d.begin(b.roster, now)
+func (b *gaugeBatch) readings(out []scaling.Reading, leaving *leaving) {
+	leaving.roster = b.roster
 	for i := range b.roster.works {
 		k := &b.roster.works[i]
 		for j := range k.slots {
@@ -123,24 +142,32 @@ func newGPUFetcher(g *group, api *promapi.Client, o *Options) *gpuFetcher {
 	return &gpuFetcher{api: api, pods: o.Pods, matchers: g.source.Matchers, owners: newAttribution(&g.source, policy.SourceDCGM, o)}
 }
 
-func (f *gpuFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	b := newGPUBatch(newRoster(slots, f.pods, false))
+func (f *gpuFetcher) divisible() bool { return true }
+
+func (f *gpuFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
+	b := newGPUBatch(newRoster(p.slots, f.pods, false))
 	if len(b.roster.rows) == 0 {
-		return 0, errNoPods
+		return 0, p.noPods()
 	}
 	f.owners.begin()
-	n, err := f.api.Query(ctx, newest(dcgmNames(slots), f.matchers, lookback(slots)), func(s *promapi.Series) error {
-		if s.Valid {
+	for _, only := range f.owners.namespaces().restrictions(p.namespaces) {
+		text := newest(dcgmNames(p.slots), f.matchers, lookback(p.slots), only)
+		n, err := f.api.With(p.limits).Query(ctx, text, func(s *promapi.Series) error {
 			sample := &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At}
-			f.owners.rows(b.roster, s.Labels, func(row int32) { b.gpus[row].Add(sample) })
+			p.count(f.owners.rows(b.roster, s.Labels, func(row int32) {
+				if s.Valid {
+					b.gpus[row].Add(sample)
+				}
+			}))
+			return nil
+		})
+		bytes += n
+		if err != nil {
+			return bytes, err
 		}
-		return nil
-	})
-	if err != nil {
-		return n, err
 	}
-	b.readings(out)
-	return n, nil
+	b.readings(p.out)
+	return bytes, nil
 }
 
 func dcgmNames(slots []slot) []string {

@@ -78,6 +78,11 @@ func New(o Options) (*Poller, error) {
 	}
 	p := &Poller{options: o, metrics: m, changed: make(chan struct{}, 1), state: map[groupKey]*runner{}}
 	p.links = newLinks(&p.options)
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(offenceCollector{p}); err != nil {
+			return nil, err
+		}
+	}
 	p.board.entries.Store(&entries{})
 	return p, nil
 }

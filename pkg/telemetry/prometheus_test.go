@@ -147,15 +147,11 @@ func encodeResult(v parser.Value) []map[string]any {
 
 // Querier makes testPrometheus a storage.Queryable.
 func (p *testPrometheus) Querier(mint, maxt int64) (storage.Querier, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []*testSeries
-	for _, s := range p.series {
-		all = append(all, &testSeries{s.labels, append([]testSample(nil), s.samples...)})
-	}
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		var out []storage.Series
-		for _, s := range all {
+		for _, s := range p.series {
 			if !matches(s.labels, ms) {
 				continue
 			}

@@ -162,9 +162,10 @@ func mark(expr, part string) string {
 }
 
 // newest returns a query for the newest sample of each series of any of the names, with its own time: a range, because only the
-// samples of a range carry the time at which they were scraped.
-func newest(names []string, matchers map[string]string, lookback time.Duration) string {
-	selector := &parser.VectorSelector{LabelMatchers: withMatchers([]*labels.Matcher{anyOf(names)}, matchers)}
+// samples of a range carry the time at which they were scraped. only restricts it further.
+func newest(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
+	ms := append(withMatchers([]*labels.Matcher{anyOf(names)}, matchers), only...)
+	selector := &parser.VectorSelector{LabelMatchers: ms}
 	return (&parser.MatrixSelector{VectorSelector: selector, Range: lookback}).String()
 }
 

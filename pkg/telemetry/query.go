@@ -14,10 +14,13 @@ import (
 
 // queryFetcher asks one query for many workloads and matches its series back to them by labels.
 type queryFetcher struct {
-	api  *promapi.Client
-	text string
-	asks witness
-	join join
+	api       *promapi.Client
+	query     string
+	matchers  map[string]string
+	text      string
+	asks      witness
+	join      join
+	separable bool
 }
 
 func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
@@ -26,7 +29,8 @@ func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &queryFetcher{api: api, join: join{labels: []string{namespace}}}
+	f := &queryFetcher{api: api, query: g.first.Query, matchers: g.source.Matchers, join: join{labels: []string{namespace}}}
+	f.separable = separable(expr, namespace)
 	if g.first.WorkloadLabel != "" {
 		f.join.labels = append(f.join.labels, g.first.WorkloadLabel)
 	}
@@ -34,22 +38,36 @@ func newQueryFetcher(g *group, api *promapi.Client) (*queryFetcher, error) {
 	return f, err
 }
 
-func (f *queryFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	named := len(f.join.labels) == 2
-	f.join.prepare(slots, func(b []byte, s *slot) []byte {
+func (f *queryFetcher) divisible() bool { return f.separable }
+
+func (f *queryFetcher) ask(ctx context.Context, p *part) (int64, error) {
+	j, text := &f.join, f.text
+	if p.namespaces != nil {
+		expr, err := restrict(f.query, f.matchers)
+		if err != nil {
+			return 0, err
+		}
+		restrictTo(expr, f.join.labels[0], p.namespaces)
+		if text, _, err = timed(expr, f.join.labels); err != nil {
+			return 0, err
+		}
+		j = &join{labels: f.join.labels}
+	}
+	named := len(j.labels) == 2
+	j.prepare(p.slots, func(b []byte, s *slot) []byte {
 		b = appendKey(b, s.w.Key.Namespace)
 		if named {
 			b = appendKey(b, cmp.Or(s.source.LabelValue, s.w.Target.Name))
 		}
 		return b
 	})
-	f.join.expect(f.asks)
-	n, err := f.api.Query(ctx, f.text, f.join.take)
+	j.expect(f.asks)
+	n, err := f.api.With(p.limits).Query(ctx, text, j.counted(p, j.labels[0]))
 	if err != nil {
 		return n, err
 	}
-	f.join.readings(out)
-	f.join.forget()
+	j.readings(p.out)
+	j.forget()
 	return n, nil
 }
 
@@ -104,6 +122,14 @@ func (j *join) expect(w witness) {
 
 // forget lets go of an answer that was read; of 10,000 workloads it is a megabyte.
 func (j *join) forget() { j.found, j.ages = nil, nil }
+
+// counted is take for a part, which counts the series of each namespace.
+func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) error {
+	return func(s *promapi.Series) error {
+		p.count(s.Labels.Get(namespaceLabel))
+		return j.take(s)
+	}
+}
 
 // take sorts one series of the answer.
 func (j *join) take(s *promapi.Series) error {

@@ -146,7 +146,7 @@ func (g *group) timeout() time.Duration {
 
 func (r *runner) poll(ctx context.Context) {
 	g := r.group.Load()
-	release, err := r.poller.links.enter(ctx, g.source)
+	release, err := r.poller.links.enter(ctx, g)
 	if err != nil {
 		return // stopped while waiting for its turn
 	}
@@ -230,6 +230,9 @@ func (r *runner) note(g *group, err error, received time.Time, took time.Duratio
 	}
 	if err != nil {
 		now.Error = err.Error()
+	}
+	if shared, is := r.fetcher.(*sharer); is {
+		now.Offences = shared.offencesOf(g)
 	}
 	r.mu.Lock()
 	last := r.status

@@ -69,7 +69,7 @@ func (e *engineScraper) fetch(ctx context.Context, slots []slot, out []scaling.R
 		return 0, errNoPods
 	}
 	n := e.round(ctx, r.targets(), e.profile.SeriesNames(metricsOf(slots)...))
-	r.gauges.readings(out, &e.departed, now()) // of latencies too: they are written over below
+	r.gauges.readings(out, e.departed.begin(now())) // of latencies too: they are written over below
 	r.latencyReadings(slots, out)
 	return n, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
@@ -29,8 +28,12 @@ type shape struct {
 	values string   // the values as a join's key
 }
 
-// maxValues bounds the workloads of one query: its text stays under a hundred kilobytes.
-const maxValues = 1000
+// Bounds of one query: the workloads that it serves, and the bytes of their values. Prometheus refuses a form of more than 10 MB, and a
+// value may be in it eight times, each byte escaped twice.
+const (
+	maxValues     = 1000
+	maxValueBytes = 64 << 10
+)
 
 // shapeOf takes a selector's query apart; nil for one that cannot be asked together with others.
 func shapeOf(query string) *shape {
@@ -114,33 +117,54 @@ type shapeFetcher struct {
 	joins []join // one per query of a round
 }
 
-func (f *shapeFetcher) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (bytes int64, err error) {
-	for i := 0; i*maxValues < len(slots); i++ {
-		if i == len(f.joins) {
-			f.joins = append(f.joins, join{labels: f.shape.labels})
+// divisible is always true: the values of a part's selectors restrict the query to it, and each selector names its namespace.
+func (f *shapeFetcher) divisible() bool { return true }
+
+func (f *shapeFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
+	joins := &f.joins
+	if p.namespaces != nil {
+		joins = new([]join)
+	}
+	for i, lo := 0, 0; lo < len(p.slots); i++ {
+		if i == len(*joins) {
+			*joins = append(*joins, join{labels: f.shape.labels})
 		}
-		lo, hi := i*maxValues, min((i+1)*maxValues, len(slots))
-		n, err := f.some(ctx, &f.joins[i], slots[lo:hi], out[lo:hi])
+		hi := lo + some(p.slots[lo:])
+		n, err := f.askSome(ctx, &(*joins)[i], p, lo, hi)
 		bytes += n
 		if err != nil {
 			return bytes, err
 		}
+		lo = hi
 	}
 	return bytes, nil
 }
 
-func (f *shapeFetcher) some(ctx context.Context, j *join, slots []slot, out []scaling.Reading) (int64, error) {
+// some returns how many of the slots one query serves: at least one.
+func some(slots []slot) int {
+	size := 0
+	for i := range slots {
+		size += len(slots[i].shape.values)
+		if i > 0 && (i == maxValues || size > maxValueBytes) {
+			return i
+		}
+	}
+	return len(slots)
+}
+
+func (f *shapeFetcher) askSome(ctx context.Context, j *join, p *part, lo, hi int) (int64, error) {
+	slots := p.slots[lo:hi]
 	j.prepare(slots, func(b []byte, s *slot) []byte { return append(b, s.shape.values...) })
 	text, w, err := f.query(slots)
 	if err != nil {
 		return 0, err
 	}
 	j.expect(w)
-	n, err := f.api.Query(ctx, text, j.take)
+	n, err := f.api.With(p.limits).Query(ctx, text, j.counted(p, slots[0].source.NamespaceLabel))
 	if err != nil {
 		return n, err
 	}
-	j.readings(out)
+	j.readings(p.out[lo:hi])
 	j.forget()
 	return n, nil
 }

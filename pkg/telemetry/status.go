@@ -20,6 +20,8 @@ type PollStatus struct {
 	Skew    time.Duration // what the source's clock stands ahead of ours; 0 for less than two seconds, or where it does not tell
 	Cause   scaling.Cause // of the whole poll's failure
 	Error   string
+	// Offences are the namespaces whose part of the answer exceeded a limit. Signals of other namespaces are not affected.
+	Offences []Offence
 }
 
 // Status lists the polls, the same ones in the same order each time. A poll that has not ended yet is left out.

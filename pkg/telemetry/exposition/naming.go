@@ -87,6 +87,26 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 	return out, ok
 }
 
+// Namespaces lists the labels in which Read looks for the namespace of the scraped pod, and for that of a pod that the page names. Names
+// that need quotes in PromQL are left out, as in Names.
+func (s ScrapeLabels) Namespaces() (scraped, claimed []string) {
+	for _, c := range claimLabels {
+		if !slices.Contains(claimed, c.namespace) {
+			claimed = append(claimed, c.namespace)
+		}
+	}
+	if !s.usual() {
+		if s.namespace() != "namespace" {
+			claimed = append(claimed, "namespace")
+		}
+		return []string{s.namespace()}, claimed
+	}
+	for _, names := range scrapeNames[:3] {
+		scraped = append(scraped, names.namespace)
+	}
+	return scraped, claimed
+}
+
 // Names lists the labels that Read looks at, for queries that keep nothing else. Names that need quotes in PromQL are left out: they are
 // no labels of a server older than 3.0.
 func (s ScrapeLabels) Names() []string {

@@ -47,6 +47,9 @@ func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	return err
 }
 
+// ErrSeries says that an answer has more series than its limit. It is a fetch.ErrTruncated.
+var ErrSeries = fmt.Errorf("%w: too many series", fetch.ErrTruncated)
+
 // FormatError says that an answer is not what a Prometheus server answers: a proxy's login page, a broken implementation.
 type FormatError struct{ text string }
 
@@ -109,7 +112,11 @@ func (d *decoder) answer() error {
 func lacking(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
-			return fmt.Errorf("%w: %s", fetch.ErrTruncated, w[:min(len(w), 200)])
+			cut := fetch.ErrTruncated
+			if strings.HasPrefix(w, "results truncated due to limit") {
+				cut = ErrSeries
+			}
+			return fmt.Errorf("%w: %s", cut, w[:min(len(w), 200)])
 		}
 	}
 	return nil
@@ -143,7 +150,7 @@ func (d *decoder) result() error {
 	}
 	for d.json.More() {
 		if d.count++; d.count > d.limits.Series {
-			return fmt.Errorf("%w: more than %d series", fetch.ErrTruncated, d.limits.Series)
+			return fmt.Errorf("%w: more than %d", ErrSeries, d.limits.Series)
 		}
 		d.raw.reset()
 		if err := d.json.Decode(&d.raw); err != nil {
