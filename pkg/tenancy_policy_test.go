@@ -2,6 +2,8 @@ package pkg_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -59,8 +61,7 @@ const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, m
 func loaded(t *testing.T, text string) string {
 	t.Helper()
 	return within(t, 5*time.Second, func() string {
-		s := policy.NewStore(policy.Options{})
-		r := s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "tenant.yaml": {Data: []byte(text)}})
+		s, r := bound(t, text)
 		if c := s.Find(llama); c != nil {
 			return inForce(t, c)
 		}
@@ -71,6 +72,24 @@ func loaded(t *testing.T, text string) string {
 		}
 		return "nobody noticed"
 	})
+}
+
+// bound loads the platform's file and a tenant's as a release does: the tenant's path is bound to the tenant's namespace.
+func bound(t *testing.T, text string) (*policy.Store, policy.Report) {
+	t.Helper()
+	dir := t.TempDir()
+	platform, tenant := filepath.Join(dir, "platform.yaml"), filepath.Join(dir, "tenant.yaml")
+	for name, content := range map[string]string{platform: hostilePlatform, tenant: text} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := policy.ParsePath("team-chat=" + tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := policy.NewStore(policy.Options{})
+	return s, s.LoadPaths(append(policy.Trusted(platform), path)...)
 }
 
 func told(p policy.Problem) string {
@@ -202,15 +221,37 @@ func policyFiles(t *testing.T) entrance {
 		{"a name that is a path", "", "refused", edit("{name: llama, namespace", `{name: "../team-code/llama", namespace`)},
 		{"a name of a thousand letters", "", "refused", edit("{name: llama, namespace", "{name: "+strings.Repeat("a", 1000)+", namespace")},
 		{"a second PlatformConfig in a tenant's file", "", "PlatformConfig", func(t *testing.T) string {
-			s := policy.NewStore(policy.Options{})
-			mine := "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: mine}\nspec: {bounds: {maxReplicas: 9999}}\n"
-			r := s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "tenant.yaml": {Data: []byte(mine + "---\n" + tenantPolicy)}})
-			if s.Platform().Bounds.Max > 100 {
-				t.Errorf("bounds of %d", s.Platform().Bounds.Max)
-			}
-			return policy.Render(r.Problems)
+			return reaches(t, ownPlatform("bounds: {maxReplicas: 9999}")+"---\n"+tenantPolicy)
 		}},
+		{"a PlatformConfig that holds the whole cluster", "", "the platform is in mode auto", func(t *testing.T) string {
+			return reaches(t, ownPlatform("mode: hold")+"---\n"+tenantPolicy)
+		}},
+		{"half a PlatformConfig, so that the platform's counts as unreadable", "", "the platform is in mode auto", func(t *testing.T) string {
+			return reaches(t, tenantPolicy+"---\nkind: PlatformConfig\n  mode: [\n")
+		}},
+		{"a policy of another namespace", "", "policies of this namespace are not accepted from this path", edit("namespace: team-chat", "namespace: kube-system")},
+		{"another tenant's policy by its name", "", "policies of this namespace are not accepted from this path", edit("{name: llama, namespace: team-chat}", "{name: codestral, namespace: team-code}")},
 	}}
+}
+
+func ownPlatform(spec string) string {
+	return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: mine}\nspec: {" + spec + "}\n"
+}
+
+// reaches says what a tenant's file makes of the platform and of the tenant's own policy beside it.
+func reaches(t *testing.T, text string) string {
+	t.Helper()
+	s, r := bound(t, text)
+	p, c := s.Platform(), s.Find(llama)
+	if p.Bounds.Max != 100 || p.Mode != scaling.Auto || c == nil {
+		t.Errorf("the platform: mode %v, at most %d replicas; the policy %+v", p.Mode, p.Bounds.Max, c)
+		return "nothing"
+	}
+	var problems []string
+	for _, p := range r.Problems {
+		problems = append(problems, told(p))
+	}
+	return fmt.Sprintf("the platform is in mode auto with at most %d replicas; refused: %s", p.Bounds.Max, strings.Join(problems, "; "))
 }
 
 func annotations(t *testing.T) entrance {

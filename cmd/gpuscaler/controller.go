@@ -33,6 +33,7 @@ type controller struct {
 	kube     *rest.Config
 	registry *prometheus.Registry
 	policies *policy.Store
+	paths    []policy.Path // from which policies and the PlatformConfig are read
 	cluster  *cluster.Cluster
 	poller   *telemetry.Poller
 	engine   *engine.Engine
@@ -57,6 +58,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}})
 	kinds, err := o.scaleKinds()
 	if err != nil {
+		return nil, err
+	}
+	if c.paths, err = o.policies.with(o.platform); err != nil {
 		return nil, err
 	}
 	c.spending = c.newSpending()
@@ -139,7 +143,7 @@ func (c *controller) run(ctx context.Context) error {
 	reading, unread := context.WithCancel(context.WithoutCancel(ctx))
 	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
-	all.Go(func() error { c.policies.Watch(ctx, time.Second, c.report, c.options.config...); return nil })
+	all.Go(func() error { c.policies.WatchPaths(ctx, time.Second, c.report, c.paths...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
 	all.Go(func() error { c.spending.live.Run(ctx); return nil })
 	all.Go(func() error { defer unread(); return c.campaign(ctx) })
@@ -228,7 +232,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 }
 
 // load reads the policies for the first time: a bad document holds back only itself.
-func (c *controller) load() { c.report(c.policies.Load(c.options.config...)) }
+func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
 func (c *controller) report(r policy.Report) {
 	for _, p := range slices.Concat(r.Problems, r.Notices) {

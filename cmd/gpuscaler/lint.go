@@ -30,6 +30,7 @@ type lintOptions struct {
 	sources    bool
 	fresh      bool
 	output     string
+	policies   policyPaths
 }
 
 func lintCommand() *cobra.Command {
@@ -55,6 +56,7 @@ Every finding says what, why it hurts, and the fix. Exit code 1 when one is an e
 	f := c.Flags()
 	o.prometheus.register(f)
 	o.kube.register(f)
+	o.policies.register(f)
 	f.BoolVar(&o.sources, "sources", false, "ask the Prometheus server that the PlatformConfig at PATH declares, with its own credentials: for where its address is reached, as in the cluster")
 	f.BoolVar(&o.fresh, "fresh", false, "after an install: a metric that nobody has served yet is a warning, not an error")
 	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
@@ -74,7 +76,11 @@ type fact struct {
 	Value string `json:"value"`
 }
 
-func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) error {
+func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) error {
+	paths, err := o.policies.with(names)
+	if err != nil {
+		return err
+	}
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: want text or json", o.output)
 	}
@@ -88,7 +94,7 @@ func (o *lintOptions) run(ctx context.Context, paths []string, out io.Writer) er
 	store := policy.NewStore(policy.Options{})
 	known := len(paths) > 0
 	if known {
-		problems := store.Load(paths...).Problems
+		problems := store.LoadPaths(paths...).Problems
 		l.policies(problems)
 		known = policy.Errors(problems) == 0 // one that is refused is not one that is missing
 	}

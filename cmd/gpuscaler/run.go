@@ -16,7 +16,8 @@ import (
 
 // runOptions are the flags of `gpuscaler run`.
 type runOptions struct {
-	config     []string
+	platform   []string
+	policies   policyPaths
 	kubeconfig string
 	kinds      []string
 	activateIn []string
@@ -46,15 +47,19 @@ type runOptions struct {
 func runCommand() *cobra.Command {
 	o := runOptions{}
 	c := &cobra.Command{
-		Use:   "run --config PATH",
+		Use:   "run",
 		Short: "Run the controller in a cluster",
 		Long: `Run the controller: read policies, poll signals, decide once a second, and serve the targets.
 
 Several replicas may run: one holds the Lease, decides and serves; the others keep their caches
 warm. A restart or a hand-over never lowers a target: each window starts with the replicas that
-are found. SIGTERM ends it cleanly and gives up the Lease.`,
-		Example: `  gpuscaler run --config /etc/gpuscaler/platform.yaml --config /etc/gpuscaler/policies/
-  gpuscaler run --config ./policies --kubeconfig ~/.kube/config --external-metrics off`,
+are found. SIGTERM ends it cleanly and gives up the Lease.
+
+--platform names files of the platform team: the PlatformConfig, and policies of any namespace.
+--policies names files of tenants, with the namespaces whose policies are accepted from them. A
+document of another namespace, or a PlatformConfig, is refused there and changes nothing.`,
+		Example: `  gpuscaler run --platform platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
+  gpuscaler run --platform ./policies --kubeconfig ~/.kube/config --external-metrics off`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := newLogger(o.logLevel)
@@ -77,7 +82,8 @@ are found. SIGTERM ends it cleanly and gives up the Lease.`,
 
 func (o *runOptions) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be given several times")
+	f.StringArrayVar(&o.platform, "platform", nil, "file or directory of the PlatformConfig and of policies of any namespace, which the platform team alone writes; may be given several times")
+	o.policies.register(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster that we run in")
 	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "further kinds with /scale that a policy may target, as Kind.version.group; each needs RBAC")
 	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil, "namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC; empty: none")
@@ -108,7 +114,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written, and what was nudged before stays until gpuscaler restore puts it back")
 	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook), read again when it changes; empty: the one that the PlatformConfig names, else the built-in one")
 	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
-	_ = c.MarkFlagRequired("config")
+	c.MarkFlagsOneRequired("platform", "policies")
 }
 
 func (o *runOptions) check() error {
@@ -121,6 +127,9 @@ func (o *runOptions) check() error {
 		return fmt.Errorf("--tls-cert-file and --tls-private-key-file go together")
 	}
 	if err := o.tenantPage.check(); err != nil {
+		return err
+	}
+	if _, err := o.policies.with(o.platform); err != nil {
 		return err
 	}
 	_, err := o.scaleKinds()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -11,18 +12,25 @@ import (
 )
 
 func validateCommand() *cobra.Command {
-	output := "text"
+	output, policies := "text", policyPaths{}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check policy files: file, line, field, what was found, what is allowed",
 		Long: `Check files and directories of policies and the PlatformConfig exactly as the controller reads
 them, without a cluster. Each problem names its file, line and field, what was found and what is
-allowed. Exit code 1 when something would be refused; warnings alone exit 0.`,
+allowed. Every document is accepted from PATH; --policies limits a path as it does for run. Exit code 1 when something would be refused; warnings alone exit 0.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
+  gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, paths []string) error {
-			problems := policy.Validate(paths...)
+		RunE: func(_ *cobra.Command, names []string) error {
+			paths, err := policies.with(names)
+			if err != nil {
+				return err
+			}
+			if len(paths) == 0 {
+				return errors.New("give a PATH or --policies")
+			}
+			problems := policy.ValidatePaths(paths...)
 			switch output {
 			case "json":
 				e := json.NewEncoder(os.Stdout)
@@ -47,6 +55,7 @@ allowed. Exit code 1 when something would be refused; warnings alone exit 0.`,
 			return nil
 		},
 	}
+	policies.register(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", output, "text or json")
 	return c
 }

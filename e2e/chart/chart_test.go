@@ -78,7 +78,7 @@ func everything() map[string]any {
 		"scaleKinds":   []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}},
 		"karpenter":    map[string]any{"capacityBuffers": true},
 		"secrets":      []any{"redis-embed"},
-		"configMaps":   []any{"team-chat"},
+		"configMaps":   []any{map[string]any{"name": "team-chat", "namespaces": []any{"team-chat", "team-search"}}},
 		"priceBook":    "kind: PriceBook\n",
 		"guardrails":   map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}},
 		"keda":         map[string]any{"tls": map[string]any{"clientNames": []any{"keda-operator.keda.svc"}}},
@@ -128,17 +128,19 @@ func TestHelmLintFindsNothing(t *testing.T) {
 
 func TestWrongValuesAreRefused(t *testing.T) {
 	for name, values := range map[string]map[string]any{
-		"a misspelt value":              {"replica": 3},
-		"a misspelt value further down": {"externalMetrics": map[string]any{"modus": "auto"}},
-		"an unknown mode":               {"mode": "kEda"},
-		"a kind without its resource":   {"scaleKinds": []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}}},
-		"a wildcard":                    {"readExternalMetrics": []any{"*"}},
-		"a wildcard kind":               {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
-		"a file of the platform's name": {"files": map[string]any{"platform.yaml": ""}},
-		"no certificate":                {"certificates": map[string]any{"source": "secret"}},
-		"a page in plain text":          {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
-		"a wildcard namespace":          {"activator": map[string]any{"namespaces": []any{"*"}}},
-		"a port that is none":           {"page": map[string]any{"port": 99999}},
+		"a misspelt value":               {"replica": 3},
+		"a misspelt value further down":  {"externalMetrics": map[string]any{"modus": "auto"}},
+		"an unknown mode":                {"mode": "kEda"},
+		"a kind without its resource":    {"scaleKinds": []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}}},
+		"a wildcard":                     {"readExternalMetrics": []any{"*"}},
+		"a wildcard kind":                {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
+		"a file of the platform's name":  {"files": map[string]any{"platform.yaml": ""}},
+		"no certificate":                 {"certificates": map[string]any{"source": "secret"}},
+		"a ConfigMap without namespaces": {"configMaps": []any{map[string]any{"name": "team-chat"}}},
+		"two places of the platform":     {"platform": map[string]any{"cluster": "a"}, "platformConfigMap": "b"},
+		"a page in plain text":           {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
+		"a wildcard namespace":           {"activator": map[string]any{"namespaces": []any{"*"}}},
+		"a port that is none":            {"page": map[string]any{"port": 99999}},
 	} {
 		r := release("hpa")
 		maps.Copy(r.Values, values)

@@ -31,7 +31,7 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 
 func (c *Controller) deployment(o Options) *appsv1.Deployment {
 	args := append([]string{
-		"--config=" + c.Policies.Dir,
+		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
 		"--lease-duration=" + o.LeaseDuration.String(),
 		"--external-metrics-address=" + at(metricsPort), "--status-address=" + at(statusPort), "--page-address=" + at(pagePort),

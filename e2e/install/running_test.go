@@ -34,11 +34,12 @@ import (
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
-mkdir -p "$root/etc/gpuscaler/config" "$root/proc"
+mkdir -p "$root/etc/gpuscaler/platform" "$root/etc/gpuscaler/policies" "$root/proc"
 mount --bind /proc "$root/proc"
 touch "$root/gpuscaler"
 mount --bind "$0" "$root/gpuscaler"
-mount --bind "$CONFIG" "$root/etc/gpuscaler/config"
+mount --bind "$CONFIG/platform" "$root/etc/gpuscaler/platform"
+mount --bind "$CONFIG/policies" "$root/etc/gpuscaler/policies"
 if [ -n "$SERVING" ]; then
   until [ -s "$SERVING/tls.crt" ]; do sleep 0.2; done
   mkdir -p "$root/etc/gpuscaler/tls/serving"
@@ -52,7 +53,8 @@ if [ -n "$PRICES" ]; then
 fi
 cp "$KUBECONFIG" "$root/kubeconfig"
 chmod 444 "$root/kubeconfig"
-mount -o remount,bind,ro "$root/etc/gpuscaler/config"
+mount -o remount,bind,ro "$root/etc/gpuscaler/platform"
+mount -o remount,bind,ro "$root/etc/gpuscaler/policies"
 mount -o remount,ro "$root"
 export KUBECONFIG=/kubeconfig
 exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
@@ -63,7 +65,7 @@ func confined() bool {
 }
 
 // host makes the chart's pods processes of this machine: their image is the
-// working tree's binary, their ConfigMap a directory, their Service an
+// working tree's binary, their ConfigMaps directories, their Service an
 // ExternalName, which is all that the API server follows to loopback.
 type host struct {
 	binary, config string
@@ -149,8 +151,10 @@ func newHost(t *testing.T, namespace string) host {
 		t.Skip("this machine does not let a test make a mount namespace: pods on a read-only root are not shown")
 	}
 	h := host{binary: buildBinary(t), config: filepath.Join(cluster.Dir, "mounted-"+namespace), shell: `exec unshare -m sh -c '` + strings.ReplaceAll(container, "'", `'\''`) + `' "$0" "$@"`}
-	if err := os.MkdirAll(h.config, 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range configMaps {
+		if err := os.MkdirAll(filepath.Join(h.config, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	port, err := cluster.Port()
 	if err != nil {
@@ -184,16 +188,21 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// mount is the kubelet's part: the ConfigMap's files in a directory.
+// configMaps are the chart's, by the end of their names.
+var configMaps = []string{"platform", "policies"}
+
+// mount is the kubelet's part: the files of the ConfigMaps in directories.
 func (h host) mount(t *testing.T, namespace string) {
 	t.Helper()
-	var config corev1.ConfigMap
-	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "gpuscaler"}, &config); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range config.Data {
-		if err := os.WriteFile(filepath.Join(h.config, name), []byte(text), 0o644); err != nil {
+	for _, of := range configMaps {
+		var config corev1.ConfigMap
+		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "gpuscaler-" + of}, &config); err != nil {
 			t.Fatal(err)
+		}
+		for name, text := range config.Data {
+			if err := os.WriteFile(filepath.Join(h.config, of, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -356,7 +365,7 @@ func unprivileged(t *testing.T, pid int) {
 
 func validate(t *testing.T, machine host) {
 	t.Helper()
-	if text, err := exec.CommandContext(t.Context(), machine.binary, "validate", machine.config).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(t.Context(), machine.binary, "validate", machine.config+"/platform", machine.config+"/policies").CombinedOutput(); err != nil {
 		t.Errorf("helm test would fail: %v\n%s", err, text)
 	}
 }

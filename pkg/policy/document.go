@@ -38,6 +38,8 @@ type document struct {
 	policy   *PolicySpec   // of a ScalingPolicy
 	platform *PlatformSpec // of a PlatformConfig
 	from     string        // see origin
+	path     *Path         // the path that its file belongs to
+	excluded bool          // it is not accepted from its path
 	state    State         // as of the last load
 	since    time.Time     // of state
 }
@@ -138,7 +140,7 @@ func (d *document) ensure() {
 // copy returns the same text as a document of its own, whose problems are nobody's.
 func (d *document) copy() *document {
 	c := &document{text: d.text, squeezed: d.squeezed, hash: d.hash}
-	c.file, c.above = d.file, d.above
+	c.file, c.above, c.path = d.file, d.above, d.path
 	return c
 }
 
@@ -157,6 +159,9 @@ func (d *document) read() (found bool) {
 		return found
 	}
 	d.head()
+	if d.excluded {
+		return true
+	}
 	switch d.kind {
 	case KindScalingPolicy:
 		var all policyDocument
@@ -225,6 +230,9 @@ func (d *document) head() {
 		d.bad(root.key("apiVersion"), "is not a version of ours", APIVersion)
 	}
 	d.checkNames(meta)
+	if d.path != nil {
+		d.checkPath()
+	}
 }
 
 func (d *document) checkNames(meta *yamlPath) {

@@ -16,6 +16,7 @@ const maxFile = 16 << 20
 
 // file is what stands on disk under one name.
 type file struct {
+	path *Path  // the path that it belongs to; nil accepts every document
 	name string // as it is shown: the path given to Load, and the name within it
 	text []byte
 	hash [sha256.Size]byte
@@ -24,16 +25,20 @@ type file struct {
 
 // readAll reads the files of the paths: files by name, directories one level deep. A path that cannot be read is a file with an
 // error, so that nothing it held before is taken for deleted.
-func readAll(paths []string) (files []file) {
-	for _, p := range paths {
-		info, err := os.Stat(p)
+func readAll(paths []Path) (files []file) {
+	for i := range paths {
+		p, first := &paths[i], len(files)
+		info, err := os.Stat(p.Name)
 		switch {
 		case err != nil:
-			files = append(files, file{name: p, err: err})
+			files = append(files, file{name: p.Name, err: err})
 		case info.IsDir():
-			files = append(files, readDirectory(p)...)
+			files = append(files, readDirectory(p.Name)...)
 		default:
-			files = append(files, readFile(p, p))
+			files = append(files, readFile(p.Name, p.Name))
+		}
+		for j := first; j < len(files); j++ {
+			files[j].path = p
 		}
 	}
 	return files

@@ -16,10 +16,11 @@ type loadedFile struct {
 
 // Load reads the files and directories and puts into force what is good of them. It reads everything anew: a document that is gone
 // from its file is gone, and one that is bad holds back only itself. Its last good version stays in force.
-// Loading the same bytes again changes nothing.
-func (s *Store) Load(paths ...string) Report {
-	return s.load(readAll(paths))
-}
+// Loading the same bytes again changes nothing. Every document is accepted from the paths.
+func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
+
+// LoadPaths is Load of paths from which only certain documents are accepted.
+func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) }
 
 func (s *Store) load(files []file) Report {
 	s.mu.Lock()
@@ -49,11 +50,14 @@ func (s *Store) take(files []file) {
 			continue // the same path was given twice
 		}
 		s.order = append(s.order, f.name)
+		if f.path == nil {
+			f.path = &everything
+		}
 		old := before[f.name]
 		switch {
 		case f.err != nil:
 			s.files[f.name] = &loadedFile{file: f, lost: true}
-		case old != nil && old.err == nil && old.hash == f.hash:
+		case old != nil && old.err == nil && old.hash == f.hash && old.path.same(f.path):
 			s.files[f.name] = old
 		default:
 			s.files[f.name] = read(f, old)
@@ -63,7 +67,7 @@ func (s *Store) take(files []file) {
 
 func read(f file, old *loadedFile) *loadedFile {
 	known := map[string]*document{}
-	if old != nil {
+	if old != nil && old.path.same(f.path) {
 		for _, d := range old.docs {
 			known[d.hash] = d
 		}
@@ -71,6 +75,7 @@ func read(f file, old *loadedFile) *loadedFile {
 	out := &loadedFile{file: f}
 	for _, p := range split(bytes.TrimPrefix(f.text, []byte("\ufeff"))) {
 		d := newDocument(f.name, p)
+		d.path = f.path
 		if same := known[d.hash]; same != nil {
 			delete(known, d.hash)
 			same.moveTo(p.above)
@@ -85,11 +90,11 @@ func read(f file, old *loadedFile) *loadedFile {
 	return out
 }
 
-// documents lists the documents of a kind in the order of the files.
+// documents lists the accepted documents of a kind in the order of the files.
 func (s *Store) documents(kind string) (out []*document) {
 	for _, name := range s.order {
 		for _, d := range s.files[name].docs {
-			if d.kind == kind && d.id() != "" {
+			if d.kind == kind && d.id() != "" && !d.excluded {
 				out = append(out, d)
 			}
 		}
@@ -111,9 +116,13 @@ func (s *Store) lost(name string) bool {
 	return false
 }
 
-// platformLost tells whether a PlatformConfig may stand in what cannot be read: a whole file, or a document that speaks of one.
+// platformLost reports whether what cannot be read may contain the PlatformConfig: a whole file of the paths that may hold it, or a
+// document in them that mentions the kind.
 func (s *Store) platformLost() bool {
 	for _, f := range s.files {
+		if !f.path.Platform {
+			continue
+		}
 		if f.err != nil || slices.ContainsFunc(f.docs, func(d *document) bool {
 			return d.id() == "" && bytes.Contains(d.content(), []byte(KindPlatformConfig))
 		}) {
@@ -188,6 +197,10 @@ func (s *Store) statuses() (out []Status) {
 // statusOf says what became of a document.
 func (s *Store) statusOf(d *document) Status {
 	st := Status{Document: d.document, File: d.file, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.problems)}
+	if d.excluded {
+		st.Document = fmt.Sprintf("%s:%d", d.file, d.above+1)
+		return st
+	}
 	h := s.policies[d.id()]
 	if d.kind == KindPlatformConfig {
 		h = &s.config

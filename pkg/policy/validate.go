@@ -5,7 +5,10 @@ import "slices"
 // Validate checks files and directories as a store would load them at its first start, and returns all problems in the order of
 // the files; Errors counts those that would hold a document back. A path without any document is a problem too: in CI it is a
 // folder that was renamed, and silence would pass. A price book, which stands in a file of its own, is checked as one.
-func Validate(paths ...string) []Problem {
+func Validate(paths ...string) []Problem { return ValidatePaths(Trusted(paths...)...) }
+
+// ValidatePaths is Validate of paths from which only certain documents are accepted.
+func ValidatePaths(paths ...Path) []Problem {
 	files := readAll(paths)
 	var problems []Problem
 	books := false
@@ -28,7 +31,7 @@ func Validate(paths ...string) []Problem {
 		}
 	}
 	for _, p := range paths {
-		problems = append(problems, Problem{File: p, Message: "holds no documents", Allowed: ".yaml, .yml or .json files with " + KindScalingPolicy + " or " + KindPlatformConfig})
+		problems = append(problems, Problem{File: p.Name, Message: "holds no documents", Allowed: ".yaml, .yml or .json files with " + KindScalingPolicy + " or " + KindPlatformConfig})
 	}
 	return problems
 }

@@ -12,12 +12,17 @@ import (
 // system's clock by one of the same length keeps its time and its size.
 const rereadEvery = 10
 
-// Watch loads the paths again whenever they change, until ctx ends, and hands each report of a change, or of new problems, to tell.
+// Watch is WatchPaths of paths from which every document is accepted.
+func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Report), paths ...string) {
+	s.WatchPaths(ctx, interval, tell, Trusted(paths...)...)
+}
+
+// WatchPaths loads the paths again whenever they change, until ctx ends, and hands each report of a change, or of new problems, to tell.
 //
 // It looks at the files every interval (a second acts as fast as anybody can notice) and does not ask the kernel for
 // notifications: those do not cross network file systems, name the wrong file when a ConfigMap volume swaps its symlinks, and run
 // out. Looking costs a stat for each file.
-func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Report), paths ...string) {
+func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, tell func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var seen map[string]glimpse // nothing yet: what changed since the caller's own Load is found by the first look
@@ -32,7 +37,7 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Rep
 			continue
 		}
 		seen = now
-		report := s.Load(paths...)
+		report := s.LoadPaths(paths...)
 		if text := Render(report.Problems); report.Changed || text != known {
 			known = text
 			tell(report)
@@ -48,13 +53,14 @@ type glimpse struct {
 }
 
 // look lists the files under the paths as they look now. What cannot be seen is left out, and so is a change.
-func look(paths []string) map[string]glimpse {
+func look(paths []Path) map[string]glimpse {
 	seen := map[string]glimpse{}
 	add := func(name string, info fs.FileInfo) {
 		real, _ := filepath.EvalSymlinks(name)
 		seen[name] = glimpse{real, info.Size(), info.ModTime()}
 	}
-	for _, p := range paths {
+	for i := range paths {
+		p := paths[i].Name
 		info, err := os.Stat(p)
 		if err != nil {
 			continue
