@@ -43,14 +43,14 @@ func (c *cluster) observe() Observation {
 	see := func(p *simPod, key string) Pod {
 		namespace, _, _ := strings.Cut(key, "/")
 		pod := Pod{UID: p.uid, Namespace: namespace, Name: p.name, Owner: p.owner, GPUs: p.gpus, Pool: -1, Pending: p.node == nil, Since: p.since,
-			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, Unsure: p.unsure, Idle: p.idle, Pinned: p.pinned}
+			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, Unsure: p.unsure, Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
 		if at, ok := index[p.node]; ok {
 			pod.Pool, pod.Node = at[0], at[1]
 		}
 		return pod
 	}
 	for _, l := range c.loads {
-		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown, Paused: l.paused, Quota: l.quota, Buffer: l.buffer}
+		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown, Paused: l.paused, Quota: l.quota, Claims: l.claims, Buffer: l.buffer}
 		for _, p := range l.pods {
 			w.Pods = append(w.Pods, see(p, l.key))
 		}

@@ -87,6 +87,7 @@ type simLoad struct {
 	unknown     bool
 	paused      bool
 	quota       bool
+	claims      bool
 	buffer      int32
 	neverReady  bool
 	minimum     int32 // the fewest ready replicas since the last reset
@@ -104,6 +105,7 @@ type simPod struct {
 	cost, shield Mark
 	unsure       bool
 	idle, pinned bool
+	claims       bool
 }
 
 var midnight = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // a Monday

@@ -177,6 +177,7 @@ const (
 	FindOutlives                        // a limit of ours stands: the nudge that stops pods should nobody lift it
 	FindRecord                          // the annotation cannot be read: what is ours by field manager goes back to absent
 	FindWithdrawn                       // the field is overridden, and gpuscaler.io/nudge no longer lists it: it cannot be restored; Name is the original
+	FindClaims                          // pods claim devices by dynamic resource allocation: demand is unknown. Name is the first of Count
 	numFindings
 )
 

@@ -27,6 +27,9 @@ func (t *tick) count() {
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
+		if w.Claims && (replicas > 0 || len(w.Pods) > 0) {
+			t.claims(w.Key)
+		}
 		// Pods that a scale-in has not ended yet are still there.
 		asked := min(int64(replicas)*units(w.GPUs), maxUnits)
 		var have int64
@@ -42,6 +45,9 @@ func (t *tick) count() {
 		if p.Unsure {
 			continue
 		}
+		if p.Claims {
+			t.claims(p.Namespace + "/" + p.Name)
+		}
 		d.Others = min(d.Others+units(p.GPUs), maxUnits)
 		wait(p)
 		t.pods++
@@ -55,6 +61,19 @@ func (t *tick) count() {
 	d.Pending = max(waiting, 0)
 	t.shortage()
 	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(d.Policies), B: float64(d.Others)})
+}
+
+// claims makes demand unknown: GPUs that are claimed by dynamic resource allocation are not counted yet, and a limit that does not count
+// them starves their pods. One finding names the first of them.
+func (t *tick) claims(name string) {
+	t.d.Demand.Unknown = true
+	for i := range t.d.Findings {
+		if f := &t.d.Findings[i]; f.Kind == FindClaims {
+			f.Count++
+			return
+		}
+	}
+	t.find(Finding{Kind: FindClaims, Pool: -1, Name: name, Count: 1})
 }
 
 // bootsWithin is how long a launched instance counts as a node on its way; Karpenter itself gives up after 15 minutes.

@@ -153,6 +153,7 @@ type Workload struct {
 	Known           bool  // decided lately, on readings that are not missing
 	Paused          bool  // a person froze it: its demand is what it has
 	Quota           bool  // a ResourceQuota refuses its pods
+	Claims          bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
 	Buffer          int32 // replicas of our CapacityBuffer for it
 	Pods            []Pod
 }
@@ -172,6 +173,7 @@ type Pod struct {
 	Idle    bool // known to do nothing at present
 	Pinned  bool // cannot land in the group's spot pool, for all that is known
 	Untold  bool // and that is for want of knowledge: labels that a NodePool may or may not give its nodes
+	Claims  bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
 	Unsure  bool // nobody can tell whether it can land in the group's pools: it counts as no demand, and lifts a fence
 
 	DeletionCost Mark

@@ -189,6 +189,12 @@ func (f Finding) Text(g *Group) string {
 	case FindWithdrawn:
 		return fmt.Sprintf("%s: %s stays overridden (%s; its owner's value: %s) because gpuscaler.io/nudge no longer lists %s: "+
 			"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.needs())
+	case FindClaims:
+		more := ""
+		if f.Count > 1 {
+			more = fmt.Sprintf(" and %d more", f.Count-1)
+		}
+		return fmt.Sprintf("%s%s claim devices by dynamic resource allocation (resourceClaims), which are not counted: demand is unknown, and no limit is lowered", f.Name, more)
 	case FindRecord:
 		return pool + ": the annotation cannot be read; what is ours goes back to absent"
 	}

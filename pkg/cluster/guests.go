@@ -21,9 +21,10 @@ const (
 	costManager   = "gpuscaler-cost"
 )
 
-// gpuPod is what nodes are decided by, of a pod that asks for an extended resource.
+// gpuPod is what nodes are decided by, of a pod that asks for an extended resource or claims devices.
 type gpuPod struct {
 	extended    []extended
+	claims      []claimRef
 	owner       capacity.Owner
 	created     time.Time
 	gated       bool // by a scheduling gate: nobody may give it a node yet
@@ -34,14 +35,14 @@ type gpuPod struct {
 	shield      capacity.Mark
 }
 
-// guestOf is nil for a pod that asks for no extended resource.
+// guestOf is nil for a pod that asks for no extended resource and claims no device.
 func guestOf(p *corev1.Pod) *gpuPod {
-	all := extendedOf(&p.Spec)
-	if len(all) == 0 {
+	all, claims := extendedOf(&p.Spec), claimRefsOf(&p.Spec)
+	if len(all) == 0 && len(claims) == 0 {
 		return nil
 	}
 	g := &gpuPod{
-		extended: all, owner: ownerOf(p), created: p.CreationTimestamp.Time, gated: len(p.Spec.SchedulingGates) > 0,
+		extended: all, claims: claims, owner: ownerOf(p), created: p.CreationTimestamp.Time, gated: len(p.Spec.SchedulingGates) > 0,
 		selector: p.Spec.NodeSelector, tolerations: p.Spec.Tolerations,
 		cost:   capacity.Mark{Value: p.Annotations[deletionCost], Ours: manages(p.ManagedFields, costManager)},
 		shield: capacity.Mark{Value: p.Annotations[doNotDisrupt], Ours: manages(p.ManagedFields, shieldManager)},

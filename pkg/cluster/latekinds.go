@@ -54,6 +54,7 @@ func newLateKinds(c *Cluster) *lateKinds {
 	)
 	if c.nodes != nil {
 		l.kinds = append(l.kinds, c.nodes.pool, c.nodes.claim, c.nodes.buffer)
+		l.kinds = append(l.kinds, c.nodes.devices...)
 	}
 	for _, k := range c.options.Kinds {
 		if k.GroupKind() == leaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {

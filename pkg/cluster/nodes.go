@@ -23,22 +23,25 @@ type nodes struct {
 	pool    *lateKind // NodePools and NodeClaims
 	claim   *lateKind
 	buffer  *lateKind
+	devices []*lateKind // of dynamic resource allocation
 
-	mu      sync.RWMutex
-	version uint64 // counts the changes of what follows
-	pools   map[string]*poolFacts
-	claims  map[string]*claimFacts // by name
-	nodes   map[string]*nodeFacts
-	buffers map[string]*bufferFacts // CapacityBuffers, by namespace/name
-	noticed map[string]time.Time    // UIDs of NodeClaims that the provider takes, and since when
-	kept    map[string]time.Time    // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
-	fates   ledger
-	schema  nodeSchema
-	synced  []cache.InformerSynced // of nodes and Events
-	absent  bool                   // it was said that there is no Karpenter
-	writes  bool                   // our roles let us write a buffer, as we asked last
-	refused bool                   // it was said that they do not
-	priced  time.Time              // when prices were asked for last, for that reason
+	mu       sync.RWMutex
+	version  uint64 // counts the changes of what follows
+	pools    map[string]*poolFacts
+	claims   map[string]*claimFacts // by name
+	nodes    map[string]*nodeFacts
+	buffers  map[string]*bufferFacts      // CapacityBuffers, by namespace/name
+	requests map[claimKey]*deviceRequests // ResourceClaims and their templates
+	classes  map[string]*deviceClass
+	noticed  map[string]time.Time // UIDs of NodeClaims that the provider takes, and since when
+	kept     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
+	fates    ledger
+	schema   nodeSchema
+	synced   []cache.InformerSynced // of nodes and Events
+	absent   bool                   // it was said that there is no Karpenter
+	writes   bool                   // our roles let us write a buffer, as we asked last
+	refused  bool                   // it was said that they do not
+	priced   time.Time              // when prices were asked for last, for that reason
 	// unheeded is since when nobody is known to see to our buffers; zero: nobody was found not to.
 	unheeded time.Time
 
@@ -61,7 +64,7 @@ var _ engine.Nodes = (*nodes)(nil)
 
 func newNodes(c *Cluster) *nodes {
 	n := &nodes{
-		cluster: c, pools: map[string]*poolFacts{}, buffers: map[string]*bufferFacts{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
+		cluster: c, pools: map[string]*poolFacts{}, buffers: map[string]*bufferFacts{}, requests: map[claimKey]*deviceRequests{}, classes: map[string]*deviceClass{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
 		noticed: map[string]time.Time{}, kept: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
 		schemas: c.options.schemas,
 	}
@@ -77,7 +80,7 @@ func newNodes(c *Cluster) *nodes {
 		func(_, k *keptClaim) { n.putClaim(k.facts) },
 		func(k *keptClaim) { n.dropClaim(k.facts) },
 	)}
-	n.buffer = n.newBuffers()
+	n.buffer, n.devices = n.newBuffers(), n.newDeviceKinds()
 	return n
 }
 

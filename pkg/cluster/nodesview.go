@@ -37,7 +37,7 @@ func (n *nodes) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.O
 	o.Shields, o.Buffers = n.schema.shields, n.holdsBuffers()
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
-		to.Current, to.GPUs, to.Quota, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Buffer, from.Pods
+		to.Current, to.GPUs, to.Quota, to.Claims, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Claims, from.Buffer, from.Pods
 	}
 }
 
@@ -116,6 +116,7 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 		out := capacity.Workload{Buffer: n.buffered(workload)}
 		if t := w.targets[refOfWorkload(workload)]; t != nil && t.facts != nil {
 			out.Current, out.Quota, out.GPUs = t.facts.replicas, t.facts.quota, amount(t.facts.extended, v.group.Resource)
+			out.Claims = n.mayClaimGPUs(workload.Key.Namespace, t.facts.claims)
 			for _, name := range sortedNames(t.pods) {
 				p := t.pods[name]
 				taken[p] = true
@@ -146,7 +147,7 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 	}
 }
 
-// pod is a pod as the group sees it; counts is false for one that is over or asks for none of the resource.
+// pod is a pod as the group sees it; counts is false for one that has ended, or asks for none of the resource and claims no GPU.
 func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod capacity.Pod, counts bool) {
 	if p.phase == podGone || p.guest == nil {
 		return pod, false
@@ -155,7 +156,7 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 	pod = capacity.Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Owner: p.guest.owner, GPUs: gpus, Pool: -1, Node: -1,
 		Pending: p.pod.Node == "", Since: p.guest.created, Ready: p.phase == podReady, Loading: p.phase == podLoading,
-		DeletionCost: p.guest.cost, DoNotDisrupt: p.guest.shield,
+		DeletionCost: p.guest.cost, DoNotDisrupt: p.guest.shield, Claims: n.mayClaimGPUs(p.Namespace, p.guest.claims),
 	}
 	if at, here := places[p.pod.Node]; here && !pod.Pending {
 		pod.Pool, pod.Node = at.pool, at.node
@@ -168,7 +169,7 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 			pod.Untold = landing == unsure
 		}
 	}
-	return pod, gpus > 0
+	return pod, gpus > 0 || pod.Claims
 }
 
 // mayLand tells whether a pod of nobody's counts: it runs here, or waits and could be given a node here.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Offline is a cluster as files show it, as `kubectl get -o yaml` prints them: NodePools, NodeClaims, Nodes, pods, Deployments and
-// StatefulSets; other kinds are passed over. Nothing is read or written by it. Every field of a NodePool is taken to be served.
+// Offline is a cluster as files show it, as `kubectl get -o yaml` prints them: NodePools, NodeClaims, Nodes, pods, Deployments,
+// StatefulSets and the kinds of dynamic resource allocation; other kinds are passed over. Nothing is read or written by it. Every field of a NodePool is taken to be served.
 func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) {
 	o.Leading = func() bool { return false }
 	c, err := New(&rest.Config{Host: "http://127.0.0.1:0"}, o)
@@ -59,6 +59,10 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 	switch u.GetKind() {
 	case nodePoolKind.Kind:
 		c.nodes.putPool(u)
+	case resourceClaimKind.Kind, resourceClaimTemplateKind.Kind:
+		return into(u, trimDeviceRequests, func(r *deviceRequests) { c.nodes.requests[r.key()] = r })
+	case deviceClassKind.Kind:
+		return into(u, trimDeviceClass, func(d *deviceClass) { c.nodes.classes[d.Name] = d })
 	case nodeClaimKind.Kind:
 		c.nodes.putClaim(claimOf(u))
 	case "Node":

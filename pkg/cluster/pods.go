@@ -27,7 +27,7 @@ type podFacts struct {
 	pod               engine.Pod
 	gpus              int32
 	group, worker     string  // LeaderWorkerSet: index of the replica, index within it
-	guest             *gpuPod // what nodes are decided by; nil where it asks for no extended resource
+	guest             *gpuPod // what nodes are decided by; nil where it asks for no extended resource and claims no device
 	daemon            bool    // of a DaemonSet, or the kubelet's own: no reason to keep a node
 	undisrupted       bool    // karpenter.sh/do-not-disrupt
 }

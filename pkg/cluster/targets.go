@@ -46,6 +46,7 @@ type targetFacts struct {
 	gpus       int32           // GPUs per replica, all of its pods together
 	extended   []extended      // extended resources per replica
 	unreadable bool            // the pod template cannot be read, so that gpus and extended are not known
+	claims     []claimRef      // devices that its pods claim
 	limitsOnly bool            // one of them is limited and not requested, which only a pod that exists makes the same
 	quota      bool            // a ResourceQuota refuses its pods
 	selector   labels.Selector // nil while unknown: the view stays unknown with it
@@ -84,6 +85,7 @@ func appTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpe
 		size:       1,
 		gpus:       gpusOf(pod),
 		extended:   extendedOf(pod),
+		claims:     claimRefsOf(pod),
 		limitsOnly: limitsOnly(pod),
 		selector:   selector,
 		operator:   readOperator(m.Annotations, m.ManagedFields),
@@ -118,6 +120,7 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 	}
 	f.unreadable = !readable
 	f.size = int32(min(size, maxGPUs))
+	f.claims = append(claimRefsOf(leader), claimRefsOf(workers)...)
 	f.gpus = int32(min(int64(gpusOf(leader))+(size-1)*int64(gpusOf(workers)), maxGPUs))
 	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
 		if amount(f.extended, e.resource) == 0 {
@@ -138,7 +141,7 @@ func trimScalable(obj any) (any, error) {
 	}
 	f := unstructuredTarget(u)
 	pod, readable := templatePod(u, "spec", "template")
-	f.gpus, f.extended, f.unreadable = gpusOf(pod), extendedOf(pod), !readable
+	f.gpus, f.extended, f.claims, f.unreadable = gpusOf(pod), extendedOf(pod), claimRefsOf(pod), !readable
 	return f, nil
 }
 

@@ -45,7 +45,7 @@ var findingLabels = map[capacity.FindingKind]string{
 	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindUndisrupted: "do-not-disrupt",
 	capacity.FindSquatters: "squatters", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
 	capacity.FindForeignMark: "foreign-mark", capacity.FindOutlives: "limit-outlives-us", capacity.FindRecord: "unreadable-record",
-	capacity.FindWithdrawn: "consent-withdrawn",
+	capacity.FindWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
 }
 
 // Describe sends every metric's description.

@@ -67,7 +67,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 // A kind without a label would be an empty one, which no alert matches.
 func TestEveryFindingHasALabelOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for kind := capacity.FindMissing; kind <= capacity.FindRecord; kind++ {
+	for kind := capacity.FindMissing; kind <= capacity.FindClaims; kind++ {
 		label := findingLabels[kind]
 		if label == "" || seen[label] {
 			t.Errorf("finding %d has the label %q", kind, label)

@@ -1,0 +1,56 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// GPUs that pods claim by dynamic resource allocation are not counted. Until they are, no limit of ours may stand in their way.
+func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c.add("team-chat/llama", 1)
+	c.run(10 * time.Minute)
+	if c.limit(0) != 0 || c.limit(1) != 0 {
+		t.Fatalf("limits %d and %d, want the zero limit\n%s", c.limit(0), c.limit(1), c.why())
+	}
+	before := c.writes
+	job := &simPod{uid: "job", name: "job", since: c.now, claims: true}
+	c.other = append(c.other, job)
+	c.run(2 * time.Second)
+	if c.limit(0) != 16 || c.limit(1) != 16 || !c.d.Demand.Unknown {
+		t.Errorf("a pod with a claim waits: limits %d and %d, demand %+v\n%s", c.limit(0), c.limit(1), c.d.Demand, c.why())
+	}
+	job.ready = true
+	c.run(time.Hour)
+	if c.limit(0) != 16 || c.writes != before+2 {
+		t.Errorf("an hour later: limit %d, %d writes", c.limit(0), c.writes-before)
+	}
+	if f := c.finding(FindClaims); f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g), "jobs/job") {
+		t.Errorf("finding %+v", f)
+	}
+	c.other = nil
+	c.run(10 * time.Minute)
+	if c.limit(0) != 0 || c.finding(FindClaims) != nil {
+		t.Errorf("it has ended: limit %d\n%s", c.limit(0), c.why())
+	}
+}
+
+// A workload whose template claims GPUs wants nodes before its first pod exists.
+func TestAWorkloadThatClaimsGPUsMakesDemandUnknownWhileItHasReplicas(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fence, g.SpotPatience = true, 2*time.Minute })
+	chat := c.add("team-chat/llama", 0)
+	chat.claims = true
+	c.run(10 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Fatalf("no replica is wanted: limit %d\n%s", c.limit(0), c.why())
+	}
+	chat.want, chat.quota = 1, true // the pod itself does not exist yet
+	c.run(2 * time.Second)
+	if c.limit(0) != 16 || c.limit(1) != 16 || !c.d.Demand.Unknown {
+		t.Errorf("limits %d and %d, demand %+v\n%s", c.limit(0), c.limit(1), c.d.Demand, c.why())
+	}
+	if f := c.finding(FindClaims); f == nil || !strings.Contains(f.Text(c.g), "team-chat/llama") {
+		t.Errorf("finding %+v", f)
+	}
+}

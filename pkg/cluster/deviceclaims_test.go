@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func deviceClassOf(name, expression string) string {
+	return fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: %s}, spec: {selectors: [{cel: {expression: %q}}]}}`, name, expression)
+}
+
+func claimTemplate(name, requests string) string {
+	return fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {namespace: team, name: %s}, spec: {spec: {devices: {requests: %s}}}}`, name, requests)
+}
+
+const (
+	rdmaClass = "rdma.example.com"
+	oneGPU    = `[{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]`
+	oneNIC    = `[{name: nic, exactly: {deviceClassName: rdma.example.com}}]`
+)
+
+// claims is a pod that waits and claims devices.
+func claimsPod(name, more, ref string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: team, name: %s, labels: {app: train}%s}
+spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i}], resourceClaims: [{name: devices, %s}]}`, name, more, ref)
+}
+
+func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
+	classes := []string{
+		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf("large", `device.driver == 'gpu.amd.com' && true`),
+		deviceClassOf("anything", `true`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
+		claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC), claimTemplate("custom", `[{name: x, exactly: {deviceClassName: large}}]`),
+		claimTemplate("any", `[{name: x, exactly: {deviceClassName: anything}}]`), claimTemplate("unread-class", `[{name: x, exactly: {deviceClassName: other}}]`),
+		claimTemplate("either", `[{name: x, firstAvailable: [{name: a, deviceClassName: rdma.example.com}, {name: b, deviceClassName: gpu.nvidia.com}]}]`),
+		claimTemplate("admin", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}}]`),
+		`{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: shared}, spec: {devices: {requests: ` + oneGPU + `}}}`,
+	}
+	for name, c := range map[string]struct {
+		ref  string
+		want bool
+	}{
+		"a template of GPUs":               {"resourceClaimTemplateName: gpu", true},
+		"a claim of GPUs":                  {"resourceClaimName: shared", true},
+		"a class whose selector says GPU":  {"resourceClaimTemplateName: custom", true},
+		"a class of any device":            {"resourceClaimTemplateName: any", true},
+		"a GPU as the second choice":       {"resourceClaimTemplateName: either", true},
+		"a claim that is not read yet":     {"resourceClaimTemplateName: later", true},
+		"a class that is not read yet":     {"resourceClaimTemplateName: unread-class", true},
+		"a network card":                   {"resourceClaimTemplateName: nic", false},
+		"administrative access":            {"resourceClaimTemplateName: admin", false},
+		"a template of the name elsewhere": {"resourceClaimName: nic", true},
+	} {
+		cluster := grounds(t, append(classes, claimsPod("job", "", c.ref))...)
+		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Fence: true,
+			Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o capacity.Observation
+		cluster.nodes.Observe(g, nil, &o)
+		o.Lost = false // no informer runs here
+		d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+		if d.Demand.Unknown != c.want {
+			t.Errorf("%s: demand unknown %v, want %v; other pods %+v", name, d.Demand.Unknown, c.want, o.Others)
+		}
+	}
+}
+
+func TestAWorkloadWhoseTemplateClaimsGPUsIsSeen(t *testing.T) {
+	deployment := `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: team, name: chat}
+spec: {replicas: 1, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: %s}]}}}`
+	for template, want := range map[string]bool{"gpu": true, "nic": false} {
+		c := grounds(t, deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
+			claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC), fmt.Sprintf(deployment, template))
+		chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}
+		o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+		c.nodes.Observe(spotAndOnDemand(t), []*scaling.Workload{chat}, &o)
+		if o.Workloads[0].Claims != want {
+			t.Errorf("template %s: %+v", template, o.Workloads[0])
+		}
+	}
+}
