@@ -33,7 +33,11 @@ func (c *cluster) observe() Observation {
 			if n.usable {
 				stage = Usable
 			}
-			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: p.Type, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
+			kind := p.Type
+			if n.reserved {
+				kind = Reserved
+			}
+			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: kind, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
 				Created: n.created, Hourly: p.hourly, Notice: n.notice, Squatters: n.squatters})
 			v.Usage += p.gpus
 		}

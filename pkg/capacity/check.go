@@ -75,7 +75,7 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	var count [numHindrances]int
 	for j := range pods {
 		p := &pods[j]
-		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting {
+		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting || n.Type == Reserved {
 			continue
 		}
 		if why, is := hindered(w, p); is {

@@ -60,6 +60,7 @@ type simPool struct {
 	failures          []Failure
 	losses            []Loss
 	ready             bool
+	reserved          int // instances that a capacity reservation of the pool has: they come first
 	gone, unsupported bool
 	version           int // of the object; a write from an older view is refused
 	seen              int // the version of the last observation
@@ -71,6 +72,7 @@ type simNode struct {
 	usable         bool
 	changed        time.Time
 	notice         bool
+	reserved       bool // in a capacity reservation of its pool
 	squatters      int32
 	pool           *simPool
 	heir, replaces *simNode

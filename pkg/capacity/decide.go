@@ -138,10 +138,12 @@ func (t *tick) look() {
 	t.survey()
 }
 
-// pair finds the two pools that stand for one another.
+// pair finds the two pools of which each takes the other's replicas. A pool of reserved capacity is the on-demand side where the group has
+// no other.
 func (t *tick) pair() {
-	spot, demand := t.g.only(Spot), t.g.only(OnDemand)
-	if spot < 0 || demand < 0 || max(spot, demand) >= t.views() {
+	spot := t.g.only(Spot)
+	demand := int(t.g.other(int8(spot)))
+	if spot < 0 || demand < 0 || demand == spot || max(spot, demand) >= t.views() {
 		return
 	}
 	if a, b := &t.o.Pools[spot], &t.o.Pools[demand]; a.Exists && b.Exists && !a.Mixed && !b.Mixed {

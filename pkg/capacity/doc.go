@@ -59,6 +59,8 @@
 //   - A limit of the owner on the spot pool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout: the
 //     limit is no failure of spot. Nothing surges, probes or waits for a node that it does not let come; what is on demand stays there,
 //     its consolidation goes on, and explain names the limit.
+//   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
+//     side. Its reserved nodes count towards the base, and no replica is moved away from them: the reservation is paid for in any case.
 //   - A scheduled limit and a lid of ours: the smaller. A scheduled limit below what runs is written as it stands; Karpenter evicts
 //     nothing for it.
 //   - A fence and a Job without a policy: the Job wins; a fence needs that no pod runs or pends and that demand is known.

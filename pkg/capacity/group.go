@@ -134,3 +134,14 @@ func (g *Group) only(kind CapacityType) int {
 	}
 	return found
 }
+
+// other returns the on-demand side of the pair whose spot pool is given.
+func (g *Group) other(spot int8) int8 {
+	if i := g.only(OnDemand); i >= 0 {
+		return int8(i)
+	}
+	if i := g.only(Reserved); i >= 0 {
+		return int8(i)
+	}
+	return spot
+}

@@ -88,6 +88,11 @@ func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 			return nil
 		}
 		n := &simNode{name: c.id(pool.Name), created: c.now, changed: c.now, pool: pool, replaces: instead}
+		taken := 0
+		for _, other := range pool.nodes {
+			taken += flag01(other.reserved)
+		}
+		n.reserved = taken < pool.reserved
 		pool.nodes = append(pool.nodes, n)
 		return n
 	}

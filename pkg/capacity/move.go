@@ -75,10 +75,11 @@ func (t *tick) survey() {
 	t.left = min(t.left, spare)
 }
 
-// empties tells whether moving what a node carries would free it without going below the base.
+// empties reports whether moving what a node carries would free it without going below the base. A node of a capacity reservation stays:
+// it is paid for in any case.
 func (t *tick) empties(i int, spare int64) bool {
 	n := &t.o.Pools[t.onDemand].Nodes[i]
-	return !n.Deleting && n.Stage == Usable && n.Used > 0 && t.d.movable[i] == units(n.Used) && units(n.GPUs) <= spare
+	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && t.d.movable[i] == units(n.Used) && units(n.GPUs) <= spare
 }
 
 // movable tells pods that a surge can move: their controller makes the successor first and reads which one goes.

@@ -52,7 +52,7 @@ func ConsentOf(text string) (c Fields, unknown string) {
 type PoolView struct {
 	Exists  bool
 	Ready   bool   // condition Ready is not False; Karpenter skips a pool where it is
-	Mixed   bool   // its requirements allow more than one capacity type
+	Mixed   bool   // its requirements allow spot and another capacity type; reserved and on-demand together are not mixed
 	Record  string // our annotation, as Decide returned it last or a dead controller left it; "": none
 	Consent Fields
 

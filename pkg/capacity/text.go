@@ -111,7 +111,7 @@ func (r Reason) spotText(g *Group) string {
 		return fmt.Sprintf("%s up to %.0f, one node more, given up at %s", g.pool(r.Pool), r.A, clock(r.Until))
 	case RuleReturn:
 		if r.Cause == CauseLimit {
-			return fmt.Sprintf("%.0f stay on %s: %s is at its limit of %s", r.A, g.pool(int8(g.only(OnDemand))), g.pool(r.Pool), r.Name)
+			return fmt.Sprintf("%.0f stay on %s: %s is at its limit of %s", r.A, g.pool(g.other(r.Pool)), g.pool(r.Pool), r.Name)
 		}
 		next := "next at once"
 		if !r.Until.IsZero() {

@@ -161,3 +161,22 @@ status: {capacity: `+capacity+`}`))
 		t.Errorf("used, and the least of a node: %v, want %v", got, want)
 	}
 }
+
+func TestAPoolIsMixedWhereItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
+	for requirement, want := range map[string]bool{
+		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}`: false, // as documented for capacity reservations
+		`{key: karpenter.sh/capacity-type, operator: NotIn, values: [spot]}`:             false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}`:            false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}`:           false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot]}`:                false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot, reserved]}`:      true,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}`:     true,
+		`{key: karpenter.sh/capacity-type, operator: Exists}`:                            true,
+		`{key: kubernetes.io/arch, operator: In, values: [amd64]}`:                       true,
+	} {
+		p := poolFrom(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+requirement+`]}}}}`)
+		if got := p.of(groupOf(t, "nvidia.com/gpu"), nil, nodeSchema{}).Mixed; got != want {
+			t.Errorf("%s: mixed %v, want %v", requirement, got, want)
+		}
+	}
+}

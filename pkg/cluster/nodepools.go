@@ -132,7 +132,7 @@ func (f *poolFacts) readTemplate() {
 			}
 		}
 	}
-	f.view.Mixed = len(types) > 1
+	f.view.Mixed = len(types) > 1 && slices.Contains(types, "spot")
 }
 
 // fits tells whether a value is one of the requirement's.
