@@ -30,7 +30,12 @@ const (
 	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
 	CauseUndeclared        // the values come from a pod that is not a declared exporter, or from an exporter on another node
 	CauseQuota             // the namespace has more selectors at the data source than its quota, so this one is not queried
+	CauseUntimed           // the samples have no usable time: more than MaxAhead ahead of our clock, or not a time at all
 )
+
+// MaxAhead is how far ahead of our clock a sample's time may be. Clocks that NTP keeps differ by less. The age of a sample that is further
+// ahead is not known: a source that stamps one sample an hour ahead and then fails looks alive for an hour.
+const MaxAhead = 2 * time.Second
 
 // Advice is what the nodes say to the replicas; it is read one tick after capacity decided it.
 type Advice struct {

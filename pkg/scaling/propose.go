@@ -89,8 +89,8 @@ func (t *tick) degrade() {
 	t.n = t.base
 }
 
-// examine says how far a reading can be trusted. A reading from the future is as doubtful as one equally far in the past: the
-// clock of whoever took it is wrong, and its real age unknown.
+// examine returns how far a reading can be trusted. The age of a reading that is ahead of our clock by more than MaxAhead is not known,
+// because the clock that stamped it is wrong, so it counts as stale.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
@@ -100,7 +100,7 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 		return SignalMissing
 	case sig.Kind == Mean && t.ready == 0:
 		return SignalUnmeasured
-	case age > sig.MaxAge:
+	case age > sig.MaxAge || r.At.Sub(t.now) > MaxAhead:
 		return SignalStale
 	case sig.MinCoverage > 0 && !(r.Coverage >= sig.MinCoverage):
 		return SignalLowCoverage

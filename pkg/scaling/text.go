@@ -32,7 +32,7 @@ func (s SignalStatus) String() string {
 // String says what went wrong with a reading, as explain prints it.
 func (c Cause) String() string {
 	return [...]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
-		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota"}[min(c, CauseQuota)]
+		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time"}[min(c, CauseUntimed)]
 }
 
 // Text says why, in the few words that stand behind the two numbers; the rule's name and the numbers are not repeated. p is the

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -90,20 +89,12 @@ func (e *entry) set(i int, r scaling.Reading) {
 	e.readings[i] = r
 }
 
-// record takes in what a poll brought for signal i, received at that time.
-func (e *entry) record(i int, r scaling.Reading, received time.Time) {
+// record takes in what a poll brought for signal i.
+func (e *entry) record(i int, r scaling.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	last := &e.readings[i]
 	if r.Known {
-		// A sample from the future would never go stale: a clock that runs ahead must not keep a dead source alive.
-		if r.At.After(received) {
-			r.At = received
-		}
-		// No time, moved by a clock's correction, or an adapter's year 0: JSON, in which ticks are recorded, has no years before it.
-		if r.At.Before(time.UnixMilli(0)) {
-			r.At = time.Time{}
-		}
 		r.Failures, r.Cause = 0, scaling.CauseNone
 		*last = r
 		return

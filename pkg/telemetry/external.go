@@ -153,16 +153,16 @@ func (f *externalFetcher) one(ctx context.Context, a ask) (r scaling.Reading, er
 	if err != nil {
 		return scaling.Reading{}, err
 	}
-	return sumOf(list, now(), f.clock.Correction()), nil
+	return sumOf(list, fetch.Timing{Skew: f.clock.Correction(), Received: now()}), nil
 }
 
-// sumOf adds up the items, as an HPA does. At is the oldest item's time by our clock, which the adapter's is ahead of by skew; an
-// adapter that stamps nothing is believed to be current.
-func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time, skew time.Duration) scaling.Reading {
+// sumOf adds up the items, as an HPA does. At is the oldest item's time by our clock, the zero time where an item has a time that cannot
+// be used. The items of an adapter that writes no times are as old as the answer.
+func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.Reading {
 	if len(list.Items) == 0 {
 		return scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty}
 	}
-	r := scaling.Reading{At: received, Coverage: 1, Reported: -1, Known: true}
+	r := scaling.Reading{At: timing.Received, Coverage: 1, Reported: -1, Known: true}
 	for i := range list.Items {
 		item := &list.Items[i]
 		v := item.Value.AsApproximateFloat64()
@@ -173,7 +173,7 @@ func sumOf(list *v1beta1.ExternalMetricValueList, received time.Time, skew time.
 		if item.Timestamp.IsZero() {
 			continue
 		}
-		if at := item.Timestamp.Add(-skew); at.Before(r.At) {
+		if at := timing.SampleTime(item.Timestamp.Time); at.Before(r.At) {
 			r.At = at
 		}
 	}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"math"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -77,6 +78,21 @@ func sane(r scaling.Reading, s *scaling.Signal) scaling.Reading {
 	}
 	if math.IsNaN(r.Value) || r.Value < 0 || r.Value > limit {
 		return scaling.Reading{At: r.At, Coverage: r.Coverage, Reported: r.Reported, Cause: scaling.CauseInvalid}
+	}
+	return r
+}
+
+// datable turns a value whose sample time cannot be used into an unknown reading. A sample ahead of our clock would be fresh at every poll
+// until its time comes, whether or not its source still works. A time up to MaxAhead ahead is that of the answer: it never makes a
+// reading younger than the poll.
+func datable(r scaling.Reading, received time.Time) scaling.Reading {
+	switch {
+	case !r.Known:
+		return r
+	case r.At.After(received.Add(scaling.MaxAhead)), !r.At.After(time.UnixMilli(0)):
+		return scaling.Reading{Coverage: r.Coverage, Reported: r.Reported, Cause: scaling.CauseUntimed}
+	case r.At.After(received):
+		r.At = received
 	}
 	return r
 }

@@ -181,20 +181,6 @@ func TestServerThatIsDownFromTheStartReadsAsUnreachable(t *testing.T) {
 	}
 }
 
-func TestSampleFromTheFutureIsNoYoungerThanItsPoll(t *testing.T) {
-	server := newTestPrometheus(t)
-	ahead := time.Now().Add(time.Hour)
-	server.now = func() time.Time { return ahead }
-	server.put(`queue_size{namespace="chat",pool="llama"}`, ahead, 3)
-	w := compiled("chat", "llama", querySource())
-	p := newPoller(t, Options{})
-	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
-	pollOnce(t, p)
-	if r := read(p, w)[0]; !r.Known || r.At.After(time.Now()) {
-		t.Errorf("%+v was taken in the future: it would never go stale", r)
-	}
-}
-
 func TestHalfThePodsVanishFromTheAnswer(t *testing.T) {
 	server := newTestPrometheus(t)
 	pods := []string{"llama-0", "llama-1", "llama-2", "llama-3"}

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-var causeWords = [...]string{"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota"}
+var causeWords = [...]string{"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed"}
 
 // pollMetrics is what the poller says of itself.
 type pollMetrics struct {

@@ -246,10 +246,10 @@ func blank(key string, i int) string {
 	return strings.Join(parts, "\xff") + "\xff"
 }
 
-// sampleTime turns timestamp()'s float into a time by our clock; what is no time is the zero time, which is stale.
+// sampleTime converts the value of timestamp() to a time by our clock. It returns the zero time for a value that is not a usable time.
 func sampleTime(s *promapi.Series) time.Time {
 	if !(s.Value > 0 && s.Value < 1<<33) {
 		return time.Time{}
 	}
-	return time.UnixMilli(int64(math.Round(s.Value * 1000))).Add(-s.Skew)
+	return s.Timing.SampleTime(time.UnixMilli(int64(math.Round(s.Value * 1000))))
 }

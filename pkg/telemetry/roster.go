@@ -171,6 +171,8 @@ func (r *roster) why(k *work, worst exposition.Quality) scaling.Cause {
 		return scaling.CauseInvalid
 	case exposition.Suspected:
 		return scaling.CauseSentinel
+	case exposition.Untimed:
+		return scaling.CauseUntimed
 	}
 	for i := k.rowsLo; i < k.rowsHi; i++ {
 		if f := r.rows[i].fault; f != scaling.CauseNone {
@@ -188,6 +190,9 @@ func (r *roster) latency(k *work, s *slot, m *exposition.Metric, observed func(r
 	worst, n := exposition.Missing, 0
 	for i := k.rowsLo; i < k.rowsHi; i++ {
 		o := observed(i).Settle(m)
+		if o.Quality == exposition.Good && o.At.IsZero() {
+			o.Quality = exposition.Untimed
+		}
 		if o.Quality != exposition.Good {
 			worst = max(worst, o.Quality)
 			continue

@@ -171,9 +171,9 @@ func (r *runner) poll(ctx context.Context) {
 		if err != nil {
 			*out = scaling.Reading{Reported: -1, Cause: causeOf(err)}
 		} else if out.Known {
-			*out = sane(*out, s.signal)
+			*out = datable(sane(*out, s.signal), received)
 		}
-		s.entry.record(s.index, *out, received)
+		s.entry.record(s.index, *out)
 	}
 	r.note(g, err, received, received.Sub(started))
 	r.compareClocks(g)
@@ -227,15 +227,18 @@ func (r *runner) note(g *group, err error, received time.Time, took time.Duratio
 		if r.out[i].Known {
 			now.Known++
 		}
-	}
-	if err != nil {
-		now.Error = err.Error()
+		if r.out[i].Cause == scaling.CauseUntimed {
+			now.Untimed++
+		}
 	}
 	if shared, is := r.fetcher.(*sharer); is {
 		now.Offences = shared.offencesOf(g)
 	}
 	r.mu.Lock()
 	last := r.status
+	if err != nil {
+		now.Error, now.Untimed = err.Error(), last.Untimed // a failed poll says nothing about sample times
+	}
 	r.status = now
 	r.mu.Unlock()
 	log := r.poller.options.Logger.With("source", now.Source, "poll", now.Poll, "name", now.Name, "signals", now.Signals)
@@ -245,6 +248,13 @@ func (r *runner) note(g *group, err error, received time.Time, took time.Duratio
 		log.Warn("source does not answer", "cause", causeWords[now.Cause], "error", now.Error)
 	default:
 		log.Info("source answers again")
+	}
+	switch {
+	case now.Untimed > 0 && last.Untimed == 0:
+		log.Warn("samples have no usable time: it is more than 2s ahead of our clock or is not a time; the signals count as missing. "+
+			"Set the clock of the source by NTP", "untimed", now.Untimed)
+	case now.Untimed == 0 && last.Untimed > 0:
+		log.Info("samples have usable times again")
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *scraper) read(ctx context.Context, p engine.Pod, wanted map[string]bool
 			kept := *x
 			kept.Labels = append(exposition.Labels(nil), x.Labels...)
 			if !x.At.Equal(out.at) {
-				kept.At, out.stamps = x.At.Add(-a.Skew), true
+				kept.At, out.stamps = a.SampleTime(x.At), true
 			}
 			out.samples = append(out.samples, kept)
 		})

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -190,7 +191,7 @@ func (r *engineRound) observe(row, metric int, m *exposition.Metric, kept map[wi
 		w = &exposition.Window{}
 	}
 	kept[key] = w
-	if h, at, ok := r.pages[row].counters[metric].Histogram(); ok {
+	if h, at, ok := r.pages[row].counters[metric].Histogram(); ok && !at.IsZero() {
 		w.Observe(h, at)
 	}
 }
@@ -199,6 +200,9 @@ func (r *engineRound) observe(row, metric int, m *exposition.Metric, kept map[wi
 func (r *engineRound) observed(row int, m *exposition.Metric, window time.Duration) exposition.Observed {
 	if r.gauges.roster.rows[row].fault != scaling.CauseNone {
 		return exposition.Observed{}
+	}
+	if _, at, ok := r.pages[row].counters[slices.Index(r.latencies, m)].Histogram(); ok && at.IsZero() {
+		return exposition.Observed{Quality: exposition.Untimed}
 	}
 	gain, at, ok := r.windows[r.key(row, m)].Gain(window)
 	if !ok {

@@ -15,6 +15,7 @@ type PollStatus struct {
 	Name    string // the query's name, or the engine and its latency
 	Signals int    // signals that it serves
 	Known   int    // those of them that it brought a reading for
+	Untimed int    // those of them whose samples had no usable time
 	At      time.Time
 	Took    time.Duration
 	Skew    time.Duration // what the source's clock stands ahead of ours; 0 for less than two seconds, or where it does not tell

@@ -18,6 +18,7 @@ const (
 	Good                     // a value
 	Blank                    // the engine's own word for "unknown" (-1), NaN, an infinity, a negative or an absurd value
 	Suspected                // contradicts the hardware: an activity counter that is stuck at 0
+	Untimed                  // the sample has no usable time: its age is not known
 )
 
 // Value is what one pod's series said.
@@ -90,6 +91,9 @@ func (c *Cell) Value(m *Metric) Value {
 	}
 	out := Value{Quality: Good}
 	for i, p := range c.parts {
+		if p.at.IsZero() {
+			return Value{Quality: Untimed}
+		}
 		if Check(p.value, m.Max) != Good {
 			return Value{At: p.at, Quality: Blank}
 		}

@@ -78,6 +78,7 @@ type gpu struct {
 	model                 string
 	value                 [numFields]float64
 	at                    [numFields]time.Time // zero: not served
+	untimed               bool                 // a field was served without a usable time
 }
 
 // Add takes in a series of a GPU that the pod holds; series of other names are ignored.
@@ -87,6 +88,10 @@ func (g *GPUs) Add(s *Sample) {
 		return
 	}
 	d := g.device(s.Labels)
+	if s.At.IsZero() {
+		d.untimed = true
+		return
+	}
 	// Two scrape jobs report one GPU twice: the newest counts, of two of the same age the greater.
 	if s.At.Before(d.at[f]) || (s.At.Equal(d.at[f]) && s.Value <= d.value[f]) {
 		return
@@ -118,6 +123,9 @@ func (g *GPUs) Value(metric string) Value {
 		v := g.list[i].read(metric)
 		switch v.Quality {
 		case Missing:
+			if g.list[i].untimed {
+				return Value{Quality: Untimed}
+			}
 			continue
 		case Good:
 			if n == 0 || v.At.Before(out.At) {

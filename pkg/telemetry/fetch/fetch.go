@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/sigv4"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 const userAgent = "gpuscaler"
@@ -84,7 +86,26 @@ type Request struct {
 // Answer is the body of a 200. It gives at most Request.Bytes bytes and then ErrTruncated.
 type Answer struct {
 	io.Reader
-	Skew time.Duration // to be taken off the times in the answer, which the source's clock wrote; see Clock
+	Timing
+}
+
+// Timing is what is known of the clock that wrote the times in an answer.
+type Timing struct {
+	Skew     time.Duration // how far that clock is ahead of ours; see Clock
+	Received time.Time     // when the answer began to arrive
+}
+
+// SampleTime returns the time of a sample of the answer by our clock, never later than Received. It returns the zero time for a time that
+// cannot be used: more than scaling.MaxAhead ahead after the source's clock is corrected, or not after 1970.
+func (t Timing) SampleTime(at time.Time) time.Time {
+	at = at.Add(-t.Skew)
+	switch {
+	case at.After(t.Received.Add(scaling.MaxAhead)), !at.After(time.UnixMilli(0)):
+		return time.Time{}
+	case at.After(t.Received):
+		return t.Received
+	}
+	return at
 }
 
 // Do sends r and hands the answer to read. It returns the bytes that were read. Every answer but 200 is a *StatusError.
@@ -104,9 +125,9 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
 	}
-	answer := Answer{Reader: body}
+	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // I/O edge: as above
 	if r.Clock != nil {
-		answer.Skew = r.Clock.Observe(resp.Header, sent, time.Now()) // I/O edge: as above
+		answer.Skew = r.Clock.Observe(resp.Header, sent, answer.Received)
 	}
 	err = read(answer)
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {

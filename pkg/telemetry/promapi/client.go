@@ -61,9 +61,9 @@ func (c *Client) Query(ctx context.Context, expr string, each func(*Series) erro
 	}
 	return c.http.Do(ctx, fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes, Clock: c.clock}, func(a fetch.Answer) error {
 		return Decode(a, c.limits, func(s *Series) error {
-			s.Skew = a.Skew
+			s.Timing = a.Timing
 			if s.Valid {
-				s.At = s.At.Add(-a.Skew)
+				s.At = a.SampleTime(s.At)
 			}
 			return each(s)
 		})

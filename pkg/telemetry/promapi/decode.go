@@ -19,8 +19,8 @@ import (
 type Series struct {
 	Labels exposition.Labels // __name__ included where the server sent it
 	Value  float64           // of a vector's element, or the newest of a matrix's
-	At     time.Time         // a vector's evaluation time, or the time of a matrix's newest sample; by our clock
-	Skew   time.Duration     // what the server's clock stands ahead, for times that are values; it is off At already
+	At     time.Time         // a vector's evaluation time, or the time of a matrix's newest sample; by our clock, zero where unusable
+	Timing fetch.Timing      // for times that are values; At is converted already
 	Valid  bool              // false: the element carried no float (a native histogram)
 }
 
