@@ -75,8 +75,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		return nil, err
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
-		Pods: c.cluster, Exporters: c.cluster, Triggers: c.cluster, Kubernetes: kube, Leading: c.leading, LoopbackPods: o.loopbackPods,
-		Registerer: c.registry, Logger: log,
+		Pods: c.cluster, Exporters: c.cluster, Nodes: c.cluster, Triggers: c.cluster, Kubernetes: kube, Leading: c.leading,
+		LoopbackPods: o.loopbackPods,
+		Registerer:   c.registry, Logger: log,
 	})
 	if err != nil {
 		return nil, err

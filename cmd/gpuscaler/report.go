@@ -186,7 +186,7 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 	return b, nil
 }
 
-// exporter tells which scraped pods are DCGM exporters, by namespace alone: the labels of pods that are gone are not known.
+// exporter returns a check of whether a scraped pod is a DCGM exporter, by namespace alone: the labels of pods that are gone are not known.
 func (o *reportOptions) exporter(platform *policy.Platform) (scrape exposition.ScrapeLabels, is func(namespace, pod string) bool) {
 	declared := policy.DefaultExporters()
 	if source := prometheusOf(platform); source != nil {

@@ -58,7 +58,7 @@ func TestAReportOfADayWithTheBuiltInPrices(t *testing.T) {
 }
 
 // The labels of a pod in another namespace count only when a person or the PlatformConfig declares that exporters run there.
-func TestAReportBelievesDeclaredExportersOnly(t *testing.T) {
+func TestAReportTrustsDeclaredExportersOnly(t *testing.T) {
 	elsewhere := written(t, "p.yaml", platformHead+"  dataSources: [{name: prom, type: prometheus, address: \"http://prom\"}]\n  exporters: [{type: dcgm, namespace: gpu}]\n")
 	for _, args := range [][]string{{"--exporter-namespace", "gpu"}, {"--platform", elsewhere}} {
 		if text, err := runReport(t, args...); err == nil || !strings.Contains(err.Error(), "gpu-operator/exp are not declared exporters") {

@@ -58,7 +58,7 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 	}, true
 }
 
-// exporterOf tells which pods are declared DCGM exporters at this moment.
+// exporterOf returns a check of whether a pod is a declared DCGM exporter at this moment.
 func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod string) bool {
 	declared := map[[2]string]bool{}
 	for _, e := range source.Exporters {

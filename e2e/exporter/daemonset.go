@@ -18,7 +18,7 @@ const dcgmNamespace = "gpu-operator"
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}
 
 // createExporters creates the DaemonSet of the DCGM exporter, as the GPU
-// operator does: gpuscaler believes only the labels of declared pods.
+// operator does: gpuscaler trusts only the labels of declared pods.
 func createExporters(ctx context.Context, c client.Client) error {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: dcgmNamespace, Name: "nvidia-dcgm-exporter"},
@@ -41,8 +41,8 @@ func createExporters(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// findExporters reads which exporter runs on which node, and tells whether that
-// has changed.
+// findExporters reads which exporter runs on which node, and returns whether
+// that has changed.
 func (e *Exporter) findExporters(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(dcgmNamespace), client.MatchingLabels(dcgmLabels)); err != nil {

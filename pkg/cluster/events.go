@@ -26,6 +26,7 @@ const (
 	ReasonScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with our trigger will not do what it says
 	ReasonKEDAManaged               = "KEDAAnnotated"             // we applied or took back annotations of KEDA's, as gpuscaler.io/manage-keda allows
 	ReasonKEDAManageFailed          = "KEDAAnnotationFailed"      // the API server, or another owner, refused it
+	ReasonSharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods use too
 	ReasonAnnotationInvalid         = "AnnotationInvalid"         // an annotation of ours is not understood
 	ReasonPolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is held back
 	ReasonSourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,25 @@ func isGPU(name corev1.ResourceName) bool {
 	}
 	n := string(name)
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
+}
+
+// isSharedGPU reports whether an extended resource is a share of a GPU: NVIDIA's device plugin adds the suffix where it renames what it
+// offers several times.
+func isSharedGPU(name corev1.ResourceName) bool {
+	return isGPU(name) && strings.HasSuffix(string(name), ".shared")
+}
+
+// sharesGPUs reports whether a node offers its GPUs, or MIG instances, several times. NVIDIA's GPU feature discovery sets a label of
+// replicas for each resource (nvidia.com/gpu.replicas, nvidia.com/mig-1g.10gb.replicas), GKE one of clients.
+func sharesGPUs(labels map[string]string) bool {
+	for name, value := range labels {
+		if name == "cloud.google.com/gke-max-shared-clients-per-gpu" || strings.HasPrefix(name, "nvidia.com/") && strings.HasSuffix(name, ".replicas") {
+			if n, err := strconv.Atoi(value); err == nil && n > 1 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gpusOf counts the GPUs that the scheduler sets aside for one pod.

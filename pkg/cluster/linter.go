@@ -70,6 +70,10 @@ func (l *linter) round(now time.Time) {
 		found[complain(about, ReasonActivationRefused, "activate", f.note())] = about
 	}
 	l.sourceLimits(found)
+	for _, p := range l.cluster.sharedGPUs() {
+		found[complain(p.about, ReasonSharedGPU, SharedGPU, p.problem)] = p.about
+		count[SharedGPU]++
+	}
 	l.cluster.metrics.findings.Reset()
 	for what, n := range count {
 		l.cluster.metrics.findings.WithLabelValues(what).Set(n)

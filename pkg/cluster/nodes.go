@@ -56,6 +56,7 @@ type nodes struct {
 type nodeFacts struct {
 	metav1.ObjectMeta
 	ready, notice, undisrupted bool
+	sharesGPUs                 bool
 	extended                   map[string]int64 // allocatable
 	offer                      cost.Offer       // of a node with GPUs
 }
@@ -154,7 +155,7 @@ func (n *nodes) putEvent(e *claimEvent) {
 
 // putNode leaves heartbeats alone: they change nothing that is decided by.
 func (n *nodes) putNode(old, f *nodeFacts) {
-	if old != nil && old.ready == f.ready && old.notice == f.notice && old.undisrupted == f.undisrupted && old.offer == f.offer && sameAmounts(old.extended, f.extended) {
+	if old != nil && old.ready == f.ready && old.notice == f.notice && old.undisrupted == f.undisrupted && old.sharesGPUs == f.sharesGPUs && old.offer == f.offer && sameAmounts(old.extended, f.extended) {
 		return
 	}
 	n.change(func() { n.nodes[f.Name] = f })
@@ -177,7 +178,8 @@ func trimNode(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	f := &nodeFacts{ObjectMeta: identity(&node.ObjectMeta), extended: map[string]int64{}, undisrupted: node.Annotations[doNotDisrupt] == "true"}
+	f := &nodeFacts{ObjectMeta: identity(&node.ObjectMeta), extended: map[string]int64{}, undisrupted: node.Annotations[doNotDisrupt] == "true",
+		sharesGPUs: sharesGPUs(node.Labels)}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
 			f.ready = c.Status == corev1.ConditionTrue

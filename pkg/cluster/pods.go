@@ -60,6 +60,7 @@ func trimPod(obj any) (any, error) {
 		Ready:  f.phase == podReady,
 		Leader: f.group != "" && f.worker == "0",
 	}
+	f.pod.SharedGPU = asked(&p.Spec, isSharedGPU) > 0
 	if p.Status.StartTime != nil {
 		f.pod.Started = p.Status.StartTime.Time
 	}

@@ -241,6 +241,9 @@ func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) str
 	case scaling.SignalUnmeasured:
 		return "not measured: no replica is ready"
 	}
+	if r.Shared {
+		return "shared GPU (time-slicing or MPS): may hold, cannot raise"
+	}
 	if r.Value > s.Activation {
 		return "active (> " + format(s.Activation, units[s.Unit]) + ")"
 	}

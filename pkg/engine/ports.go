@@ -78,6 +78,8 @@ type Pod struct {
 	Started        time.Time
 	// Leader marks the pod of a group that serves metrics where a replica is several pods (LeaderWorkerSet).
 	Leader bool
+	// SharedGPU marks a pod that requests a share of a GPU (nvidia.com/gpu.shared): its GPU may serve other pods too.
+	SharedGPU bool
 }
 
 // Pods lists the pods of a workload from memory. Package cluster implements it, package telemetry reads it.

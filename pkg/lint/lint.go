@@ -55,6 +55,7 @@ const (
 	AnswerNotJoined = "AnswerNotJoined" // a query's answer has no label by which workloads are found
 	NotInAnswer     = "WorkloadNotInAnswer"
 	NoPodOnSeries   = "SeriesWithoutPod"
+	SharedGPU       = "SharedGPU" // a GPU that several pods use does not raise a target
 	NoStateMetrics  = "NoKubeStateMetrics"
 	NoNodeMetrics   = "NoKarpenterMetrics"
 )

@@ -326,3 +326,26 @@ func TestTheWorstIsToldFirst(t *testing.T) {
 		t.Errorf("%s, %d errors", text, Errors(all))
 	}
 }
+
+// Two pods report one GPU at this moment; a third held another GPU until its pod was replaced.
+func TestASharedGPUIsNamed(t *testing.T) {
+	gpu := func(uuid, namespace, pod, values string) string {
+		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` + namespace + `",exported_pod="` + pod + `"} ` + values + "\n"
+	}
+	signal := Subject{About: "ScalingPolicy chat/llama", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "other", Wakes: true}}}
+	for name, c := range map[string]struct {
+		series string
+		shared bool
+	}{
+		"two pods of two workloads":   {gpu("a", "chat", "llama-0", "0.5x40") + gpu("a", "batch", "job-0", "0.5x40"), true},
+		"a virtual GPU":               {strings.Replace(gpu("a", "chat", "llama-0", "0.5x40"), `UUID`, `vgpu="2",UUID`, 1), true},
+		"a GPU for each":              {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "chat", "llama-1", "0.5x40"), false},
+		"a GPU of a pod that is gone": {gpu("a", "chat", "llama-0", "0.5x25 stale") + gpu("a", "chat", "llama-1", "_x26 0.5x13"), false},
+		"others share":                {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "batch", "job-0", "0.5x40") + gpu("b", "batch", "job-1", "0.5x40"), false},
+	} {
+		found := judge(t, c.series+"DCGM_FI_DEV_GPU_UTIL{UUID=\"a\"} 1x40\n", nil, signal)
+		if got := slices.Contains(checks(found), SharedGPU); got != c.shared {
+			t.Errorf("%s: %v, want shared %t", name, checks(found), c.shared)
+		}
+	}
+}

@@ -85,6 +85,11 @@ func (s *survey) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
 			owned, here = true, here || o.Namespace == of.Namespace
 		}
 	}
+	if here {
+		if err := s.sharedGPUs(ctx, of, g); err != nil {
+			return err
+		}
+	}
 	if owned && !here {
 		s.add(Finding{Warning, NotInNamespace, of.about(g), fmt.Sprintf("no pod of %s holds a GPU that reports", of.Namespace), "there is no reading as long as that is so", "nothing, if the workload is at zero; else see whether the exporter runs on its nodes"})
 	}

@@ -73,7 +73,7 @@ func (c *platformCompiler) exporter(e *Exporter, p *yamlPath) {
 	}
 	switch labels := len(e.PodLabels); {
 	case e.Type == SourceKueue && labels > 0:
-		c.bad(p.key("podLabels"), "does not belong to type kueue: its metrics are believed by namespace", "nothing here")
+		c.bad(p.key("podLabels"), "does not belong to type kueue: its metrics are trusted by namespace", "nothing here")
 	case labels == 0 && slices.Contains(engineTypes, e.Type):
 		c.bad(p.key("podLabels"), "is missing: a model server's metrics are its own, and every pod of the namespace would count", "labels of the exporter's pods")
 	}

@@ -6,7 +6,7 @@ type PlatformSpec struct {
 	Mode           string           `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"auto acts; advisory decides and explains only; hold answers 503 on every metric, so every HPA stays where it is" default:"auto"`
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of every policy; they win over trigger metadata, annotations and files"`
 	DataSources    []DataSourceSpec `yaml:"dataSources,omitempty" doc:"where readings come from; policies name them and never give an address"`
-	Exporters      []ExporterSpec   `yaml:"exporters,omitempty" doc:"pods whose metrics name other pods by label; the labels of all other pods are not believed" default:"the DCGM exporter in namespace gpu-operator, Kueue in namespace kueue-system"`
+	Exporters      []ExporterSpec   `yaml:"exporters,omitempty" doc:"pods whose metrics name other pods by label; the labels of all other pods are not trusted" default:"the DCGM exporter in namespace gpu-operator, Kueue in namespace kueue-system"`
 	Queries        []QuerySpec      `yaml:"queries,omitempty" doc:"PromQL that one batched request answers for all workloads"`
 	Defaults       *DefaultsSpec    `yaml:"defaults,omitempty" doc:"what a policy has where it says nothing"`
 	Teams          []TeamSpec       `yaml:"teams,omitempty" doc:"who may use what"`

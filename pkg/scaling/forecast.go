@@ -60,6 +60,9 @@ func (t *tick) foresee(i int8) {
 		return
 	}
 	ask, o := t.asks[i].Replicas, t.s.outlooks[i]
+	if t.o.Readings[i].Shared {
+		ask = min(ask, float64(t.s.base))
+	}
 	if !o.known || f.Replaces && t.s.base == 0 {
 		from := max(ask, float64(t.s.base))
 		o = outlook{known: true, level: from, mean: from}
@@ -81,7 +84,11 @@ func (t *tick) forecast() {
 			continue
 		}
 		o := t.outlooks[i]
-		if ask := min(o.upper(f.Deviations), maxReplicas); ask > best {
+		ask := min(o.upper(f.Deviations), maxReplicas)
+		if t.o.Readings[i].Shared {
+			ask = min(ask, float64(t.s.base))
+		}
+		if ask > best {
 			best, mean, index = ask, o.mean, i
 		}
 	}

@@ -12,6 +12,7 @@ type Reading struct {
 	// nothing of the two that became ready since, and one of 6 still speaks for the load of 6 when 3 of them are gone.
 	Measured int32
 	Failures int32 // polls in a row that brought nothing usable
+	Shared   bool  // the GPUs measured serve other pods too: the reading may hold the target, and does not raise it
 	Known    bool  // false: never read, or the last answer was empty, truncated or invalid
 	Cause    Cause // why it is not known, for people
 }

@@ -27,6 +27,10 @@ func (t *tick) read(i int8) {
 	if status.speaks() {
 		t.asks[i].Replicas = t.want(sig, &r)
 		t.foresee(i)
+		if r.Shared {
+			// A GPU that several pods share is as busy after more of them were added: its activity keeps replicas and adds none.
+			t.asks[i].Replicas = min(t.asks[i].Replicas, float64(t.s.base))
+		}
 		t.whole[i] = roundUp(t.asks[i].Replicas)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Every pod that Prometheus scrapes can write any label on its page, exported_namespace and exported_pod among them. A claim about
-// another pod counts only where it comes from a pod that the PlatformConfig declares as an exporter, and only about pods on that
+// another pod counts only where it is from a pod that the PlatformConfig declares as an exporter, and only about pods on that
 // exporter's node: a DCGM exporter sees the GPUs of its own node and no others.
 type attribution struct {
 	labels  exposition.ScrapeLabels
@@ -28,7 +28,7 @@ func newAttribution(d *policy.DataSource, t policy.SourceType, o *Options) *attr
 	return a
 }
 
-// begin lists the exporters anew, for one poll.
+// begin lists the exporters again, for one poll.
 func (a *attribution) begin() {
 	a.nodes = map[exposition.Owner]string{}
 	if a.options.Exporters == nil {
@@ -55,26 +55,41 @@ func (a *attribution) namespaces() namespaceLabels {
 	return l
 }
 
-// rows calls each for the rows of the pod that a series belongs to, which is never a pod that an undeclared exporter names. The rows of
-// such a pod are marked, so that a reading without any other value says why. It returns the namespace that the series comes from, which
-// the labels of a page cannot change.
-func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32)) (namespace string) {
-	n, ok := a.labels.Read(l)
+// subject is the pod that a series is about.
+type subject struct {
+	pod      exposition.Owner
+	exporter exposition.Owner // the declared exporter that says so; zero where the series is the pod's own
+	node     string           // of that exporter
+}
+
+// subject returns the pod that a series is about; ok is false where the scraped pod is not known. refused are the pods
+// that the series names without being trusted.
+func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused [2]exposition.Owner) {
+	n, consistent := a.labels.Read(l)
 	node, declared := a.nodes[n.Scraped]
 	switch {
-	case ok && n.Claimed == exposition.Owner{}:
-		r.onNode(n.Scraped, "", each)
-	case ok && declared:
-		r.onNode(n.Claimed, node, each)
-		return n.Claimed.Namespace
-	default:
-		if ok {
-			r.onNode(n.Scraped, "", each) // the series is the scraped pod's own, whatever else it says
-		} else {
-			r.refuse(n.Scraped)
-		}
-		r.refuse(n.Claimed)
+	case !consistent:
+		return s, false, [2]exposition.Owner{n.Scraped, n.Claimed}
+	case !declared || n.Claimed == exposition.Owner{}:
+		return subject{pod: n.Scraped}, n.Scraped.Pod != "", [2]exposition.Owner{n.Claimed} // its own, and what it says of others does not count
 	}
+	return subject{n.Claimed, n.Scraped, node}, true, refused
+}
+
+// rows calls each for the rows of the pod that a series is about. Rows of pods that an undeclared pod names are marked, so that a reading
+// without any other value says why. It returns the namespace that the series comes from, which the labels of a page cannot change.
+func (a *attribution) rows(r *roster, l exposition.Labels, each func(row int32)) (namespace string) {
+	s, ok, refused := a.subject(l)
+	if ok {
+		r.onNode(s.pod, s.node, each)
+	}
+	for _, o := range refused {
+		r.refuse(o)
+	}
+	if ok && s.exporter != (exposition.Owner{}) {
+		return s.pod.Namespace
+	}
+	n, _ := a.labels.Read(l)
 	return n.Scraped.Namespace
 }
 

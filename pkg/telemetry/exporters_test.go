@@ -80,7 +80,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 			} {
 				if name == "an exporter, of a pod on another node" || name == "a pod of the exporter's namespace that is no exporter" {
 					if series[0] == 'k' {
-						continue // Kueue's metrics are believed by namespace, and these are not of Kueue's
+						continue // Kueue's metrics are trusted by namespace, and these are not of Kueue's
 					}
 				}
 				server.put(series, at.Add(-50*time.Second), 0)
@@ -114,7 +114,7 @@ func TestAClaimByAnUndeclaredPodIsReportedAndNeverRead(t *testing.T) {
 }
 
 // Each of the setups that a platform team declares is read in full.
-func TestDeclaredExportersAreBelieved(t *testing.T) {
+func TestDeclaredExportersAreTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels    string
 		namespace string // PlatformConfig.dataSources[].namespaceLabel and podLabel
@@ -140,7 +140,7 @@ func TestDeclaredExportersAreBelieved(t *testing.T) {
 }
 
 // The direct way: the page of node b's exporter names a pod of node a. It may have been taken over, or report an old assignment.
-func TestAnExportersPageIsBelievedOnItsOwnNodeOnly(t *testing.T) {
+func TestAnExportersPageIsTrustedOnItsOwnNodeOnly(t *testing.T) {
 	a, b := newPodServer(t), newPodServer(t)
 	a.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n"))
 	b.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",namespace=\"chat\",pod=\"llama-0\"} 0.06\n" +

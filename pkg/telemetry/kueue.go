@@ -60,7 +60,7 @@ func (f *kueueFetcher) ask(ctx context.Context, p *part) (bytes int64, err error
 	take := func(s *promapi.Series) error {
 		q := queue{name: s.Labels.Get("cluster_queue")}
 		if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
-			// The namespace of the queue stands on Kueue's page, beside the scrape's own label of that name.
+			// Kueue's page names the namespace of the queue; the scrape sets its own label of that name and renames the page's.
 			q = queue{s.Labels.Get("exported_namespace"), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
 			if f.labels.Namespace != "" && f.labels.Namespace != "namespace" {
 				q.namespace = s.Labels.Get("namespace")

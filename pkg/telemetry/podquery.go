@@ -136,16 +136,17 @@ type gpuFetcher struct {
 	pods     engine.Pods
 	matchers map[string]string
 	owners   *attribution
+	nodes    Nodes
 }
 
 func newGPUFetcher(g *group, api *promapi.Client, o *Options) *gpuFetcher {
-	return &gpuFetcher{api: api, pods: o.Pods, matchers: g.source.Matchers, owners: newAttribution(&g.source, policy.SourceDCGM, o)}
+	return &gpuFetcher{api: api, pods: o.Pods, matchers: g.source.Matchers, owners: newAttribution(&g.source, policy.SourceDCGM, o), nodes: o.Nodes}
 }
 
 func (f *gpuFetcher) divisible() bool { return true }
 
 func (f *gpuFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) {
-	b := newGPUBatch(newRoster(p.slots, f.pods, false))
+	b := newGPUBatch(newRoster(p.slots, f.pods, false), f.nodes)
 	if len(b.roster.rows) == 0 {
 		return 0, p.noPods()
 	}
@@ -154,6 +155,9 @@ func (f *gpuFetcher) ask(ctx context.Context, p *part) (bytes int64, err error) 
 		text := newest(dcgmNames(p.slots), f.matchers, lookback(p.slots), only)
 		n, err := f.api.With(p.limits).Query(ctx, text, func(s *promapi.Series) error {
 			sample := &exposition.Sample{Name: s.Labels.Get("__name__"), Labels: s.Labels, Value: s.Value, At: s.At}
+			if of, ok, _ := f.owners.subject(s.Labels); ok && s.Valid {
+				b.sharing.note(of.exporter, of.pod, sample)
+			}
 			p.count(f.owners.rows(b.roster, s.Labels, func(row int32) {
 				if s.Valid {
 					b.gpus[row].Add(sample)
@@ -180,17 +184,19 @@ func dcgmNames(slots []slot) []string {
 
 // gpuBatch gathers the GPUs of one poll, whichever way they came.
 type gpuBatch struct {
-	roster *roster
-	gpus   []exposition.GPUs // row by row
+	roster  *roster
+	gpus    []exposition.GPUs // row by row
+	sharing *sharing
 }
 
-func newGPUBatch(r *roster) *gpuBatch {
-	return &gpuBatch{roster: r, gpus: make([]exposition.GPUs, len(r.rows))}
+func newGPUBatch(r *roster, nodes Nodes) *gpuBatch {
+	return &gpuBatch{roster: r, gpus: make([]exposition.GPUs, len(r.rows)), sharing: newSharing(nodes)}
 }
 
 // onPage adds a sample of the page that the exporter of a node serves. The page names pods of that node; of other nodes it knows nothing.
 func (b *gpuBatch) onPage(node string, s *exposition.Sample) {
 	if owner, ok := exposition.GPUOwner(s.Labels); ok { // else a free GPU
+		b.sharing.note(exposition.Owner{Pod: node}, owner, s)
 		b.roster.onNode(owner, node, func(row int32) { b.gpus[row].Add(s) })
 	}
 }
@@ -201,6 +207,10 @@ func (b *gpuBatch) readings(out []scaling.Reading) {
 		for j := range k.slots {
 			metric := k.slots[j].source.Metric
 			out[k.offset+j] = b.roster.combine(k, &k.slots[j], func(row int) exposition.Value { return b.gpus[row].Value(metric) })
+			for row := k.rowsLo; row < k.rowsHi; row++ {
+				r := &b.roster.rows[row]
+				out[k.offset+j].Shared = out[k.offset+j].Shared || r.counted && b.sharing.row(k.w.Key.Namespace, r)
+			}
 		}
 	}
 }

@@ -33,10 +33,16 @@ type Exporters interface {
 	Exporters(namespace string, labels map[string]string) []engine.Pod
 }
 
+// Nodes knows which nodes offer shares of their GPUs (time-slicing, MPS). Package cluster implements it.
+type Nodes interface {
+	SharesGPUs(node string) bool
+}
+
 // Options are what a Poller works with. Every field may be left zero: what needs it then reads as unreachable.
 type Options struct {
 	Pods      engine.Pods // pods of a workload, for coverage, matching and direct scrape
 	Exporters Exporters
+	Nodes     Nodes // nil: no node is known to share its GPUs
 	Triggers  Triggers
 	// Kubernetes reaches the cluster's external metrics API.
 	Kubernetes *rest.Config

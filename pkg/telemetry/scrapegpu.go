@@ -16,6 +16,7 @@ import (
 type exporterScraper struct {
 	*scraper
 	pods      engine.Pods
+	nodes     Nodes
 	exporters func() []engine.Pod
 }
 
@@ -26,11 +27,11 @@ func newExporterScraper(g *group, o *Options) (*exporterScraper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exporterScraper{scraper: s, pods: o.Pods, exporters: exporterPods(&g.source, o)}, nil
+	return &exporterScraper{scraper: s, pods: o.Pods, nodes: o.Nodes, exporters: exporterPods(&g.source, o)}, nil
 }
 
 func (e *exporterScraper) fetch(ctx context.Context, slots []slot, out []scaling.Reading) (int64, error) {
-	b := newGPUBatch(newRoster(slots, e.pods, false))
+	b := newGPUBatch(newRoster(slots, e.pods, false), e.nodes)
 	if len(b.roster.rows) == 0 {
 		return 0, errNoPods
 	}

@@ -99,14 +99,29 @@ func (g *GPUs) Add(s *Sample) {
 	d.value[f], d.at[f] = s.Value, s.At
 }
 
-func (g *GPUs) device(l Labels) *gpu {
-	uuid, index, instance := l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
+// deviceOf returns what identifies a GPU, or a MIG instance of it. Some relabelings drop the UUID: the index is unique within a host.
+func deviceOf(l Labels) (uuid, index, instance string) {
+	uuid, index, instance = l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
 	if uuid == "" {
 		uuid = l.Get("uuid")
 	}
-	if uuid == "" { // some relabelings drop it; the index is unique within a host
+	if uuid == "" {
 		uuid = l.Get("Hostname") + l.Get("hostname")
 	}
+	return uuid, index, instance
+}
+
+// Device returns the identity of the GPU or MIG instance that a series is of, empty where no label identifies it.
+func Device(l Labels) string {
+	uuid, index, instance := deviceOf(l)
+	if uuid == "" {
+		return ""
+	}
+	return uuid + "/" + index + "/" + instance
+}
+
+func (g *GPUs) device(l Labels) *gpu {
+	uuid, index, instance := deviceOf(l)
 	for i := range g.list {
 		if d := &g.list[i]; d.uuid == uuid && d.index == index && d.instance == instance {
 			return d

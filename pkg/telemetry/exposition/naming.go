@@ -6,7 +6,7 @@ import "slices"
 //
 // A scrape without honor_labels sets these labels itself: the page cannot change them, and a label of the same name on the page is
 // stored with the prefix exported_. Every other label is written by the page. With honor_labels the page writes all labels; a series
-// then cannot be told from one that the named pod served itself, so honor_labels belongs on trusted jobs only.
+// then cannot be distinguished from one that the named pod served itself, so honor_labels belongs on trusted jobs only.
 type ScrapeLabels struct{ Namespace, Pod string }
 
 // Naming is what the labels of a stored series say about pods.

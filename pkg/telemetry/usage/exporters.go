@@ -29,7 +29,7 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 	return scraped, podName{}, true
 }
 
-// credible tells whether a series is kept once the nodes of pods are known. An exporter sees the GPUs of its own node only; and of a GPU
+// credible returns whether a series is kept once the nodes of pods are known. An exporter sees the GPUs of its own node only; and of a GPU
 // that a declared exporter reports, other pods' words do not count.
 func (c *chunk) credible(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
 	if k.exporter == (podName{}) {
@@ -39,7 +39,7 @@ func (c *chunk) credible(k seriesKey, reported map[deviceKey]bool, at deviceKey)
 	return k.pod.name == "" || own == "" || holders == "" || own == holders
 }
 
-// undeclaredText names the pods whose claims were not believed; empty for none.
+// undeclaredText names the pods whose claims were not trusted; empty for none.
 func (r *reader) undeclaredText() string {
 	if len(r.undeclared) == 0 {
 		return ""

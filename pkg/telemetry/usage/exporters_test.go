@@ -46,7 +46,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsBill(t *testing.T) {
 }
 
 // A tenant who calls its pod an exporter, or lets it make claims, still pays for the GPU that it holds.
-func TestNobodyEscapesTheBillByLookingLikeAnExporter(t *testing.T) {
+func TestALookalikeOfAnExporterStillPays(t *testing.T) {
 	for name, series := range map[string]string{
 		"by the pod's name":       `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="dcgm-exporter-0"} 1x60`,
 		"by the container's name": `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0",container="nvidia-dcgm-exporter"} 1x60`,
@@ -63,7 +63,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="e
 	}
 }
 
-// Claims that are not believed are named, so that a platform team that forgot to declare its exporter learns which one.
+// Claims that are not trusted are named, so that a platform team that forgot to declare its exporter learns which one.
 func TestABillNamesTheExportersThatAreNotDeclared(t *testing.T) {
 	const claim = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-0"} 1x60`
 	_, _, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, claim)

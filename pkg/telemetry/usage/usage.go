@@ -35,7 +35,7 @@ type Options struct {
 	Step     time.Duration
 	Matchers map[string]string // put into every question: {cluster: prod}
 	Region   string            // of nodes that do not say theirs
-	// Scrape are the labels in which this server stores the scraped pod, and Exporter tells whether a pod is a declared DCGM exporter.
+	// Scrape are the labels in which this server stores the scraped pod, and Exporter returns whether a pod is a declared DCGM exporter.
 	// Only its labels may name other pods as the holders of GPUs, and only pods on its own node. nil: no pod is.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool

@@ -1,0 +1,62 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// sharedGPUs finds pods of the subject's namespace whose GPU another pod uses too, at this moment: series of pods that are gone end with
+// the next scrape.
+func (s *survey) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
+	all, err := s.server.Instant(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))), s.now)
+	if err != nil {
+		return err
+	}
+	type device struct{ metric, exporter, id string }
+	holders := map[device][]exposition.Owner{}
+	var shared []string
+	add := func(o exposition.Owner) {
+		if o.Namespace == of.Namespace && !slices.Contains(shared, o.Pod) {
+			shared = append(shared, o.Pod)
+		}
+	}
+	for _, x := range all {
+		l := labelsOf(model.LabelSet(x.Metric))
+		holder, ok := exposition.GPUOwner(l)
+		if !ok || isExporter(model.LabelSet(x.Metric)) {
+			continue
+		}
+		if x.Metric["vgpu"] != "" {
+			add(holder)
+		}
+		n, _ := exposition.ScrapeLabels{}.Read(l)
+		at := device{string(x.Metric[model.MetricNameLabel]), "", exposition.Device(l)}
+		if n.Scraped != holder {
+			at.exporter = n.Scraped.Namespace + "/" + n.Scraped.Pod
+		}
+		if at.id != "" && !slices.Contains(holders[at], holder) {
+			holders[at] = append(holders[at], holder)
+		}
+	}
+	for _, pods := range holders {
+		if len(pods) > 1 {
+			for _, o := range pods {
+				add(o)
+			}
+		}
+	}
+	if len(shared) > 0 {
+		slices.Sort(shared)
+		s.add(Finding{Warning, SharedGPU, of.about(g), fmt.Sprintf("%s of %s share a GPU with other pods (%s)", plural(len(shared), "pod"), of.Namespace, shared[0]),
+			"each pod on a shared GPU reports all of its activity, so more replicas do not lower it: the signal holds the target and does not raise it",
+			"scale on a queue or on concurrency, and keep this signal beside it; or give each pod a GPU or a MIG instance of its own"})
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package telemetry
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// sharedNodes are nodes whose GPUs are time-sliced.
+type sharedNodes map[string]bool
+
+func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
+
+// replicasOf is what a workload settles at when every target becomes ready pods, and put stores what Prometheus then knows of them.
+func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod), extra ...policy.Source) (target int32, r scaling.Reading) {
+	t.Helper()
+	w := mean(compiled("chat", "llama", append([]policy.Source{{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}}, extra...)...))
+	p := w.Workload.Policy
+	p.MinReplicas, p.MaxReplicas, p.Signals[0].Target, p.Signals[0].Class = 1, 64, 0.7, scaling.Utilization
+	if len(extra) > 0 {
+		p.Signals[1].Kind, p.Signals[1].Target = scaling.Total, 10
+	}
+	target = int32(start)
+	now := time.Now().Truncate(time.Second)
+	state := scaling.Seed(p, target, now)
+	for range 12 {
+		server := newTestPrometheus(t)
+		var pods []engine.Pod
+		for i := range target {
+			pods = append(pods, engine.Pod{Name: fmt.Sprintf("llama-%d", i), Node: "n", Ready: true, IP: "127.0.0.1"})
+		}
+		put(server, time.Now().Add(-time.Second).Truncate(time.Second), pods)
+		o.Pods, o.Exporters = testPods{w.Workload.Key: pods}, onNodeN
+		poller := newPoller(t, o)
+		poller.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+		pollOnce(t, poller)
+		readings := read(poller, w)
+		now = now.Add(15 * time.Second)
+		for i := range readings {
+			readings[i].At = now
+		}
+		r = readings[0]
+		var d scaling.Decision
+		d, state = scaling.Decide(p, scaling.Observation{Replicas: target, Ready: target, Readings: readings, Advice: scaling.NoAdvice, Operator: scaling.NoOperator}, state, now)
+		target = d.Replicas
+	}
+	return target, r
+}
+
+func gpuSeries(device, pod, more string) string {
+	return fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q%s}`, device, pod, more)
+}
+
+// One GPU is shared by all pods and is busy. Each pod that is added shows the same activity, so that counted per pod the target runs to
+// the maximum although not one GPU was added.
+func TestASharedGPUsActivityHoldsAndDoesNotRaise(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		put     func(*testPrometheus, time.Time, []engine.Pod)
+	}{
+		"one UUID in several pods": {put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+			for _, p := range pods {
+				s.put(gpuSeries("GPU-0", p.Name, ""), at, 0.95)
+			}
+		}},
+		"one UUID in pods of two workloads": {put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+			for i, p := range pods {
+				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, 0.95)
+			}
+			s.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="batch",exported_pod="job-0"}`, at, 0.95)
+		}},
+		"the exporter's label of a virtual GPU": {put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+			for i, p := range pods {
+				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, `,vgpu="1"`), at, 0.95)
+			}
+		}},
+		"a node whose GPUs are time-sliced": {options: Options{Nodes: sharedNodes{"n": true}}, put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+			for i, p := range pods {
+				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, 0.95)
+			}
+		}},
+	} {
+		if got, r := replicasOf(t, c.options, 4, c.put); got != 4 || !r.Known || !r.Shared || !near(r.Value, 0.95) {
+			t.Errorf("%s: from 4 to %d replicas, reading %+v, want 4 and a known shared activity of 95%%", name, got, r)
+		}
+	}
+}
+
+// What is not shared raises as before: one GPU for each pod, also where a pod's predecessor held that GPU until a scrape ago.
+func TestAGPUThatOnePodAfterAnotherHeldIsNotShared(t *testing.T) {
+	busy := 6.0 // GPUs' worth of work
+	got, r := replicasOf(t, Options{}, 4, func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+		for i, p := range pods {
+			s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, min(busy/float64(len(pods)), 1))
+			s.put(gpuSeries(fmt.Sprint("GPU-", i), "gone-"+p.Name, ""), at.Add(-15*time.Second), 1)
+		}
+	})
+	if got != 9 || r.Shared {
+		t.Errorf("%d replicas, reading %+v, want 9: six GPUs' worth of work at 70%%", got, r)
+	}
+}
+
+// Another signal still raises, and low activity still lowers: an idle GPU is idle for every pod on it.
+func TestBesideASharedGPUOtherSignalsRaise(t *testing.T) {
+	queue := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}
+	put := func(activity, waiting float64) func(*testPrometheus, time.Time, []engine.Pod) {
+		return func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+			for _, p := range pods {
+				s.put(gpuSeries("GPU-0", p.Name, ""), at, activity)
+				s.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, p.Name), at, waiting/float64(len(pods)))
+			}
+		}
+	}
+	if got, _ := replicasOf(t, Options{}, 4, put(0.95, 70), queue); got != 7 {
+		t.Errorf("70 requests wait: %d replicas, want 7", got)
+	}
+	if got, _ := replicasOf(t, Options{}, 4, put(0.01, 0), queue); got != 1 {
+		t.Errorf("idle: %d replicas, want 1", got)
+	}
+}
+
+// The direct way: one page of an exporter that names two pods for one GPU.
+func TestASharedGPUIsRecognizedOnAnExportersPage(t *testing.T) {
+	server := newPodServer(t)
+	server.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n" +
+		"DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"batch\",pod=\"job-0\"} 0.9\n"))
+	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "pods", Metric: "activity"}))
+	source := server.source(policy.SourceDCGM)
+	source.PodsIn, source.PodLabels = "gpu-operator", map[string]string{"app": "dcgm"}
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, LoopbackPods: true, Exporters: onNodeN})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+	pollOnce(t, p)
+	if r := read(p, w)[0]; !r.Known || !r.Shared {
+		t.Errorf("%+v, want a shared GPU", r)
+	}
+}
+
+// A tenant whose pod serves another pod's UUID does not stop that pod's workload from growing.
+func TestAnUndeclaredPodCannotMakeAGPUShared(t *testing.T) {
+	server := newTestPrometheus(t)
+	at := time.Now().Add(-time.Second).Truncate(time.Second)
+	server.put(gpuSeries("GPU-0", "llama-0", ""), at, 0.9)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="evil",pod="evil-0"}`, at, 0.9)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",vgpu="1",namespace="evil",pod="evil-0",exported_namespace="chat",exported_pod="llama-0"}`, at, 0.9)
+	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, Exporters: onNodeN})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+	pollOnce(t, p)
+	if r := read(p, w)[0]; !r.Known || r.Shared {
+		t.Errorf("%+v, want a GPU of its own", r)
+	}
+}
