@@ -1,4 +1,5 @@
-// Package pkg_test holds the house rules: who may import whom, and who may read the clock. Each failure prints the written reason.
+// Package pkg_test checks the rules of the whole code base: which package may import which, and where the clock may be read. Each
+// failure prints the reason of the rule.
 package pkg_test
 
 import (
@@ -15,43 +16,43 @@ import (
 	"testing"
 )
 
-const house = "github.com/gpuscaler/gpuscaler/pkg/"
+const module = "github.com/gpuscaler/gpuscaler/pkg/"
 
-// room is one line of the plan: which of our rooms it may reach, and what it must never reach.
-type room struct {
+// rule is one package of the plan with its imports.
+type rule struct {
 	name   string
-	ours   []string // rooms of ours that it may reach, itself apart
-	direct []string // packages that it must not import itself
-	never  []string // prefixes that it must not reach even through others; "." stands for anything outside the standard library
+	ours   []string // packages of this module that it may reach, directly or transitively
+	direct []string // packages that it must not import directly
+	never  []string // prefixes that it must not reach, not even transitively; "." is every package outside the standard library
 	reason string
 }
 
 var impure = []string{"os", "log", "log/slog", "net", "net/http", "context"}
 
-var plan = []room{
-	{"calendar", nil, impure, []string{"."}, "the brain is a function of values and imports only the standard library"},
-	{"scaling", []string{"calendar"}, impure, []string{"."}, "the brain is a function of values and imports only the standard library and the calendar"},
-	{"capacity", []string{"calendar"}, impure, []string{"."}, "the brain is a function of values and imports only the standard library and the calendar"},
-	{"cost", []string{"picture"}, impure, []string{"."}, "arithmetic about money is a function of values: the report over past days and whatever shows the present must come to one sum"},
-	{"picture", nil, impure, []string{"."}, "a picture is a function of values: pages and reports of any room draw with it, and none of them is known here"},
+var plan = []rule{
+	{"calendar", nil, impure, []string{"."}, "decisions are pure functions and import only the standard library"},
+	{"scaling", []string{"calendar"}, impure, []string{"."}, "decisions are pure functions and import only the standard library and calendar"},
+	{"capacity", []string{"calendar"}, impure, []string{"."}, "decisions are pure functions and import only the standard library and calendar"},
+	{"cost", []string{"picture"}, impure, []string{"."}, "cost arithmetic is pure, so that reports and live pages compute the same sum"},
+	{"picture", nil, impure, []string{"."}, "charts are pure functions that pages and reports of any package use"},
 	{"teams", nil, impure, []string{"."}, "the decision is a function of values and imports only the standard library"},
-	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."}, "the loop knows its ports only, so that the live cluster and the replay run the same Tick"},
-	{"policy", []string{"calendar", "scaling", "capacity", "cost"}, nil, []string{"k8s.io/client-go"}, "what people write is checked without a cluster: validate runs in anybody's CI"},
-	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "readings do not know who scales, serves or simulates"},
-	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "the hands do not know where the numbers come from"},
-	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "telemetry"}, nil, []string{"k8s.io/client-go"}, "what a server holds is judged in anybody's CI; what objects in a cluster do wrong is judged where they are read"},
-	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
-	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil, "an entrance reads the board and nothing else, so that no request waits for I/O"},
-	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy"}, nil, []string{"k8s.io/client-go"}, "a way in and a way back are texts: they are printed and reviewed without a cluster"},
-	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "picture"}, nil, []string{"k8s.io/client-go"}, "the replay is another adapter behind the same ports, never another cluster"},
+	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."}, "the loop uses interfaces only, so that the live controller and the simulator run the same Tick"},
+	{"policy", []string{"calendar", "scaling", "capacity", "cost"}, nil, []string{"k8s.io/client-go"}, "policies are validated without a cluster, for example in the CI of a team"},
+	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "signal sources do not depend on what scales, serves or simulates"},
+	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy"}, nil, nil, "the Kubernetes adapter does not depend on the signal sources"},
+	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "telemetry"}, nil, []string{"k8s.io/client-go"}, "lint runs without a cluster, for example in the CI of a team"},
+	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine"}, nil, nil, "a server reads the decisions from memory, so that no request waits for I/O"},
+	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil, "a server reads the decisions from memory, so that no request waits for I/O"},
+	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy"}, nil, []string{"k8s.io/client-go"}, "an import prints manifests, which are reviewed without a cluster"},
+	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "picture"}, nil, []string{"k8s.io/client-go"}, "the simulator is a second adapter behind the interfaces of the engine"},
 }
 
-func TestEveryRoomReachesOnlyWhatThePlanAllows(t *testing.T) {
+func TestPackagesReachOnlyWhatThePlanAllows(t *testing.T) {
 	for _, p := range packages(t) {
-		name, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, house), "/")
-		i := slices.IndexFunc(plan, func(r room) bool { return r.name == name })
+		name, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, module), "/")
+		i := slices.IndexFunc(plan, func(r rule) bool { return r.name == name })
 		if i < 0 {
-			t.Errorf("%s is not a room of the plan: add it there with what it may reach, or move it home", p.ImportPath)
+			t.Errorf("%s is not in the plan: add it with the packages that it may import, or move it", p.ImportPath)
 			continue
 		}
 		for _, found := range plan[i].breaches(p) {
@@ -60,9 +61,9 @@ func TestEveryRoomReachesOnlyWhatThePlanAllows(t *testing.T) {
 	}
 }
 
-func (r room) breaches(p goPackage) (found []string) {
+func (r rule) breaches(p goPackage) (found []string) {
 	for _, dep := range p.Deps {
-		if ours, is := strings.CutPrefix(dep, house); is {
+		if ours, is := strings.CutPrefix(dep, module); is {
 			if other, _, _ := strings.Cut(ours, "/"); other != r.name && !slices.Contains(r.ours, other) {
 				found = append(found, dep)
 			}
@@ -83,18 +84,18 @@ func (r room) breaches(p goPackage) (found []string) {
 	return found
 }
 
-func TestThePlanItselfCatchesABreach(t *testing.T) {
-	scaling := plan[slices.IndexFunc(plan, func(r room) bool { return r.name == "scaling" })]
-	bad := goPackage{Imports: []string{"os", "time"}, Deps: []string{"os", "time", "k8s.io/api/core/v1", house + "engine", house + "calendar"}}
-	if got := scaling.breaches(bad); !slices.Equal(got, []string{"k8s.io/api/core/v1", house + "engine", "os"}) {
+func TestThePlanReportsAForbiddenImport(t *testing.T) {
+	scaling := plan[slices.IndexFunc(plan, func(r rule) bool { return r.name == "scaling" })]
+	bad := goPackage{Imports: []string{"os", "time"}, Deps: []string{"os", "time", "k8s.io/api/core/v1", module + "engine", module + "calendar"}}
+	if got := scaling.breaches(bad); !slices.Equal(got, []string{"k8s.io/api/core/v1", module + "engine", "os"}) {
 		t.Errorf("breaches = %v", got)
 	}
 }
 
-// An I/O edge that reads the clock says so on the same line: it stamps what came from outside, or is handed to a library that waits.
-var clock = regexp.MustCompile(`\btime\.(Now|Since|Until)\b`)
+// clock matches a use of the real clock. A named I/O edge may use it: the line ends with a comment that says why.
+var clock = regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\b`)
 
-func TestOnlyNamedEdgesReadTheClock(t *testing.T) {
+func TestOnlyNamedEdgesUseTheClock(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -106,7 +107,7 @@ func TestOnlyNamedEdgesReadTheClock(t *testing.T) {
 		for n, line := range strings.Split(string(text), "\n") {
 			code, comment, _ := strings.Cut(line, "//")
 			if clock.MatchString(code) && !strings.Contains(comment, "I/O edge") {
-				t.Errorf("%s:%d reads the clock: now is an argument below cmd; at an edge, end the line with `// I/O edge: why`", path, n+1)
+				t.Errorf("%s:%d uses the clock: now is an argument below cmd; at an I/O edge, end the line with `// I/O edge: why`", path, n+1)
 			}
 		}
 		return nil
@@ -134,7 +135,7 @@ func packages(t *testing.T) (all []goPackage) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if p.ImportPath+"/" != house {
+		if p.ImportPath+"/" != module {
 			all = append(all, p)
 		}
 	}

@@ -61,7 +61,7 @@ func (a *activator) kick() {
 }
 
 func (a *activator) run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(time.Second) // I/O edge: paces retries
 	defer ticker.Stop()
 	for {
 		select {

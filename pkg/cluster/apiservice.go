@@ -172,8 +172,8 @@ func (g *APIService) Run(ctx context.Context) error {
 // wait returns when it is time to look again: the registration changed, we became the leader (whose certificate is in it), or a
 // while has passed.
 func (g *APIService) wait(ctx context.Context, changed <-chan struct{}, led bool) {
-	deadline := time.After(apiServiceEvery)
-	ticker := time.NewTicker(leadingEvery)
+	deadline := time.After(apiServiceEvery) // I/O edge: paces checks
+	ticker := time.NewTicker(leadingEvery)  // I/O edge: paces checks of the lease
 	defer ticker.Stop()
 	for {
 		select {

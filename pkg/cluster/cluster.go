@@ -171,7 +171,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 
 // each calls round once per period until ctx ends; a round that takes longer makes the next one late.
 func each(ctx context.Context, period time.Duration, round func(now time.Time)) {
-	ticker := time.NewTicker(period)
+	ticker := time.NewTicker(period) // I/O edge: paces rounds
 	defer ticker.Stop()
 	for {
 		select {

@@ -66,7 +66,7 @@ func newLateKinds(c *Cluster) *lateKinds {
 }
 
 func (l *lateKinds) run(ctx context.Context) {
-	ticker := time.NewTicker(l.cluster.options.DiscoveryPeriod)
+	ticker := time.NewTicker(l.cluster.options.DiscoveryPeriod) // I/O edge: paces discovery
 	defer ticker.Stop()
 	for first := true; ; first = false {
 		for _, k := range l.kinds {

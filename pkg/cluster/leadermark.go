@@ -48,7 +48,7 @@ func (m *leaderMark) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(wait): // I/O edge: paces retries
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (n *nodes) run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	ticker := time.NewTicker(n.cluster.options.DiscoveryPeriod)
+	ticker := time.NewTicker(n.cluster.options.DiscoveryPeriod) // I/O edge: paces discovery
 	defer ticker.Stop()
 	var read time.Time
 	for {
@@ -135,7 +135,7 @@ func (n *nodes) watches() bool {
 func (n *nodes) waitForSync(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, n.cluster.late.patience)
 	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
+	look := time.NewTicker(20 * time.Millisecond) // I/O edge: polls the informers at start-up
 	defer look.Stop()
 	for !n.ready() {
 		select {

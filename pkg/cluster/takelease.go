@@ -40,7 +40,7 @@ func (t takenLease) take(ctx context.Context) (held context.Context, free func()
 		if believes > 0 {
 			t.log.Info("waiting until the controller stands down", "holder", *s.HolderIdentity, "for", believes.Round(time.Second).String())
 			select {
-			case <-time.After(believes):
+			case <-time.After(believes): // I/O edge: waits for the previous lease to expire
 			case <-ctx.Done():
 				t.free()
 				return nil, nil, ctx.Err()
@@ -64,7 +64,7 @@ func (t takenLease) keep(ctx context.Context, lost func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(takenRenew):
+		case <-time.After(takenRenew): // I/O edge: paces lease renewal
 		}
 		if _, err := t.write(ctx, false); err != nil && ctx.Err() == nil {
 			t.log.Error("the lease was lost", "error", err)

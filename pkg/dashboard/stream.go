@@ -141,9 +141,9 @@ var seed = maphash.MakeSeed()
 
 // run looks at the board at every refresh and sends what changed, until the reader goes, the server ends or the workload is gone.
 func (s *stream) run(ctx context.Context, p *Page, look func() (scene, bool)) {
-	refresh := time.NewTicker(p.options.Refresh)
+	refresh := time.NewTicker(p.options.Refresh) // I/O edge: paces events
 	defer refresh.Stop()
-	beats := time.NewTicker(p.beat)
+	beats := time.NewTicker(p.beat) // I/O edge: keeps the connection open
 	defer beats.Stop()
 	looked := time.Time{}
 	for quiet := false; ; {

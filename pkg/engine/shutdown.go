@@ -33,7 +33,7 @@ func (e *Engine) Shutdown(ctx context.Context, now time.Time) {
 // settle gives what was written the time to be seen.
 func settle(ctx context.Context) {
 	select {
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(100 * time.Millisecond): // I/O edge: paces shutdown rounds
 	case <-ctx.Done():
 	}
 }

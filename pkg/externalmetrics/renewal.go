@@ -126,7 +126,7 @@ func (s *selfSigned) RunOnce(context.Context) error { return nil }
 
 // Run renews until ctx ends. It looks once a minute, so that all API servers have the bundle by the time the new pair is served.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
-	ticker := time.NewTicker(min(time.Minute, s.life/50))
+	ticker := time.NewTicker(min(time.Minute, s.life/50)) // I/O edge: paces certificate checks
 	defer ticker.Stop()
 	for {
 		select {

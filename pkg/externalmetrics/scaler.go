@@ -86,7 +86,7 @@ func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream gr
 		select {
 		case <-stream.Context().Done():
 			return nil
-		case <-time.After(specsPause):
+		case <-time.After(specsPause): // I/O edge: paces retries
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 // StreamIsActive sends the state when the stream opens, on each change, and `true` again while the workload stays active: after 15, 30, 45
 // and 60 seconds, then once a minute. While there is no number to serve nothing is sent: KEDA keeps what it knows.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
-	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery)
+	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
 	defer look.Stop()
 	defer repeat.Stop()
 	told, last, again := false, false, 0

@@ -23,7 +23,7 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Rep
 // notifications: those do not cross network file systems, name the wrong file when a ConfigMap volume swaps its symlinks, and run
 // out. Looking costs a stat for each file.
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, tell func(Report), paths ...Path) {
-	ticker := time.NewTicker(interval)
+	ticker := time.NewTicker(interval) // I/O edge: paces the polls of files
 	defer ticker.Stop()
 	var seen map[string]glimpse // nothing yet: what changed since the caller's own Load is found by the first look
 	for known, n := "", 1; ; n++ {

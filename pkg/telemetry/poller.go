@@ -116,7 +116,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer p.links.close()
 	defer all.Wait()
-	forget := time.NewTimer(forgetAfter)
+	forget := time.NewTimer(forgetAfter) // I/O edge: paces the cleanup
 	defer forget.Stop()
 	for {
 		p.reconcile(ctx, &all)

@@ -120,7 +120,7 @@ func (d *Door) identify(r *http.Request) (user.Info, error) {
 	select {
 	case d.reviews <- struct{}{}:
 		defer func() { <-d.reviews }()
-	case <-time.After(reviewTimeout):
+	case <-time.After(reviewTimeout): // I/O edge: bounds a request
 		return nil, errBusy
 	case <-r.Context().Done():
 		return nil, errBusy

@@ -52,7 +52,7 @@ func NewLive(ask func() (Question, bool), log *slog.Logger) *Live { return &Live
 func (l *Live) Run(ctx context.Context) {
 	for {
 		l.tell(ctx, l.Look(ctx, time.Now())) // I/O edge: the present is asked for
-		wait := time.NewTimer(every)
+		wait := time.NewTimer(every)         // I/O edge: paces the polls
 		if l.latest.Load() == nil {
 			wait.Reset(again)
 		}
