@@ -27,9 +27,9 @@ type reserve struct {
 
 // stake is what is ready on spot nodes that nobody takes at present.
 type stake struct {
-	replicas int32   // of our workloads, those that stand by included
-	needed   int32   // of them: those that stand by on demand go first, so these are what stays
-	nodes    float64 // that carry them and everybody else's ready pods: a node half full of them is half a node
+	pods   int64   // of the replicas of our workloads, those that stand by included
+	needed int32   // of them: those that stand by on demand go first, so these are what stays
+	nodes  float64 // that carry them and everybody else's ready pods: a node half full of them is half a node
 }
 
 // atRisk asks for successors of ready replicas on nodes with notice, and ahead of any notice for as many as are expected to be missing:
@@ -59,7 +59,7 @@ func (s *stake) lose(nodes int32) int32 {
 		return 0
 	}
 	share := float64(float64(nodes) / s.nodes)
-	n := math.Ceil(float64(share*float64(s.replicas)) - rounding)
+	n := math.Ceil(float64(share*float64(s.pods)) - rounding) // each may take another replica with it
 	return int32(min(n, float64((s.needed+1)/2)))
 }
 
@@ -70,7 +70,7 @@ const rounding = 1e-6
 func (t *tick) stake() (all stake) {
 	for i := range t.o.Workloads {
 		_, replicas, needed := t.exposed(&t.o.Workloads[i])
-		all.replicas, all.needed = all.replicas+replicas, all.needed+needed
+		all.pods, all.needed = all.pods+int64(replicas)*int64(t.o.Workloads[i].size()), all.needed+needed
 	}
 	t.eachPod(func(_ *Workload, p *Pod) {
 		if n := t.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -80,18 +80,30 @@ func (t *tick) stake() (all stake) {
 	return all
 }
 
-// exposed counts a workload's ready replicas on nodes that are about to go, those on other spot nodes, and how many of these are needed.
+// exposed counts a workload's ready replicas with a pod on a node that is about to go, those with one on another spot node, and how many of
+// these are needed.
 func (t *tick) exposed(w *Workload) (risk, exposed, needed int32) {
-	for j := range w.Pods {
-		p := &w.Pods[j]
-		switch n := t.node(p); {
-		case n == nil || !p.Ready:
-		case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
+	w.eachReplica(func(pods []Pod) {
+		ready, goes, spot := w.whole(pods), false, false
+		for j := range pods {
+			p := &pods[j]
+			switch n := t.node(p); {
+			case n == nil || !p.Ready:
+				ready = false
+			case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
+				goes = true
+			case n.Type == Spot && !n.Notice && !n.Deleting: // what Karpenter replaces by itself is not for the market to take
+				spot = true
+			}
+		}
+		switch {
+		case !ready:
+		case goes:
 			risk++
-		case n.Type == Spot && !n.Notice && !n.Deleting: // what Karpenter replaces by itself is not for the market to take
+		case spot:
 			exposed++
 		}
-	}
+	})
 	return risk, exposed, min(exposed, w.needs())
 }
 

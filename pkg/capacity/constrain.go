@@ -51,13 +51,19 @@ func (t *tick) constrain() {
 	}
 }
 
-// served is how many replicas of a workload exist: with a node, or, where a quota is in the way, at all.
+// served is how many replicas of a workload exist with all of their pods: each with a node, or, where a quota is in the way, at all.
 func (t *tick) served(w *Workload) (n int32) {
-	for i := range w.Pods {
-		if w.Quota || !w.Pods[i].Pending {
-			n++
+	w.eachReplica(func(pods []Pod) {
+		if !w.whole(pods) {
+			return
 		}
-	}
+		for i := range pods {
+			if !w.Quota && pods[i].Pending {
+				return
+			}
+		}
+		n++
+	})
 	return n
 }
 

@@ -55,7 +55,7 @@ func (t *tape) field() FieldView {
 }
 
 func (t *tape) pod(now time.Time) Pod {
-	return Pod{UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
+	return Pod{Replica: [...]string{"", "0", "1"}[t.byte()%3], UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
 		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), Unsure: t.flag(), Untold: t.flag(),
 		DeletionCost: Mark{t.text(), t.flag()}, DoNotDisrupt: Mark{t.text(), t.flag()}}
 }
@@ -83,7 +83,7 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 		o.Pools = append(o.Pools, t.pool(now))
 	}
 	for i := range t.byte() % 3 {
-		w := Workload{Key: string(rune('a' + i)), Uncapped: int32(t.word()), Extra: int32(t.word()), Current: int32(t.word()), GPUs: t.word(), Known: t.flag(), Paused: t.flag(), Quota: t.flag(), Buffer: int32(t.byte())}
+		w := Workload{Key: string(rune('a' + i)), Uncapped: int32(t.word()), Extra: int32(t.word()), Current: int32(t.word()), GPUs: t.word(), PodGPUs: t.word(), Size: int32(t.byte() % 4), Known: t.flag(), Paused: t.flag(), Quota: t.flag(), Buffer: int32(t.byte())}
 		for range t.byte() % 4 {
 			w.Pods = append(w.Pods, t.pod(now))
 		}

@@ -119,13 +119,18 @@ func (t *tick) comeBack() {
 // needs is what scaling wants of a workload, without what we added.
 func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }
 
-// ready counts ready pods on nodes that are not about to go.
+// ready counts replicas of which every pod is ready on a node that is not about to go.
 func (t *tick) ready(w *Workload) (n int32) {
-	for i := range w.Pods {
-		if p := &w.Pods[i]; p.Ready && !t.endangered(p) {
+	w.eachReplica(func(pods []Pod) {
+		for i := range pods {
+			if p := &pods[i]; !p.Ready || t.endangered(p) {
+				return
+			}
+		}
+		if w.whole(pods) {
 			n++
 		}
-	}
+	})
 	return n
 }
 

@@ -162,7 +162,7 @@ func (t *tick) nodeSize() (size int64) {
 		size = max(size, t.facts[i].node)
 	}
 	for i := range t.o.Workloads {
-		size = max(size, units(t.o.Workloads[i].GPUs))
+		size = max(size, t.o.Workloads[i].podGPUs())
 	}
 	return max(size, 1)
 }

@@ -194,6 +194,9 @@ func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	return c.world.view(w)
 }
 
+// Refusal returns why a workload's scale target has no view although it exists; empty where it has one, or does not exist.
+func (c *Cluster) Refusal(w *scaling.Workload) string { return c.world.refusal(w) }
+
 // TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
 func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
 	if !c.synced.Load() {

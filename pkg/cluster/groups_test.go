@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -108,5 +111,74 @@ func TestABrokenGroupIsReadWithoutHarm(t *testing.T) {
 	}}
 	if f := must(trimLeaderWorkerSet(u)).(*targetFacts); f.size != 1 || f.gpus != 0 || f.replicas != maxReplicas {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A LeaderWorkerSet says how many pods a replica has; nodes are decided by replicas.
+func TestNodesAreDecidedByReplicasOfGroups(t *testing.T) {
+	c := grounds(t)
+	c.world.putTarget(must(trimLeaderWorkerSet(leaderWorkerSet("big", 11))).(*targetFacts))
+	for group := range 11 {
+		for worker := range 4 {
+			p := groupPod("big", group, worker, "pending")
+			p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}
+			c.world.putPod(must(trimPod(p)).(*podFacts))
+		}
+	}
+	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+	c.nodes.Observe(spotAndOnDemand(t), []*scaling.Workload{groupWorkload("big")}, &o)
+	w := o.Workloads[0]
+	if w.Size != 4 || w.GPUs != 25 || w.PodGPUs != 8 || len(w.Pods) != 44 {
+		t.Fatalf("size %d, GPUs %d, of a pod %d, %d pods; want 4, 25, 8 and 44", w.Size, w.GPUs, w.PodGPUs, len(w.Pods))
+	}
+	seen := map[string]bool{}
+	for i := 0; i < len(w.Pods); i += 4 {
+		for _, p := range w.Pods[i : i+4] {
+			if p.Replica == "" || p.Replica != w.Pods[i].Replica || seen[p.Replica] {
+				t.Fatalf("the pods of one replica are not together: %q at %d", p.Replica, i)
+			}
+		}
+		seen[w.Pods[i].Replica] = true
+	}
+}
+
+// Any other kind does not say it. Counted as replicas, two pods a replica would double the targets again and again.
+func TestAKindWithSeveralPodsForAReplicaIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		replicas, exist int64
+		pods            int
+		refused         bool
+	}{
+		"one pod each":                          {3, 3, 3, false},
+		"two pods each":                         {3, 3, 6, true},
+		"four pods of one replica":              {1, 1, 4, true},
+		"one replica in a rolling update":       {1, 2, 2, false},
+		"a surge of a quarter":                  {4, 4, 5, false},
+		"a scale-in whose pods have not ended":  {2, 10, 10, false},
+		"a scale-out whose pods do not exist":   {10, 3, 3, false},
+		"no replica, and one pod that is left":  {0, 0, 1, false},
+		"status.replicas is not written at all": {3, 0, 3, false},
+	} {
+		w := newWorld()
+		client := &Cluster{world: w}
+		client.synced.Store(true)
+		scale := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": c.replicas},
+			"status": map[string]any{"replicas": c.exist, "selector": "app=chat"}}}
+		full, err := withScale(must(trimScalable(rollout(c.replicas))).(*targetFacts), scale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.putTarget(full)
+		for i := range c.pods {
+			w.putPod(must(trimPod(podOf("chat", i, "ready"))).(*podFacts))
+		}
+		_, ok := client.View(rolloutWorkload())
+		why := client.Refusal(rolloutWorkload())
+		if ok == c.refused || (why != "") != c.refused {
+			t.Errorf("%s: view %v, refusal %q, want refused %v", name, ok, why, c.refused)
+		}
+		if want := fmt.Sprintf("Rollout team/chat has %d pods for %d replicas", c.pods, c.replicas); c.refused && !strings.HasPrefix(why, want) {
+			t.Errorf("%s: %q, want %q", name, why, want)
+		}
 	}
 }

@@ -38,6 +38,7 @@ func (n *nodes) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.O
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
 		to.Current, to.GPUs, to.Quota, to.Claims, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Claims, from.Buffer, from.Pods
+		to.Size, to.PodGPUs = from.Size, from.PodGPUs
 	}
 }
 
@@ -117,10 +118,13 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 		if t := w.targets[refOfWorkload(workload)]; t != nil && t.facts != nil {
 			out.Current, out.Quota, out.GPUs = t.facts.replicas, t.facts.quota, amount(t.facts.extended, v.group.Resource)
 			out.Claims = n.mayClaimGPUs(workload.Key.Namespace, t.facts.claims)
-			for _, name := range sortedNames(t.pods) {
-				p := t.pods[name]
+			out.Size, out.PodGPUs = t.facts.size, amount(t.facts.perPod, v.group.Resource)
+			for _, p := range t.podsByReplica() {
 				taken[p] = true
 				if pod, counts := n.pod(v, places, p); counts {
+					if t.facts.size > 1 {
+						pod.Replica = p.group
+					}
 					out.Pods = append(out.Pods, pod)
 				}
 			}

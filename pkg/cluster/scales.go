@@ -116,7 +116,9 @@ func withScale(f *targetFacts, scale *unstructured.Unstructured) (*targetFacts, 
 	if err != nil {
 		return nil, fmt.Errorf("status.selector of /scale: %w", err)
 	}
+	exist, _, _ := unstructured.NestedInt64(scale.Object, "status", "replicas")
 	full := *f
 	full.replicas, full.selector = int32(replicas), selector
+	full.scaled, full.exist = true, int32(min(max(exist, 0), maxReplicas))
 	return &full, nil
 }

@@ -43,6 +43,9 @@ type targetFacts struct {
 	apiVersion string
 	replicas   int32
 	size       int32           // pods per replica; > 1 only for groups
+	scaled     bool            // read through /scale: nothing says how many pods a replica has
+	exist      int32           // status.replicas of /scale
+	perPod     []extended      // extended resources of its greatest pod, where a replica is several
 	gpus       int32           // GPUs per replica, all of its pods together
 	extended   []extended      // extended resources per replica
 	unreadable bool            // the pod template cannot be read, so that gpus and extended are not known
@@ -120,6 +123,11 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 	}
 	f.unreadable = !readable
 	f.size = int32(min(size, maxGPUs))
+	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
+		if n := max(amount(extendedOf(workers), e.resource), amount(extendedOf(leader), e.resource)); amount(f.perPod, e.resource) == 0 {
+			f.perPod = append(f.perPod, extended{e.resource, n})
+		}
+	}
 	f.claims = append(claimRefsOf(leader), claimRefsOf(workers)...)
 	f.gpus = int32(min(int64(gpusOf(leader))+(size-1)*int64(gpusOf(workers)), maxGPUs))
 	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {

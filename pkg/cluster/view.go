@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -31,6 +32,22 @@ func (t *target) refresh() {
 	v.Follower, t.policy = t.follow()
 	t.view = v
 	t.list = t.listPods()
+	t.refusal = t.refuse()
+}
+
+// refuse returns why the target cannot be scaled, or nothing. A kind that is known through /scale only may make several pods of one replica,
+// and nothing in the API says how many: counted as replicas, its pods would multiply every target. Such a kind has at least twice as many
+// pods as replicas. A rolling update has as many for a moment only: status.replicas follows.
+func (t *target) refuse() string {
+	if t.facts == nil || !t.facts.scaled {
+		return ""
+	}
+	pods, replicas := len(t.list), max(t.facts.replicas, t.facts.exist, 1)
+	if pods < 2*int(replicas) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s/%s has %d pods for %d replicas, and only a LeaderWorkerSet says how many pods a replica has: its replicas are not decided",
+		t.facts.ref.kind, t.facts.ref.namespace, t.facts.ref.name, pods, replicas)
 }
 
 func sortedNames[T any](m map[string]T) []string {
@@ -108,5 +125,20 @@ func (t *target) listPods() []engine.Pod {
 		}
 	}
 	slices.SortFunc(list, func(a, b engine.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// podsByReplica lists the pods by name, those of one replica together.
+func (t *target) podsByReplica() []*podFacts {
+	list := make([]*podFacts, 0, len(t.pods))
+	for _, p := range t.pods {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *podFacts) int {
+		if t.facts.size > 1 && a.group != b.group {
+			return cmp.Compare(a.group, b.group)
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
 	return list
 }

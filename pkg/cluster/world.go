@@ -33,9 +33,10 @@ type target struct {
 	hpas         map[string]*hpaFacts
 	scaledObject *scaledObjectFacts
 
-	view   engine.View
-	policy string // the policy that the follower reads; empty: whichever stands on this target
-	list   []engine.Pod
+	refusal string // why it is not scaled although it exists
+	view    engine.View
+	policy  string // the policy that the follower reads; empty: whichever stands on this target
+	list    []engine.Pod
 }
 
 type podEntry struct {
@@ -264,12 +265,22 @@ func (w *world) uid(work *scaling.Workload) (uid string, ok bool) {
 	return string(t.facts.UID), true
 }
 
+// refusal returns why a workload's scale target is not scaled although it exists.
+func (w *world) refusal(work *scaling.Workload) string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if t := w.targets[refOfWorkload(work)]; t != nil && t.facts != nil {
+		return t.refusal
+	}
+	return ""
+}
+
 // view copies a target's view for one policy. It allocates nothing.
 func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	t := w.targets[refOfWorkload(work)]
-	if t == nil || t.facts == nil || t.facts.selector == nil {
+	if t == nil || t.facts == nil || t.facts.selector == nil || t.refusal != "" {
 		return engine.View{}, false
 	}
 	v := t.view

@@ -49,7 +49,7 @@ func whyOutdated(r *engine.Record, unserved error) string {
 // notDecided returns why a workload has no decision, or no current one; it is empty where the last tick decided under the policy in force.
 func notDecided(r *engine.Record) string {
 	t := &r.Workload.Target
-	target := fmt.Sprintf("%s %s/%s is not seen in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)
+	target := cmp.Or(r.Refusal, fmt.Sprintf("%s %s/%s is not seen in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name))
 	switch {
 	case r.Unseen && r.At.IsZero():
 		return "not decided: " + target

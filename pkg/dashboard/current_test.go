@@ -26,10 +26,14 @@ func TestATargetOfThePastIsNotShownAsCurrent(t *testing.T) {
 	}{
 		"the target is deleted":                        {func(s *story) { s.unseen = true; s.tick(time.Second) }, "Deployment team-chat/llama-chat is not seen in the cluster"},
 		"the policy is edited and the workload panics": {edit, "not decided under the policy in force: the last decision is of chat.yaml@3f1c"},
-		"the loop stops":                               {func(s *story) { s.now = s.now.Add(2 * time.Minute) }, "the last decision is too old"},
-		"the clock steps back":                         {func(s *story) { s.now = s.now.Add(-time.Hour) }, "the clock stepped back"},
-		"another scale target":                         {func(s *story) { s.workload.Target.Name = "other"; s.panics = true; s.tick(time.Second) }, "not decided under the policy in force"},
-		"hold, and it is unseen":                       {func(s *story) { s.workload.Mode, s.unseen = scaling.Hold, true; s.tick(time.Second) }, "is not seen in the cluster"},
+		"the target is refused": {func(s *story) {
+			s.unseen, s.refusal = true, "Rollout team-chat/llama-chat has 6 pods for 3 replicas"
+			s.tick(time.Second)
+		}, "has 6 pods for 3 replicas"},
+		"the loop stops":         {func(s *story) { s.now = s.now.Add(2 * time.Minute) }, "the last decision is too old"},
+		"the clock steps back":   {func(s *story) { s.now = s.now.Add(-time.Hour) }, "the clock stepped back"},
+		"another scale target":   {func(s *story) { s.workload.Target.Name = "other"; s.panics = true; s.tick(time.Second) }, "not decided under the policy in force"},
+		"hold, and it is unseen": {func(s *story) { s.workload.Mode, s.unseen = scaling.Hold, true; s.tick(time.Second) }, "is not seen in the cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory()

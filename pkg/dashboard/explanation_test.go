@@ -34,8 +34,9 @@ type story struct {
 	readings []scaling.Reading
 	engine   *engine.Engine
 	now      time.Time
-	unseen   bool // the cluster does not show the target
-	panics   bool // deciding fails
+	unseen   bool   // the cluster does not show the target
+	panics   bool   // deciding fails
+	refusal  string // why an unseen target is not scaled
 	log      bytes.Buffer
 }
 
@@ -86,6 +87,8 @@ func (s *story) View(*scaling.Workload) (engine.View, bool) {
 	}
 	return s.view, !s.unseen
 }
+func (s *story) Refusal(*scaling.Workload) string { return s.refusal }
+
 func (s *story) Apply(context.Context, []engine.Change) error { return nil }
 func (s *story) tick(after time.Duration) {
 	s.now = s.now.Add(after)

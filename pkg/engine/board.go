@@ -29,6 +29,14 @@ type Served struct {
 	At       time.Time // when it was decided
 }
 
+// RefusedError is ErrUnseen of a scale target that exists and cannot be scaled.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+// Is reports that nothing is decided for the target, as for one that does not exist.
+func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
+
 // Decisions returns the targets to serve. Board implements it.
 type Decisions interface {
 	// Lookup returns the target to serve at now, or one of the errors that say why there is none.
@@ -62,6 +70,7 @@ type Record struct {
 	At       time.Time // when it was decided
 	Since    time.Time // since when the number stands
 	Unseen   bool      // the cluster did not show the target at the last tick: nothing was decided in it
+	Refusal  string    // why it did not, where the target exists
 	// Superseded reports that the decision was made under another version of the policy, or for another scale target, than is in force.
 	Superseded bool
 }
@@ -233,7 +242,7 @@ func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
 	defer s.mu.Unlock()
 	*r = Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
-		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Superseded: s.superseded(),
+		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal, Superseded: s.superseded(),
 	}
 	return true
 }

@@ -168,7 +168,11 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 	t.made = false
 	view, ok := e.cluster.View(w)
 	if !ok {
-		s.miss(w)
+		refusal := ""
+		if r, is := e.cluster.(Refusals); is {
+			refusal = r.Refusal(w)
+		}
+		s.miss(w, refusal)
 		return false, nil
 	}
 	t.view, t.view.Advice = view, s.advice

@@ -37,6 +37,12 @@ type Cluster interface {
 	Apply(ctx context.Context, changes []Change) error
 }
 
+// Refusals is a Cluster that can say why View shows nothing of a scale target that exists.
+type Refusals interface {
+	// Refusal returns the reason; empty where there is none.
+	Refusal(w *scaling.Workload) string
+}
+
 // View is a workload's target as the cluster shows it.
 type View struct {
 	UID                               string `json:",omitempty"` // of the target; empty where the cluster has none

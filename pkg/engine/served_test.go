@@ -191,3 +191,40 @@ func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *te
 		t.Errorf("%+v, %v, want at least 11 of the 12 replicas that were found", got, err)
 	}
 }
+
+// refusing is a cluster that does not show a target, and says why.
+type refusing struct {
+	*world
+	why string
+}
+
+func (c refusing) View(w *scaling.Workload) (View, bool) {
+	v, ok := c.world.View(w)
+	return v, ok && c.why == ""
+}
+
+func (c refusing) Refusal(*scaling.Workload) string { return c.why }
+
+func TestATargetThatIsRefusedIsNotServedAndSaysWhy(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	c := &refusing{world: w}
+	e := New(w, w, c, Options{})
+	w.after(e, time.Minute)
+	c.why = "Rollout team/chat has 6 pods for 3 replicas"
+	w.after(e, time.Second)
+	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) || err.Error() != c.why {
+		t.Errorf("%+v, %v, want %q", got, err, c.why)
+	}
+	if r, _ := e.Board().Record(chat); !r.Unseen || r.Refusal != c.why {
+		t.Errorf("record: unseen %v, refusal %q", r.Unseen, r.Refusal)
+	}
+	c.why = ""
+	w.after(e, time.Second)
+	if got, err := e.Board().Lookup(chat, w.now); err != nil {
+		t.Errorf("no reason is left: %+v, %v", got, err)
+	}
+	if r, _ := e.Board().Record(chat); r.Unseen || r.Refusal != "" {
+		t.Errorf("record: unseen %v, refusal %q", r.Unseen, r.Refusal)
+	}
+}

@@ -21,6 +21,7 @@ type slot struct {
 	before   int32
 	share    int32             // of the team's limits, where that is less than the target of the last decision; -1: none
 	mu       sync.Mutex        // guards all but what is the engine's own
+	refusal  string            // why the target is unseen, where it exists
 	inForce  *scaling.Workload // in the engine's current policies
 	workload *scaling.Workload // of the last decision: a copy that is never changed; records in the history share it
 	view     View
@@ -96,6 +97,8 @@ func (s *slot) unserved(now time.Time, maxAge time.Duration) error {
 		return ErrHeld
 	case s.inForce.Mode == scaling.Advisory || s.workload.Mode == scaling.Advisory:
 		return ErrAdvisory
+	case s.unseen && s.refusal != "":
+		return &RefusedError{s.refusal}
 	case s.unseen:
 		return ErrUnseen
 	case s.inForce.Target != s.workload.Target:
@@ -208,7 +211,7 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 		s.workload = copied(w)
 	}
 	s.decision.take(&t.decision)
-	s.view, s.at, s.unseen, s.expired, s.began, s.share = t.view, now, false, false, t.began, -1
+	s.view, s.at, s.unseen, s.refusal, s.expired, s.began, s.share = t.view, now, false, "", false, t.began, -1
 	if !first && before == s.told() {
 		return Record{}, false, false
 	}
@@ -218,11 +221,11 @@ func (s *slot) publish(w *scaling.Workload, t *thought, now time.Time) (news Rec
 	return news, first, true
 }
 
-// miss records a tick in which the cluster did not show the target.
-func (s *slot) miss(w *scaling.Workload) {
+// miss records a tick in which the cluster did not show the target, and why where it exists.
+func (s *slot) miss(w *scaling.Workload, refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unseen = true
+	s.unseen, s.refusal = true, refusal
 	if s.at.IsZero() {
 		s.workload = copied(w) // a decision is explained by the policy that made it; before the first there is only the newest
 	}
@@ -231,7 +234,7 @@ func (s *slot) miss(w *scaling.Workload) {
 func (s *slot) record() Record {
 	return Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.whole(), Before: s.before,
-		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen,
+		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
 		Superseded: s.superseded(),
 	}
 }

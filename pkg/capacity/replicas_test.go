@@ -1,0 +1,142 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// grouped is a workload whose replicas are groups of two pods with a GPU each, every pod on a node of its own, as a LeaderWorkerSet makes
+// them.
+type grouped struct {
+	g *Group
+	o Observation
+}
+
+func newGrouped(t *testing.T, kind CapacityType) *grouped {
+	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"pool", kind}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits, Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: `"8"`, Owner: "kubectl"}}}}
+	w := Workload{Key: "team-chat/big", GPUs: 2, Size: 2, PodGPUs: 1, Known: true}
+	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
+}
+
+// add adds a group of which so many pods have a node; the others wait for one.
+func (x *grouped) add(onNodes int) {
+	v, w := &x.o.Pools[0], &x.o.Workloads[0]
+	for i := range 2 {
+		id := fmt.Sprintf("%d-%d", len(w.Pods)/2, i)
+		p := Pod{UID: id, Name: id, Replica: fmt.Sprint(len(w.Pods) / 2), Owner: OwnerLeaderWorkerSet, GPUs: 1, Pool: -1, Node: -1, Pending: true, Since: midnight}
+		if i < onNodes {
+			p.Pool, p.Node, p.Pending, p.Ready = 0, len(v.Nodes), false, true
+			v.Nodes = append(v.Nodes, Node{Name: "n" + id, UID: id, Type: x.g.Pools[0].Type, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight.Add(-time.Hour)})
+		}
+		w.Pods = append(w.Pods, p)
+	}
+	w.Current++
+	w.Uncapped = w.Current
+}
+
+// decide goes on for a time and returns the last decision.
+func (x *grouped) decide(d time.Duration) (out Decision) {
+	var s State
+	for now := midnight; !now.After(midnight.Add(d)); now = now.Add(time.Second) {
+		s.Decide(x.g, &x.o, now, &out)
+	}
+	return out
+}
+
+func TestTheCapCountsReplicasAndNotTheirPods(t *testing.T) {
+	x := newGrouped(t, OnDemand)
+	for range 4 {
+		x.add(2)
+	}
+	x.add(0)
+	x.add(0)
+	if d := x.decide(2 * time.Minute); d.Advice[0].Cap != 5 {
+		t.Errorf("4 groups of 2 pods run, 2 wait, and the pool is at its limit: cap %d, want 5", d.Advice[0].Cap)
+	}
+	x = newGrouped(t, OnDemand)
+	for range 3 {
+		x.add(2)
+	}
+	x.add(1)
+	x.o.Pools[0].Limits[0].Value = `"7"`
+	if d := x.decide(2 * time.Minute); d.Advice[0].Cap != 4 {
+		t.Errorf("3 groups run, and one has a node for one of its pods: cap %d, want 4", d.Advice[0].Cap)
+	}
+	x.o.Workloads[0].Quota = true
+	if d := x.decide(2 * time.Minute); d.Advice[0].Cap != 5 {
+		t.Errorf("a quota, and 4 groups exist: cap %d, want 5", d.Advice[0].Cap)
+	}
+}
+
+func TestAGroupAtRiskAsksForOneSuccessor(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(x *grouped)
+		want   int32
+	}{
+		"both of its nodes go":              {func(x *grouped) { x.o.Pools[0].Nodes[0].Notice, x.o.Pools[0].Nodes[1].Notice = true, true }, 1},
+		"one of its nodes goes":             {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice = true }, 1},
+		"a node of each of two groups goes": {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice, x.o.Pools[0].Nodes[2].Notice = true, true }, 2},
+		"its other pod is not ready":        {func(x *grouped) { x.o.Pools[0].Nodes[0].Notice, x.o.Workloads[0].Pods[1].Ready = true, false }, 0},
+		"its other pod does not exist": {func(x *grouped) {
+			x.o.Pools[0].Nodes[7].Notice = true
+			x.o.Workloads[0].Pods = append(x.o.Workloads[0].Pods[:6:6], x.o.Workloads[0].Pods[7])
+		}, 0},
+		"no node goes":                          {func(*grouped) {}, 0},
+		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each may be of another group
+		"three nodes were lost in five minutes": {func(x *grouped) { x.lose(3) }, 2}, // half of those that are needed, at most
+	} {
+		x := newGrouped(t, Spot)
+		for range 4 {
+			x.add(2)
+		}
+		c.change(x)
+		if d := x.decide(time.Second); d.Advice[0].AtRisk != c.want {
+			t.Errorf("%s: %d successors, want %d", name, d.Advice[0].AtRisk, c.want)
+		}
+	}
+}
+
+func (x *grouped) lose(nodes int) {
+	for i := range nodes {
+		x.o.Pools[0].Losses = append(x.o.Pools[0].Losses, Loss{UID: fmt.Sprint("lost", i), At: midnight.Add(-time.Minute)})
+	}
+}
+
+// A hold ends when the replicas that were announced are ready: half of a group serves nothing.
+func TestAnnouncedDemandHasArrivedWithWholeGroups(t *testing.T) {
+	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
+		x := newGrouped(t, OnDemand)
+		x.g.HoldAtPeaks = true
+		for range 3 {
+			x.add(2)
+		}
+		for i := ready; i < 6; i++ {
+			x.o.Workloads[0].Pods[i].Ready = false
+		}
+		var s State
+		tk := tick{}
+		tk.begin(x.g, &x.o, &s, midnight, &Decision{})
+		if got := tk.arrived(&Span{GPUs: 6, Workload: "team-chat/big", Replicas: 3}); got != want {
+			t.Errorf("%d of 6 pods are ready: arrived %v, want %v", ready, got, want)
+		}
+	}
+}
+
+// One node need not hold a whole replica of several pods.
+func TestRoomIsForPodsAndNotForWholeReplicas(t *testing.T) {
+	x := newGrouped(t, OnDemand)
+	x.o.Workloads[0].GPUs, x.o.Workloads[0].Size, x.o.Workloads[0].PodGPUs = 32, 4, 8
+	x.o.Pools[0].Limits[0].Value = `"16"`
+	x.o.Workloads[0].Uncapped = 1
+	for i := range 4 {
+		x.o.Workloads[0].Pods = append(x.o.Workloads[0].Pods, Pod{UID: fmt.Sprint(i), Replica: "0", GPUs: 8, Pool: -1, Node: -1, Pending: true})
+	}
+	if d := x.decide(2 * time.Minute); d.Advice[0].Cap != -1 {
+		t.Errorf("a limit of 16 has room for two of four pods of 8 GPUs: cap %d, want none", d.Advice[0].Cap)
+	}
+}
