@@ -220,6 +220,12 @@ func policyFiles(t *testing.T) entrance {
 		{"a name with a turned-round end", "Trojan Source, CVE-2021-42574", "refused", edit("{name: llama, namespace", "{name: \"llama\u202e\", namespace")},
 		{"a name that is a path", "", "refused", edit("{name: llama, namespace", `{name: "../team-code/llama", namespace`)},
 		{"a name of a thousand letters", "", "refused", edit("{name: llama, namespace", "{name: "+strings.Repeat("a", 1000)+", namespace")},
+		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be shown", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule's name of several lines", "", "is not a name for a schedule", edit("  signals:", `  schedules: [{name: "n\nINFO all is well", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be shown", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
+		{"a schedule's name of 200,000 letters", "", "is not a name for a schedule", edit("  signals:", `  schedules: [{name: `+strings.Repeat("n", 200_000)+`, timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
+		{"a Redis list with an escape sequence in its name", "", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
 		{"a second PlatformConfig in a tenant's file", "", "PlatformConfig", func(t *testing.T) string {
 			return reaches(t, ownPlatform("bounds: {maxReplicas: 9999}")+"---\n"+tenantPolicy)
 		}},

@@ -210,6 +210,10 @@ func sources(t *testing.T) entrance {
 		})},
 		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown", address("169.254.169.254")},
 		{"a pod whose address is that service's, as IPv6", "", "unknown", address("fd00:ec2::254")},
+		{"a pod whose address is Google Cloud's metadata service", "", "unknown", address("fd20:ce::254")},
+		{"a pod whose address is Alibaba Cloud's metadata service", "", "unknown", address("100.100.100.200")},
+		{"a pod whose address is Azure's host", "", "unknown", address("168.63.129.16")},
+		{"a pod whose address is the metadata service behind NAT64", "", "unknown", address("64:ff9b::a9fe:a9fe")},
 		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown", address("::ffff:169.254.169.254")},
 		{"a pod whose address is our own loopback", "", "unknown", address("127.0.0.1")},
 		{"a pod whose address is nobody's", "", "unknown", address("0.0.0.0")},
@@ -220,7 +224,7 @@ func sources(t *testing.T) entrance {
 		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; nothing was deleted", func(t *testing.T) string {
 			server := miniredis.RunT(t)
 			_, _ = server.Push("jobs", "a", "b")
-			text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 1s, interval: 1m}", server.Addr()), `{name: queue, type: redis, source: redis, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`, telemetry.Options{})
+			text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 1s, interval: 1m}", server.Addr()), `{name: queue, type: redis, source: redis, listName: "jobs\nFLUSHALL\n", target: 5}`, telemetry.Options{})
 			if list, _ := server.List("jobs"); len(list) != 2 {
 				t.Errorf("the list holds %v", list)
 			}

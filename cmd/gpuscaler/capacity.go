@@ -81,7 +81,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	store := policy.NewStore(policy.Options{})
 	report := store.Load(o.config...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(os.Stderr, policy.Render(report.Problems))
+		fmt.Fprint(stderr, policy.Render(report.Problems))
 		return errors.New("mend that first")
 	}
 	if len(store.Groups()) == 0 {

@@ -91,7 +91,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 		}
 	}
 	if o.all && len(plans) > 0 && failed != nil { // some of a whole cluster never can be
-		fmt.Fprintln(os.Stderr, "not imported:\n"+failed.Error())
+		fmt.Fprintln(stderr, "not imported:\n"+failed.Error())
 		return err
 	}
 	return errors.Join(err, failed)

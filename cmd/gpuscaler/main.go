@@ -11,10 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
 // version is set by the linker.
 var version = "dev"
+
+// stderr is for text that contains what others wrote. Commands write their output to cobra's OutOrStdout, which main cleans as well.
+var stderr = printable.NewWriter(os.Stderr)
 
 // errReported ends a command whose output has said what is wrong already.
 var errReported = errors.New("reported")
@@ -22,9 +27,11 @@ var errReported = errors.New("reported")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := rootCommand().ExecuteContext(ctx); err != nil {
+	root := rootCommand()
+	root.SetOut(printable.NewWriter(os.Stdout))
+	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, errReported) {
-			fmt.Fprintln(os.Stderr, "gpuscaler:", err)
+			fmt.Fprintln(stderr, "gpuscaler:", err)
 		}
 		os.Exit(1)
 	}

@@ -128,7 +128,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	store := policy.NewStore(policy.Options{})
 	report := store.Load(paths...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(os.Stderr, policy.Render(report.Problems))
+		fmt.Fprint(stderr, policy.Render(report.Problems))
 		return nil, nil, errors.New("mend that first; queries and data sources that a policy names stand in the PlatformConfig: give it with --config")
 	}
 	if !inFile {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ func poolsIn(config []string) (names []string, err error) {
 	store := policy.NewStore(policy.Options{})
 	report := store.Load(config...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(os.Stderr, policy.Render(report.Problems))
+		fmt.Fprint(stderr, policy.Render(report.Problems))
 		return nil, errors.New("mend that first")
 	}
 	for _, g := range store.Groups() {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,8 @@ allowed. Every document is accepted from PATH; --policies limits a path as it do
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
-		RunE: func(_ *cobra.Command, names []string) error {
+		RunE: func(c *cobra.Command, names []string) error {
+			out := c.OutOrStdout()
 			paths, err := policies.with(names)
 			if err != nil {
 				return err
@@ -33,24 +33,24 @@ allowed. Every document is accepted from PATH; --policies limits a path as it do
 			problems := policy.ValidatePaths(paths...)
 			switch output {
 			case "json":
-				e := json.NewEncoder(os.Stdout)
+				e := json.NewEncoder(out)
 				e.SetIndent("", "  ")
 				if err := e.Encode(map[string]any{"problems": problems, "valid": policy.Errors(problems) == 0}); err != nil {
 					return err
 				}
 			case "text":
-				fmt.Print(policy.Render(problems))
+				fmt.Fprint(out, policy.Render(problems))
 			default:
 				return fmt.Errorf("-o %q: want text or json", output)
 			}
 			if n := policy.Errors(problems); n > 0 {
 				if output == "text" {
-					fmt.Printf("refused: %d to mend; the last good version of such a document stays in force\n", n)
+					fmt.Fprintf(out, "refused: %d to mend; the last good version of such a document stays in force\n", n)
 				}
 				return errReported
 			}
 			if output == "text" {
-				fmt.Println("ok")
+				fmt.Fprintln(out, "ok")
 			}
 			return nil
 		},

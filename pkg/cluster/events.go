@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
 // reportingController is who our Events come from.
@@ -45,6 +49,7 @@ const (
 	eventsPerSec = 10
 	eventTimeout = 5 * time.Second
 	maxNote      = 1024 // bytes; the API server refuses more
+	maxInstance  = 128  // the same of the reporting instance
 )
 
 // recorder posts Events. It is not client-go's, which joins Events of one reason into a series that keeps the first one's note:
@@ -62,6 +67,9 @@ func newRecorder(client typedevents.EventsV1Interface, instance string, log *slo
 	if instance == "" {
 		instance = "gpuscaler" // the API server refuses an Event without one
 	}
+	if len(instance) > maxInstance {
+		instance = instance[len(instance)-maxInstance:] // the end of a pod's name is what differs
+	}
 	return &recorder{
 		client: client, instance: instance, log: log, metrics: m,
 		queue: make(chan *eventsv1.Event, eventQueue),
@@ -75,12 +83,13 @@ func (r *recorder) send(about corev1.ObjectReference, kind, reason, note string)
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where Events about cluster-scoped objects live
 	}
+	note = printable.Clean(note)
 	if len(note) > maxNote {
-		note = note[:maxNote]
+		note = strings.ToValidUTF8(note[:maxNote], "")
 	}
 	now := time.Now() // I/O edge: an Event carries the time at which it was sent
 	event := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()), Namespace: namespace},
+		ObjectMeta:          metav1.ObjectMeta{Name: eventName(about.Name, now), Namespace: namespace},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reportingController,
 		ReportingInstance:   r.instance,
@@ -95,6 +104,15 @@ func (r *recorder) send(about corev1.ObjectReference, kind, reason, note string)
 	default:
 		r.metrics.eventsLost.Inc()
 	}
+}
+
+// eventName is the object's name with the time behind it, within the length of a name.
+func eventName(about string, now time.Time) string {
+	suffix := fmt.Sprintf(".%x", now.UnixNano())
+	if most := validation.DNS1123SubdomainMaxLength - len(suffix); len(about) > most {
+		about = strings.TrimRight(about[:most], "-.")
+	}
+	return about + suffix
 }
 
 func (r *recorder) run(ctx context.Context) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
 // AnnotationPrefix begins every annotation of ours.
@@ -91,8 +93,15 @@ func (f *findings) unknownKeys(annotations map[string]string) {
 	}
 }
 
-// lay puts what is written over a policy: first the spec, then the short keys.
+// lay puts what is written over a policy: first the spec, then the short keys. A value that cannot be shown as it is counts as absent.
 func (f *findings) lay(spec *PolicySpec, w written) {
+	w.values = maps.Clone(w.values)
+	for _, key := range sortedKeys(w.values) {
+		if v := w.values[key]; strings.HasPrefix(key, AnnotationPrefix) && key != AnnotationSpec && !printable.Is(v) {
+			f.refuse(w.field(key), v, "has characters that cannot be shown", shownAllowed)
+			delete(w.values, key)
+		}
+	}
 	if text, ok := w.values[AnnotationSpec]; ok {
 		f.laySpec(spec, text, w.field(AnnotationSpec))
 	}

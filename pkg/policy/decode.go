@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
 // maxNodes bounds the work that one document can cause: aliases of aliases of aliases grow without end.
@@ -140,6 +142,7 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *yamlPath) {
 			d.add(key, p, Problem{Message: "merge keys are not read: write the fields themselves", Found: describe(key)})
 			continue
 		}
+		d.shown(key, p)
 		name := reflect.ValueOf(key.Value).Convert(v.Type().Key())
 		if v.MapIndex(name).IsValid() {
 			d.add(key, at, Problem{Message: "is written twice", Found: describe(item), Allowed: "one of the two"})
@@ -161,6 +164,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *yamlPath) {
 		}
 		if ok {
 			v.SetString(n.Value)
+			d.shown(n, p)
 		}
 	case reflect.Bool:
 		allowed = "true or false"
@@ -184,6 +188,15 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *yamlPath) {
 	}
 	if !ok {
 		d.add(n, p, Problem{Message: "is not what belongs here", Found: describe(n), Allowed: allowed})
+	}
+}
+
+const shownAllowed = "printable characters, line feeds and tabs"
+
+// shown refuses text that cannot be shown as it is: it would rewrite the terminal on which a name, a reason or a log line is read.
+func (d *decoder) shown(n *yaml.Node, p *yamlPath) {
+	if !printable.Is(n.Value) {
+		d.add(n, p, Problem{Message: "has characters that cannot be shown", Found: describe(n), Allowed: shownAllowed})
 	}
 }
 

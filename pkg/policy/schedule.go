@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -53,12 +54,20 @@ func parseZone(name string) (*time.Location, error) {
 // zones keeps each zone once: a zone weighs some kilobytes and is read from a file. There are about 600 names that load.
 var zones sync.Map
 
+// scheduleName bounds the names of schedules, which stand in reasons, log lines and Events.
+var scheduleName = regexp.MustCompile(`^[\p{L}\p{N}]([-_. \p{L}\p{M}\p{N}]{0,61}[\p{L}\p{M}\p{N}])?$`)
+
+const scheduleNameAllowed = "at most 63 letters, digits, spaces, '-', '_' and '.', a letter or digit first and last"
+
 // windowText is what a window is made of; policies and capacity groups share it.
 type windowText struct{ name, zone, start, end, from, until string }
 
 // window compiles a window in time; ok is false where it was refused.
 func (f *findings) window(w windowText, p *yamlPath) (out calendar.Window, ok bool) {
 	before := len(f.problems)
+	if w.name != "" && !scheduleName.MatchString(w.name) {
+		f.bad(p.key("name"), "is not a name for a schedule", scheduleNameAllowed)
+	}
 	zone, err := parseZone(w.zone)
 	if err != nil {
 		if w.zone != "" {

@@ -119,6 +119,9 @@ func TestGuardRefusesWhatNoSourceIs(t *testing.T) {
 		"10.0.0.1": {true, true}, "192.168.1.1": {true, true}, "8.8.8.8": {true, true}, "fd00::1": {true, true}, "2001:db8::1": {true, true},
 		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
 		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},
+		"fd20:ce::254": {}, "100.100.100.200": {}, "::ffff:100.100.100.200": {}, "168.63.129.16": {}, "192.0.0.192": {},
+		"64:ff9b::a9fe:a9fe": {}, "64:ff9b:1::a83f:8110": {}, "2002:a9fe:a9fe::1": {}, "64:ff9b::7f00:1": {false, true}, "64:ff9b::a00:1": {true, true},
+		"100.100.100.201": {true, true}, "168.63.129.17": {true, true}, "fd20:ce::255": {true, true},
 		"0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {},
 	} {
 		a := netip.MustParseAddr(address)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -45,14 +46,44 @@ func (g Guard) control(_, address string, _ syscall.RawConn) error {
 func (g Guard) Check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	switch {
-	case !a.IsValid(), a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), a == awsMetadataV6, a.IsLoopback() && !g.Loopback:
+	case !a.IsValid(), a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), slices.Contains(metadata, a), a.IsLoopback() && !g.Loopback:
 		return &AddressError{Addr: a}
+	}
+	if embedded, ok := translated(a); ok {
+		return g.Check(embedded)
 	}
 	return nil
 }
 
-// awsMetadataV6 is the one metadata address that is not link-local.
-var awsMetadataV6 = netip.MustParseAddr("fd00:ec2::254")
+// metadata are the addresses of cloud metadata services that are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud
+	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
+	netip.MustParseAddr("168.63.129.16"),   // Azure's host
+	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
+}
+
+// nat64 are the prefixes by which a network translates IPv6 to IPv4 (RFC 6052, RFC 8215); sixToFour carries the IPv4 address in front.
+var (
+	nat64     = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/96")}
+	sixToFour = netip.MustParsePrefix("2002::/16")
+)
+
+// translated returns the IPv4 address that a network would reach for an IPv6 address.
+func translated(a netip.Addr) (netip.Addr, bool) {
+	if !a.Is6() {
+		return a, false
+	}
+	b := a.As16()
+	switch {
+	case slices.ContainsFunc(nat64, func(p netip.Prefix) bool { return p.Contains(a) }):
+		return netip.AddrFrom4([4]byte(b[12:16])), true
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return a, false
+}
 
 // GuardFor returns the guard of a source that is configured with this host.
 func GuardFor(host string) Guard {

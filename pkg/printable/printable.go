@@ -1,0 +1,79 @@
+// Package printable decides which text may be shown on a terminal. Names, labels and messages come from users and from other servers; an
+// escape sequence in one can rewrite the lines above it, and a bidirectional control can reverse what a reader sees (CVE-2021-42574).
+package printable
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rune reports whether a character may be shown: a printable one, a space, a line feed or a tab. Control characters and the invisible
+// format characters (bidirectional controls, zero-width characters, byte order marks) may not.
+func Rune(r rune) bool {
+	return r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
+}
+
+// Is reports whether every character of a text may be shown. Bytes that are not UTF-8 may not.
+func Is(text string) bool {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") || r != utf8.RuneError && !Rune(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// Clean returns a text with every character that may not be shown as an escape, such as \u202e. Inside a JSON string the escape stands for
+// the same character.
+func Clean(text string) string {
+	if Is(text) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == utf8.RuneError || Rune(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Writer cleans what is written to it.
+type Writer struct {
+	to   io.Writer
+	rest []byte // the beginning of a character whose end follows in the next Write
+}
+
+// NewWriter returns a Writer of text. It is not for binary output.
+func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Write writes the cleaned text. The beginning of a character at the end is kept for the next Write.
+func (w *Writer) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	end := len(text)
+	for back := 1; back < utf8.UTFMax && back <= end; back++ {
+		if c := text[end-back]; utf8.RuneStart(c) {
+			if !utf8.FullRune(text[end-back:]) {
+				end -= back
+			}
+			break
+		}
+	}
+	w.rest = append([]byte(nil), text[end:]...)
+	if _, err := io.WriteString(w.to, Clean(string(text[:end]))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
