@@ -93,7 +93,7 @@ const remembered = time.Hour + 5*time.Minute
 type fate struct {
 	pool string
 	at   time.Time
-	lost bool // it was usable and nobody here asked for its end
+	lost bool // it was usable, and the provider took its node
 	// refused for lack of capacity, by its event; of a launch that failed.
 	refused bool
 }

@@ -33,6 +33,7 @@ type nodes struct {
 	buffers  map[string]*bufferFacts      // CapacityBuffers, by namespace/name
 	requests map[claimKey]*deviceRequests // ResourceClaims and their templates
 	classes  map[string]*deviceClass
+	ended    map[string]fate      // NodeClaims that were deleted without a sign that the provider took the node, by UID
 	noticed  map[string]time.Time // UIDs of NodeClaims that the provider takes, and since when
 	kept     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
 	fates    ledger
@@ -57,6 +58,7 @@ type nodeFacts struct {
 	metav1.ObjectMeta
 	ready, notice, undisrupted bool
 	sharesGPUs                 bool
+	changed                    time.Time        // when ready last changed
 	extended                   map[string]int64 // allocatable
 	offer                      cost.Offer       // of a node with GPUs
 }
@@ -66,7 +68,7 @@ var _ engine.Nodes = (*nodes)(nil)
 func newNodes(c *Cluster) *nodes {
 	n := &nodes{
 		cluster: c, pools: map[string]*poolFacts{}, buffers: map[string]*bufferFacts{}, requests: map[claimKey]*deviceRequests{}, classes: map[string]*deviceClass{}, claims: map[string]*claimFacts{}, nodes: map[string]*nodeFacts{},
-		noticed: map[string]time.Time{}, kept: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
+		ended: map[string]fate{}, noticed: map[string]time.Time{}, kept: map[string]time.Time{}, yielded: map[string]time.Time{}, fates: ledger{}, views: map[*capacity.Group]*groupView{},
 		schemas: c.options.schemas,
 	}
 	if n.schemas == nil {
@@ -116,10 +118,37 @@ func (n *nodes) putClaim(f *claimFacts) {
 	n.change(func() {
 		n.claims[f.name] = f
 		p := n.pools[f.pool]
-		if !f.deleted.IsZero() && f.initialized && !f.voluntary && !f.expired(f.deleted) && p != nil && p.view.Exists && !p.static {
+		if f.deleted.IsZero() || !f.initialized || f.voluntary || f.expired(f.deleted) || p == nil || !p.view.Exists || p.static {
+			return
+		}
+		if _, judged := n.ended[f.uid]; judged {
+			return // its node stops reporting while it is drained
+		}
+		if n.taken(f) {
 			n.fates.lose(f.uid, f.pool, f.deleted)
+		} else {
+			n.ended[f.uid] = fate{pool: f.pool, at: f.deleted}
 		}
 	})
+}
+
+// repairAfter is the shortest time for which a node is unhealthy before Karpenter's node repair replaces it. An instance that the provider
+// took is removed sooner: Karpenter looks for instances that no longer exist every two minutes.
+const repairAfter = 10 * time.Minute
+
+// taken reports whether the provider took the node of a NodeClaim that is being deleted: it gave notice, or the node stopped reporting or
+// disappeared before. The node of a NodeClaim that a person deletes is Ready until then, and one that node repair replaces has been
+// unhealthy for longer. Neither says anything about the market. The caller holds the lock.
+func (n *nodes) taken(f *claimFacts) bool {
+	if _, noticed := n.noticed[f.uid]; noticed {
+		return true
+	}
+	node := n.nodes[f.node]
+	if node == nil {
+		return f.node != "" && n.cluster.synced.Load() // before that it may not have been read yet
+	}
+	silent := f.deleted.Sub(node.changed)
+	return node.notice || !node.ready && silent >= 0 && silent < repairAfter
 }
 
 func (n *nodes) dropClaim(f *claimFacts) {
@@ -149,6 +178,10 @@ func (n *nodes) putEvent(e *claimEvent) {
 			}
 		default:
 			n.noticed[e.uid] = e.at
+			if f, ended := n.ended[e.uid]; ended { // the deletion was read before the notice
+				delete(n.ended, e.uid)
+				n.fates.lose(e.uid, f.pool, f.at)
+			}
 		}
 	})
 }
@@ -182,7 +215,7 @@ func trimNode(obj any) (any, error) {
 		sharesGPUs: sharesGPUs(node.Labels)}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			f.ready = c.Status == corev1.ConditionTrue
+			f.ready, f.changed = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 		}
 	}
 	for _, t := range node.Spec.Taints {

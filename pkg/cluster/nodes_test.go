@@ -135,7 +135,21 @@ func TestWhatBecameOfNodeClaims(t *testing.T) {
 		n.putClaim(f)
 		return f
 	}
-	made("taken", func(f *claimFacts) { f.deleted = now })
+	node := func(name string, ready bool, since time.Duration, notice bool) {
+		n.putNode(nil, &nodeFacts{ObjectMeta: metav1.ObjectMeta{Name: name}, ready: ready, changed: now.Add(-since), notice: notice})
+	}
+	node("ready", true, time.Hour, false)
+	node("silent", false, 3*time.Minute, false)
+	node("repaired", false, 30*time.Minute, false)
+	node("tainted", true, time.Hour, true)
+	made("by kubectl", func(f *claimFacts) { f.deleted, f.node = now, "ready" })
+	node("ready", false, -time.Minute, false) // drained
+	made("by kubectl", func(f *claimFacts) { f.deleted, f.node = now, "ready" })
+	node("ready", true, time.Hour, false)
+	made("by node repair", func(f *claimFacts) { f.deleted, f.node = now, "repaired" })
+	made("silent, then gone", func(f *claimFacts) { f.deleted, f.node = now, "silent" })
+	made("tainted, then gone", func(f *claimFacts) { f.deleted, f.node = now, "tainted" })
+	made("without its node", func(f *claimFacts) { f.deleted, f.node = now, "gone" })
 	made("consolidated", func(f *claimFacts) { f.deleted, f.voluntary = now, true })
 	made("aged", func(f *claimFacts) { f.deleted, f.expireAfter = now, time.Hour })
 	made("never up", func(f *claimFacts) { f.deleted, f.initialized = now, false })
@@ -150,6 +164,14 @@ func TestWhatBecameOfNodeClaims(t *testing.T) {
 	n.dropClaim(made("broken", func(f *claimFacts) { f.launched, f.initialized = false, false }))
 	made("noticed", func(*claimFacts) {})
 	event("noticed", "uid-noticed", "SpotInterrupted")
+	made("noticed, then deleted", func(f *claimFacts) { f.node = "ready" })
+	event("noticed, then deleted", "uid-noticed, then deleted", "SpotInterrupted")
+	made("noticed, then deleted", func(f *claimFacts) { f.node, f.deleted = "ready", now })
+	late := made("deleted, then noticed", func(f *claimFacts) { f.node, f.deleted = "ready", now }) // the two watches are not ordered
+	n.dropClaim(late)
+	event("deleted, then noticed", late.uid, "SpotInterrupted")
+	made("consolidated and noticed", func(f *claimFacts) { f.deleted, f.voluntary = now, true })
+	event("consolidated and noticed", "uid-consolidated and noticed", "InstanceTerminating")
 
 	o := capacity.Observation{}
 	n.Observe(spotAndOnDemand(t), nil, &o)
@@ -164,17 +186,18 @@ func TestWhatBecameOfNodeClaims(t *testing.T) {
 	if want := []string{"before we looked true", "uid-broken false", "uid-refused-x true"}; !slices.Equal(failures, want) {
 		t.Errorf("failures %q, want %q", failures, want)
 	}
-	if want := []string{"uid-taken"}; !slices.Equal(losses, want) {
+	slices.Sort(losses)
+	if want := []string{"uid-deleted, then noticed", "uid-noticed, then deleted", "uid-silent, then gone", "uid-tainted, then gone", "uid-without its node"}; !slices.Equal(losses, want) {
 		t.Errorf("losses %q, want %q", losses, want)
 	}
 	for _, node := range o.Pools[0].Nodes {
-		if node.Notice != (node.UID == "uid-noticed") {
+		if node.Notice != strings.Contains(node.UID, "noticed") && node.UID != "uid-tainted, then gone" {
 			t.Errorf("%s has notice: %t", node.UID, node.Notice)
 		}
 	}
 	n.forget(now.Add(2 * time.Hour))
-	if len(n.fates) != 0 || len(n.noticed) != 0 {
-		t.Errorf("after two hours: %v, %v", n.fates, n.noticed)
+	if len(n.fates) != 0 || len(n.noticed) != 0 || len(n.ended) != 0 {
+		t.Errorf("after two hours: %v, %v, %v", n.fates, n.noticed, n.ended)
 	}
 }
 

@@ -77,6 +77,7 @@ func (n *nodes) forget(now time.Time) {
 	n.fates.forget(now)
 	maps.DeleteFunc(n.kept, func(_ string, at time.Time) bool { return now.Sub(at) > saidAgain })
 	n.judgeBuffers(now)
+	maps.DeleteFunc(n.ended, func(_ string, f fate) bool { return now.Sub(f.at) > remembered })
 	for uid, at := range n.noticed {
 		if now.Sub(at) > remembered {
 			delete(n.noticed, uid)

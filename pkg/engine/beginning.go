@@ -39,13 +39,16 @@ func (b *Board) Began(k scaling.Key) Beginning {
 // beginning returns what the next decision starts from: the observed replicas where the last target was not in force. While a target was
 // not served or not followed (held, advisory, another scale target, a deleted one, an HPA that starts to follow) the replicas did not
 // follow it, and starting from it would drop 12 replicas to 1 past every window and rate, or raise a new object of one replica to its
-// predecessor's 24. What was learned of the signals stays where they were read until now.
+// predecessor's 24. A workload with a target of 0 that a person or another controller scales up was not following either: its cooldown
+// begins with that change. What was learned of the signals stays where they were read until now.
 func (s *slot) beginning(w *scaling.Workload, v *View, now time.Time) Beginning {
 	switch {
 	case s.at.IsZero():
 		return WentOn
 	case w.Target != s.workload.Target, v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge, s.unseen && now.Before(s.at):
 		return Seeded
+	case s.view.Replicas == 0 && v.Replicas > 0 && s.decision.Replicas == 0:
+		return Restarted
 	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.Follower.Kind == "" && v.Follower.Kind != "":
 		return Restarted
 	}

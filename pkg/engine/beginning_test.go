@@ -143,3 +143,43 @@ func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
 		t.Errorf("outcome %+v, the other workload %v", out, err)
 	}
 }
+
+// An idle workload is at 0. A person scales it to 5 for a test: that begins its cooldown, and the window holds the 5 as long as any other
+// number. Without demand it returns to 0 when the cooldown ends, and not at the next tick.
+func TestAWorkloadThatIsScaledFromZeroByHandStaysForItsCooldown(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	p := w.workloads[0].Policy
+	p.MinReplicas, p.CooldownPeriod, p.ScaleDown.StabilizationWindow = 0, 10*time.Minute, 5*time.Minute
+	w.backlog[chat] = 0
+	w.views[chat] = View{Replicas: 0, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	e := New(w, w, w, Options{})
+	served := func() int32 {
+		d, err := e.Board().Lookup(chat, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Replicas
+	}
+	w.after(e, 20*time.Minute)
+	if got := served(); got != 0 {
+		t.Fatalf("idle at 0, and the target is %d", got)
+	}
+	w.views[chat] = View{Replicas: 5, Ready: 5, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	for second := range 5 * 60 {
+		w.after(e, time.Second)
+		if got := served(); got != 5 {
+			t.Fatalf("%d s after it was scaled to 5 by hand the target is %d", second+1, got)
+		}
+	}
+	for second := 5*60 + 1; second < 10*60; second++ {
+		w.after(e, time.Second)
+		if got := served(); got < 1 {
+			t.Fatalf("%d s after it was scaled to 5 by hand the target is %d", second, got)
+		}
+	}
+	w.after(e, 5*time.Second)
+	if got := served(); got != 0 {
+		t.Errorf("the cooldown of 10 minutes is over, and the target is %d", got)
+	}
+}
