@@ -31,6 +31,7 @@ type lintOptions struct {
 	fresh      bool
 	output     string
 	policies   policyPaths
+	objects    []string
 }
 
 func lintCommand() *cobra.Command {
@@ -46,10 +47,12 @@ exactness, which NodePools cannot reach zero or cannot fall back. ScaledObjects 
 Without policies it is the preflight: who answers for external metrics, versions of Kubernetes, KEDA and
 Karpenter, and whether the DCGM exporter's labels name pods.
 
-The cluster is the one of the kubeconfig; --prometheus adds a server, and --offline leaves the cluster out.
+The cluster is the one of the kubeconfig; --prometheus adds a server, and --offline leaves the cluster out,
+and --objects FILE judges the objects of a file in its place.
 Every finding says what, why it hurts, and the fix. Exit code 1 when one is an error.`,
 		Example: `  gpuscaler lint --prometheus http://127.0.0.1:9090
   gpuscaler lint policies/ platform.yaml --prometheus http://127.0.0.1:9090
+  gpuscaler lint policies/ platform.yaml --offline --objects hpas.yaml
   gpuscaler lint policies/ --offline --prometheus https://prom.example -o json | jq -r '.findings[] | .check'`,
 		RunE: func(c *cobra.Command, paths []string) error { return o.run(c.Context(), paths, c.OutOrStdout()) },
 	}
@@ -60,6 +63,7 @@ Every finding says what, why it hurts, and the fix. Exit code 1 when one is an e
 	f.BoolVar(&o.sources, "sources", false, "ask the Prometheus server that the PlatformConfig at PATH declares, with its own credentials: for where its address is reached, as in the cluster")
 	f.BoolVar(&o.fresh, "fresh", false, "after an install: a metric that nobody has served yet is a warning, not an error")
 	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
+	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects and NodePools, as kubectl get -o yaml prints them; with --offline they are judged in place of the cluster's")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
 }
@@ -84,8 +88,11 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: want text or json", o.output)
 	}
-	if o.offline && o.prometheus.address == "" && !o.sources {
-		return errors.New("--offline without --prometheus: there is nobody to ask; `gpuscaler validate` checks files alone")
+	if !o.offline && len(o.objects) > 0 {
+		return errors.New("--objects without --offline: the objects of the cluster are judged then; give --offline too")
+	}
+	if o.offline && o.prometheus.address == "" && !o.sources && len(o.objects) == 0 {
+		return errors.New("--offline without --prometheus and --objects: there is nothing to judge policies by; `gpuscaler validate` checks files alone")
 	}
 	if o.sources && o.prometheus.address != "" {
 		return errors.New("--sources and --prometheus name two servers: give one of them")
@@ -106,6 +113,11 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		}
 		l.cluster(survey, store, known)
 		triggers = survey.Queries()
+	}
+	if o.offline && len(o.objects) > 0 {
+		if err := l.files(o.objects, store, known); err != nil {
+			return err
+		}
 	}
 	server, err := o.ask(store.Platform())
 	if err != nil {
@@ -182,6 +194,26 @@ func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
 	for _, text := range s.Unread {
 		l.fact("not judged", text)
 	}
+	l.judge(s, store, known)
+}
+
+// files judges the objects in files.
+func (l *linted) files(names []string, store *policy.Store, known bool) error {
+	objects, err := objectsIn(names)
+	if err != nil {
+		return err
+	}
+	s := &cluster.Survey{}
+	for _, u := range objects {
+		if err := s.Add(u); err != nil {
+			return err
+		}
+	}
+	l.judge(s, store, known)
+	return nil
+}
+
+func (l *linted) judge(s *cluster.Survey, store *policy.Store, known bool) {
 	groups := map[string]map[string]string{}
 	for _, g := range store.Platform().Groups {
 		groups[g.Name] = g.NodePools
@@ -215,6 +247,7 @@ func consequence(what string) string {
 		"replicas differ from what was decided and explained":                {cluster.OtherMetrics, cluster.Tolerance, cluster.Bounds, cluster.OldKubernetes, cluster.SelectOff},
 		"replicas come or go later than decided":                             {cluster.Window, cluster.Rates, cluster.DoubledIdleDelay, cluster.CachedTrigger, cluster.NoPush},
 		"a workload goes to zero while it is needed":                         {cluster.ZeroFallback},
+		"a workload loses replicas while no target is served":                {cluster.FallbackScalesDown},
 		"GPUs are paid for that nobody uses":                                 {cluster.NoZero, cluster.NoTaint},
 		"pods wait for GPUs that could be had elsewhere":                     {cluster.NoFallback, cluster.NoSuchPool},
 		"on-demand is paid for while spot is there":                          {cluster.SpotLast},

@@ -171,3 +171,36 @@ func TestEachFindingAboutObjectsHasAConsequence(t *testing.T) {
 		}
 	}
 }
+
+// An HPA with a fallback loses replicas while no target is served: found in files, without a cluster and without a Prometheus server.
+func TestLintJudgesTheObjectsOfFiles(t *testing.T) {
+	hpa := func(metric string) string {
+		return written(t, "hpa.yaml", `apiVersion: v1
+kind: List
+items:
+- apiVersion: autoscaling/v2
+  kind: HorizontalPodAutoscaler
+  metadata: {name: chat, namespace: team-chat}
+  spec:
+    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}
+    maxReplicas: 12
+    metrics:
+    - type: External
+      external:
+        metric: {name: gpuscaler-desired-replicas, selector: {matchLabels: {gpuscaler.io/policy: chat}}}
+        target: {type: AverageValue, averageValue: "1"}
+`+metric)
+	}
+	text, err := runLint(t, "--offline", "--objects", hpa("        fallback: {replicas: 3}\n"))
+	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR FallbackScalesDown") || !strings.Contains(text, "fallback.replicas: 12") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, safe := range []string{"", "        fallback: {replicas: 12}\n"} {
+		if text, err := runLint(t, "--offline", "--objects", hpa(safe)); err != nil || strings.Contains(text, "FallbackScalesDown") {
+			t.Errorf("%q: %v\n%s", safe, err, text)
+		}
+	}
+	if _, err := runLint(t, "--objects", hpa("")); err == nil || !strings.Contains(err.Error(), "--offline") {
+		t.Errorf("--objects without --offline: %v", err)
+	}
+}

@@ -46,6 +46,8 @@ type Facts struct {
 	Policy *PolicyFacts
 	// Deciders are the policies that decide for the HPA's target.
 	Deciders []string
+	// Fallback is the replicas of the fallback of the HPA's metric; nil: it has none, or the API server does not have the field.
+	Fallback *int64
 }
 
 // PolicyFacts is what Lint must know of a policy.
@@ -78,7 +80,7 @@ func Lint(h *autoscalingv2.HorizontalPodAutoscaler, f Facts) []Finding {
 		l.at = "ScaledObject " + f.ScaledObject + ": spec.advanced.horizontalPodAutoscalerConfig.behavior"
 	}
 	for _, rule := range []func(){
-		l.selector, l.policies, l.advisory, l.owners, l.metric, l.otherMetrics, l.bounds, l.directions,
+		l.selector, l.policies, l.advisory, l.owners, l.metric, l.fallback, l.otherMetrics, l.bounds, l.directions,
 	} {
 		rule()
 	}

@@ -18,6 +18,8 @@ const (
 type linter struct {
 	cluster *Cluster
 	told    map[complaint]time.Time
+
+	fallbacks hpaFallbacks
 }
 
 // complaint is one thing that is wrong with one object.
@@ -31,13 +33,26 @@ func complain(about corev1.ObjectReference, reason, what, note string) complaint
 }
 
 func (l *linter) run(ctx context.Context) {
+	r := &fallbackReader{objects: l.cluster.dynamic, served: func() (bool, error) { return servesFallback(l.cluster.typed.Discovery()) }}
 	each(ctx, lintEvery, func(now time.Time) {
 		if l.cluster.leading() {
+			l.readFallbacks(ctx, r, now)
 			l.round(now)
 		} else {
 			l.cluster.metrics.findings.Reset() // the leader counts; two that do would count twice
 		}
 	})
+}
+
+// readFallbacks reads the fallbacks of HPAs for the next round. Where they cannot be read, those of the last time count.
+func (l *linter) readFallbacks(ctx context.Context, r *fallbackReader, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	found, err := r.read(ctx, now)
+	if err != nil && ctx.Err() == nil {
+		l.cluster.log.Warn("the fallbacks of HPAs were not read; those of the last time count", "error", err)
+	}
+	l.fallbacks = found
 }
 
 // round looks at everything once.
@@ -46,6 +61,7 @@ func (l *linter) round(now time.Time) {
 	count := map[string]float64{}
 	decide := l.cluster.deciders()
 	for _, h := range l.cluster.world.readers() {
+		h.facts.Fallback = l.fallbacks.of(h.hpa)
 		for _, f := range Lint(h.hpa.object(), withPolicies(h, decide)) {
 			about := h.hpa.reference()
 			found[complain(about, ReasonHPAMisconfigured, f.What, f.Why+": "+f.Fix)] = about

@@ -32,6 +32,7 @@ type Survey struct {
 	Unread []string
 
 	hpas          []*autoscalingv2.HorizontalPodAutoscaler
+	fallbacks     hpaFallbacks
 	scaledObjects []*unstructured.Unstructured
 	pools         []*unstructured.Unstructured
 	nudges        bool // NodePools are served as karpenter.sh/v1
@@ -74,21 +75,15 @@ func ReadSurvey(ctx context.Context, objects dynamic.Interface, versions discove
 		return all.Items, true
 	}
 	hpas, _ := list(hpasResource, "")
-	for i := range hpas {
-		h := &autoscalingv2.HorizontalPodAutoscaler{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(hpas[i].Object, h); err != nil {
-			return nil, err
-		}
-		s.hpas = append(s.hpas, h)
-	}
 	kedas, _ := list(scaledObjectsResource, "")
 	pools, served := list(nodePoolResource, "")
 	s.nudges = served
-	for i := range kedas {
-		s.scaledObjects = append(s.scaledObjects, &kedas[i])
-	}
-	for i := range pools {
-		s.pools = append(s.pools, &pools[i])
+	for _, items := range [][]unstructured.Unstructured{hpas, kedas, pools} {
+		for i := range items {
+			if err := s.Add(&items[i]); err != nil {
+				return nil, err
+			}
+		}
 	}
 	operators, _ := list(deploymentsResource, "app.kubernetes.io/name in (keda-operator, karpenter)")
 	for i := range operators {
@@ -96,6 +91,27 @@ func ReadSurvey(ctx context.Context, objects dynamic.Interface, versions discove
 	}
 	s.registration(ctx, objects)
 	return s, nil
+}
+
+// Add adds an HPA, a ScaledObject or a NodePool, as the API server or a file has it. Other kinds are left out.
+func (s *Survey) Add(u *unstructured.Unstructured) error {
+	switch u.GetKind() {
+	case kindHPA:
+		h := &autoscalingv2.HorizontalPodAutoscaler{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, h); err != nil {
+			return fmt.Errorf("HorizontalPodAutoscaler %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		}
+		s.hpas = append(s.hpas, h)
+		if s.fallbacks == nil {
+			s.fallbacks = hpaFallbacks{}
+		}
+		s.fallbacks.add(u)
+	case kindScaledObject:
+		s.scaledObjects = append(s.scaledObjects, u)
+	case nodePoolKind.Kind:
+		s.pools = append(s.pools, u)
+	}
+	return nil
 }
 
 // operator reads a version from an image's tag.
@@ -175,6 +191,7 @@ func (s *Survey) Judge(policies []scaling.Workload, known bool, groups map[strin
 	}
 	decide := c.deciders()
 	for _, r := range c.world.readers() {
+		r.facts.Fallback = s.fallbacks.of(r.hpa)
 		add(fmt.Sprintf("%s %s/%s", kindHPA, r.hpa.Namespace, r.hpa.Name), Lint(r.hpa.object(), withPolicies(r, decide)))
 	}
 	for _, o := range c.world.scaledObjects() {
@@ -192,7 +209,7 @@ func (s *Survey) Judge(policies []scaling.Workload, known bool, groups map[strin
 // grave are the findings with which something does not work; the others cost exactness or money.
 var grave = map[string]bool{
 	NoSelector: true, UnknownPolicy: true, OtherTarget: true, TypeValue: true, WrongAverage: true, TwoOwners: true, TwoPolicies: true, NotServed: true,
-	ZeroFallback: true, FormulaOverKEDA: true, NoFallback: true, NoSuchPool: true, StolenMetrics: true, SilentMetrics: true,
+	ZeroFallback: true, FallbackScalesDown: true, FormulaOverKEDA: true, NoFallback: true, NoSuchPool: true, StolenMetrics: true, SilentMetrics: true,
 }
 
 // rivals finds targets that two others move, none of which reads us: they fight whether we are there or not.

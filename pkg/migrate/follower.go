@@ -115,6 +115,9 @@ func HPA(c *policy.Compiled) (string, error) {
 			notes = append(notes, "The policy has minReplicas: 0, and an HPA neither wakes from 0 nor goes there: write activate: true into the policy, or use KEDA.")
 		}
 	}
+	notes = append(notes, fmt.Sprintf("The metric has no fallback on purpose: without one the HPA keeps its replicas while no target is served (mode: hold, an "+
+		"outage). Where the feature gate HPAExternalMetricFallback is on and a fallback is required, the only one that lowers nothing is "+
+		"`fallback: {replicas: %d}` (maxReplicas) beside metric and target.", w.Policy.MaxReplicas))
 	return manifest(notes, object{
 		APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler", Metadata: metadata{w.Key.Name, w.Key.Namespace},
 		Spec: hpaSpec{
