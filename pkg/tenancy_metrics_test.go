@@ -192,7 +192,7 @@ func scaler(t *testing.T) entrance {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- externalmetrics.ServeScaler(ctx, l, s, externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
+			ended <- externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{TLS: s}, externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
 		}()
 		t.Cleanup(func() { stop(); <-ended })
 		return l.Addr().String()
@@ -229,7 +229,7 @@ func scaler(t *testing.T) entrance {
 		return credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: c})
 	}
 	chat := ref("team-chat", "llama", nil)
-	return entrance{"KEDA's external scaler", "Whoever reaches the port; and a tenant who writes the trigger's metadata.", []attempt{
+	return entrance{"KEDA's external scaler", "Whoever reaches the port; and a tenant who writes the trigger's metadata.", append(streams(t), []attempt{
 		{"no client certificate, where one is asked for", "", "Unavailable", ask(mutual, unverified(), chat)},
 		{"a client certificate of one's own", "", "Unavailable", ask(mutual, unverified(theirs), chat)},
 		{"plain text, where TLS is spoken", "Trail of Bits 2022: KEDA's Redis without TLS", "Unavailable", ask(mutual, plain, chat)},
@@ -254,5 +254,5 @@ func scaler(t *testing.T) entrance {
 			}
 			return "the connection is closed"
 		}},
-	}}
+	}...)}
 }

@@ -28,7 +28,7 @@ const hostileCases = "../config/security/hostile-cases.md"
 
 // Every attempt runs against the real code of its room, and what it gets stands in a table for people. UPDATE_GOLDEN=1 rewrites it.
 func TestWhatTheHostileGet(t *testing.T) {
-	entrances := []entrance{policyFiles(t), annotations(t), operators(), explainAndPage(t), metricsAPI(t), scaler(t), sources(t)}
+	entrances := []entrance{policyFiles(t), annotations(t), operators(), explainAndPage(t), metricsAPI(t), ports(t), scaler(t), sources(t)}
 	got := make([][]string, len(entrances))
 	n := 0
 	for i, e := range entrances {

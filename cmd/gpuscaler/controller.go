@@ -23,6 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/serve"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
@@ -31,7 +32,12 @@ type controller struct {
 	options  runOptions
 	log      *slog.Logger
 	kube     *rest.Config
-	registry *prometheus.Registry
+	registry *prometheus.Registry   // the process, its sources and its writes
+	families []*prometheus.Registry // one for each metric of policies, capacity groups and cost
+	closed   *prometheus.CounterVec // connections that were closed because there were too many
+
+	refusedCalls prometheus.Counter // calls of the external scaler that exceeded its limits
+
 	policies *policy.Store
 	paths    []policy.Path // from which policies and the PlatformConfig are read
 	cluster  *cluster.Cluster
@@ -53,6 +59,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
 	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), broken: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
 	c.policies = policy.NewStore(policy.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
 		c.poller.SetPolicies(policies, platform) // made below, long before anything is loaded
 	}})
@@ -93,9 +100,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 			return nil, err
 		}
 	}
-	board := c.engine.Board()
-	c.registry.MustRegister(dashboard.NewCollector(board), dashboard.NewGroupCollector(board), dashboard.NewTeamCollector(board))
-	c.registry.MustRegister(newPolicyCollector(c.policies), c.spending)
+	c.registerFamilies()
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
@@ -150,7 +155,8 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { defer unread(); return c.campaign(ctx) })
 	all.Go(func() error { return c.unbroken(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
-	all.Go(func() error { return serveHTTP(ctx, c.options.statusAddress, c.status()) })
+	all.Go(func() error { return c.options.metrics.serve(ctx, c) })
+	all.Go(func() error { return c.serveProbes(ctx) })
 	all.Go(func() error { return c.servePages(ctx) })
 	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))
 	err = all.Wait()
@@ -188,9 +194,12 @@ func (c *controller) ready() error {
 	return server.Ready()
 }
 
+// maxAPIConnections bounds the connections of the external metrics API. Each API server needs a few, over which it sends all requests.
+const maxAPIConnections = 256
+
 func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
-		Listener: l, Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
+		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
 		Explain: dashboard.NewAPI(c.engine.Board(), c.pageOptions(ctx)).Of,
 	}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
 	if err != nil {
@@ -229,7 +238,9 @@ func (c *controller) serveScaler(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("external scaler: %w", err)
 	}
-	return externalmetrics.ServeScaler(ctx, l, c.options.scalerTLS, externalmetrics.NewScaler(c.engine.Board(), time.Now))
+	return externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{
+		TLS: c.options.scalerTLS, MaxStreams: c.options.scalerMaxStreams, Closed: c.closedConnections("scaler"), Refused: c.refusedCalls.Inc,
+	}, externalmetrics.NewScaler(c.engine.Board(), time.Now))
 }
 
 // load reads the policies for the first time: a bad document holds back only itself.

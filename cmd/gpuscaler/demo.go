@@ -126,7 +126,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		}
 		return nil
 	})
-	all.Go(func() error { return serveOn(serving, page, view) })
+	all.Go(func() error { return serveOn(serving, page, maxForwarded, view) })
 	all.Go(func() error { return metrics.Run(serving) })
 	return all.Wait()
 }

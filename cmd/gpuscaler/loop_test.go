@@ -53,7 +53,7 @@ func TestTheLivenessProbeFollowsFromTheLoop(t *testing.T) {
 				x.loop.engine.Tick(t.Context(), c.last)
 			}
 			w := httptest.NewRecorder()
-			x.status().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+			x.probes().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 			if w.Code != c.want {
 				t.Errorf("/healthz answers %d %s, want %d", w.Code, w.Body, c.want)
 			}

@@ -23,7 +23,7 @@ from the files alone, without a cluster, and their comments say what to know bef
 		Example: `  gpuscaler manifests hpa policies/chat.yaml --config platform.yaml
   gpuscaler manifests scaledobject team-embed/embed-images --config platform.yaml --config policies/ | kubectl apply --server-side -f -`,
 	}
-	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsPlaceholderCommand(), manifestsGitopsCommand())
+	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsAuthenticationCommand(), manifestsPlaceholderCommand(), manifestsGitopsCommand())
 	return c
 }
 
@@ -96,7 +96,7 @@ func configFlag(c *cobra.Command, config *[]string) {
 func scalerFlags(c *cobra.Command, o *migrate.Options) {
 	c.Flags().StringVar(&o.ScalerAddress, "scaler-address", migrate.ScalerAddress, "where KEDA finds gpuscaler")
 	c.Flags().Var(&o.KEDA, "keda", "version of KEDA that will read the manifest: fields that it does not know are left out, and what that costs is said")
-	c.Flags().StringVar(&o.Authentication, "authentication", "", "ClusterTriggerAuthentication with KEDA's client certificate; empty: plain text")
+	c.Flags().StringVar(&o.Authentication, "authentication", "gpuscaler", "ClusterTriggerAuthentication with KEDA's client certificate, see `gpuscaler manifests triggerauthentication`; empty: plain text")
 }
 
 // manifests prints one document for each policy that is asked for.

@@ -36,7 +36,12 @@ var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\
 func TestTheReferenceListsTheMetricsThatAreServed(t *testing.T) {
 	c := offline(t)
 	families := make(chan *prometheus.Desc)
-	go func() { c.registry.Describe(families); close(families) }()
+	go func() {
+		for _, r := range append(c.families, c.registry) {
+			r.Describe(families)
+		}
+		close(families)
+	}()
 	rows := map[string]string{}
 	for d := range families {
 		m := description.FindStringSubmatch(d.String())

@@ -9,16 +9,20 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/visitor"
+	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// maxVisitors bounds the connections of the tenants' page: each costs a TLS handshake and its buffers.
-const maxVisitors = 512
+const (
+	// maxVisitors bounds the connections of the tenants' page. Each one costs a TLS handshake and buffers.
+	maxVisitors = 512
+	// maxForwarded bounds the connections of the page on loopback, which all come through port-forwards.
+	maxForwarded = 256
+)
 
 // tenantPage is where the page may be read off loopback: by whom the cluster knows, who sees the namespaces that the cluster lets them.
 type tenantPage struct {
@@ -32,8 +36,8 @@ func (p *tenantPage) check() error {
 	return nil
 }
 
-// serve answers until ctx ends. The certificate is read again when its files change.
-func (p *tenantPage) serve(ctx context.Context, door *visitor.Door, page http.Handler) error {
+// serve answers until ctx ends. The certificate is read again when its files change. closed counts the connections that exceed the limit.
+func (p *tenantPage) serve(ctx context.Context, closed func(), door *visitor.Door, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {
 		return fmt.Errorf("--tenant-page-cert-file: %w", err)
@@ -44,7 +48,7 @@ func (p *tenantPage) serve(ctx context.Context, door *visitor.Door, page http.Ha
 		return fmt.Errorf("--tenant-page-address: %w", err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
-	return serveOn(ctx, tls.NewListener(netutil.LimitListener(l, maxVisitors), config), door.Guard(page))
+	return serve.HTTP(ctx, tls.NewListener(serve.Limit(l, maxVisitors, closed), config), door.Guard(page))
 }
 
 func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
@@ -72,11 +76,11 @@ func (c *controller) servePages(ctx context.Context) error {
 		}
 		options.Visible = door.Visible
 		page = dashboard.NewPage(c.engine.Board(), options)
-		all.Go(func() error { return tenants.serve(ctx, door, page) })
+		all.Go(func() error { return tenants.serve(ctx, c.closedConnections("page"), door, page) })
 	} else {
 		page = dashboard.NewPage(c.engine.Board(), options)
 	}
-	all.Go(func() error { return serveOn(ctx, local, visitor.Trusted(page)) })
+	all.Go(func() error { return serveOn(ctx, local, maxForwarded, visitor.Trusted(page)) })
 	all.Go(func() error { sample(ctx, page, time.Now); return nil })
 	return all.Wait()
 }

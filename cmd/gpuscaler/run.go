@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,7 +35,9 @@ type runOptions struct {
 	caFile            string
 	scalerAddress     string
 	scalerTLS         externalmetrics.ScalerTLS
-	statusAddress     string
+	scalerMaxStreams  int
+	metrics           metricsPort
+	probeAddress      string
 	pageAddress       string
 	tenantPage        tenantPage
 	logLevel          string
@@ -104,7 +107,12 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.scalerTLS.KeyFile, "scaler-tls-private-key-file", "", "its private key")
 	f.StringVar(&o.scalerTLS.ClientCAFile, "scaler-client-ca-file", "", "CA of KEDA's client certificate (mutual TLS 1.3)")
 	f.StringSliceVar(&o.scalerTLS.ClientNames, "scaler-client-names", nil, "DNS names of which KEDA's certificate must carry one")
-	f.StringVar(&o.statusAddress, "status-address", ":8080", "address of /metrics, /healthz and /readyz")
+	f.IntVar(&o.scalerMaxStreams, "scaler-max-streams", externalmetrics.DefaultMaxStreams, "streams that KEDA may have open, two for each ScaledObject; further ones are refused, and KEDA polls instead")
+	f.StringVar(&o.metrics.address, "metrics-address", ":8080", "address of /metrics")
+	f.StringVar(&o.metrics.certFile, "metrics-tls-cert-file", "", "certificate of /metrics, read again when it changes; empty: plain text")
+	f.StringVar(&o.metrics.keyFile, "metrics-tls-private-key-file", "", "private key of that certificate")
+	f.BoolVar(&o.metrics.authorization, "metrics-authorization", false, "serve /metrics only to clients with a bearer token of the cluster that may get the non-resource URL /metrics")
+	f.StringVar(&o.probeAddress, "probe-address", ":8082", "address of /healthz and /readyz, for the kubelet only")
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only: gpuscaler explain and gpuscaler page come by port-forward")
 	f.StringVar(&o.tenantPage.address, "tenant-page-address", "", "address of the page for tenants, e.g. :8443: who shows a bearer token sees the namespaces where they may get horizontalpodautoscalers; empty: none")
 	f.StringVar(&o.tenantPage.certFile, "tenant-page-cert-file", "", "its certificate, read again when it changes")
@@ -126,7 +134,10 @@ func (o *runOptions) check() error {
 	if (o.certFile == "") != (o.keyFile == "") {
 		return fmt.Errorf("--tls-cert-file and --tls-private-key-file go together")
 	}
-	if err := o.tenantPage.check(); err != nil {
+	if o.scalerAddress != "" && o.scalerMaxStreams < 1 {
+		return fmt.Errorf("--scaler-max-streams %d: want at least 1", o.scalerMaxStreams)
+	}
+	if err := errors.Join(o.tenantPage.check(), o.metrics.check()); err != nil {
 		return err
 	}
 	if _, err := o.policies.with(o.platform); err != nil {

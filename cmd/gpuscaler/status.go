@@ -9,19 +9,106 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// status answers probes and Prometheus. Liveness follows from the loop, readiness from what the API server has told us.
-func (c *controller) status() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{Registry: c.registry}))
-	mux.HandleFunc("GET /healthz", probe(c.alive))
-	mux.HandleFunc("GET /readyz", probe(c.ready))
-	return mux
+// metricsPort says where metrics are served, and to whom.
+type metricsPort struct {
+	address           string
+	certFile, keyFile string
+	// authorization requires a bearer token of the cluster that may get /metrics.
+	authorization bool
 }
+
+func (p *metricsPort) check() error {
+	switch {
+	case (p.certFile == "") != (p.keyFile == ""):
+		return errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: give both or neither")
+	case p.authorization && p.certFile == "":
+		return errors.New("--metrics-authorization: bearer tokens must not be sent in plain text; give --metrics-tls-cert-file and --metrics-tls-private-key-file")
+	}
+	return nil
+}
+
+// serve answers scrapers until ctx ends. The certificate is read again when its files change.
+func (p *metricsPort) serve(ctx context.Context, c *controller) error {
+	server := serve.MetricsServer{Metrics: serve.NewMetrics(time.Now, c.gatherers()...), Closed: c.closedConnections("metrics")}
+	if p.certFile != "" {
+		watcher, err := certwatcher.New(p.certFile, p.keyFile)
+		if err != nil {
+			return fmt.Errorf("--metrics-tls-cert-file: %w", err)
+		}
+		go func() { _ = watcher.Start(ctx) }() // it ends with ctx
+		server.Certificate = watcher.GetCertificate
+	}
+	if p.authorization {
+		var err error
+		if server.Metrics, err = serve.Authorized(c.kube, server.Metrics); err != nil {
+			return err
+		}
+	}
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("--metrics-address: %w", err)
+	}
+	return server.Serve(ctx, l)
+}
+
+// gatherers returns the process's registry, and one registry for each metric of policies, so that a scrape never holds all of them.
+func (c *controller) gatherers() []prometheus.Gatherer {
+	all := []prometheus.Gatherer{c.registry}
+	for _, r := range c.families {
+		all = append(all, r)
+	}
+	return all
+}
+
+// registerFamilies gives each collector whose series grow with the policies a registry of its own.
+func (c *controller) registerFamilies() {
+	board := c.engine.Board()
+	all := append(dashboard.NewCollectors(board), dashboard.NewGroupCollector(board), dashboard.NewTeamCollector(board), newPolicyCollector(c.policies), c.spending)
+	for _, collector := range all {
+		family := prometheus.NewRegistry()
+		family.MustRegister(collector)
+		c.families = append(c.families, family)
+	}
+}
+
+// closedConnections counts the connections of a port that are closed because there are too many.
+func (c *controller) closedConnections(port string) func() { return c.closed.WithLabelValues(port).Inc }
+
+func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gpuscaler_connections_closed_total",
+		Help: "Connections that were closed because a port had too many, by port. The oldest ones of the address with the most are closed.",
+	}, []string{"port"})
+	r.MustRegister(v)
+	return v
+}
+
+func newRefusedCalls(r prometheus.Registerer) prometheus.Counter {
+	n := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gpuscaler_scaler_calls_refused_total",
+		Help: "Calls and streams of KEDA that were refused because too many were open: raise --scaler-max-streams to twice the number of ScaledObjects.",
+	})
+	r.MustRegister(n)
+	return n
+}
+
+// serveProbes answers the kubelet until ctx ends. Liveness depends on the loop, readiness on the caches of the API server.
+func (c *controller) serveProbes(ctx context.Context) error {
+	l, err := net.Listen("tcp", c.options.probeAddress)
+	if err != nil {
+		return fmt.Errorf("--probe-address: %w", err)
+	}
+	return c.probes().Serve(ctx, l)
+}
+
+func (c *controller) probes() serve.Probes { return serve.Probes{Alive: c.alive, Ready: c.ready} }
 
 func (c *controller) alive() error {
 	if !c.loop.healthy(time.Now()) {
@@ -30,36 +117,9 @@ func (c *controller) alive() error {
 	return nil
 }
 
-func probe(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	}
-}
-
-// serveHTTP answers on an address until ctx ends, then drains.
-func serveHTTP(ctx context.Context, address string, h http.Handler) error {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	return serveOn(ctx, l, h)
-}
-
-func serveOn(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
-	defer context.AfterFunc(ctx, func() {
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = s.Shutdown(drain)
-	})()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+// serveOn answers on l until ctx ends, with at most limit connections open.
+func serveOn(ctx context.Context, l net.Listener, limit int, h http.Handler) error {
+	return serve.HTTP(ctx, serve.Limit(l, limit, nil), h)
 }
 
 // policyCollector shows which documents decide as they are written.

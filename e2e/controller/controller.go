@@ -108,7 +108,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 // installServices puts a stand-in for kube-proxy before each port of the
 // leader, and the Service that an APIService can name.
 func (c *Controller) installServices(ctx context.Context) error {
-	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "status": &c.status} {
+	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "metrics": &c.status} {
 		number, err := c.Stack.Port()
 		if err != nil {
 			return err
@@ -219,7 +219,8 @@ func podReady(pod *corev1.Pod) bool {
 // Flags of the ports inside a pod.
 const (
 	metricsPort = 6443
-	statusPort  = 8080
+	statusPort  = 8080 // of /metrics
+	probePort   = 8082
 	pagePort    = 8081
 )
 

@@ -34,7 +34,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
 		"--lease-duration=" + o.LeaseDuration.String(),
-		"--external-metrics-address=" + at(metricsPort), "--status-address=" + at(statusPort), "--page-address=" + at(pagePort),
+		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort), "--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}
@@ -61,11 +61,11 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 							field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_IP", "status.podIP"),
 						},
 						Ports: []corev1.ContainerPort{
-							{Name: "https", ContainerPort: metricsPort}, {Name: "status", ContainerPort: statusPort}, {Name: "page", ContainerPort: pagePort},
-							{Name: "scaler", ContainerPort: scalerPort},
+							{Name: "https", ContainerPort: metricsPort}, {Name: "metrics", ContainerPort: statusPort}, {Name: "page", ContainerPort: pagePort},
+							{Name: "probes", ContainerPort: probePort}, {Name: "scaler", ContainerPort: scalerPort},
 						},
 						ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
-							HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("status")},
+							HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("probes")},
 						}},
 					}},
 				},

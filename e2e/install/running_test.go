@@ -1,8 +1,10 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -46,6 +48,12 @@ if [ -n "$SERVING" ]; then
   mount --bind "$SERVING" "$root/etc/gpuscaler/tls/serving"
   mount -o remount,bind,ro "$root/etc/gpuscaler/tls/serving"
 fi
+case "$*" in *--scaler-tls-cert-file*)
+  until [ -s "$SCALER/tls.crt" ]; do sleep 0.2; done
+  mkdir -p "$root/etc/gpuscaler/tls/scaler"
+  mount --bind "$SCALER" "$root/etc/gpuscaler/tls/scaler"
+  mount -o remount,bind,ro "$root/etc/gpuscaler/tls/scaler"
+esac
 if [ -n "$PRICES" ]; then
   mkdir -p "$root/etc/gpuscaler/prices"
   mount --bind "$PRICES" "$root/etc/gpuscaler/prices"
@@ -70,6 +78,7 @@ func confined() bool {
 type host struct {
 	binary, config string
 	serving        string // the directory of the certificate's Secret; empty: the certificate is self-signed in memory
+	scaler         string // the directory of the external scaler's Secret; mounted where the flags name it
 	prices         string // the directory of the price book's ConfigMap; empty: the built-in book
 	port           string // of the stand-in for kube-proxy
 	shell          string
@@ -141,6 +150,7 @@ func (h host) run(c map[string]any) {
 	c["env"] = append(env,
 		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
 		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING", "value": h.serving}, map[string]any{"name": "PRICES", "value": h.prices},
+		map[string]any{"name": "SCALER", "value": h.scaler},
 		map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
 }
 
@@ -151,8 +161,13 @@ func newHost(t *testing.T, namespace string) host {
 		t.Skip("this machine does not let a test make a mount namespace: pods on a read-only root are not shown")
 	}
 	h := host{binary: buildBinary(t), config: filepath.Join(cluster.Dir, "mounted-"+namespace), shell: `exec unshare -m sh -c '` + strings.ReplaceAll(container, "'", `'\''`) + `' "$0" "$@"`}
+	h.scaler = filepath.Join(cluster.Dir, "scaler-"+namespace)
+	dirs := []string{h.scaler}
 	for _, name := range configMaps {
-		if err := os.MkdirAll(filepath.Join(h.config, name), 0o755); err != nil {
+		dirs = append(dirs, filepath.Join(h.config, name))
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +206,7 @@ func buildBinary(t *testing.T) string {
 // configMaps are the chart's, by the end of their names.
 var configMaps = []string{"platform", "policies"}
 
-// mount is the kubelet's part: the files of the ConfigMaps in directories.
+// mount is the kubelet's part: the files of the ConfigMaps, and of the external scaler's Secret where there is one, in directories.
 func (h host) mount(t *testing.T, namespace string) {
 	t.Helper()
 	for _, of := range configMaps {
@@ -205,6 +220,21 @@ func (h host) mount(t *testing.T, namespace string) {
 			}
 		}
 	}
+	for name, text := range secretOf(t, namespace, "gpuscaler-scaler") {
+		if err := os.WriteFile(filepath.Join(h.scaler, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// secretOf returns what a Secret holds; nil where there is none.
+func secretOf(t *testing.T, namespace, name string) map[string][]byte {
+	t.Helper()
+	var secret corev1.Secret
+	if err := client.IgnoreNotFound(cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &secret)); err != nil {
+		t.Fatal(err)
+	}
+	return secret.Data
 }
 
 const always = `apiVersion: gpuscaler.io/v1alpha1
@@ -248,10 +278,17 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		t.Errorf("helm test misses that the group's NodePools are not there (%v):\n%s", err, said)
 	}
 
+	issued := secretOf(t, h.namespace, "gpuscaler-scaler-client")
+	scalerKnows(t, h.namespace, issued)
+
 	// A rollout and the way back: nobody has to do more than Helm does.
 	values["logLevel"] = "debug"
 	h.upgrade("gpuscaler", values)
 	stack.Eventually(t, time.Minute, "upgraded", rolled(h.namespace, "--log-level=debug"))
+	if now := secretOf(t, h.namespace, "gpuscaler-scaler-client"); !maps.EqualFunc(now, issued, bytes.Equal) {
+		t.Error("the upgrade replaced KEDA's certificate: the copy that KEDA has is worth nothing")
+	}
+	scalerKnows(t, h.namespace, issued)
 	h.rollback("gpuscaler")
 	stack.Eventually(t, time.Minute, "rolled back", rolled(h.namespace, "--log-level=info"))
 	stack.Eventually(t, 30*time.Second, "reached again", func(ctx context.Context) error {

@@ -72,7 +72,7 @@ func TestAnEditedPolicyThatIsNotDecidedNamesWhatItsBoundsMakeOfTheLastTarget(t *
 	if want := "until then its bounds make 4 of it"; err != nil || !strings.Contains(e.NotDecided, want) || e.Served != "served" {
 		t.Errorf("%v, %q, %q, want %q", err, e.NotDecided, e.Served, want)
 	}
-	if n := testutil.CollectAndCount(NewCollector(s.engine.Board()), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("the target of the former version is a metric")
 	}
 }

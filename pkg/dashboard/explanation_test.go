@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
@@ -162,7 +163,7 @@ func TestATargetThatIsNotSeenIsNamed(t *testing.T) {
 	}
 	unseen := func(want string) {
 		t.Helper()
-		if err := testutil.CollectAndCompare(NewCollector(s.engine.Board()), strings.NewReader(`
+		if err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Board())), strings.NewReader(`
 # HELP gpuscaler_policy_unseen 1 while the cluster does not show the policy's target: nothing is decided.
 # TYPE gpuscaler_policy_unseen gauge
 gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"), "gpuscaler_policy_unseen"); err != nil {
@@ -170,7 +171,7 @@ gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"),
 		}
 	}
 	unseen("1")
-	if n := testutil.CollectAndCount(NewCollector(s.engine.Board()), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("a target that is not known is a metric")
 	}
 
@@ -182,7 +183,7 @@ gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"),
 	unseen("1")
 	record, _ = s.engine.Board().Record(chatKey)
 	golden(t, "gone.txt", text(t, Explain(record, "prod")))
-	if n := testutil.CollectAndCount(NewCollector(s.engine.Board()), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("the target of a deleted workload is a metric")
 	}
 }
@@ -291,7 +292,7 @@ func TestMetricsSayWhatTheBoardSays(t *testing.T) {
 	s := newStory()
 	s.readings[2] = scaling.Reading{Cause: scaling.CauseEmpty, Reported: -1}
 	s.tick(0)
-	c := NewCollector(s.engine.Board())
+	c := allOf(NewCollectors(s.engine.Board()))
 	err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP gpuscaler_policy_degraded 1 while the policy decides on missing inputs: it may raise, it cannot lower.
 # TYPE gpuscaler_policy_degraded gauge
@@ -335,5 +336,20 @@ func TestWhatHasNoEndShowsNone(t *testing.T) {
 	o := operator(engine.View{Operator: scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}, OperatorBy: "autoscaling.keda.sh/paused-scale-in from kubectl"})
 	if got, want := o.text(time.UTC), "min=5 by autoscaling.keda.sh/paused-scale-in from kubectl"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// allOf is several collectors as one.
+type allOf []prometheus.Collector
+
+func (a allOf) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range a {
+		c.Describe(out)
+	}
+}
+
+func (a allOf) Collect(out chan<- prometheus.Metric) {
+	for _, c := range a {
+		c.Collect(out)
 	}
 }

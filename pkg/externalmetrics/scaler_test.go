@@ -52,7 +52,9 @@ func serveScaler(t *testing.T, d Decisions, server ScalerTLS) (address string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- ServeScaler(ctx, l, server, NewScaler(d, func() time.Time { return nine })) }()
+	go func() {
+		done <- ServeScaler(ctx, l, ScalerConfig{TLS: server}, NewScaler(d, func() time.Time { return nine }))
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

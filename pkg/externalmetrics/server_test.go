@@ -102,7 +102,7 @@ func reader(t testing.TB, address string, c *tls.Config) func(path string, edit 
 }
 
 // serve starts a server that anybody on loopback may read and returns a reader of its paths.
-func serve(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
+func serveAPI(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
 	return serveWith(t, NewProvider(decisions, func() time.Time { return nine }))
 }
@@ -137,7 +137,7 @@ func metricPath(metric, selector string) string {
 }
 
 func TestReadsAsAnHPAMakesThem(t *testing.T) {
-	get := serve(t)
+	get := serveAPI(t)
 	for _, c := range []struct {
 		name, metric, selector string
 		code                   int
@@ -168,7 +168,7 @@ func TestReadsAsAnHPAMakesThem(t *testing.T) {
 }
 
 func TestExactlyOneWholeItemStampedWithTheDecision(t *testing.T) {
-	get := serve(t)
+	get := serveAPI(t)
 	_, body := get(metricPath(MetricName, PolicyLabel+"=chat"))
 	var list external.ExternalMetricValueList
 	if err := json.Unmarshal(body, &list); err != nil || len(list.Items) != 1 {

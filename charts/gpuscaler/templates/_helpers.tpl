@@ -42,10 +42,55 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* Secret of the KEDA scaler's certificate; empty: plain text. */ -}}
+{{- /* Secret of the external scaler's certificate; empty: plain text. */ -}}
 {{- define "gpuscaler.scalerSecret" -}}
-{{- if .Values.keda.tls.secretName }}{{ .Values.keda.tls.secretName }}
-{{- else if eq .Values.certificates.source "cert-manager" }}{{ include "gpuscaler.fullname" . }}-scaler
+{{- if .Values.keda.tls.enabled }}{{ .Values.keda.tls.secretName | default (printf "%s-scaler" (include "gpuscaler.fullname" .)) }}{{ end }}
+{{- end }}
+
+{{- /* "true" where the release issues the certificates of the external scaler and of KEDA, its client. */ -}}
+{{- define "gpuscaler.scalerIssued" -}}
+{{- if and (include "gpuscaler.keda" .) .Values.keda.tls.enabled (not .Values.keda.tls.secretName) }}true{{ end -}}
+{{- end }}
+
+{{- /* Name in the client certificate that the release issues for KEDA, and of its Secret. */ -}}
+{{- define "gpuscaler.scalerClient" -}}
+{{ include "gpuscaler.fullname" . }}-scaler-client
+{{- end }}
+
+{{- /* DNS names of which KEDA's certificate must carry one, as a JSON list; empty: the client shows no certificate. */ -}}
+{{- define "gpuscaler.scalerClientNames" -}}
+{{- $names := .Values.keda.tls.clientNames }}
+{{- if include "gpuscaler.scalerIssued" . }}{{ $names = append $names (include "gpuscaler.scalerClient" .) }}{{ end }}
+{{- $names | toJson }}
+{{- end }}
+
+{{- /* Secret of the certificate of /metrics; empty: plain text. */ -}}
+{{- define "gpuscaler.metricsSecret" -}}
+{{- if .Values.metrics.tls.secretName }}{{ .Values.metrics.tls.secretName }}
+{{- else if .Values.metrics.authorization.enabled }}{{ include "gpuscaler.fullname" . }}-metrics
+{{- end }}
+{{- end }}
+
+{{- /* "true" where the release issues that certificate. */ -}}
+{{- define "gpuscaler.metricsIssued" -}}
+{{- if and .Values.metrics.authorization.enabled (not .Values.metrics.tls.secretName) }}true{{ end -}}
+{{- end }}
+
+{{- /* The DNS names of a Service, as a JSON list: (list . "NAME"). */ -}}
+{{- define "gpuscaler.serviceNames" -}}
+{{- $namespace := (index . 0).Release.Namespace }}{{ $name := index . 1 }}
+{{- list (printf "%s.%s.svc" $name $namespace) (printf "%s.%s" $name $namespace) (printf "%s.%s.svc.cluster.local" $name $namespace) | toJson }}
+{{- end }}
+
+{{- /* Nine tenths of the container's memory limit in bytes, for Go's garbage collector; empty: there is no limit. */ -}}
+{{- define "gpuscaler.goMemoryLimit" -}}
+{{- with (.Values.resources.limits | default dict).memory }}
+{{- $quantity := kindIs "float64" . | ternary (int64 . | toString) (toString .) }}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $quantity }}
+{{- $unit := trimPrefix $number $quantity }}
+{{- $factors := dict "" 1 "k" 1000 "Ki" 1024 "M" 1000000 "Mi" 1048576 "G" 1000000000 "Gi" 1073741824 "T" 1000000000000 "Ti" 1099511627776 }}
+{{- if or (not $number) (not (hasKey $factors $unit)) }}{{ fail (printf "resources.limits.memory: found %q; want a number with k, Ki, M, Mi, G, Gi, T, Ti or no unit" $quantity) }}{{ end }}
+{{- mulf (float64 $number) (index $factors $unit | float64) 0.9 | int64 }}
 {{- end }}
 {{- end }}
 

@@ -1,0 +1,233 @@
+package chart
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rendered decodes the objects of a kind from one template.
+func rendered[T any](t *testing.T, r Release, template, kind string) (all []T) {
+	t.Helper()
+	objects, err := Render(r, template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() == kind {
+			var typed T
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, typed)
+		}
+	}
+	return all
+}
+
+// openTo returns who may connect to each port, as the NetworkPolicy says.
+func openTo(t *testing.T, r Release) map[int32]string {
+	t.Helper()
+	policies := rendered[networkingv1.NetworkPolicy](t, r, "networkpolicy.yaml", "NetworkPolicy")
+	if len(policies) != 1 || !slices.Contains(policies[0].Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+		t.Fatalf("%d policies: %v", len(policies), policies)
+	}
+	peers := map[int32]string{}
+	for _, rule := range policies[0].Spec.Ingress {
+		if len(rule.Ports) == 0 {
+			t.Errorf("a rule opens every port: %v", rule)
+		}
+		var from []string
+		for _, peer := range rule.From {
+			switch {
+			case peer.IPBlock != nil:
+				from = append(from, peer.IPBlock.CIDR)
+			case peer.NamespaceSelector != nil:
+				from = append(from, "namespace "+peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"])
+			}
+		}
+		if len(from) == 0 {
+			from = []string{"any address"}
+		}
+		for _, p := range rule.Ports {
+			peers[p.Port.IntVal] = strings.Join(from, ", ")
+		}
+	}
+	return peers
+}
+
+// A port is closed until the values name who may connect. The API server has no selector, so its addresses are the exception.
+func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
+	const apiServer = "0.0.0.0/0, ::/0"
+	withTenants := map[string]any{"page": map[string]any{"tenants": map[string]any{"enabled": true, "secretName": "page"}}}
+	declared := map[string]any{"networkPolicy": map[string]any{
+		"apiServer": map[string]any{"cidrs": []any{"10.0.0.1/32"}}, "metricsFrom": []any{namespaced("monitoring")}, "pageFrom": []any{namespaced("ingress")},
+	}}
+	for _, c := range []struct {
+		name, mode string
+		values     []map[string]any
+		want       map[int32]string
+	}{
+		{"nothing is declared", "hpa", nil, map[int32]string{6443: apiServer}},
+		{"KEDA", "all", nil, map[int32]string{6443: apiServer, 9090: "namespace keda"}},
+		{"a page for tenants, without peers", "hpa", []map[string]any{withTenants}, map[int32]string{6443: apiServer}},
+		{"all peers are named", "all", []map[string]any{withTenants, declared}, map[int32]string{
+			6443: "10.0.0.1/32", 8080: "namespace monitoring", 8443: "namespace ingress", 9090: "namespace keda",
+		}},
+		{"the external metrics API is off", "hpa", []map[string]any{{"externalMetrics": map[string]any{"mode": "off"}}}, map[int32]string{}},
+	} {
+		r := release(c.mode)
+		for _, values := range c.values {
+			maps.Copy(r.Values, values)
+		}
+		if got := openTo(t, r); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestProbesAndMetricsHavePortsOfTheirOwn(t *testing.T) {
+	deployments := rendered[appsv1.Deployment](t, release("all"), "deployment.yaml", "Deployment")
+	container := deployments[0].Spec.Template.Spec.Containers[0]
+	ports := map[string]int32{}
+	for _, p := range container.Ports {
+		ports[p.Name] = p.ContainerPort
+	}
+	for name, probe := range map[string]*corev1.Probe{"startup": container.StartupProbe, "liveness": container.LivenessProbe, "readiness": container.ReadinessProbe} {
+		if probe.HTTPGet.Port.StrVal != "probes" {
+			t.Errorf("the %s probe asks port %s", name, probe.HTTPGet.Port.String())
+		}
+	}
+	if ports["probes"] == 0 || ports["metrics"] == 0 || ports["probes"] == ports["metrics"] {
+		t.Errorf("ports %v", ports)
+	}
+}
+
+func TestGoKnowsNineTenthsOfTheMemoryLimit(t *testing.T) {
+	for limit, want := range map[any]string{
+		"512Mi": "483183820", "1.5Gi": "1449551462", "1G": "900000000", "600M": "540000000", "1048576Ki": "966367641", 1000000000.0: "900000000", nil: "",
+	} {
+		r := release("hpa")
+		limits := map[string]any{"memory": limit}
+		if limit == nil {
+			limits = map[string]any{"cpu": "1", "memory": nil}
+		}
+		r.Values["resources"] = map[string]any{"limits": limits}
+		got := ""
+		for _, v := range rendered[appsv1.Deployment](t, r, "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Env {
+			if v.Name == "GOMEMLIMIT" {
+				got = v.Value
+			}
+		}
+		if got != want {
+			t.Errorf("limit %v: GOMEMLIMIT %q, want %q", limit, got, want)
+		}
+	}
+}
+
+// The server's Secret of a plain install knows the server by the Service's name, and KEDA by the name that the flags demand. Neither
+// Secret of another release fits.
+func TestTheGeneratedCertificatesAcceptEachOtherOnly(t *testing.T) {
+	secrets, other := scalerSecrets(t, release("keda")), scalerSecrets(t, release("keda"))
+	args := rendered[appsv1.Deployment](t, release("keda"), "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Args
+	for _, want := range []string{
+		"--scaler-tls-cert-file=/etc/gpuscaler/tls/scaler/tls.crt", "--scaler-tls-private-key-file=/etc/gpuscaler/tls/scaler/tls.key",
+		"--scaler-client-ca-file=/etc/gpuscaler/tls/scaler/ca.crt", "--scaler-client-names=gpuscaler-scaler-client",
+	} {
+		if !slices.Contains(args, want) {
+			t.Errorf("no %s in %v", want, args)
+		}
+	}
+	server, client := secrets["gpuscaler-scaler"], secrets["gpuscaler-scaler-client"]
+	for _, c := range []struct {
+		name             string
+		trusted, shown   corev1.Secret
+		server           string
+		wantServer, want bool
+	}{
+		{"KEDA", client, client, "gpuscaler-scaler.gpuscaler-system.svc", true, true},
+		{"KEDA by the short name", client, client, "gpuscaler-scaler.gpuscaler-system", true, true},
+		{"KEDA at another address", client, client, "gpuscaler.gpuscaler-system.svc", false, true},
+		{"a client that knows another CA", other[client.Name], client, "gpuscaler-scaler.gpuscaler-system.svc", false, true},
+		{"a client of another CA", client, other[client.Name], "gpuscaler-scaler.gpuscaler-system.svc", true, false},
+		{"a client with the server's certificate", client, server, "gpuscaler-scaler.gpuscaler-system.svc", true, false},
+	} {
+		leaf := certificate(t, server)
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool(c.trusted), DNSName: c.server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		if (err == nil) != c.wantServer {
+			t.Errorf("%s: the server is known: %v", c.name, err)
+		}
+		_, err = certificate(t, c.shown).Verify(x509.VerifyOptions{Roots: pool(server), DNSName: "gpuscaler-scaler-client", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		if (err == nil) != c.want {
+			t.Errorf("%s: the client is known: %v", c.name, err)
+		}
+	}
+}
+
+// certificate returns the leaf of a Secret, whose key must fit.
+func certificate(t *testing.T, s corev1.Secret) *x509.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	return pair.Leaf
+}
+
+func pool(s corev1.Secret) *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.Data["ca.crt"])
+	return roots
+}
+
+func scalerSecrets(t *testing.T, r Release) map[string]corev1.Secret {
+	t.Helper()
+	all := map[string]corev1.Secret{}
+	for _, s := range rendered[corev1.Secret](t, r, "generated.yaml", "Secret") {
+		all[s.Name] = s
+	}
+	if len(all) != 2 {
+		t.Fatalf("%d Secrets", len(all))
+	}
+	return all
+}
+
+// Certificates are generated where nothing else issues them, and nowhere else.
+func TestCertificatesAreGeneratedOnlyWhereNothingElseIssuesThem(t *testing.T) {
+	authorization := map[string]any{"authorization": map[string]any{"enabled": true}}
+	for _, c := range []struct {
+		name, mode string
+		values     map[string]any
+		want       string
+	}{
+		{"HPAs alone", "hpa", nil, ""},
+		{"KEDA", "keda", nil, "gpuscaler-scaler gpuscaler-scaler-client"},
+		{"cert-manager", "keda", map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "metrics": authorization}, ""},
+		{"a Secret of the user's", "keda", map[string]any{"keda": map[string]any{"tls": map[string]any{"secretName": "own"}}}, ""},
+		{"plain text", "keda", map[string]any{"keda": map[string]any{"tls": map[string]any{"enabled": false}}}, ""},
+		{"authorized metrics", "hpa", map[string]any{"metrics": authorization}, "gpuscaler-metrics"},
+	} {
+		r := release(c.mode)
+		maps.Copy(r.Values, c.values)
+		var names []string
+		for _, s := range rendered[corev1.Secret](t, r, "generated.yaml", "Secret") {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		mounted := fmt.Sprint(rendered[appsv1.Deployment](t, r, "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Volumes)
+		if strings.Contains(mounted, "scaler-client") {
+			t.Errorf("%s: gpuscaler's pods mount KEDA's key", c.name)
+		}
+	}
+}

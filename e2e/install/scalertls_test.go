@@ -1,0 +1,53 @@
+package install
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// scalerKnows wants the leader's external scaler to take requests from the
+// client whose certificate Helm generated, and from no other client.
+func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(issued["ca.crt"]) {
+		t.Fatalf("the Secret of KEDA's certificate holds no CA: %d keys", len(issued))
+	}
+	pair, err := tls.X509KeyPair(issued["tls.crt"], issued["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(shown ...tls.Certificate) error {
+		config := &tls.Config{RootCAs: roots, ServerName: "gpuscaler-scaler." + namespace + ".svc", Certificates: shown}
+		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+		for _, p := range podsOf(t, namespace) {
+			if p.Labels[leaderproxy.LeaderLabel] != "true" {
+				continue
+			}
+			answer, err := client.Get("https://" + p.Status.PodIP + ":9090/")
+			if err != nil {
+				return err
+			}
+			defer answer.Body.Close()
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusMethodNotAllowed { // gRPC is POST
+				return fmt.Errorf("%s, %w", answer.Status, err)
+			}
+			return nil
+		}
+		return errors.New("no leader")
+	}
+	stack.Eventually(t, 30*time.Second, "KEDA's certificate is accepted", func(context.Context) error { return ask(pair) })
+	if err := ask(); err == nil {
+		t.Error("a client without a certificate is served")
+	}
+}

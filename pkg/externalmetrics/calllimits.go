@@ -1,0 +1,91 @@
+package externalmetrics
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+)
+
+const (
+	// requestTimeout bounds how long a call that is not a stream may take, of which nearly all is the time until its request has arrived.
+	requestTimeout = 5 * time.Second
+	// refusalTimeout bounds how long a refused call may take.
+	refusalTimeout = 100 * time.Millisecond
+)
+
+// callLimits bounds the calls and the streams that are open at a time, over all connections. They are counted as soon as their headers
+// arrive: a client that sends headers and never a request counts as well.
+//
+// gRPC's own limit, MaxConcurrentStreams, is for one connection, and a client that reaches it waits without an error. It is therefore
+// above the sum of both limits here, and an excess call ends with ResourceExhausted, which KEDA logs and retries.
+type callLimits struct {
+	maxStreams     int64
+	streams, calls atomic.Int64
+	refused        func()
+}
+
+func newCallLimits(maxStreams int, refused func()) *callLimits {
+	if refused == nil {
+		refused = func() {}
+	}
+	return &callLimits{maxStreams: int64(maxStreams), refused: refused}
+}
+
+func (l *callLimits) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(uint32(l.maxStreams + 2*maxCalls)),
+		grpc.InTapHandle(l.count),
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			if err := excess(ctx); err != nil {
+				return nil, err
+			}
+			return handle(ctx, request)
+		}),
+		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			if err := excess(stream.Context()); err != nil {
+				return err
+			}
+			return handle(server, stream)
+		}),
+	}
+}
+
+// excessKey marks the context of a call that exceeds a limit.
+type excessKey struct{}
+
+// count is called when the headers of a call have arrived. It never refuses a call itself: gRPC would send the refusal without counting
+// it for the connection, so a client that does not read could let refusals pile up.
+func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context, error) {
+	open, limit := &l.calls, int64(maxCalls)
+	streams := strings.Contains(info.FullMethodName, "/Stream")
+	if streams {
+		open, limit = &l.streams, l.maxStreams
+	}
+	if open.Add(1) > limit {
+		open.Add(-1)
+		l.refused()
+		ended, end := context.WithCancel(context.WithValue(ctx, excessKey{}, limit))
+		time.AfterFunc(refusalTimeout, end) // I/O edge: ends a call whose request never arrives
+		return ended, nil
+	}
+	end := func() {}
+	if !streams {
+		ctx, end = context.WithTimeout(ctx, requestTimeout)
+	}
+	context.AfterFunc(ctx, func() { end(); open.Add(-1) })
+	return ctx, nil
+}
+
+// excess returns the refusal of a call that exceeds a limit.
+func excess(ctx context.Context) error {
+	if limit := ctx.Value(excessKey{}); limit != nil {
+		return status.Errorf(codes.ResourceExhausted, "%d calls of this kind are open already: raise --scaler-max-streams to twice the number of ScaledObjects", limit)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	// headerTimeout bounds how long a client may take to send a request's headers.
+	headerTimeout = 5 * time.Second
+	// writeTimeout bounds an answer, for clients that do not read it. A handler that streams sets its own deadline for each write.
+	writeTimeout = 30 * time.Second
+	// idleTimeout bounds a connection between two requests. Prometheus scrapes at least once in two minutes.
+	idleTimeout = 2 * time.Minute
+	// drainTimeout bounds how long requests may run on once the server ends.
+	drainTimeout = 5 * time.Second
+	// maxHeaderBytes bounds a request's headers.
+	maxHeaderBytes = 16 << 10
+)
+
+// HTTP answers requests on l until ctx ends, then waits for the requests in progress. Bound the connections with Limit.
+func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	return run(ctx, l, &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes})
+}
+
+func run(ctx context.Context, l net.Listener, s *http.Server) error {
+	s.ErrorLog = log.New(withoutHandshakes{os.Stderr}, "", log.LstdFlags)
+	defer context.AfterFunc(ctx, func() {
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		_ = s.Shutdown(drain)
+	})()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// withoutHandshakes drops the lines about failed TLS handshakes, with which a client could fill the log.
+type withoutHandshakes struct{ io.Writer }
+
+func (w withoutHandshakes) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("TLS handshake error")) {
+		return len(line), nil
+	}
+	return w.Writer.Write(line)
+}

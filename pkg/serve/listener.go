@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"net"
+	"sync"
+)
+
+// Limited is a listener that keeps at most a number of connections open.
+type Limited struct {
+	net.Listener
+	limit  int
+	closed func() // called for each connection that is closed to make room
+
+	mu        sync.Mutex
+	total     int
+	addresses map[string][]*connection // open connections by remote IP address, oldest first
+	accepted  uint64                   // orders connections by age
+}
+
+// Limit returns a listener that keeps at most limit connections of l open. When a further connection arrives, the oldest connection of
+// the address with the most connections is closed. A limit that refuses new connections, or lets them wait, would let one client lock out
+// all others. closed is called for each connection that is closed this way; nil: not called.
+func Limit(l net.Listener, limit int, closed func()) *Limited {
+	if closed == nil {
+		closed = func() {}
+	}
+	return &Limited{Listener: l, limit: max(1, limit), closed: closed, addresses: map[string][]*connection{}}
+}
+
+// Open returns the number of open connections. It never exceeds the limit.
+func (l *Limited) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+// Accept returns the next connection.
+func (l *Limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	admitted, excess := l.admit(c)
+	if excess != nil {
+		_ = excess.Close() // the client sees a reset; there is nothing to report to it
+		l.closed()
+	}
+	return admitted, nil
+}
+
+// admit adds a connection, and returns the one that has to be closed for it, if any.
+func (l *Limited) admit(c net.Conn) (admitted, excess *connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total >= l.limit {
+		excess = l.oldestOfBusiest()
+		l.remove(excess)
+	}
+	l.accepted++
+	admitted = &connection{Conn: c, listener: l, address: hostOf(c.RemoteAddr()), order: l.accepted}
+	l.addresses[admitted.address] = append(l.addresses[admitted.address], admitted)
+	l.total++
+	return admitted, excess
+}
+
+// oldestOfBusiest returns the oldest connection of the address with the most connections; of several such addresses, the oldest of all.
+func (l *Limited) oldestOfBusiest() *connection {
+	var found *connection
+	most := 0
+	for _, open := range l.addresses {
+		if len(open) > most || len(open) == most && open[0].order < found.order {
+			found, most = open[0], len(open)
+		}
+	}
+	return found
+}
+
+func (l *Limited) remove(c *connection) {
+	if c.removed {
+		return
+	}
+	c.removed = true
+	l.total--
+	open := l.addresses[c.address]
+	for i := range open {
+		if open[i] == c {
+			l.addresses[c.address] = append(open[:i:i], open[i+1:]...)
+			break
+		}
+	}
+	if len(l.addresses[c.address]) == 0 {
+		delete(l.addresses, c.address)
+	}
+}
+
+// connection leaves its listener's count when it is closed.
+type connection struct {
+	net.Conn
+	listener *Limited
+	address  string
+	order    uint64
+	removed  bool // guarded by listener.mu
+}
+
+func (c *connection) Close() error {
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func hostOf(a net.Addr) string {
+	if host, _, err := net.SplitHostPort(a.String()); err == nil {
+		return host
+	}
+	return a.String()
+}

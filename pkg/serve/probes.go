@@ -1,0 +1,46 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxProbeConnections is far more than the kubelet needs, which opens one connection for each probe.
+	maxProbeConnections = 64
+	// probeTimeout bounds a probe's request and its answer, which are a few bytes each.
+	probeTimeout = 3 * time.Second
+)
+
+// Probes says why a process is not alive or not ready; nil means that it is.
+type Probes struct {
+	Alive, Ready func() error
+}
+
+// Handler answers GET /healthz and GET /readyz.
+func (p Probes) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", answer(p.Alive))
+	mux.HandleFunc("GET /readyz", answer(p.Ready))
+	return mux
+}
+
+// Serve answers probes on l until ctx ends. Each connection serves one probe.
+func (p Probes) Serve(ctx context.Context, l net.Listener) error {
+	s := &http.Server{Handler: p.Handler(), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: maxHeaderBytes}
+	s.SetKeepAlivesEnabled(false)
+	return run(ctx, Limit(l, maxProbeConnections, nil), s)
+}
+
+func answer(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	}
+}
