@@ -38,7 +38,7 @@ var bannedWords = map[string]string{
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
 	"README.md", "charts", "cmd", "config", "e2e",
-	"pkg/tenancy", "pkg/calendar", "pkg/capacity", "pkg/cluster", "pkg/cost", "pkg/dashboard", "pkg/engine",
+	"pkg/tenancy", "pkg/capacity", "pkg/cluster", "pkg/cost", "pkg/dashboard", "pkg/engine",
 	"pkg/externalmetrics", "pkg/lint", "pkg/migrate", "pkg/picture", "pkg/policy", "pkg/replay", "pkg/scaling", "pkg/telemetry",
 }
 

@@ -1,32 +1,32 @@
-// Package calendar answers one question: is this window in time open, and when does that change?
-// Replica floors and ceilings and NodePool schedules share it, so that pods and nodes move together.
+// Package calendar computes whether a time window is open at an instant, and when that changes.
+// Replica floors, replica ceilings and NodePool schedules use it, so that pods and nodes follow the same schedule.
 //
-// It is a pure function of a Window and an instant: no clock, no I/O, no cron parser, nothing of ours.
+// Every function depends only on a Window and an instant. The package reads no clock, does no I/O and parses no cron expressions.
 //
-// # The law
+// # Definition
 //
-// A window is a set of spans on the wall clock of its zone. Each span runs from a start to the next end after it, and
-// lasts from the first instant at which the clock has come to the start until the last instant at which it comes to
-// the end. Spans that touch or overlap are one. Everything about daylight saving follows:
+// A window is a set of spans on the wall clock of its zone. Each span runs from a start to the next end after it. It begins at
+// the first instant at which the clock has reached the start and ends at the last instant at which the clock reaches the end.
+// Spans that touch or overlap are merged. The rules for daylight saving time follow from this definition:
 //
 //	                          start 02:30                          end 02:30
 //	ordinary day              at 02:30                             at 02:30
 //	gap, 02:00 -> 03:00       at 03:00, the first instant after    at 03:00
 //	fold, 03:00 -> 02:00      at the first 02:30                   at the second 02:30
 //
-// So a change of the clock never makes a window open later or close earlier than written, and never loses one: where
-// 02:50 starts a window that ends at 02:10 on the next day, a rule "the latest of all starts and ends wins" would
-// close it for 24 hours at the second 02:10. Windows that recur within the repeated hour (start "*/10", end "5/10") merge
-// into one that is open for the whole of it. A window that lies entirely in a gap does not happen.
+// A clock change therefore never opens a window later or closes it earlier than written, and never skips one. For example,
+// a window from 02:50 to 02:10 of the next day stays open at the second 02:10 of a fold; a rule that lets the latest start or
+// end win would close it there for 24 hours. Windows that recur within the repeated hour (start "*/10", end "5/10") merge into
+// one window that is open for the whole hour. A window that lies entirely in a gap does not open.
 //
-// A span is closed by the first end after its start, also when that end lies days ahead. Where a start and an end
-// fall on the same minute of the wall clock the end wins and nothing opens.
+// The first end after a start closes the span, also if that end is days later. If a start and an end fall on the same minute
+// of the wall clock, the end wins and the window does not open.
 //
 // # Bounds
 //
-// Searches go by month through bit sets, and look 41 years ahead and back: the longest that the Gregorian calendar
-// makes anybody wait is 40 years, for a 29 February on a given weekday across a century that is no leap year. The
-// zone's clock changes are looked up only within two days of an event.
+// Searches step by month through bit sets and look 41 years ahead and back. The longest distance between two matches in the
+// Gregorian calendar is 40 years: a 29 February on a given weekday across a century year that is not a leap year. Clock changes
+// of the zone are looked up only within two days of an event.
 package calendar
 
 import (
@@ -34,26 +34,26 @@ import (
 	"time"
 )
 
-// Window is a named stretch of time that recurs, happens once, or recurs within a season.
+// Window is a named time window that recurs, opens once, or recurs within a season.
 //
-//   - Recurring: Start and End. Across midnight and across days needs nothing special: Friday 20:00 to Monday 08:00 is
-//     a Start that matches on Fridays and an End that matches on Mondays.
-//   - Once: From and To, with Start and End left zero. StartsAt and EndsAt make them from a date in the zone.
-//   - Season: all of them. The recurring window counts only within [From, To), and is cut at both.
+//   - Recurring: Start and End are set. Windows can span midnight and several days: for Friday 20:00 to Monday 08:00, Start
+//     matches on Fridays and End matches on Mondays.
+//   - Once: From and To are set, Start and End are zero. StartsAt and EndsAt compute them from a date in the zone.
+//   - Season: all four are set. The recurring window counts only within [From, To) and is cut at both.
 //
-// A zero From is "since ever", a zero To "for ever". A Window with neither crons nor dates never opens.
-// A Window is read-only after it was built; all methods are safe for concurrent use.
+// A zero From means no beginning, a zero To no end. A Window without crons and dates never opens.
+// A Window is read-only after it is built; all methods are safe for concurrent use.
 type Window struct {
 	Name     string
-	Location *time.Location // the zone whose wall clock Start and End are read on; nil is UTC
+	Location *time.Location // the zone of Start and End; nil is UTC
 	Start    Cron
 	End      Cron
 	From, To time.Time
 }
 
-// At tells whether the window is open at now, and the next instant at which that answer changes; the zero time is
-// "never". Half-open: at the start instant it is open, at the end instant it is not. The answer holds for every
-// instant in [now, until), so callers may keep it until then. until is in the window's zone. At does not allocate.
+// At returns whether the window is open at now, and the next instant at which that changes; the zero time means never.
+// The window is half-open: it is open at the start instant and closed at the end instant. The result holds for every
+// instant in [now, until), so callers may cache it until then. until is in the window's zone. At does not allocate.
 func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	s, ok := w.spanAfter(now)
 	if !ok {
@@ -65,8 +65,8 @@ func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	return true, s.to
 }
 
-// NextStart returns the first instant strictly after now at which the window opens, and false where it never opens
-// again. Within a window it is the start of the next one, so a lead time t asks NextStart(now) - t <= now.
+// NextStart returns the first instant strictly after now at which the window opens, and false if it never opens again.
+// While the window is open it returns the start of the next span, so a lead time t is reached when NextStart(now) - t <= now.
 func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	s, ok := w.spanAfter(now)
 	if ok && !s.from.After(now) {
@@ -78,9 +78,9 @@ func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	return s.from, ok
 }
 
-// NeverFires tells that there is no instant at all, past or future, at which the window is open: a Start on
-// 30 February, an End that falls on every Start, dates in the wrong order, a season that meets none of its days.
-// A window that is merely over says so by At: not active, until never.
+// NeverFires returns whether the window is open at no instant, past or future: a Start on 30 February, an End that coincides
+// with every Start, dates in the wrong order, a season without a matching day. For a window that is over, At returns false
+// and the zero time.
 func (w *Window) NeverFires() bool {
 	if !w.recurs() || !w.From.IsZero() {
 		_, ok := w.spanAfter(w.From)
@@ -91,7 +91,7 @@ func (w *Window) NeverFires() bool {
 	return !ok
 }
 
-// NeverEnds tells that the window, once open, stays open for good: an End on 30 February and no To.
+// NeverEnds returns whether the window never closes after it opened: an End on 30 February and no To.
 func (w *Window) NeverEnds() bool {
 	if !w.To.IsZero() || w.NeverFires() {
 		return false
@@ -103,8 +103,8 @@ func (w *Window) NeverEnds() bool {
 
 func (w *Window) recurs() bool { return w.Start != Cron{} || w.End != Cron{} }
 
-// opens are the minutes at which a span starts. A start that is an end as well is none: "0 8 * * *" to "0 8 * * 1-5"
-// opens at weekends only.
+// opens returns the minutes at which a span starts. A start that is also an end does not count: "0 8 * * *" to "0 8 * * 1-5"
+// opens only on weekends.
 func (w *Window) opens() moments { return moments{on: w.Start, unless: w.End} }
 
 func (w *Window) clock() clock {
@@ -114,7 +114,7 @@ func (w *Window) clock() clock {
 	return clock{w.Location}
 }
 
-// span is [from, to); a zero from is "since ever", a zero to is "for ever".
+// span is [from, to); a zero from means no beginning, a zero to no end.
 type span struct{ from, to time.Time }
 
 // spanAfter returns the first span of the window that ends after at, cut to the window's dates.
@@ -152,18 +152,18 @@ func (w *Window) spanAfter(at time.Time) (span, bool) {
 // never is later than every instant, in seconds since 1970.
 const never = math.MaxInt64
 
-// recurrenceAfter returns the first span [from, to) of the crons that ends after the instant at, merged with those
+// recurrenceAfter returns the first span [from, to) of the crons that ends after the instant at, merged with the spans
 // that touch it. All are seconds since 1970.
 //
-// Every wall-clock end up to the lowest reading that is still to come is over; the next start after the latest of
-// them begins the first span that is not. Spans touch only inside one gap or fold, so the loop is bounded by the
-// minutes in it (a day, at the date line).
+// Every wall-clock end up to the lowest reading that the clock will still show is past. The next start after the latest of
+// these ends begins the first span that is not past. Spans touch only inside one gap or fold, so the minutes of the gap or fold
+// bound the loop (one day, at the date line).
 func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	clock, opens, ends := w.clock(), w.opens(), moments{on: w.End}
 	low := clock.lowestFrom(at)
 	over, ok := ends.atOrBefore(low)
 	if !ok {
-		over = low - searchMonths*31*day // the end never fires: any start that ever was, holds
+		over = low - searchMonths*31*day // the end never fires: every past start still counts
 	}
 	for {
 		start, ok := opens.after(over)
@@ -174,7 +174,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 		if from < to && first > to {
 			return from, to, true
 		}
-		if from == to { // the first span, or the one before lay in a gap and lasted no time
+		if from == to { // the first span, or the previous one is inside a gap and empty
 			from = first
 		}
 		end, ok := ends.after(start)

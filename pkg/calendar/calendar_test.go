@@ -9,7 +9,7 @@ import (
 
 const layout = "2006-01-02 15:04:05 -0700"
 
-// at reads an instant as people write it in a zone. In a fold write the offset, as layout has it.
+// at parses an instant in a zone. In a fold the text needs the offset, as in layout.
 func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	t.Helper()
 	if instant, err := time.Parse(layout, text); err == nil {
@@ -25,14 +25,14 @@ func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	return instant
 }
 
-// beat is one moment of a story: at this time the window is open or shut, until then.
+// beat is one expected answer: at this time the window is open or closed, until then.
 type beat struct {
 	now   string
 	open  bool
 	until string // empty is never
 }
 
-func tell(t *testing.T, w *calendar.Window, story []beat) {
+func checkStory(t *testing.T, w *calendar.Window, story []beat) {
 	t.Helper()
 	for _, b := range story {
 		now := at(t, w, b.now)
@@ -49,20 +49,20 @@ func tell(t *testing.T, w *calendar.Window, story []beat) {
 	}
 }
 
-func TestOfficeHoursOpenInTheMorningAndShutAtNight(t *testing.T) {
+func TestOfficeHoursOpenInTheMorningAndCloseAtNight(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 07:59", false, "Fri 2026-11-20 08:00"},
 		{"2026-11-20 07:59:59 +0100", false, "Fri 2026-11-20 08:00"},
 		{"Fri 2026-11-20 08:00", true, "Fri 2026-11-20 20:00"}, // half-open: the start is in
 		{"2026-11-20 19:59:59 +0100", true, "Fri 2026-11-20 20:00"},
 		{"Fri 2026-11-20 20:00", false, "Mon 2026-11-23 08:00"}, // and the end is out
 		{"Sat 2026-11-21 12:00", false, "Mon 2026-11-23 08:00"},
-		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin, whatever zone now is in
+		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin, in any zone of now
 	})
 }
 
-func TestASubSecondBeforeTheStartIsStillShut(t *testing.T) {
+func TestTheWindowIsClosedUntilTheStart(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * *", "0 20 * * *")
 	start := at(t, w, "Fri 2026-11-20 08:00")
 	if open, until := w.At(start.Add(-time.Nanosecond)); open || !until.Equal(start) {
@@ -72,7 +72,7 @@ func TestASubSecondBeforeTheStartIsStillShut(t *testing.T) {
 
 func TestTheNightSpansMidnight(t *testing.T) {
 	w := window(t, "America/New_York", "0 23 * * *", "0 6 * * *")
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Tue 2026-11-17 22:59", false, "Tue 2026-11-17 23:00"},
 		{"Tue 2026-11-17 23:00", true, "Wed 2026-11-18 06:00"},
 		{"Wed 2026-11-18 00:00", true, "Wed 2026-11-18 06:00"},
@@ -83,7 +83,7 @@ func TestTheNightSpansMidnight(t *testing.T) {
 
 func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	w := window(t, "Asia/Tokyo", "0 20 * * 5", "0 8 * * 1")
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 19:59", false, "Fri 2026-11-20 20:00"},
 		{"Fri 2026-11-20 20:00", true, "Mon 2026-11-23 08:00"},
 		{"Sun 2026-11-22 12:00", true, "Mon 2026-11-23 08:00"},
@@ -91,17 +91,17 @@ func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	})
 }
 
-// kedacore/keda#4677: the days of start and end differ, and KEDA keeps the pods from Friday to Sunday. The first end
-// after a start closes, whatever its day.
+// kedacore/keda#4677: the days of start and end differ, and KEDA keeps the pods from Friday to Sunday. Here the first end after
+// a start closes the window, on any day.
 func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 	nights := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * 1-5")
-	tell(t, nights, []beat{
+	checkStory(t, nights, []beat{
 		{"Thu 2026-11-19 23:00", true, "Fri 2026-11-20 06:00"},
-		// As written: no end on Saturday, so Friday's night ends on Monday. Policy may warn of it; we do not guess.
+		// No end matches on Saturday, so Friday's night ends on Monday. Package policy warns about it.
 		{"Fri 2026-11-20 23:00", true, "Mon 2026-11-23 06:00"},
 	})
 	meant := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * *")
-	tell(t, meant, []beat{
+	checkStory(t, meant, []beat{
 		{"Fri 2026-11-20 23:00", true, "Sat 2026-11-21 06:00"},
 		{"Sat 2026-11-21 06:00", false, "Mon 2026-11-23 22:00"},
 	})
@@ -109,8 +109,8 @@ func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 
 func TestStartsWithinAnOpenWindowChangeNothing(t *testing.T) {
 	w := window(t, "UTC", "*/10 * * * *", "0 20 * * *")
-	tell(t, w, []beat{
-		// 20:00 is a start too, and the end wins: shut for the ten minutes to the next start.
+	checkStory(t, w, []beat{
+		// 20:00 is also a start, and the end wins: the window is closed until the next start, ten minutes later.
 		{"Fri 2026-11-20 20:00", false, "Fri 2026-11-20 20:10"},
 		{"Fri 2026-11-20 20:10", true, "Sat 2026-11-21 20:00"},
 		{"Sat 2026-11-21 12:34", true, "Sat 2026-11-21 20:00"},
@@ -118,14 +118,14 @@ func TestStartsWithinAnOpenWindowChangeNothing(t *testing.T) {
 }
 
 func TestTheEndWinsWhereStartAndEndCoincide(t *testing.T) {
-	w := window(t, "UTC", "0 8 * * *", "0 8 * * 1-5") // opens at weekends only
-	tell(t, w, []beat{
+	w := window(t, "UTC", "0 8 * * *", "0 8 * * 1-5") // opens only on weekends
+	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 08:00", false, "Sat 2026-11-21 08:00"},
 		{"Sat 2026-11-21 08:00", true, "Mon 2026-11-23 08:00"},
 	})
 }
 
-// kedacore/keda#3566 asked for it: a promotion, once, by date.
+// kedacore/keda#3566 requests this: a promotion that happens once, by date.
 func TestAOneTimeWindowOpensOnceAndIsOver(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	day := func(y, m, d, h int) time.Time { return time.Date(y, time.Month(m), d, h, 0, 0, 0, time.UTC) }
@@ -134,7 +134,7 @@ func TestAOneTimeWindowOpensOnceAndIsOver(t *testing.T) {
 		From: calendar.StartsAt(berlin, day(2026, 11, 27, 6)),
 		To:   calendar.EndsAt(berlin, day(2026, 11, 28, 0)),
 	}
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Sat 2026-11-21 12:00", false, "Fri 2026-11-27 06:00"},
 		{"Fri 2026-11-27 06:00", true, "Sat 2026-11-28 00:00"},
 		{"2026-11-27 23:59:59 +0100", true, "Sat 2026-11-28 00:00"},
@@ -145,25 +145,25 @@ func TestAOneTimeWindowOpensOnceAndIsOver(t *testing.T) {
 func TestASeasonCutsTheRecurringWindowAtBothDates(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	w.From, w.To = at(t, w, "Mon 2026-11-23 12:00"), at(t, w, "Wed 2026-11-25 08:00")
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Mon 2026-11-23 09:00", false, "Mon 2026-11-23 12:00"}, // open by its hours, but not in season
 		{"Mon 2026-11-23 12:00", true, "Mon 2026-11-23 20:00"},
 		{"Mon 2026-11-23 20:00", false, "Tue 2026-11-24 08:00"},
-		{"Tue 2026-11-24 20:00", false, ""}, // Wednesday's opens at the very end of the season: not at all
+		{"Tue 2026-11-24 20:00", false, ""}, // Wednesday's window would open at the end of the season, so it does not open
 		{"Wed 2026-11-25 09:00", false, ""},
 	})
 	w.To = at(t, w, "Tue 2026-11-24 09:30")
-	tell(t, w, []beat{{"Tue 2026-11-24 08:00", true, "Tue 2026-11-24 09:30"}})
+	checkStory(t, w, []beat{{"Tue 2026-11-24 08:00", true, "Tue 2026-11-24 09:30"}})
 }
 
 func TestAHalfOpenSeasonHasOneDate(t *testing.T) {
 	w := &calendar.Window{Location: zone(t, "UTC"), From: y2040}
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 08:00", false, "Sun 2040-01-01 00:00"},
 		{"Sun 2040-01-01 00:00", true, ""},
 	})
 	w = &calendar.Window{Location: zone(t, "UTC"), To: y2040}
-	tell(t, w, []beat{
+	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 08:00", true, "Sun 2040-01-01 00:00"},
 		{"Sun 2040-01-01 00:00", false, ""},
 	})
@@ -192,7 +192,7 @@ func TestNextStartLooksPastTheOpenWindow(t *testing.T) {
 	}
 }
 
-func TestUntilIsTheSameInEveryZoneThatNowComesIn(t *testing.T) {
+func TestUntilDoesNotDependOnTheZoneOfNow(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	now := at(t, w, "Fri 2026-11-20 12:00")
 	_, want := w.At(now)
@@ -211,7 +211,7 @@ func TestNoZoneIsUTC(t *testing.T) {
 	}
 }
 
-func TestWindowsThatNeverFireAreTold(t *testing.T) {
+func TestWindowsThatNeverFireAreReported(t *testing.T) {
 	const office, evening = "0 8 * * 1-5", "0 20 * * 1-5"
 	season := func(start, end, from, to string) *calendar.Window {
 		w := window(t, "Europe/Berlin", start, end)
@@ -250,12 +250,12 @@ func TestWindowsThatNeverFireAreTold(t *testing.T) {
 	}
 }
 
-func TestWindowsThatNeverEndAreTold(t *testing.T) {
+func TestWindowsThatNeverEndAreReported(t *testing.T) {
 	w := window(t, "UTC", "0 8 * * *", "0 20 30 2 *")
 	if !w.NeverEnds() {
 		t.Error("an end on 30 February: never ends is false, want true")
 	}
-	tell(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // yesterday's start still holds
+	checkStory(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // yesterday's start still counts
 	w.To = y2040
 	if w.NeverEnds() {
 		t.Error("the same within a season: never ends is true, want false")

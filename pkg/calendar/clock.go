@@ -2,15 +2,15 @@ package calendar
 
 import "time"
 
-// StartsAt returns the instant at which a window opens that is to open when the clock of the zone shows the date and
-// time of day of reading (whose own zone is ignored): the first such instant, or the first one after a gap.
+// StartsAt returns the first instant at which the clock of the zone shows the date and time of day of reading, or the first
+// instant after the gap that skips them. The zone of reading is ignored.
 func StartsAt(zone *time.Location, reading time.Time) time.Time {
 	first, _ := clock{zone}.shows(wallOf(reading))
 	return time.Unix(first, 0).In(zone)
 }
 
-// EndsAt is StartsAt for the end of a window: where the clock shows the reading twice, the last such instant. The end
-// is exclusive, so the whole of 24 December ends at 25 December 00:00.
+// EndsAt is StartsAt for the end of a window: if the clock shows the reading twice, it returns the last such instant. The end
+// is exclusive, so a window for all of 24 December ends at 25 December 00:00.
 func EndsAt(zone *time.Location, reading time.Time) time.Time {
 	_, last := clock{zone}.shows(wallOf(reading))
 	return time.Unix(last, 0).In(zone)
@@ -21,14 +21,14 @@ func wallOf(reading time.Time) wall {
 	return wall(reading.Unix() + int64(offset))
 }
 
-// clock is the wall clock of a zone: it runs with time, leaps forward over gaps and back at folds.
+// clock is the wall clock of a zone: it skips forward over gaps and back at folds.
 type clock struct{ zone *time.Location }
 
-// reach is how far around an instant clock changes matter to it, in seconds. No zone ever moved its clock by more
-// than a day (the date line); two leave room for one that would do so twice.
+// reach is the distance around an instant, in seconds, within which clock changes can affect it. No zone has moved its clock
+// by more than a day (the date line); two days cover a zone that does so twice.
 const reach = 2 * day
 
-// offset returns what the clock is ahead of UTC at an instant, and an instant until which that holds for certain.
+// offset returns how many seconds the clock is ahead of UTC at an instant, and an instant until which that is certain.
 func (c clock) offset(at int64) (ahead, until int64) {
 	t := time.Unix(at, 0).In(c.zone)
 	_, seconds := t.Zone()
@@ -38,15 +38,15 @@ func (c clock) offset(at int64) (ahead, until int64) {
 	}
 	until = end.Unix()
 	if until <= at {
-		// Beyond a zone's last listed change ZoneBounds counts 365 days to a year, so on 31 December of a leap
-		// year its end lies in the past. The offset of that day is right, and holds until the next year.
+		// After a zone's last listed change, ZoneBounds counts 365 days a year, so on 31 December of a leap year the returned
+		// end is in the past. The offset of that day is correct and holds until the next year.
 		until = at - at%day + day
 	}
 	return int64(seconds), until
 }
 
-// lowestFrom returns the lowest reading of the clock at or after an instant: now's own, unless a fold lies ahead
-// that will set the clock back below it.
+// lowestFrom returns the lowest reading of the clock at or after an instant: the reading at the instant, unless a later fold
+// sets the clock back below it.
 func (c clock) lowestFrom(at int64) wall {
 	ahead, until := c.offset(at)
 	low := at + ahead
@@ -58,8 +58,7 @@ func (c clock) lowestFrom(at int64) wall {
 	return wall(low)
 }
 
-// shows returns the first and the last instant at which the clock comes to w, running or in a leap. They differ in
-// folds alone.
+// shows returns the first and the last instant at which the clock reaches w, running or in a gap. They differ only in folds.
 func (c clock) shows(w wall) (first, last int64) {
 	ahead, _ := c.offset(int64(w))
 	first, last = never, int64(w)-ahead

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Cron is a five-field cron expression as bit sets: bit n of a field is set where the value n matches. The fields are
-// exactly those of robfig/cron's SpecSchedule, its star bit included, so a parser's result is copied field by field.
+// Cron is a five-field cron expression as bit sets: bit n of a field is set if the value n matches. The fields are those of
+// robfig/cron's SpecSchedule, including its star bit, so a parser's result can be copied field by field.
 //
 //	Minute 0-59   Hour 0-23   DayOfMonth 1-31   Month 1-12   DayOfWeek 0-6, Sunday is 0
 //
-// Days follow cron's custom: where DayOfMonth and DayOfWeek are both restricted, a day that matches either matches;
-// where one of them carries the star bit (bit 63), both must. Bits outside a field's range match nothing.
+// Days follow the rule of cron: if DayOfMonth and DayOfWeek are both restricted, a day matches if either field matches; if one
+// of them has the star bit (bit 63), both must match. Bits outside a field's range match no value.
 type Cron struct {
 	Minute, Hour, DayOfMonth, Month, DayOfWeek uint64
 }
@@ -25,16 +25,16 @@ const (
 	minute = 60
 	day    = 24 * 60 * minute
 
-	// 41 years. With 8 a window on 29 February would be lost around 2100, with 28 one on a Sunday 29 February.
+	// 41 years. With 8, a window on 29 February would be missed around 2100; with 28, a window on a Sunday 29 February.
 	searchMonths = 41 * 12
 )
 
-// wall is what the clock of a zone shows, as seconds since 1970-01-01 00:00 on that same clock.
+// wall is a reading of the clock of a zone, in seconds since 1970-01-01 00:00 on that clock.
 type wall int64
 
 func (w wall) civil() time.Time { return time.Unix(int64(w), 0).UTC() }
 
-// month is a month of the calendar, laid out for bit sets of its days (bit 1 is the first).
+// month is a calendar month with what bit sets of its days need (bit 1 is the first day).
 type month struct {
 	year    int
 	number  time.Month
@@ -42,7 +42,7 @@ type month struct {
 	weekday int  // of day 1, Sunday is 0
 }
 
-// monthOf returns the month that a wall-clock time lies in.
+// monthOf returns the month of a wall-clock time.
 func monthOf(t time.Time) month {
 	midnight := wall(t.Unix()) - wall(t.Hour()*60+t.Minute())*minute - wall(t.Second())
 	back := t.Day() - 1
@@ -103,10 +103,10 @@ func (c *Cron) daysIn(m month) uint64 {
 	return (c.DayOfMonth | byWeekday) & m.days()
 }
 
-// moments are the wall-clock minutes that on matches and unless does not.
+// moments is the set of wall-clock minutes that on matches and unless does not.
 type moments struct{ on, unless Cron }
 
-// daysIn returns the days that have at least one moment, so a search never walks through days in vain.
+// daysIn returns the days that have at least one moment, so that a search skips the other days.
 func (m *moments) daysIn(mo month) uint64 {
 	hours, minutes := m.on.Hour&allHours, m.on.Minute&allMinutes
 	if hours == 0 || minutes == 0 {
@@ -119,7 +119,7 @@ func (m *moments) daysIn(mo month) uint64 {
 	return days
 }
 
-// minutesIn returns the minutes of an hour; excepted tells that unless matches on that day.
+// minutesIn returns the minutes of an hour; excepted reports whether unless matches on that day.
 func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	if m.on.Hour>>hour&1 == 0 {
 		return 0

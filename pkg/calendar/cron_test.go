@@ -35,7 +35,7 @@ func instant() *rapid.Generator[time.Time] {
 	return rapid.Map(rapid.Int64Range(y1970.Unix(), y2040.Unix()), func(s int64) time.Time { return time.Unix(s, 0).UTC() })
 }
 
-// A clock without changes is the one place where cron libraries agree: there, robfig/cron is a second oracle.
+// Cron libraries agree only on a clock without changes: in UTC, robfig/cron is a second oracle.
 func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, from := cronText().Draw(rt, "cron"), instant().Draw(rt, "from")
@@ -45,7 +45,7 @@ func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 		}
 		c, want := bits(t, text), schedule.Next(from)
 		next, ok := c.After(from)
-		if want.IsZero() { // robfig/cron looks five years ahead, and Feb 29 can be eight away
+		if want.IsZero() { // robfig/cron searches five years ahead, and Feb 29 can be eight years away
 			if ok && next.Before(from.AddDate(5, 0, 0)) {
 				rt.Fatalf("%q from %s: next %s, robfig/cron has none", text, from, next)
 			}
@@ -63,13 +63,13 @@ func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	})
 }
 
-// The claim behind the bound of every search: no day of the calendar is ever more than 40 years away.
+// Every search relies on this bound: the next match of a day is at most 40 years away.
 func TestNoDayIsOutOfReach(t *testing.T) {
 	const star = 1 << 63
 	longest := time.Duration(0)
 	for weekday := range 7 {
 		c := calendar.Cron{Minute: 1, Hour: 1, DayOfMonth: 1<<29 | star, Month: 1 << 2, DayOfWeek: 1 << weekday}
-		end := time.Date(2400, 3, 1, 0, 0, 0, 0, time.UTC) // 400 years on, the calendar repeats
+		end := time.Date(2400, 3, 1, 0, 0, 0, 0, time.UTC) // the calendar repeats after 400 years
 		for now := time.Date(2000, 3, 1, 0, 0, 0, 0, time.UTC); now.Before(end); {
 			next, ok := c.After(now)
 			if !ok || next.Day() != 29 || next.Month() != 2 || int(next.Weekday()) != weekday {

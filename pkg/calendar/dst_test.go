@@ -7,12 +7,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// Each case is a window in a zone and the whole story of its answers around one change of that zone's clock: from the
-// first instant on, it opens and shuts at exactly the instants listed.
+// Each case is a window in a zone and all its answers around one clock change of that zone: from the first instant on, the
+// window opens and closes at exactly the listed instants.
 func TestWindowsAcrossClockChanges(t *testing.T) {
 	for _, c := range []struct {
 		story, zone, start, end string
-		from                    string // shut at this instant
+		from                    string // closed at this instant
 		changes                 []string
 	}{
 		// Europe/Berlin, 2026-03-29: 02:00 +01:00 -> 03:00 +02:00. 2026-10-25: 03:00 +02:00 -> 02:00 +01:00.
@@ -32,10 +32,10 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 			[]string{"2026-10-24 22:00:00 +0200", "2026-10-25 02:30:00 +0100", "2026-10-25 22:00:00 +0100"}},
 		{"a window within the fold is one", "Europe/Berlin", "15 2 * * *", "45 2 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 02:15:00 +0200", "2026-10-25 02:45:00 +0100", "2026-10-26 02:15:00 +0100"}},
-		// By "the latest event wins" the second 02:15 would shut it until 02:45 on the next day.
+		// If the latest event won, the second 02:15 would close it until 02:45 on the next day.
 		{"a nearly full day is not lost in the fold", "Europe/Berlin", "45 2 * * *", "15 2 * * *", "2026-10-24 02:15:00 +0200",
 			[]string{"2026-10-24 02:45:00 +0200", "2026-10-26 02:15:00 +0100", "2026-10-26 02:45:00 +0100"}},
-		{"at the edge of the fold 03:00 comes once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",
+		{"at the edge of the fold 03:00 follows once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 01:00:00 +0200", "2026-10-25 03:00:00 +0100"}},
 		{"every half hour, at the gap", "Europe/Berlin", "*/30 * * * *", "10/30 * * * *", "2026-03-29 01:20:00 +0100",
 			[]string{"2026-03-29 01:30:00 +0100", "2026-03-29 01:40:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-29 03:10:00 +0200"}},
@@ -62,18 +62,18 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 			[]string{"2011-12-31 00:00:00 +1400", "2012-01-02 08:00:00 +1400"}},
 		{"a night over the missing day", "Pacific/Apia", "0 22 * * *", "0 6 * * *", "2011-12-29 12:00:00 -1000",
 			[]string{"2011-12-29 22:00:00 -1000", "2011-12-31 06:00:00 +1400"}},
-		// Casablanca's summer is its standard time; in Ramadan the clock goes back: 2026-02-15 03:00 +01 -> 02:00 +00.
+		// Casablanca's summer is its standard time; in Ramadan the clock is set back: 2026-02-15 03:00 +01 -> 02:00 +00.
 		{"Ramadan begins in Casablanca", "Africa/Casablanca", "0 0 * * *", "30 2 * * *", "2026-02-14 12:00:00 +0100",
 			[]string{"2026-02-15 00:00:00 +0100", "2026-02-15 02:30:00 +0000"}},
 		{"Ramadan ends in Casablanca", "Africa/Casablanca", "30 2 * * *", "0 4 * * *", "2026-03-21 12:00:00 +0000",
 			[]string{"2026-03-22 03:00:00 +0100", "2026-03-22 04:00:00 +0100"}},
-		// Troll leaps two hours: 2026-10-25 03:00 +02 -> 01:00 +00.
+		// Troll changes by two hours: 2026-10-25 03:00 +02 -> 01:00 +00.
 		{"Troll's double hour", "Antarctica/Troll", "30 1 * * *", "30 2 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 01:30:00 +0200", "2026-10-25 02:30:00 +0000"}},
 		// Monrovia was 44 minutes and 30 seconds behind, and set its clock right on 1972-01-07 00:00.
 		{"Monrovia's half minute", "Africa/Monrovia", "0 23 * * *", "20 0 * * *", "1972-01-06 12:00:00 -0000",
 			[]string{"1972-01-06 23:44:30 -0000", "1972-01-07 00:44:30 -0000"}},
-		// Beyond 2037 the zone's rule counts, not its list; 2040 is a leap year, whose 31 December ZoneBounds misplaces.
+		// After 2037 the zone's rule applies instead of its list; 2040 is a leap year, and ZoneBounds is wrong on its 31 December.
 		{"the last night of a leap year", "Europe/Berlin", "0 22 * * *", "0 6 * * *", "2040-12-31 12:00:00 +0100",
 			[]string{"2040-12-31 22:00:00 +0100", "2041-01-01 06:00:00 +0100"}},
 		{"a gap by rule", "Europe/Berlin", "30 2 * * *", "0 8 * * *", "2050-03-26 12:00:00 +0100",
@@ -110,7 +110,7 @@ func TestDatesInGapsAndFolds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The reading's own zone means nothing.
+			// The zone of the reading is ignored.
 			reading = time.Date(reading.Year(), reading.Month(), reading.Day(), reading.Hour(), reading.Minute(), 0, 0, time.FixedZone("", 3600))
 			if got := calendar.StartsAt(w.Location, reading); !got.Equal(at(t, w, c.starts)) {
 				t.Errorf("starts at %s, want %s", got, c.starts)
@@ -122,7 +122,7 @@ func TestDatesInGapsAndFolds(t *testing.T) {
 	}
 }
 
-// Twice the clock says 02:15; the floor that At announces until then must not flap in between.
+// The clock shows 02:15 twice; the answer of At must not change in between.
 func TestTheFoldIsReadOnceAndDoesNotFlap(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 22 * * *", "15 2 * * *")
 	for now, end := at(t, w, "2026-10-25 01:00:00 +0200"), at(t, w, "2026-10-25 02:15:00 +0100"); now.Before(end); now = now.Add(time.Second) {

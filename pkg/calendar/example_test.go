@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// parse is what policy does: a parser reads the text, the calendar gets its bit sets.
+// parse converts cron text to bit sets, as package policy does.
 func parse(text string) calendar.Cron {
 	schedule, err := cron.ParseStandard(text)
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleWindow_At() {
 func ExampleWindow_NextStart() {
 	berlin, _ := time.LoadLocation("Europe/Berlin")
 	office := calendar.Window{Location: berlin, Start: parse("0 8 * * 1-5"), End: parse("0 20 * * 1-5")}
-	const lead = 15 * time.Minute // a node and its model take that long
+	const lead = 15 * time.Minute // time for a node and its model
 
 	now := time.Date(2026, 11, 23, 7, 50, 0, 0, berlin)
 	start, ok := office.NextStart(now)
@@ -46,7 +46,7 @@ func ExampleWindow_NextStart() {
 	// Output: Mon 08:00 prewarm: true
 }
 
-// A promotion by date: the whole of 25 October in Berlin has 25 hours.
+// A promotion by date: 25 October has 25 hours in Berlin.
 func ExampleStartsAt() {
 	berlin, _ := time.LoadLocation("Europe/Berlin")
 	from, _ := time.Parse(time.DateOnly, "2026-10-25")

@@ -2,7 +2,7 @@ package calendar
 
 import "time"
 
-// After and AtOrBefore show the search through the calendar to tests, on a clock without zone.
+// After and AtOrBefore export the calendar search to tests, on a clock without a zone.
 func (c Cron) After(t time.Time) (time.Time, bool) {
 	m := moments{on: c}
 	w, ok := m.after(wall(t.Unix()))

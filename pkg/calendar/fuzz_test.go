@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// checkAnswer asserts what holds of every answer of every window, without knowing the right one.
+// checkAnswer asserts properties that every answer of every window has.
 func checkAnswer(t interface{ Fatalf(string, ...any) }, w *calendar.Window, now time.Time) {
 	open, until := w.At(now)
 	if again, same := w.At(now); again != open || !same.Equal(until) {
@@ -45,7 +45,7 @@ func checkAnswer(t interface{ Fatalf(string, ...any) }, w *calendar.Window, now 
 	}
 }
 
-func TestEveryAnswerHoldsUntilItSaysSo(t *testing.T) {
+func TestEveryAnswerHoldsUntilItsEnd(t *testing.T) {
 	names := zoneNames(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		w := window(t, rapid.SampledFrom(names).Draw(rt, "zone"), cronText().Draw(rt, "start"), cronText().Draw(rt, "end"))
@@ -61,7 +61,7 @@ func TestEveryAnswerHoldsUntilItSaysSo(t *testing.T) {
 	})
 }
 
-// FuzzAt hands over any bits, any dates and any instant: At never panics, never hangs, and keeps its word.
+// FuzzAt passes arbitrary bits, dates and instants: At does not panic, terminates, and its answer holds until its end.
 func FuzzAt(f *testing.F) {
 	every := uint64(math.MaxUint64)
 	f.Add(every, uint64(1<<8), every, every, every, uint64(1), uint64(1<<20), every, every, every, int64(0), int64(0), int64(1_795_000_000), uint16(0))
@@ -83,7 +83,7 @@ func FuzzAt(f *testing.F) {
 		}
 		const year9999 = 253_402_300_799
 		if instant := time.Unix(now, 0); now < -year9999 || now > year9999 || from < -year9999 || from > year9999 {
-			w.At(instant) // arithmetic on such instants wraps; not crashing is all
+			w.At(instant) // arithmetic on such instants overflows; At must only not panic
 			w.NextStart(instant)
 			return
 		}

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// The oracle knows neither bit sets nor zone rules. It reads cron text into tables of booleans, walks the wall clock
-// minute by minute to find the spans, walks instants and asks time.In what the clock shows, and applies the law
-// literally: a span lasts from the first instant that shows its start or later to the last that shows less than its
-// end.
+// The oracle uses neither bit sets nor zone rules. It reads cron text into tables of booleans, steps through the wall clock
+// minute by minute to find the spans, steps through instants with time.In, and applies the definition of the package literally:
+// a span lasts from the first instant that shows its start or later to the last instant that shows less than its end.
 
 type field [64]bool
 
@@ -61,11 +60,11 @@ func (c *text) onDay(t time.Time) bool {
 
 func (c *text) onMinute(m int) bool { return c.hour[m/60] && c.minute[m%60] }
 
-// naive is one span on the wall clock, in minutes since 1970 as that clock counts.
+// naive is one span on the wall clock, in minutes since 1970 on that clock.
 type naive struct{ start, end int64 }
 
-// naiveSpans returns the spans that overlap the wall-clock days [from, to), by walking each minute. Before that it
-// walks back, day by day, to the latest event, which tells whether a span is open at from.
+// naiveSpans returns the spans that overlap the wall-clock days [from, to), minute by minute. Before that it steps back, day by
+// day, to the latest event, which determines whether a span is open at from.
 func naiveSpans(start, end *text, from, to time.Time) []naive {
 	const long = 11 * 366
 	active, opened := false, int64(0)
@@ -78,7 +77,7 @@ back:
 			case ends && end.onMinute(m):
 				break back
 			case starts && start.onMinute(m):
-				// Later starts of the same span were met on the way back; the oldest one does not matter here.
+				// Later starts of the same span were found on the way back; the oldest one does not matter here.
 				active, opened = true, t.Unix()/60+int64(m)
 				break back
 			}
@@ -106,23 +105,23 @@ back:
 	return spans
 }
 
-// walk is a stretch of instants, step seconds apart, with what the zone's clock shows at each.
+// walk is a range of instants, step seconds apart, with the reading of the zone's clock at each.
 type walk struct {
 	zone        *time.Location
 	begin, step int64
-	shows       []int64 // seconds since 1970 as the clock counts
+	shows       []int64 // seconds since 1970 on the clock
 	highest     []int64 // of all up to here
 	lowest      []int64 // of all from here on
 }
 
-// The walk reaches three days to each side. Its first and last day are for looking around only: what a window does
-// in a fold depends on what the clock showed before, or will show again.
+// The walk covers three days on each side. Its first and last day only provide context: in a fold, a window depends on what the
+// clock showed before and shows again later.
 const (
 	margin = 3 * 24 * time.Hour
 	verge  = 24 * 60 * 60
 )
 
-// sure returns the instants [begin, past) at which the walk knows the answer.
+// sure returns the instants [begin, past) at which the walk can compute the answer.
 func (w *walk) sure() (begin, past int64) {
 	return w.begin + verge, w.begin + int64(len(w.shows))*w.step - verge
 }
@@ -153,7 +152,7 @@ func newWalk(zone *time.Location, around time.Time) *walk {
 	return w
 }
 
-// changes returns the instants within the walk at which the window's answer changes, and its answer at the begin.
+// changes returns the instants within the walk at which the window's answer changes, and its answer at the beginning.
 func (w *walk) changes(start, end *text) (atBegin bool, changes []int64) {
 	from := time.Unix(w.lowest[0], 0).UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	to := time.Unix(w.highest[len(w.highest)-1], 0).UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)
@@ -163,12 +162,12 @@ func (w *walk) changes(start, end *text) (atBegin bool, changes []int64) {
 		first := sort.Search(n, func(i int) bool { return w.highest[i] >= s.start*60 })
 		past := sort.Search(n, func(i int) bool { return w.lowest[i] >= s.end*60 })
 		if first >= past || first == n {
-			continue // over before the walk, in a gap, or not yet
+			continue // before the walk, in a gap, or after the walk
 		}
 		switch {
 		case first == 0 && last < 0:
 			atBegin = true
-		case first <= last: // touches or overlaps the one before
+		case first <= last: // touches or overlaps the previous one
 			changes = changes[:len(changes)-1]
 		case first > 0:
 			changes = append(changes, w.begin+int64(first)*w.step)

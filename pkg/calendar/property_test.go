@@ -12,12 +12,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// TestEveryZoneAgreesWithAClockWatcher compares the package with the oracle in every IANA zone from 1970 to 2040: on
-// windows whose starts and ends crowd around each change of the zone's clock, and at random instants.
+// TestEveryZoneAgreesWithTheOracle compares the package with the oracle in every IANA zone from 1970 to 2040: on
+// windows whose starts and ends are near each clock change of the zone, and at random instants.
 //
 // By default each zone gets a sample that another seed (printed, and set by CALENDAR_SEED) moves elsewhere;
 // CALENDAR_ALL=1 visits every change of every zone.
-func TestEveryZoneAgreesWithAClockWatcher(t *testing.T) {
+func TestEveryZoneAgreesWithTheOracle(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("CALENDAR_SEED"); text != "" {
 		var err error
@@ -44,7 +44,7 @@ func TestEveryZoneAgreesWithAClockWatcher(t *testing.T) {
 		for _, at := range around {
 			watcher := newWalk(loc, at)
 			for range windows {
-				start, end := crowd(rng, loc, at), crowd(rng, loc, at)
+				start, end := timesNear(rng, loc, at), timesNear(rng, loc, at)
 				n, err := compare(t, watcher, start, end)
 				if err != nil {
 					t.Fatalf("CALENDAR_SEED=%d: %s, around %s, start %q, end %q: %v", seed, name, at.In(loc), start, end, err)
@@ -61,7 +61,7 @@ func TestEveryZoneAgreesWithAClockWatcher(t *testing.T) {
 	}
 }
 
-// compare follows At from answer to answer through the walk, then probes the instants next to each change.
+// compare follows the answers of At through the walk, then probes the instants next to each change.
 func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	w := &calendar.Window{Location: watcher.zone, Start: bits(t, start), End: bits(t, end)}
 	startText, endText := readCron(start), readCron(end)
@@ -94,8 +94,8 @@ func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	return len(instants), nil
 }
 
-// crowd makes cron text whose times lie near what the zone's clock shows just before and after an instant.
-func crowd(rng *rand.Rand, loc *time.Location, at time.Time) string {
+// timesNear returns cron text whose times are near what the zone's clock shows just before and after an instant.
+func timesNear(rng *rand.Rand, loc *time.Location, at time.Time) string {
 	before, after := at.Add(-time.Second).In(loc), at.In(loc)
 	asUTC := func(t time.Time) time.Time {
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC)

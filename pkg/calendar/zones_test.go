@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// zoneNames lists the zones of the Go installation that runs the test, else those that stood in Go 1.26.
+// zoneNames lists the zones of the Go installation that runs the test, else those of Go 1.26.
 func zoneNames(t testing.TB) []string {
 	t.Helper()
 	if archive, err := zip.OpenReader(filepath.Join(os.Getenv("GOROOT"), "lib", "time", "zoneinfo.zip")); err == nil {
@@ -43,7 +43,7 @@ func zone(t testing.TB, name string) *time.Location {
 	return loc
 }
 
-// bits parses cron text as policy does, with robfig/cron, and hands over its bit sets.
+// bits parses cron text with robfig/cron, as package policy does, and returns its bit sets.
 func bits(t testing.TB, text string) calendar.Cron {
 	t.Helper()
 	schedule, err := cron.ParseStandard(text)
@@ -64,7 +64,7 @@ var (
 	y2040 = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// transitions finds the instants between 1970 and 2040 at which the zone's clock leaps: it compares what the clock is
+// transitions finds the instants between 1970 and 2040 at which the zone's clock changes: it compares what the clock is
 // ahead of UTC at each end of a stride and bisects where that differs.
 func transitions(loc *time.Location, stride time.Duration) []time.Time {
 	ahead := func(t time.Time) int {
