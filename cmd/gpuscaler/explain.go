@@ -169,13 +169,13 @@ func (o *explainOptions) list(all []dashboard.Explanation, out io.Writer) error 
 		return writeJSON(out, all)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "POLICY\tTARGET\tREADY\tLOADING\tPENDING\tMODE\tBINDING\tSINCE")
+	fmt.Fprintln(table, "POLICY\tTARGET\tREADY\tLOADING\tPENDING\tCRASHING\tMODE\tBINDING\tSINCE")
 	for _, e := range all {
 		if e.At.IsZero() {
-			fmt.Fprintf(table, "%s\t?\t?\t?\t?\t%s\t%s\t-\n", e.Policy, e.Mode, e.NotDecided)
+			fmt.Fprintf(table, "%s\t?\t?\t?\t?\t?\t%s\t%s\t-\n", e.Policy, e.Mode, e.NotDecided)
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", e.Policy, e.Target, e.Ready, e.Loading, e.Pending, e.Mode, e.Binding, e.Since.Local().Format("01-02 15:04:05"))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", e.Policy, e.Target, e.Ready, e.Loading, e.Pending, e.Crashing, e.Mode, e.Binding, e.Since.Local().Format("01-02 15:04:05"))
 	}
 	return table.Flush()
 }

@@ -47,18 +47,18 @@ func groupWorkload(name string) *scaling.Workload {
 
 func TestAReplicaOfAGroupServesOnlyWithAllOfItsPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		states                  []string // of one group's pods, the leader first
-		ready, loading, pending int32
+		states                            []string // of one group's pods, the leader first
+		ready, loading, pending, crashing int32
 	}{
-		"all ready":                            {[]string{"ready", "ready", "ready", "ready"}, 1, 0, 0},
-		"the leader alone is ready":            {[]string{"ready", "loading", "loading", "loading"}, 0, 1, 0},
-		"one worker has no node":               {[]string{"ready", "ready", "ready", "pending"}, 0, 0, 1},
-		"the workers are not made yet":         {[]string{"loading"}, 0, 1, 0},
-		"the leader is ready, no workers yet":  {[]string{"ready"}, 0, 1, 0},
-		"one worker crashes in a loop":         {[]string{"ready", "ready", "ready", "crashing"}, 0, 0, 0},
-		"the group is torn down":               {[]string{"terminating", "terminating", "terminating", "terminating"}, 0, 0, 0},
-		"a worker was lost, the others remain": {[]string{"ready", "ready", "ready", "terminating"}, 0, 1, 0},
-		"the leader waits for a node":          {[]string{"pending"}, 0, 0, 1},
+		"all ready":                            {[]string{"ready", "ready", "ready", "ready"}, 1, 0, 0, 0},
+		"the leader alone is ready":            {[]string{"ready", "loading", "loading", "loading"}, 0, 1, 0, 0},
+		"one worker has no node":               {[]string{"ready", "ready", "ready", "pending"}, 0, 0, 1, 0},
+		"the workers are not made yet":         {[]string{"loading"}, 0, 1, 0, 0},
+		"the leader is ready, no workers yet":  {[]string{"ready"}, 0, 1, 0, 0},
+		"one worker crashes in a loop":         {[]string{"ready", "ready", "ready", "crashing"}, 0, 0, 0, 1},
+		"the group is torn down":               {[]string{"terminating", "terminating", "terminating", "terminating"}, 0, 0, 0, 0},
+		"a worker was lost, the others remain": {[]string{"ready", "ready", "ready", "terminating"}, 0, 1, 0, 0},
+		"the leader waits for a node":          {[]string{"pending"}, 0, 0, 1, 0},
 	} {
 		w := newWorld()
 		w.putTarget(must(trimLeaderWorkerSet(leaderWorkerSet("big", 2))).(*targetFacts))
@@ -66,8 +66,8 @@ func TestAReplicaOfAGroupServesOnlyWithAllOfItsPods(t *testing.T) {
 			w.putPod(must(trimPod(groupPod("big", 0, worker, state))).(*podFacts))
 		}
 		v, ok := w.view(groupWorkload("big"))
-		if !ok || v.Ready != c.ready || v.Loading != c.loading || v.Pending != c.pending {
-			t.Errorf("%s: ready %d, loading %d, pending %d", name, v.Ready, v.Loading, v.Pending)
+		if !ok || v.Ready != c.ready || v.Loading != c.loading || v.Pending != c.pending || v.Crashing != c.crashing {
+			t.Errorf("%s: ready %d, loading %d, pending %d, crashing %d", name, v.Ready, v.Loading, v.Pending, v.Crashing)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (t *target) refresh() {
 	said := make([]*operatorFacts, 0, 2)
 	if t.facts != nil {
 		v.Replicas, v.GPUs = t.facts.replicas, t.facts.gpus
-		v.Ready, v.Loading, v.Pending = t.count()
+		t.count(&v)
 		said = append(said, &t.facts.operator)
 	}
 	for _, name := range sortedNames(t.hpas) {
@@ -59,30 +59,37 @@ func sortedNames[T any](m map[string]T) []string {
 	return names
 }
 
-// count says how many replicas stand where. Pods that finished, terminate or crash in a loop count nowhere.
-func (t *target) count() (ready, loading, pending int32) {
+// count counts the replicas by state. Pods that finished or terminate are in no state.
+func (t *target) count(v *engine.View) {
+	for _, p := range t.pods {
+		if p.phase == podCrashing && (v.CrashingPod == "" || p.Name < v.CrashingPod) {
+			v.CrashingPod = p.Name
+		}
+	}
 	if t.facts.size > 1 {
-		return t.countGroups()
+		t.countGroups(v)
+		return
 	}
 	for _, p := range t.pods {
 		switch p.phase {
 		case podReady:
-			ready++
+			v.Ready++
 		case podLoading:
-			loading++
+			v.Loading++
 		case podPending:
-			pending++
+			v.Pending++
+		case podCrashing:
+			v.Crashing++
 		}
 	}
-	return ready, loading, pending
 }
 
 // group is one replica of a LeaderWorkerSet.
 type group struct{ pods, ready, pending, lost int32 }
 
-// countGroups counts replicas that are several pods: one serves only when all of its pods are Ready, waits for a node while one
-// of them does, and loads in between, also while workers are still to be created (startupPolicy LeaderReady).
-func (t *target) countGroups() (ready, loading, pending int32) {
+// countGroups counts replicas that are several pods: a replica is ready only when all of its pods are, crashes while one of them does,
+// is pending while one of them has no node, and loads otherwise, also while workers are still to be created (startupPolicy LeaderReady).
+func (t *target) countGroups(v *engine.View) {
 	groups := map[string]*group{}
 	for _, p := range t.pods {
 		g := groups[p.group]
@@ -104,16 +111,17 @@ func (t *target) countGroups() (ready, loading, pending int32) {
 	}
 	for _, g := range groups {
 		switch {
-		case g.pods == 0, g.lost > 0:
+		case g.pods == 0:
+		case g.lost > 0:
+			v.Crashing++
 		case g.pending > 0:
-			pending++
+			v.Pending++
 		case g.ready >= t.facts.size:
-			ready++
+			v.Ready++
 		default:
-			loading++
+			v.Loading++
 		}
 	}
-	return ready, loading, pending
 }
 
 // listPods lists the pods that may be asked for metrics: those that have not finished and do not terminate.

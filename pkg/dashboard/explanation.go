@@ -27,6 +27,9 @@ type Explanation struct {
 	Ready   int32     `json:"ready"`
 	Loading int32     `json:"loading"`
 	Pending int32     `json:"pending"`
+	// Crashing replicas restart in a loop: neither ready nor loading. CrashingPod is one of their pods.
+	Crashing    int32  `json:"crashing"`
+	CrashingPod string `json:"crashingPod,omitempty"`
 
 	Mode     string `json:"mode"`
 	Origin   string `json:"origin"`
@@ -97,6 +100,7 @@ func Explain(r engine.Record, cluster string) Explanation {
 	e := Explanation{
 		Policy: r.Workload.Key.String(), Cluster: cluster, At: r.At, Since: r.Since,
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
+		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
 		Binding: ruleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), MayFall: d.MayFall,
 		Follower: follower(r.View.Follower), Operator: operator(r.View), NotDecided: notDecided(&r),
@@ -130,14 +134,15 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct { // fields of the same names hide those of plain
 		plain
-		From    *int32  `json:"from,omitempty"`
-		Target  *int32  `json:"target,omitempty"`
-		Current *int32  `json:"current,omitempty"`
-		Ready   *int32  `json:"ready,omitempty"`
-		Loading *int32  `json:"loading,omitempty"`
-		Pending *int32  `json:"pending,omitempty"`
-		Active  *bool   `json:"active,omitempty"`
-		Binding *string `json:"binding,omitempty"`
+		From     *int32  `json:"from,omitempty"`
+		Target   *int32  `json:"target,omitempty"`
+		Current  *int32  `json:"current,omitempty"`
+		Ready    *int32  `json:"ready,omitempty"`
+		Loading  *int32  `json:"loading,omitempty"`
+		Pending  *int32  `json:"pending,omitempty"`
+		Crashing *int32  `json:"crashing,omitempty"`
+		Active   *bool   `json:"active,omitempty"`
+		Binding  *string `json:"binding,omitempty"`
 	}{plain: plain(e)})
 }
 

@@ -353,3 +353,29 @@ func (a allOf) Collect(out chan<- prometheus.Metric) {
 		c.Collect(out)
 	}
 }
+
+// Two replicas crash in a loop: a person sees it in explain, on the page and in the metrics, and it is not shown as loading.
+func TestCrashingReplicasAreShown(t *testing.T) {
+	s := newStory()
+	s.view.Ready, s.view.Crashing, s.view.CrashingPod = s.view.Ready-2, 2, "llama-chat-7d9f-x2x4z"
+	s.tick(0)
+	record, _ := s.engine.Board().Record(chatKey)
+	e := Explain(record, "prod")
+	if got := text(t, e); !strings.Contains(got, "CRASHING    2 replicas restart in a loop") || !strings.Contains(got, "logs llama-chat-7d9f-x2x4z --previous") || !strings.Contains(got, "loading 0") {
+		t.Errorf("explain does not show the crashing replicas:\n%s", got)
+	}
+	if j, err := json.Marshal(e); err != nil || !strings.Contains(string(j), `"crashing":2,"crashingPod":"llama-chat-7d9f-x2x4z"`) {
+		t.Errorf("%v: %s", err, j)
+	}
+	if all := badges(&record, nil); len(all) != 1 || all[0].Word != "crashing" {
+		t.Errorf("badges %+v", all)
+	}
+	err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Board())), strings.NewReader(`
+# HELP gpuscaler_crashing_replicas Replicas that restart in a loop: neither ready nor loading.
+# TYPE gpuscaler_crashing_replicas gauge
+gpuscaler_crashing_replicas{namespace="team-chat",policy="llama-chat"} 2
+`), "gpuscaler_crashing_replicas")
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -46,6 +46,7 @@ var (
 		gauge("ready_replicas", "Replicas that are Ready.", func(r *engine.Record) float64 { return float64(r.View.Ready) }),
 		gauge("loading_replicas", "Replicas on a node that are not Ready yet.", func(r *engine.Record) float64 { return float64(r.View.Loading) }),
 		gauge("pending_replicas", "Replicas without a node.", func(r *engine.Record) float64 { return float64(r.View.Pending) }),
+		gauge("crashing_replicas", "Replicas that restart in a loop: neither ready nor loading.", func(r *engine.Record) float64 { return float64(r.View.Crashing) }),
 		gauge("gpus_per_replica", "GPUs that one replica asks for.", func(r *engine.Record) float64 { return float64(r.View.GPUs) }),
 		gauge("policy_active", "1 while demand, a schedule or a person keeps replicas.", func(r *engine.Record) float64 { return number(r.Decision.Active) }),
 		gauge("policy_degraded", "1 while the policy decides on missing inputs: it may raise, it cannot lower.", func(r *engine.Record) float64 { return number(r.Decision.Degraded) }),

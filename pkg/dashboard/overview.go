@@ -61,18 +61,21 @@ func (l listing) query(edit func(*listing)) string {
 
 // filters are the questions that a person asks first.
 var filters = map[string]func(*row) bool{
-	"":          func(*row) bool { return true },
-	"attention": func(r *row) bool { return r.has("held", "stale", "undecided", "degraded", "paused", "override") },
-	"waiting":   (*row).Waiting,
-	"degraded":  func(r *row) bool { return r.has("degraded") },
-	"unserved":  func(r *row) bool { return r.has("held", "stale", "undecided", "advisory") },
-	"operator":  func(r *row) bool { return r.has("paused", "override") },
-	"zero":      func(r *row) bool { return r.Decided && r.Target == 0 },
-	"inexact":   func(r *row) bool { return !r.Follower.Exact },
+	"": func(*row) bool { return true },
+	"attention": func(r *row) bool {
+		return r.has("held", "stale", "undecided", "degraded", "crashing", "paused", "override")
+	},
+	"waiting":  (*row).Waiting,
+	"degraded": func(r *row) bool { return r.has("degraded") },
+	"unserved": func(r *row) bool { return r.has("held", "stale", "undecided", "advisory") },
+	"operator": func(r *row) bool { return r.has("paused", "override") },
+	"crashing": func(r *row) bool { return r.has("crashing") },
+	"zero":     func(r *row) bool { return r.Decided && r.Target == 0 },
+	"inexact":  func(r *row) bool { return !r.Follower.Exact },
 }
 
 var filterNames = []struct{ name, text string }{
-	{"", "All"}, {"attention", "Need a look"}, {"waiting", "Waiting for replicas"}, {"degraded", "Degraded"}, {"unserved", "Not served"},
+	{"", "All"}, {"attention", "Need a look"}, {"waiting", "Waiting for replicas"}, {"degraded", "Degraded"}, {"crashing", "Crashing"}, {"unserved", "Not served"},
 	{"operator", "Paused or overridden"}, {"inexact", "Not followed exactly"}, {"zero", "At zero"},
 }
 

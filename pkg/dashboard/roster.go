@@ -128,6 +128,9 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	if r.Decision.Degraded {
 		all = append(all, badge{"degraded", "warn", "decided on missing inputs: may rise, cannot fall"})
 	}
+	if text := crashText(r.View.Crashing, r.Workload.Key.Namespace, r.View.CrashingPod); text != "" {
+		all = append(all, badge{"crashing", "bad", text})
+	}
 	switch o := operator(r.View); {
 	case o == nil:
 	case o.Paused:

@@ -81,9 +81,29 @@ func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Degraded {
 		fmt.Fprintln(out, "DEGRADED    decided on missing inputs: the target may rise, it cannot fall")
 	}
+	if e.Crashing > 0 {
+		fmt.Fprintf(out, "CRASHING    %s\n", e.crashes())
+	}
 	if e.Operator != nil {
 		fmt.Fprintf(out, "OPERATOR    %s\n", e.Operator.text(zone))
 	}
+}
+
+// crashes describes the replicas that restart in a loop, with the command that shows why; empty where none does.
+func (e Explanation) crashes() string {
+	namespace, _, _ := strings.Cut(e.Policy, "/")
+	return crashText(e.Crashing, namespace, e.CrashingPod)
+}
+
+func crashText(n int32, namespace, pod string) string {
+	replicas := "replicas restart"
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		replicas = "replica restarts"
+	}
+	return fmt.Sprintf("%d %s in a loop and count neither as ready nor as loading: kubectl -n %s logs %s --previous", n, replicas, namespace, pod)
 }
 
 // text is what the person said, until when, and who it was.

@@ -28,6 +28,7 @@ type workloadView struct {
 	Later    string
 	Next     string
 	Follows  string
+	Crashes  string // which replicas restart in a loop
 	Said     string // what a person said by annotation
 	Rules    []ruleView
 	Signals  []signalView
@@ -139,6 +140,7 @@ func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
 		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: e,
 		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
 	}
+	v.Crashes = v.E.crashes()
 	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.follows()
 	if o := v.E.Operator; o != nil {
 		v.Said = o.text(p.options.Zone)

@@ -47,7 +47,10 @@ type Refusals interface {
 type View struct {
 	UID                               string `json:",omitempty"` // of the target; empty where the cluster has none
 	Replicas, Ready, Loading, Pending int32
-	GPUs                              int32 // GPUs per replica, from the pod template; 0 when it asks for none
+	// Crashing replicas restart in a loop: they are neither ready nor loading. CrashingPod names one of their pods.
+	Crashing    int32  `json:",omitempty"`
+	CrashingPod string `json:",omitempty"`
+	GPUs        int32  // GPUs per replica, from the pod template; 0 when it asks for none
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject that stands on the target, -1 where none does.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator
