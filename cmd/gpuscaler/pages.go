@@ -60,11 +60,14 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 }
 
 // servePages serves the page until ctx ends: to everybody on this pod's loopback, where a port-forward ends that the API server allowed, and
-// to tenants where they have an address.
+// to tenants where they have an address. Without a loopback address nobody is trusted without a token.
 func (c *controller) servePages(ctx context.Context) error {
-	local, err := listenLoopback(c.options.pageAddress)
-	if err != nil {
-		return fmt.Errorf("--page-address: %w; for others there is --tenant-page-address", err)
+	var local net.Listener
+	if c.options.pageAddress != "" {
+		var err error
+		if local, err = listenLoopback(c.options.pageAddress); err != nil {
+			return fmt.Errorf("--page-address: %w; for others there is --tenant-page-address", err)
+		}
 	}
 	options := c.pageOptions(ctx)
 	all, ctx := errgroup.WithContext(ctx)
@@ -80,7 +83,9 @@ func (c *controller) servePages(ctx context.Context) error {
 	} else {
 		page = dashboard.NewPage(c.engine.Board(), options)
 	}
-	all.Go(func() error { return serveOn(ctx, local, maxForwarded, visitor.Trusted(page)) })
+	if local != nil {
+		all.Go(func() error { return serveOn(ctx, local, maxForwarded, visitor.Trusted(page)) })
+	}
 	all.Go(func() error { sample(ctx, page, time.Now); return nil })
 	return all.Wait()
 }

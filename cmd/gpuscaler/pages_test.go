@@ -125,3 +125,21 @@ func TestThePageIsNotServedToTheWorldByAccident(t *testing.T) {
 		t.Errorf("off loopback without a token: %v", err)
 	}
 }
+
+// With hostNetwork the chart leaves the loopback address empty: every process of the node could connect to it.
+func TestWithoutAnAddressThePageIsNotServed(t *testing.T) {
+	c, err := newController(runOptions{
+		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if err := c.servePages(ctx); err != nil {
+		t.Errorf("without an address: %v", err)
+	}
+	if ctx.Err() == nil {
+		t.Error("it ended before it was stopped")
+	}
+}

@@ -113,7 +113,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.metrics.keyFile, "metrics-tls-private-key-file", "", "private key of that certificate")
 	f.BoolVar(&o.metrics.authorization, "metrics-authorization", false, "serve /metrics only to clients with a bearer token of the cluster that may get the non-resource URL /metrics")
 	f.StringVar(&o.probeAddress, "probe-address", ":8082", "address of /healthz and /readyz, for the kubelet only")
-	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain; loopback only: gpuscaler explain and gpuscaler page come by port-forward")
+	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain, on loopback, where everybody is trusted: gpuscaler explain and gpuscaler page reach it by port-forward; empty: none, as with hostNetwork, where the loopback is the node's")
 	f.StringVar(&o.tenantPage.address, "tenant-page-address", "", "address of the page for tenants, e.g. :8443: who shows a bearer token sees the namespaces where they may get horizontalpodautoscalers; empty: none")
 	f.StringVar(&o.tenantPage.certFile, "tenant-page-cert-file", "", "its certificate, read again when it changes")
 	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "its private key")

@@ -226,3 +226,19 @@ func firstDifference(want, got string) string {
 	}
 	return "one is longer"
 }
+
+// With hostNetwork the pod's loopback is the node's: every process there could read the page, which trusts whoever reaches it.
+func TestThePageIsNotOnANodesLoopback(t *testing.T) {
+	for hostNetwork, want := range map[bool]string{false: "- --page-address=127.0.0.1:8081\n", true: "- --page-address=\n"} {
+		r := release("hpa")
+		r.Values["hostNetwork"] = hostNetwork
+		templates, err := Templates(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deployment := templates["deployment.yaml"]
+		if !strings.Contains(deployment, want) || strings.Contains(deployment, "containerPort: 8081") == hostNetwork {
+			t.Errorf("hostNetwork %t: want %s", hostNetwork, want)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func Is(text string) bool {
 	return true
 }
 
-// Clean returns a text with every character that may not be shown as an escape, such as \u202e. Inside a JSON string the escape stands for
+// Clean replaces each character that may not be shown by an escape, such as \u202e. Inside a JSON string the escape is read as
 // the same character.
 func Clean(text string) string {
 	if Is(text) {
