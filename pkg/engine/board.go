@@ -43,14 +43,13 @@ type Decisions interface {
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow reads d at the clock's time. A tick between the two reads makes a decision that is younger than the clock's value; the second
-// attempt tells that apart from a clock that stepped back.
+// LookupNow is Lookup at the time that the clock reads. On a Board the clock is read under the lock of the workload, so that no tick comes in
+// between: its decision would be younger than the clock's value, which means otherwise that the clock stepped back.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
-	served, err := d.Lookup(k, clock())
-	if errors.Is(err, ErrFuture) {
-		return d.Lookup(k, clock())
+	if b, is := d.(*Board); is {
+		return b.lookup(k, clock)
 	}
-	return served, err
+	return d.Lookup(k, clock())
 }
 
 // Identities is a Cluster that knows at any time, also between two ticks, which object is the scale target at present.
@@ -185,6 +184,10 @@ func (b *Board) slot(k scaling.Key) *slot {
 
 // Lookup returns the target to serve for a policy at now, or why there is none. It allocates nothing and does no I/O.
 func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
+	return b.lookup(k, func() time.Time { return now })
+}
+
+func (b *Board) lookup(k scaling.Key, clock func() time.Time) (Served, error) {
 	s := b.slot(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
@@ -194,7 +197,7 @@ func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.unserved(now, b.maxAge); err != nil {
+	if err := s.unserved(clock(), b.maxAge); err != nil {
 		return Served{}, err
 	}
 	if b.identities != nil {

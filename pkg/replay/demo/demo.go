@@ -68,7 +68,8 @@ func New(o Options) (*Demo, error) {
 // Engine is the engine that decides. Its Board may be read at any time.
 func (d *Demo) Engine() *engine.Engine { return d.world.Engine() }
 
-// Now is the virtual time: that of the last tick. Entrances must read this clock, or every decision would seem old.
+// Now is the virtual time: that of the last tick, or of the one in progress. Servers must read this clock, or every decision would seem
+// old.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
 // Assumptions is what the world takes for granted.
@@ -87,8 +88,8 @@ func (d *Demo) Run(ctx context.Context) error {
 		if err := pace.wait(ctx, d.world.Now()); err != nil {
 			return err
 		}
+		d.now.Store(d.world.NextTick().UnixNano()) // before the tick: a decision that is younger than the clock is not served
 		d.world.Step(ctx)
-		d.now.Store(d.world.Time().UnixNano())
 		if d.onTick != nil {
 			d.onTick(d.world.Time())
 		}

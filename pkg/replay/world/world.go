@@ -94,6 +94,9 @@ func (w *World) Now() time.Duration { return w.now }
 // Time is the virtual time as an instant.
 func (w *World) Time() time.Time { return w.config.Start.Add(w.now) }
 
+// NextTick is the virtual time of the tick that the next Step makes.
+func (w *World) NextTick() time.Time { return w.Time().Add(w.config.Tick) }
+
 // Assumptions is what the world takes for granted.
 func (w *World) Assumptions() Assumptions { return w.assumptions }
 
