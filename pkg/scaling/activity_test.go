@@ -1,0 +1,151 @@
+package scaling
+
+import (
+	"testing"
+	"time"
+)
+
+// A workload of 2 without demand, a cooldown of a minute: what keeps it, and from when the cooldown counts.
+func TestWhatKeepsAWorkloadFromZero(t *testing.T) {
+	schedule := func(floor int32) func(*world) {
+		return func(w *world) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
+	}
+	override := func(low, high int32, end time.Duration) func(*world) {
+		return func(w *world) { w.o.Operator = Operator{Min: low, Max: high, Until: nine.Add(end)} }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*world)
+		zeroAt time.Duration // the first time at which the target is 0
+	}{
+		{"nothing", func(*world) {}, time.Minute},
+		{"a schedule floor of 0 keeps nothing", schedule(0), time.Minute},
+		{"a schedule floor of 1 keeps one, and the cooldown starts at its end", schedule(1), 11*time.Minute - time.Second},
+		{"an override with only a maximum keeps nothing", override(-1, 9, 10*time.Minute), time.Minute},
+		{"an override with a minimum of 0 keeps nothing", override(0, 9, 10*time.Minute), time.Minute},
+		{"an override with a minimum of 1 keeps one", override(1, 9, 10*time.Minute), 11*time.Minute - time.Second},
+		{"an override that has ended keeps nothing", override(1, 9, 0), time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute}
+			w := newWorld(t, p, 2, 0)
+			c.change(w)
+			for w.tick(time.Second); w.last.Replicas > 0 && w.now.Before(nine.Add(time.Hour)); w.tick(time.Second) {
+				if held := c.zeroAt > 5*time.Minute && w.now.Before(nine.Add(10*time.Minute)); w.last.Active != held {
+					t.Fatalf("%s: active is %v\n%s", w.now.Format("15:04:05"), w.last.Active, table(p, &w.last))
+				}
+			}
+			if got := w.now.Sub(nine); got != c.zeroAt {
+				t.Errorf("the target is 0 after %v, want %v\n%s", got, c.zeroAt, table(p, &w.last))
+			}
+		})
+	}
+}
+
+// Two quiet signals, one or both of which do not cover all pods. A pod that did not report may be serving.
+func TestASilentPodKeepsTheWorkloadUnlessASignalProvesItIdle(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		activation Activation
+		first      float64 // coverage
+		second     float64
+		kept       bool
+	}{
+		{"any signal suffices: both cover all pods", ActiveByAny, 1, 1, false},
+		{"any signal suffices: the second misses a pod", ActiveByAny, 1, 0.9, true},
+		{"any signal suffices: both miss a pod", ActiveByAny, 0.9, 0.9, true},
+		{"all signals are needed: the first covers all pods and is quiet", ActiveByAll, 1, 0.9, false},
+		{"all signals are needed: both miss a pod", ActiveByAll, 0.9, 0.9, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Policy{Signals: []Signal{queue(10), queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute, Activation: c.activation}
+			w := newWorld(t, p, 1, 0, 0)
+			w.value = nil
+			for range 10 * 60 {
+				for i, coverage := range []float64{c.first, c.second} {
+					w.o.Readings[i] = Reading{At: w.now.Add(time.Second), Coverage: coverage, Reported: 9, Known: true}
+				}
+				w.tick(time.Second)
+			}
+			if kept := w.last.Replicas > 0; kept != c.kept || w.last.Active != c.kept {
+				t.Errorf("%d replicas, active %v after 10 minutes\n%s", w.last.Replicas, w.last.Active, table(p, &w.last))
+			}
+		})
+	}
+}
+
+func TestOnlyAFreshSignalVetoesAndTheFirstIsNamed(t *testing.T) {
+	grew := trend{true, 20, 12}
+	decide := func(readings ...Reading) Decision {
+		slow := queue(10)
+		slow.Optional = true
+		p := &Policy{Signals: []Signal{slow, slow, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
+		s := Seed(p, 6, nine.Add(-time.Hour))
+		s.at, s.down, s.up = stamp(nine)-1000, window{}, window{}
+		s.trends[0], s.trends[1] = grew, grew
+		o := Observation{Replicas: 6, Ready: 6, Advice: NoAdvice, Operator: NoOperator,
+			Readings: append(readings, Reading{Value: 0.1, At: nine, Coverage: 1, Known: true})}
+		d, _ := Decide(p, o, s, nine)
+		return d
+	}
+	fresh := Reading{Value: 20, At: nine, Coverage: 1, Known: true}
+	stale := fresh
+	stale.At = nine.Add(-2 * time.Minute)
+	for _, c := range []struct {
+		name          string
+		first, second Reading
+		want          int32
+		index         int8
+	}{
+		{"both grow", fresh, fresh, 6, 0},
+		{"the first is stale", stale, fresh, 6, 1},
+		{"both are stale", stale, stale, 1, -1},
+		{"neither is known", Reading{}, Reading{}, 1, -1},
+	} {
+		d := decide(c.first, c.second)
+		index := int8(-1)
+		for _, r := range d.Reasons.All() {
+			if r.Rule == RuleVeto {
+				index = r.Index
+			}
+		}
+		if d.Replicas != c.want || index != c.index {
+			t.Errorf("%s: %d replicas, veto by signal %d; want %d by %d", c.name, d.Replicas, index, c.want, c.index)
+		}
+	}
+}
+
+// The trend of a signal is kept in an edited policy only for a signal that reads the same number at the same place.
+func TestWhichSignalOfAnEditedPolicyKeepsItsTrend(t *testing.T) {
+	named := Signal{Name: "queue", Type: "prometheus", Kind: Total, Class: Demand, Unit: Count, Target: 10, MaxAge: time.Minute}
+	known := named
+	known.Source = 7
+	for _, c := range []struct {
+		name string
+		old  Signal
+		edit func(*Signal)
+		kept bool
+	}{
+		{"another target", named, func(s *Signal) { s.Target = 20 }, true},
+		{"another name", named, func(s *Signal) { s.Name = "other" }, false},
+		{"another type", named, func(s *Signal) { s.Type = "redis" }, false},
+		{"another kind", named, func(s *Signal) { s.Kind = Mean }, false},
+		{"another class", named, func(s *Signal) { s.Class = Latency }, false},
+		{"another unit", named, func(s *Signal) { s.Unit = Seconds }, false},
+		{"a source that is now known", named, func(s *Signal) { s.Source = 7 }, false},
+		{"the same source under another name", known, func(s *Signal) { s.Name, s.Type = "other", "redis" }, true},
+		{"another source", known, func(s *Signal) { s.Source = 8 }, false},
+		{"the same source, another kind", known, func(s *Signal) { s.Kind = Mean }, false},
+		{"the same source, another unit", known, func(s *Signal) { s.Unit = Percent }, false},
+	} {
+		p := &Policy{Signals: []Signal{c.old}, MaxReplicas: 20}
+		s := Seed(p, 6, nine)
+		s.trends[0] = trend{true, 20, 12}
+		edited := Policy{Signals: []Signal{c.old}, MaxReplicas: 20}
+		c.edit(&edited.Signals[0])
+		s.Adopt(&edited)
+		if kept := s.trends[0].known; kept != c.kept {
+			t.Errorf("%s: trend kept is %v", c.name, kept)
+		}
+	}
+}
