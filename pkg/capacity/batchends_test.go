@@ -1,0 +1,100 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// inBatch is a workload of four on demand whose first replicas are on their way to spot.
+func inBatch(t *testing.T, m move) (*Group, Observation, State) {
+	g, o := pairOf(t, func(g *Group) { g.LeadTime = 5 * time.Minute })
+	w := Workload{Key: "team/a", Uncapped: 4 + m.count, Extra: m.count, Current: 4 + m.count, GPUs: 1, Known: true}
+	for i := range 4 {
+		n := usable(fmt.Sprint("od-", i), OnDemand)
+		o.Pools[1].Nodes = append(o.Pools[1].Nodes, n)
+		p := onNode(n.Name, 1, i)
+		if m.has(p.UID) && m.step != surging {
+			p.DeletionCost = Mark{Value: lowestCost, Ours: true}
+		}
+		w.Pods = append(w.Pods, p)
+	}
+	o.Workloads = []Workload{w}
+	s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
+	s.fit(g)
+	s.spot = spotState{phase: Returning, cause: CauseProbe, since: s.knownSince, moved: m.since}
+	m.workload = w.Key
+	s.move, s.pace = m, pace{width: 4, until: stamp(midnight.Add(time.Hour))} // no next batch for now
+	return g, o, s
+}
+
+// batchOf is a batch of replicas, by the UIDs of the pods that go, whose step began some time before midnight.
+func batchOf(step moveStep, age time.Duration, victims ...string) move {
+	m := move{step: step, since: stamp(midnight.Add(-age)), count: int32(len(victims))}
+	copy(m.victims[:], victims)
+	return m
+}
+
+func TestHowLongABatchWaitsForItsSuccessors(t *testing.T) {
+	for age, waits := range map[time.Duration]bool{
+		0:                                      true,
+		arrives:                                true,
+		arrives + 5*time.Minute:                true,
+		arrives + 5*time.Minute + time.Second:  false,
+		arrives + 50*time.Minute + time.Second: false,
+	} {
+		g, o, s := inBatch(t, batchOf(surging, age, "od-0"))
+		d, s := Decide(g, o, s, midnight)
+		if waiting := s.move.step == surging; waiting != waits || waits != (d.Advice[0].Surge == 1) || waits == (s.pace.level > 0) {
+			t.Errorf("after %v it waits: %v, surge %d, refusals in a row %d", age, waiting, d.Advice[0].Surge, s.pace.level)
+		}
+	}
+}
+
+func TestHowLongMarkedReplicasMayTakeToGo(t *testing.T) {
+	for age, waits := range map[time.Duration]bool{0: true, shrinks: true, shrinks + time.Millisecond: false, 2 * shrinks: false} {
+		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
+		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three are needed: the fourth is about to go
+		if _, s = Decide(g, o, s, midnight); (s.move.step == shrinking) != waits {
+			t.Errorf("after %v: step %d", age, s.move.step)
+		}
+	}
+}
+
+// Demand that grew into the surge ends a batch, but not in its first minute: the target has just fallen then.
+func TestDemandThatGrewEndsABatchAfterAMinute(t *testing.T) {
+	for age, waits := range map[time.Duration]bool{0: true, grows: true, grows + time.Millisecond: false} {
+		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
+		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 4, 0
+		if _, s = Decide(g, o, s, midnight); (s.move.step == shrinking) != waits {
+			t.Errorf("after %v: step %d", age, s.move.step)
+		}
+	}
+}
+
+// Only a batch that arrived whole makes the next one wider.
+func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		refused bool
+		width   uint8
+	}{"all of it": {false, 8}, "a part of it": {true, 4}} {
+		m := batchOf(shrinking, time.Minute, "gone")
+		m.refused = c.refused
+		g, o, s := inBatch(t, m)
+		if _, s = Decide(g, o, s, midnight); s.pace.width != c.width || s.move.step != noMove {
+			t.Errorf("%s arrived: width %d, step %d", name, s.pace.width, s.move.step)
+		}
+	}
+	// Two are asked for, one came; the other found room on a node of before, which says nothing of the market.
+	g, o, s := inBatch(t, batchOf(surging, time.Minute, "od-0", "od-1"))
+	o.Pools[0].Nodes = []Node{usable("spot", Spot)}
+	o.Pools[0].Nodes[0].Created = midnight.Add(-30 * time.Second)
+	o.Pools[1].Nodes[3].GPUs, o.Pools[1].Nodes[3].Used = 2, 2
+	came, housed := onNode("came", 0, 0), onNode("housed", 1, 3)
+	came.Since, housed.Since = midnight.Add(-30*time.Second), midnight.Add(-30*time.Second)
+	o.Workloads[0].Pods = append(o.Workloads[0].Pods, came, housed)
+	_, s = Decide(g, o, s, midnight)
+	if s.move.step != marking || s.move.count != 1 || !s.move.refused || s.pace.width != 4 || s.pace.level != 0 {
+		t.Errorf("%+v, pace %+v; want a batch of one that is marked", s.move, s.pace)
+	}
+}

@@ -1,0 +1,213 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Four nodes were lost within minutes. Successors are kept ready for replicas on spot nodes that the market may take, for no others.
+func TestReplicasAreKeptReadyOnlyForSpotNodesThatMayBeTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Node)
+		risk   bool
+	}{
+		"a spot node":                              {func(*Node) {}, true},
+		"an on-demand node":                        {func(n *Node) { n.Type = OnDemand }, false},
+		"a reserved node":                          {func(n *Node) { n.Type = Reserved }, false},
+		"a spot node that Karpenter drains":        {func(n *Node) { n.Deleting, n.Voluntary = true, true }, false},
+		"a spot node with a notice that it drains": {func(n *Node) { n.Notice, n.Voluntary = true, true }, false},
+	} {
+		g, o := pairOf(t, nil)
+		for i := range 4 {
+			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+		}
+		// The first workload runs on the nodes of the case, the second on plain spot nodes.
+		four := Workload{Uncapped: 4, Current: 4, GPUs: 1, Known: true}
+		o.Workloads = []Workload{four, four}
+		for i := range 8 {
+			n := usable(fmt.Sprint("node-", i), Spot)
+			if i < 4 {
+				c.change(&n)
+			}
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
+			w := &o.Workloads[i/4]
+			w.Pods = append(w.Pods, onNode(n.Name, 0, i))
+		}
+		d, _ := Decide(g, o, State{}, midnight)
+		a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk
+		if a > 0 != c.risk || b != 2 {
+			t.Errorf("%s: %d and %d replicas are kept ready", name, a, b)
+		}
+	}
+}
+
+func TestALossCountsOnceAndForAnHour(t *testing.T) {
+	earlier := Loss{"b", midnight.Add(-50 * time.Minute)}
+	for name, c := range map[string]struct {
+		losses []Loss
+		risk   bool
+	}{
+		"two within the hour":             {[]Loss{{"a", midnight.Add(-rateWithin + time.Millisecond)}, earlier}, true},
+		"one of them an hour ago":         {[]Loss{{"a", midnight.Add(-rateWithin)}, earlier}, false},
+		"the same node twice":             {[]Loss{{"b", midnight.Add(-49 * time.Minute)}, earlier}, false},
+		"one of them in an hour's time":   {[]Loss{{"a", midnight.Add(time.Hour)}, earlier}, false},
+		"one by a clock a minute ahead":   {[]Loss{{"a", midnight.Add(time.Minute)}, earlier}, true},
+		"one in the other pool":           {[]Loss{{"a", midnight.Add(-50 * time.Minute)}}, true},
+		"the same node in the other pool": {[]Loss{{"other", midnight.Add(-50 * time.Minute)}}, false},
+	} {
+		g, o := pairOf(t, nil)
+		o.Pools[0].Losses = c.losses
+		if strings.Contains(name, "other pool") {
+			o.Pools[1].Losses = []Loss{{"other", midnight.Add(-50 * time.Minute)}}
+		}
+		w := Workload{Key: "team/a", Uncapped: 4, Current: 4, GPUs: 1, Known: true}
+		for i := range 4 {
+			n := usable(fmt.Sprint("node-", i), Spot)
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
+			w.Pods = append(w.Pods, onNode(n.Name, 0, i))
+		}
+		o.Workloads = []Workload{w}
+		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk > 0 != c.risk {
+			t.Errorf("%s: %d replicas are kept ready", name, d.Advice[0].AtRisk)
+		}
+	}
+}
+
+// Each cap in a row lasts twice as long, up to half an hour, spread by a fifth.
+func TestACapLastsTwiceAsLongEachTime(t *testing.T) {
+	g, o := pairOf(t, nil)
+	waits := []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}
+	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true, Pods: waits}}
+	var s State
+	var d Decision
+	now := midnight
+	decide := func(at time.Time) int32 {
+		now = at
+		d, s = Decide(g, o, s, now)
+		return d.Advice[0].Cap
+	}
+	decide(now)
+	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, maxCap, maxCap} {
+		refuse := func(at time.Time) { // the pod that stays pending makes Karpenter try again
+			for p := range o.Pools {
+				o.Pools[p].Failures = append(o.Pools[p].Failures, Failure{UID: at.String(), At: at, Capacity: true})
+			}
+		}
+		refuse(now.Add(time.Minute))
+		from := now.Add(time.Minute + time.Second)
+		if limit := decide(from); limit != 1 {
+			t.Fatalf("cap %d: %d after a refusal", i+1, limit)
+		}
+		r := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Rule == RuleConstrained })
+		if r < 0 {
+			t.Fatalf("cap %d: no reason", i+1)
+		}
+		ends := d.Reasons[r].Until
+		if lasts := ends.Sub(from); lasts < want*4/5 || lasts > want*6/5 {
+			t.Errorf("cap %d lasts %v, want about %v", i+1, lasts, want)
+		}
+		refuse(ends.Add(-time.Minute))
+		if limit := decide(ends.Add(-time.Millisecond)); limit != 1 {
+			t.Errorf("cap %d: %d just before its end", i+1, limit)
+		}
+		if limit := decide(ends); limit != -1 {
+			t.Errorf("cap %d: %d at its end", i+1, limit)
+		}
+	}
+}
+
+// Spot refused three launches. Whether pods still wait or on-demand took them, spot has failed; which of the two pools comes first in
+// the group does not matter.
+func TestOnDemandThatGrewAfterRefusalsIsEvidence(t *testing.T) {
+	for _, first := range []CapacityType{Spot, OnDemand} {
+		for age, fails := range map[time.Duration]bool{
+			time.Minute:                       true,
+			refusedWithin - time.Millisecond:  true,
+			refusedWithin:                     false,
+			refusedWithin + 30*time.Second:    false,
+			-30 * time.Second:                 true, // by a clock that runs ahead
+			-10 * refusedWithin * 1000 * 1000: true,
+		} {
+			g, o := pairOf(t, func(g *Group) {
+				if first == OnDemand {
+					g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0]
+				}
+			})
+			spot, onDemand := 0, 1
+			if first == OnDemand {
+				spot, onDemand = 1, 0
+				o.Pools[0], o.Pools[1] = o.Pools[1], o.Pools[0]
+			}
+			for i := range 3 {
+				o.Pools[spot].Failures = append(o.Pools[spot].Failures, Failure{UID: fmt.Sprint(i), At: midnight.Add(-time.Minute), Capacity: true})
+			}
+			n := usable("od", OnDemand)
+			n.Created = midnight.Add(-age)
+			o.Pools[onDemand].Nodes = []Node{n}
+			s := State{at: stamp(midnight) - 1000, knownSince: stamp(midnight) - 1000}
+			s.fit(g)
+			if _, s = Decide(g, o, s, midnight); (s.spot.phase == Fallback) != fails {
+				t.Errorf("%v first, on-demand grew %v ago: phase %v", first, age, s.spot.phase)
+			}
+		}
+	}
+}
+
+func TestHowManyLossesProveThatSpotFails(t *testing.T) {
+	for _, c := range []struct {
+		lost, left int
+		fails      bool
+	}{{1, 0, false}, {2, 0, true}, {2, 1, true}, {2, 2, true}, {2, 3, false}, {3, 3, true}, {3, 4, false}, {5, 4, true}} {
+		g, o := pairOf(t, nil)
+		for i := range c.lost {
+			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+		}
+		for i := range c.left {
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, usable(fmt.Sprint("node-", i), Spot))
+		}
+		if _, s := Decide(g, o, State{}, midnight); (s.spot.phase == Fallback) != c.fails {
+			t.Errorf("%d lost, %d left: phase %v", c.lost, c.left, s.spot.phase)
+		}
+	}
+}
+
+func TestHowAProbeEnds(t *testing.T) {
+	spotNode := func(stage Stage, age time.Duration) []Node {
+		return []Node{{UID: "spot", Type: Spot, Stage: stage, Ready: stage == Usable, GPUs: 1, Created: midnight.Add(-age)}}
+	}
+	for name, c := range map[string]struct {
+		onDemand, pending int
+		left              time.Duration // until the probe is given up
+		spot              []Node
+		want              Phase
+	}{
+		"nothing is left to probe with":             {0, 0, time.Minute, nil, PreferSpot},
+		"a pod waits":                               {0, 1, time.Minute, nil, Probing},
+		"replicas are on demand":                    {1, 0, time.Minute, nil, Probing},
+		"its time is over and nothing was launched": {1, 0, 0, nil, PreferSpot},
+		"just before its time is over":              {1, 0, time.Millisecond, nil, Probing},
+		"its time is over and a node still boots":   {1, 0, 0, spotNode(Launched, time.Minute), Fallback},
+		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, settles), Returning},
+		"a node has lived for almost five minutes":  {1, 0, time.Minute, spotNode(Usable, settles-time.Second), Probing},
+	} {
+		g, o := pairOf(t, nil)
+		w := Workload{Key: "team/a", Uncapped: int32(c.onDemand + c.pending), Current: int32(c.onDemand + c.pending), GPUs: 1, Known: true}
+		for i := range c.onDemand {
+			o.Pools[1].Nodes = append(o.Pools[1].Nodes, usable(fmt.Sprint("od-", i), OnDemand))
+			w.Pods = append(w.Pods, onNode(fmt.Sprint("od-", i), 1, i))
+		}
+		for i := range c.pending {
+			w.Pods = append(w.Pods, Pod{UID: fmt.Sprint("waits-", i), GPUs: 1, Pool: -1, Pending: true, Since: midnight})
+		}
+		o.Pools[0].Nodes, o.Workloads = c.spot, []Workload{w}
+		s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
+		s.fit(g)
+		s.spot = spotState{phase: Probing, level: 1, since: stamp(midnight.Add(-20 * time.Minute)), until: stamp(midnight.Add(c.left)), limit: 1}
+		if _, s = Decide(g, o, s, midnight); s.spot.phase != c.want {
+			t.Errorf("%s: phase %v, want %v", name, s.spot.phase, c.want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// onNode returns a ready pod of one unit on a node of a pool.
+func onNode(uid string, pool, node int) Pod {
+	return Pod{UID: uid, Name: uid, Owner: OwnerReplicaSet, GPUs: 1, Pool: pool, Node: node, Ready: true, Since: midnight.Add(-time.Hour)}
+}
+
+func usable(name string, kind CapacityType) Node {
+	return Node{Name: name, UID: name, Type: kind, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight.Add(-2 * time.Hour)}
+}
+
+// writer writes one field of the on-demand NodePool of a pair, as a rule would, and shows the result in the next observation.
+type writer struct {
+	t *testing.T
+	g *Group
+	o Observation
+	s State
+}
+
+func newWriter(t *testing.T) *writer {
+	g, o := pairOf(t, nil)
+	return &writer{t: t, g: g, o: o}
+}
+
+// want has a rule want a number for the field at a time after midnight, or nothing for n < 0. It returns the change that is written.
+func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
+	w.t.Helper()
+	var d Decision
+	var t tick
+	t.begin(w.g, &w.o, &w.s, midnight.Add(at), &d)
+	t.adopt()
+	t.settle()
+	if n >= 0 {
+		t.wishNumber(1, f, n, RulePatience)
+	}
+	t.write()
+	for _, a := range d.Actions {
+		patch = a.(NodePoolPatch)
+		v := &w.o.Pools[1]
+		v.Record = patch.Record
+		for _, c = range patch.Changes {
+			shown := FieldView{Value: c.To, Ours: !c.Restore}
+			if c.Field == FieldWeight {
+				v.Weight = shown
+			} else {
+				v.Limits = []LimitView{{Resource: c.Resource, FieldView: shown}}
+			}
+			ok = true
+		}
+	}
+	return c, patch, ok
+}
+
+// A limit that falls with every node would be written with every node.
+func TestAFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		field   Field
+		first   int64
+		then    int64
+		after   time.Duration
+		written bool
+		loosens bool
+	}{
+		{"a lower limit just before two minutes", FieldLimit, 4, 2, tighten - time.Millisecond, false, false},
+		{"a lower limit after two minutes", FieldLimit, 4, 2, tighten, true, false},
+		{"a higher limit", FieldLimit, 4, 6, time.Second, true, true},
+		{"another weight just before two minutes", FieldWeight, 81, 85, tighten - time.Millisecond, false, false},
+		{"another weight after two minutes", FieldWeight, 81, 85, tighten, true, false},
+	} {
+		w := newWriter(t)
+		if _, _, ok := w.want(0, c.field, c.first); !ok {
+			t.Fatalf("%s: the first value is not written", c.name)
+		}
+		change, patch, ok := w.want(c.after, c.field, c.then)
+		if got, _ := change.To.number(); ok != c.written || ok && (got != c.then || patch.Loosens != c.loosens) {
+			t.Errorf("%s: written %v to %d, loosens %v", c.name, ok, got, patch.Loosens)
+		}
+	}
+	w := newWriter(t)
+	w.want(0, FieldLimit, 4)
+	if c, _, ok := w.want(time.Second, FieldLimit, -1); !ok || !c.Restore {
+		t.Fatalf("a limit that no rule wants is not restored: %+v", c)
+	}
+	// The restore is not seen yet.
+	w.o.Pools[1].Limits = []LimitView{{Resource: w.g.Resource, FieldView: FieldView{Value: `"4"`, Ours: true}}}
+	if c, _, ok := w.want(2*time.Second, FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
+		t.Errorf("a limit that is wanted again while it is restored: written %v, %+v", ok, c)
+	}
+}
+
+// Another version of the group limited CPU. Its NodePool carries more limits of its owner than a group has slots.
+func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testing.T) {
+	g, o := pairOf(t, nil)
+	o.Pools[1].Limits = []LimitView{{Resource: g.Resource, FieldView: FieldView{Value: "16", Owner: "kubectl"}}}
+	for _, name := range []string{"memory", "pods", "ephemeral-storage", "hugepages-2Mi", "nodes"} {
+		o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: name, FieldView: FieldView{Value: "1", Owner: "kubectl"}})
+	}
+	o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: "cpu", FieldView: FieldView{Value: `"64"`, Ours: true}})
+	o.Pools[1].Record = `{"v":1,"group":"chat","resource":"nvidia.com/gpu",` +
+		`"fields":[{"name":"limits[cpu]","original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
+	d, _ := Decide(g, o, State{}, midnight)
+	if f := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Kind == FindRecord }); f >= 0 {
+		t.Errorf("the record is not read: %+v", d.Findings[f])
+	}
+	var restored []Change
+	for _, a := range d.Actions {
+		restored = append(restored, a.(NodePoolPatch).Changes...)
+	}
+	if len(restored) != 1 || restored[0].Resource != "cpu" || restored[0].To != `"400"` || !restored[0].Restore {
+		t.Errorf("changes %+v, want limits[cpu] back at 400", restored)
+	}
+}
+
+// kubectl edit kept the entries of an earlier hold in a list that its user owns now.
+func TestEntriesOfAnEarlierHoldAreNotTheOwnersBudgets(t *testing.T) {
+	g, o := pairOf(t, func(g *Group) { g.HoldAtPeaks = true })
+	day := stamp(midnight.Add(-72 * time.Hour))
+	old, ok := hold{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)
+	if !ok {
+		t.Fatal("no list")
+	}
+	for i := range o.Pools {
+		o.Pools[i].Budgets = FieldView{Value: old, Owner: "kubectl-edit"}
+	}
+	o.Ahead = []Span{{From: midnight, Until: midnight.Add(time.Hour), GPUs: 4}}
+	d, _ := Decide(g, o, State{}, midnight)
+	if len(d.Actions) != 2 {
+		t.Fatalf("actions %v", d.Actions)
+	}
+	for _, a := range d.Actions {
+		c := a.(NodePoolPatch).Changes[0]
+		if c.Field != FieldBudgets || c.Original != `[{"nodes":"2"}]` || strings.Count(string(c.To), reasonEmpty) != 1 {
+			t.Errorf("budgets %s, to go back to %s; want one entry for each reason, and the owner's list", c.To, c.Original)
+		}
+	}
+}
