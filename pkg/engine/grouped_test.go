@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// A workload of a capacity group fails in a tick, or is not seen in it. Its last decision keeps its time: it grows old and is no longer
+// served, as that of a workload without a group.
+func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T) {
+	for _, group := range []string{"", "gpu"} {
+		w := newWorld("chat", "other")
+		chat, other := w.workloads[0].Key, w.workloads[1].Key
+		w.workloads[0].Group, w.workloads[1].Group = group, group
+		g := newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
+		e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
+		w.after(e, time.Second)
+		decided := w.now
+		w.explode = chat
+		out := w.after(e, 30*time.Second)
+		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || out.Err == nil || out.Decided != 1 {
+			t.Errorf("group %q: decided at %v, %v; outcome %+v", group, r.At, decided, out)
+		}
+		if got, err := e.Board().Lookup(chat, w.now); err != nil || !got.At.Equal(decided) {
+			t.Errorf("group %q: served %+v, %v half a minute after the last evaluation", group, got, err)
+		}
+		w.after(e, DefaultMaxAge)
+		if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrStale) {
+			t.Errorf("group %q: served %+v, %v, want ErrStale", group, got, err)
+		}
+		if got, err := e.Board().Lookup(other, w.now); err != nil || !got.At.Equal(w.now) {
+			t.Errorf("group %q: the other workload: served %+v, %v", group, got, err)
+		}
+		w.explode = scaling.Key{}
+		w.after(e, time.Second)
+		decided = w.now
+		delete(w.views, chat)
+		out = w.after(e, 5*time.Second)
+		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || !r.Unseen || out.Unseen != 1 {
+			t.Errorf("group %q: not seen, decided at %v, %v; outcome %+v", group, r.At, decided, out)
+		}
+	}
+}
+
+// delayed is a ground whose writes take a while. It notes what was served when a write that lets nodes launch was done.
+type delayed struct {
+	*ground
+	takes time.Duration
+	mu    sync.Mutex
+	done  []int32
+}
+
+func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	d.ground.Act(g, actions)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(d.takes)
+		if loosens(actions[0]) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.done = append(d.done, d.served())
+		}
+	}()
+	return done
+}
+
+// Each morning the zero limit is removed before the target is served: the deadline of one tick is not that of the next.
+func TestEveryTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
+	w, g, _, chat := night(t)
+	d := &delayed{ground: g, takes: 30 * time.Millisecond}
+	e := New(w, w, w, Options{Groups: d, Nodes: d, ApplyTimeout: 10 * time.Second})
+	g.served = func() int32 {
+		n, err := e.Board().Lookup(chat, w.now)
+		if err != nil {
+			return -1
+		}
+		return n.Replicas
+	}
+	w.after(e, time.Second)
+	for day := range 3 {
+		w.backlog[chat] = 25
+		w.after(e, time.Second)
+		if got := g.served(); got != 3 {
+			t.Fatalf("day %d: %d is served", day+1, got)
+		}
+		w.backlog[chat] = 0
+		for range 20 {
+			w.after(e, time.Minute)
+		}
+		if v := g.pools["gpu-pool"].Limits; len(v) != 1 || v[0].Value != `"0"` {
+			t.Fatalf("day %d: no zero limit at night: %+v", day+1, v)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.done) < 3 || slices.Max(d.done) != 0 {
+		t.Errorf("served when a limit was gone: %v, want 0 on three days", d.done)
+	}
+}
+
+// hanging is a ground whose writes never end.
+type hanging struct{ *ground }
+
+func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
+
+// An API server that hangs costs each tick its deadline, however many groups wait.
+func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
+	w := newWorld()
+	var groups []capacity.Group
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		key := w.add(name, scaling.Auto)
+		w.workloads[len(w.workloads)-1].Group = name
+		w.views[key], w.backlog[key] = View{Operator: scaling.NoOperator, GPUs: 1}, 0
+		p := queuePolicy()
+		p.MinReplicas = 0
+		w.workloads[len(w.workloads)-1].Policy = p
+		groups = append(groups, fenced(name))
+	}
+	g := newGround(groups...)
+	first := New(w, w, w, Options{Groups: g, Nodes: g})
+	w.after(first, 10*time.Minute)
+	const deadline = 300 * time.Millisecond
+	e := New(w, w, w, Options{Groups: g, Nodes: hanging{g}, ApplyTimeout: deadline})
+	w.after(e, time.Second)
+	for key := range w.backlog {
+		w.backlog[key] = 25
+	}
+	for range 2 {
+		began := time.Now()
+		w.after(e, 11*time.Second) // the writes are repeated
+		if took := time.Since(began); took < deadline || took > 5*deadline {
+			t.Errorf("a tick with 6 groups that wait took %v, the deadline is %v", took, deadline)
+		}
+	}
+	for _, x := range w.workloads {
+		if got, err := e.Board().Lookup(x.Key, w.now); err != nil || got.Replicas != 3 {
+			t.Errorf("%s: %+v, %v", x.Key, got, err)
+		}
+	}
+}
+
+func TestAnEngineTicksWithoutPolicies(t *testing.T) {
+	for name, nodes := range map[string]bool{"alone": false, "with nodes": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			g := newGround()
+			var o Options
+			if nodes {
+				o = Options{Groups: g, Nodes: g}
+			}
+			e := New(w, w, w, o)
+			for range 3 {
+				if out := w.after(e, time.Second); out.Err != nil || out.Decided != 0 || out.Unseen != 0 || len(out.Changes) != 0 {
+					t.Fatalf("outcome %+v", out)
+				}
+			}
+			chat := w.add("chat", scaling.Auto)
+			if out := w.after(e, time.Second); out.Err != nil || out.Decided != 1 {
+				t.Errorf("with its first policy: %+v", out)
+			}
+			w.workloads = nil
+			for range 2 {
+				if out := w.after(e, time.Second); out.Err != nil || out.Decided != 0 {
+					t.Errorf("after its last policy: %+v", out)
+				}
+			}
+			if _, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnknown) {
+				t.Errorf("%v, want ErrUnknown", err)
+			}
+			e.StandDown()
+			w.after(e, time.Second)
+			e.Shutdown(context.Background(), w.now)
+		})
+	}
+}
