@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot fuzz lint fmt cover race generate commits verify
+.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot fuzz defences lint fmt cover race generate commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every s
 
 bench-spot: build ## availability and cost on every shared spot trace, beside Karpenter alone, SkyServe and who knows the trace
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
+
+defences: ## remove each defence in turn and expect a row of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
+	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -124,10 +125,23 @@ func redisSays(reply string) func(*testing.T) string {
 	}
 }
 
+// sentBytes counts the bytes of an answer.
+type sentBytes struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (c *sentBytes) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// zipBomb is 32 MiB of a page in 32 KiB.
 func zipBomb() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	for chunk := []byte(strings.Repeat("other_metric 1\n", 1<<16)); b.Len() < 1<<17; {
+	for chunk := []byte(strings.Repeat("other_metric 1\n", 1<<16)); b.Len() < 1<<15; {
 		_, _ = z.Write(chunk)
 		_ = z.Flush()
 	}
@@ -149,7 +163,7 @@ func sources(t *testing.T) entrance {
 	pod := func(h http.HandlerFunc) func(*testing.T) string {
 		return func(t *testing.T) string {
 			_, port := serve(t, h)
-			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 1s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
+			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 8s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
 				telemetry.Options{Pods: podAt("127.0.0.1"), LoopbackPods: true})
 		}
 	}
@@ -167,6 +181,7 @@ func sources(t *testing.T) entrance {
 				"{name: queue, type: prometheus, queryRef: gateway, target: 5}", telemetry.Options{})
 		}
 	}
+	small := func(h http.HandlerFunc) func(*testing.T) string { return prom(h, ", maxBytes: 1Mi") }
 	vector := func(result string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
 	}
@@ -175,6 +190,21 @@ func sources(t *testing.T) entrance {
 		return func(t *testing.T) string {
 			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
 		}
+	}
+	// sent fails an attempt of which more than so many MiB were taken from the server: the time limit ended it, and no bound of bytes.
+	sent := func(limit int64, h http.HandlerFunc, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			var n atomic.Int64
+			text := try(func(w http.ResponseWriter, r *http.Request) { h(&sentBytes{w, &n}, r) })(t)
+			if n.Load() > limit<<20 {
+				t.Errorf("%d MiB were read, want at most %d", n.Load()>>20, limit)
+			}
+			return text
+		}
+	}
+	// soon fails an attempt that takes longer than a pod may take, whatever its data source's own time limit.
+	soon := func(try func(*testing.T) string) func(*testing.T) string {
+		return func(t *testing.T) string { return within(t, 4*time.Second, func() string { return try(t) }) }
 	}
 	moment := time.Now().Unix()
 	series := func(namespace, pool, value string) string {
@@ -208,15 +238,15 @@ func sources(t *testing.T) entrance {
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		})},
-		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown", address("169.254.169.254")},
-		{"a pod whose address is that service's, as IPv6", "", "unknown", address("fd00:ec2::254")},
-		{"a pod whose address is Google Cloud's metadata service", "", "unknown", address("fd20:ce::254")},
-		{"a pod whose address is Alibaba Cloud's metadata service", "", "unknown", address("100.100.100.200")},
-		{"a pod whose address is Azure's host", "", "unknown", address("168.63.129.16")},
-		{"a pod whose address is the metadata service behind NAT64", "", "unknown", address("64:ff9b::a9fe:a9fe")},
-		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown", address("::ffff:169.254.169.254")},
-		{"a pod whose address is our own loopback", "", "unknown", address("127.0.0.1")},
-		{"a pod whose address is nobody's", "", "unknown", address("0.0.0.0")},
+		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown: forbidden", address("169.254.169.254")},
+		{"a pod whose address is that service's, as IPv6", "", "unknown: forbidden", address("fd00:ec2::254")},
+		{"a pod whose address is Google Cloud's metadata service", "", "unknown: forbidden", address("fd20:ce::254")},
+		{"a pod whose address is Alibaba Cloud's metadata service", "", "unknown: forbidden", address("100.100.100.200")},
+		{"a pod whose address is Azure's host", "", "unknown: forbidden", address("168.63.129.16")},
+		{"a pod whose address is the metadata service behind NAT64", "", "unknown: forbidden", address("64:ff9b::a9fe:a9fe")},
+		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:169.254.169.254")},
+		{"a pod whose address is our own loopback", "", "unknown: forbidden", address("127.0.0.1")},
+		{"a pod whose address is nobody's", "", "unknown: forbidden", address("0.0.0.0")},
 		{"a pod whose address is a name", "", "unknown", address("metadata.google.internal")},
 		{"a pod whose address is a URL", "", "unknown", address("evil.example.com/?x=")},
 		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused", guarded("http://169.254.169.254/latest/meta-data/")},
@@ -239,20 +269,20 @@ func sources(t *testing.T) entrance {
 		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
 		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
 		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off", redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
-		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped", bounded(pod(endless("", "other_metric 1\n")))},
-		{"a line without end", "CVE-2023-48713", "unknown: stopped", bounded(pod(endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx")))},
+		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped", bounded(sent(16, endless("", "other_metric 1\n"), pod))},
+		{"a line without end", "CVE-2023-48713", "unknown: stopped", bounded(sent(16, endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx"), pod))},
 		{"a compressed bomb", "CVE-2023-48713", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(zipBomb())
 		}))},
-		{"a page that drips a byte a second", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, r *http.Request) {
+		{"a page that drips a byte a second", "", "unknown: stopped", soon(bounded(pod(func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				fmt.Fprint(w, "v")
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(100 * time.Millisecond)
 			}
-		}))},
-		{"a page that never begins", "", "unknown: stopped", bounded(pod(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))},
+		})))},
+		{"a page that never begins", "", "unknown: stopped", soon(bounded(pod(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))},
 		{"headers without end", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			for i := range 2000 {
 				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
@@ -264,7 +294,7 @@ func sources(t *testing.T) entrance {
 				fmt.Fprintf(w, "vllm:num_requests_waiting{model_name=\"%d\"} 0\n", i)
 			}
 		}))},
-		{"a label of a megabyte", "", "unknown: stopped", bounded(pod(write("vllm:num_requests_waiting{model_name=\"" + strings.Repeat("x", 1<<20) + "\"} 0\n")))},
+		{"a label of 200 kB", "", "unknown: stopped", bounded(pod(write("vllm:num_requests_waiting{model_name=\"" + strings.Repeat("x", 200_000) + "\"} 0\n")))},
 		{"a thousand labels on one series", "", "", pod(func(w http.ResponseWriter, _ *http.Request) {
 			var b strings.Builder
 			for i := range 1000 {
@@ -297,6 +327,7 @@ func sources(t *testing.T) entrance {
 		})},
 		{"a second answer behind the first", "", "unknown", prom(write(vector(series("team-chat", "llama", "90")) + vector(series("team-chat", "llama", "0"))))},
 		{"a part of an answer that calls itself whole", "", "unknown", prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"isPartial":true,"status"`, 1)))},
+		{"an answer without a part, which only a warning says", "", "unknown: answer cut off", prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"warnings":["remote read: connection refused"],"status"`, 1)))},
 		{"more series than the platform allows", "", "unknown: stopped", bounded(prom(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.TrimSuffix(vector(""), "]}}"))
 			for i := range 5000 {
@@ -304,8 +335,8 @@ func sources(t *testing.T) entrance {
 			}
 			fmt.Fprint(w, series("team-chat", "llama", "0")+"]}}")
 		}, ", maxSeries: 1000"))},
-		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(prom(endless(`{"status":"success","padding":"`, "xxxxxxxx"), ", maxBytes: 1Mi"))},
-		{"brackets without end", "", "unknown: stopped", bounded(prom(endless(`{"data":`, "[[[[[[[["), ", maxBytes: 1Mi"))},
+		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
+		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
 		{"a redirect that takes the credentials along", "KEDA follows redirects", "unknown", prom(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/thief" {
 				t.Error("the redirect was followed")
