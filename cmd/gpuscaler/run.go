@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
@@ -166,6 +168,8 @@ func newLogger(level string) (*slog.Logger, error) {
 	}
 	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l})
 	klog.SetSlogLogger(slog.New(handler).With("library", "kubernetes"))
+	// The certificate watcher is from controller-runtime, which prints a stack trace while it has no logger.
+	log.SetLogger(logr.FromSlogHandler(slog.New(handler).With("library", "controller-runtime").Handler()))
 	return slog.New(handler), nil
 }
 

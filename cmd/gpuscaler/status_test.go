@@ -4,13 +4,38 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
+
+// The libraries that renew certificates log as JSON lines like everything else, and no stack trace.
+func TestTheLibrariesLogAsJSON(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = file
+	_, err = newLogger("info")
+	os.Stderr = stderr
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Log.WithName("certwatcher").Info("Updated current TLS certificate")
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text); !strings.HasPrefix(got, "{") || !strings.Contains(got, "Updated current TLS certificate") || !strings.Contains(got, "controller-runtime") {
+		t.Errorf("logged %q", got)
+	}
+}
 
 // answers asks once a server that may still be starting.
 func answers(t *testing.T, url string) (code int, body string) {
