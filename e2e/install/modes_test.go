@@ -25,6 +25,7 @@ import (
 func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) {
 	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
+	authorized := map[string]any{"mode": "all", "metrics": map[string]any{"authorization": map[string]any{"enabled": true}}}
 	for _, step := range []struct {
 		name            string
 		group, resource string // served from here on
@@ -37,7 +38,7 @@ func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) 
 		{name: "hpa", values: map[string]any{"mode": "hpa"}},
 		{name: "keda", values: map[string]any{"mode": "keda"}, keda: true},
 		{name: "karpenter", values: map[string]any{"mode": "karpenter"}, karpenter: true},
-		{name: "all-monitored", group: "monitoring.coreos.com", resource: "prometheusrules", values: map[string]any{"mode": "all"}, keda: true, karpenter: true},
+		{name: "all-monitored", group: "monitoring.coreos.com", resource: "prometheusrules", values: authorized, keda: true, karpenter: true},
 		{name: "all-certified", group: "cert-manager.io", resource: "certificates", values: both, keda: true, karpenter: true},
 	} {
 		if step.group != "" {

@@ -39,7 +39,7 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 				return err
 			}
 			defer answer.Body.Close()
-			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusMethodNotAllowed { // gRPC is POST
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType { // it is gRPC
 				return fmt.Errorf("%s, %w", answer.Status, err)
 			}
 			return nil

@@ -67,7 +67,7 @@ func run(m *testing.M) int {
 				return err
 			}
 			release := chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"keda": map[string]any{"manage": true}}}
-			return errors.Join(chart.Apply(ctx, c.Stack.Client, release, "admission.yaml"), authenticate(ctx, c.Stack, "gpuscaler", OperatorName))
+			return errors.Join(chart.Apply(ctx, c.Stack.Client, release, "admission.yaml"), authenticate(ctx, c, "gpuscaler", OperatorName))
 		},
 		Platform: func(s *stack.Stack) string {
 			return fmt.Sprintf(`
@@ -90,26 +90,28 @@ func issue(s *stack.Stack, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.CA.PEM, 0o600)
 }
 
-// authenticate lets triggers show a certificate of that name.
-func authenticate(ctx context.Context, s *stack.Stack, name, dns string) error {
-	cert, key, err := s.CA.Issue(stack.Identity{User: name, DNS: []string{dns}})
+// authenticate lets triggers show a certificate of that name, by the manifest
+// that the CLI prints for a Secret as the chart creates it.
+func authenticate(ctx context.Context, c *controller.Controller, name, dns string) error {
+	cert, key, err := c.Stack.CA.Issue(stack.Identity{User: name, DNS: []string{dns}})
 	if err != nil {
 		return err
 	}
 	encode := base64.StdEncoding.EncodeToString
-	return Apply(ctx, s.Client, fmt.Sprintf(`
+	file := filepath.Join(c.Stack.Dir, name+"-secret.yaml")
+	secret := fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
-metadata: {name: %[1]s, namespace: %[2]s}
-data: {ca: %[3]s, cert: %[4]s, key: %[5]s}
----
-apiVersion: keda.sh/v1alpha1
-kind: ClusterTriggerAuthentication
-metadata: {name: %[1]s}
-spec:
-  secretTargetRef:
-  - {parameter: caCert, name: %[1]s, key: ca}
-  - {parameter: tlsClientCert, name: %[1]s, key: cert}
-  - {parameter: tlsClientKey, name: %[1]s, key: key}
-`, name, Namespace, encode(s.CA.PEM), encode(cert), encode(key)))
+metadata: {name: gpuscaler-scaler-client, namespace: gpuscaler-system}
+type: kubernetes.io/tls
+data: {ca.crt: %s, tls.crt: %s, tls.key: %s}
+`, encode(c.Stack.CA.PEM), encode(cert), encode(key))
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		return err
+	}
+	manifest, err := c.CLI(ctx, "manifests", "triggerauthentication", file, "--name", name, "--namespace", Namespace)
+	if err != nil {
+		return err
+	}
+	return Apply(ctx, c.Stack.Client, manifest)
 }
