@@ -2,6 +2,7 @@ package monitoring
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,7 @@ var healthy = world{
 	"DCGM_FI_DEV_FB_USED" + busyGPU: "41000x300", "DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x300", "DCGM_FI_DEV_GPU_TEMP" + busyGPU: "71x300",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_UTIL" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x300",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x300", "DCGM_FI_DEV_GPU_UTIL" + miGPU: "0x300",
+	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x300", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + busyGPU: "0x300",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored: "0.95x300", "DCGM_FI_DEV_GPU_UTIL" + honored: "99x300",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + blank: "9223372036854775794x300", "DCGM_FI_DEV_GPU_TEMP" + blank: "9223372036854775794x300",
 	"DCGM_FI_DEV_GPU_UTIL" + blank:                                          "60x300",
@@ -51,6 +53,9 @@ var healthy = world{
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
+// nvlinkRate is an hour of NVLink traffic of a field that is a rate.
+var nvlinkRate = strings.Repeat("900 1100 ", 30)
+
 // Each fault begins after an hour; the alert is silent at `quiet` and fires at
 // `loud`, minutes from the start, alone unless `also` says who else.
 var faults = []struct {
@@ -61,6 +66,12 @@ var faults = []struct {
 }{
 	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.01x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 2x240"}, nil},
 	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x60 0x240"}, nil},
+	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.08x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 9x240"}, nil},
+	{"GPUMemoryGrowing", 160, 225, map[string]string{ // 5% of the memory an hour
+		"DCGM_FI_DEV_FB_USED" + busyGPU: "20000x60 20000+38x240", "DCGM_FI_DEV_FB_FREE" + busyGPU: "25068x60 25068-38x240"}, nil},
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x60 54000x240"}, nil},  // it counts
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: nvlinkRate + " 0x240"}, nil}, // it is a rate
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "", "DCGM_FI_PROF_NVLINK_TX_BYTES" + honored: "0+9e9x60 540e9x240"}, nil},
 	{"GPUUnderused", 60, 150, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.2x240"}, nil},
 	{"GPUUnderused", 110, 140, map[string]string{ // younger than an hour, it is not judged
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "_x60 0.2x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "_x60 60x240"}, nil},
@@ -143,6 +154,36 @@ func TestAnIdleServerIsNoStalledTraining(t *testing.T) {
 func TestABusyGPUWithAStuckCounterIsNotIdle(t *testing.T) {
 	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0x300"})
 	if got := firing(t, w, 90)[0]; slices.Contains(got, "GPUIdle") || !slices.Contains(got, "GPUCounterStuck") {
+		t.Errorf("%v fire", got)
+	}
+}
+
+// Memory that is taken once, or that goes up and down, is no leak.
+func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
+	for name, values := range map[string]string{
+		"a second model": "20000x60 35000x240",
+		"a sawtooth":     strings.Repeat("20000+300x29 ", 10),
+		"a cache fills":  "20000x60 20000+200x60 32000x180",
+	} {
+		w := healthy.with(map[string]string{"DCGM_FI_DEV_FB_USED" + busyGPU: values, "DCGM_FI_DEV_FB_FREE" + busyGPU: "25068x300"})
+		for i, names := range firing(t, w, 120, 180, 210, 240, 290) {
+			if slices.Contains(names, "GPUMemoryGrowing") {
+				t.Errorf("%s: look %d fires", name, i)
+			}
+		}
+	}
+}
+
+// A training job that is idle is not a hung collective, and one GPU without NVLink traffic never was one.
+func TestABusyPodWithoutNVLinkIsNoStalledCollective(t *testing.T) {
+	w := healthy.with(map[string]string{
+		"DCGM_FI_DEV_GPU_UTIL" + busyGPU:               "99x300",
+		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU:      "0.95x300",
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x60 54000x240",
+		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored:      "0.95x60 0.3x240",
+		"DCGM_FI_DEV_GPU_UTIL" + honored:               "99x60 40x240",
+	})
+	if got := firing(t, w, 90)[0]; slices.Contains(got, "NCCLStalled") {
 		t.Errorf("%v fire", got)
 	}
 }

@@ -29,6 +29,9 @@ var (
 	// What others serve, and where it was read.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
+		"DCGM_FI_PROF_NVLINK_TX_BYTES":                   nil, // etc/dcp-metrics-included.csv, commented out
+		"DCGM_FI_PROF_NVLINK_RX_BYTES":                   nil,
 		"kube_pod_owner":                                 {"namespace", "pod", "owner_kind", "owner_name"},
 		"kube_pod_created":                               {"namespace", "pod", "uid"}, // kube-state-metrics, docs/metrics/workload/pod-metrics.md
 		"kube_pod_status_ready_time":                     {"namespace", "pod", "uid"},

@@ -3,6 +3,7 @@ package monitoring
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -21,8 +22,11 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	for _, a := range alerts(t) {
 		name := a.Name()
 		delete(orphans, name)
-		if url := a.Annotations().Get("runbook_url"); !strings.HasSuffix(url, "/config/runbooks/"+name+".md") {
-			t.Errorf("%s: runbook_url %q", name, url)
+		path, ours := strings.CutPrefix(a.Annotations().Get("runbook_url"), repository(t)+"/blob/main/")
+		if !ours || path != "config/runbooks/"+name+".md" {
+			t.Errorf("%s: runbook_url %q does not lead to its page in this repository", name, a.Annotations().Get("runbook_url"))
+		} else if _, err := os.Stat(root + "/" + path); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 		if a.Annotations().Get("summary") == "" || a.Annotations().Get("description") == "" || a.Labels().Get("severity") == "" {
 			t.Errorf("%s lacks a summary, a description or a severity", name)
@@ -44,3 +48,37 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 		t.Errorf("config/runbooks/%s.md is of no alert", name)
 	}
 }
+
+// repository is the address of this repository, which the module path names.
+func repository(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(root + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return "https://" + strings.TrimPrefix(line, "module ")
+}
+
+// A page links to pages and files that exist.
+func TestTheLinksOfRunbooksResolve(t *testing.T) {
+	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no runbooks (%v)", err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if to, _, _ := strings.Cut(m[1], "#"); to != "" && !strings.Contains(to, "://") {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), to)); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)]+)\)`)
