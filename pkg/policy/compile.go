@@ -194,6 +194,7 @@ func (c *compiler) wakes() {
 	if c.policy.MinReplicas > 0 || c.failed() || c.waits {
 		return
 	}
+	c.idles()
 	for _, s := range c.sources {
 		if c.existsAtZero(s) {
 			return
@@ -206,6 +207,17 @@ func (c *compiler) wakes() {
 	}
 	c.bad(specPath.key("minReplicas"), "nothing would ever raise it from zero: no schedule has a floor, and what signals there are come from the workload's own pods, which are gone then",
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
+}
+
+// idles refuses a signal that would keep a workload with minReplicas 0 active for ever: a loaded model holds GPU memory without a request.
+func (c *compiler) idles() {
+	for i, s := range c.sources {
+		if s.Type == SourceDCGM && s.Metric == gpuMemory && c.policy.Signals[i].Activation == 0 && c.policy.Activation != scaling.ActiveByAll {
+			c.bad(specPath.key("signals").at(i).key("activationTarget"),
+				"is missing: a loaded model holds GPU memory without any request, so with minReplicas 0 the workload would never be idle",
+				"a percentage above what the loaded model holds, such as 60%; or activation: all; or minReplicas 1 or more")
+		}
+	}
 }
 
 func (c *compiler) existsAtZero(s Source) bool {

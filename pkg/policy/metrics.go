@@ -18,6 +18,9 @@ type Metric struct {
 	Histogram bool
 }
 
+// gpuMemory is the short name of the share of GPU memory in use.
+const gpuMemory = "memory"
+
 var (
 	requestsWaiting  = Metric{Name: "requestsWaiting"}
 	requestsRunning  = Metric{Name: "requestsRunning"}
@@ -39,7 +42,7 @@ func share(name string) Metric {
 
 // metricsOf lists, for each type that reads pods, the metrics that a policy may name; the first is meant where it names none.
 var metricsOf = map[SourceType][]Metric{
-	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share("memory")},
+	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(gpuMemory)},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},

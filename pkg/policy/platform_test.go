@@ -150,6 +150,32 @@ func TestWhatWakesFromZero(t *testing.T) {
 	}
 }
 
+// GPU memory stays allocated while a model is loaded: as evidence of demand it keeps a workload active for ever.
+func TestMemoryAloneDoesNotKeepAWorkloadFromZero(t *testing.T) {
+	for _, c := range []struct {
+		name, signal, rest string
+		refused            bool
+	}{
+		{"no activationTarget", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 0\n", true},
+		{"an activationTarget of 0", `{name: m, type: dcgm, metric: memory, target: 80%, activationTarget: 0}`, "  minReplicas: 0\n", true},
+		{"an activationTarget", `{name: m, type: dcgm, metric: memory, target: 80%, activationTarget: 60%}`, "  minReplicas: 0\n", false},
+		{"all signals must be active", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 0\n  activation: all\n", false},
+		{"it never goes to zero", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 1\n", false},
+		{"activity is 0 without demand", `{name: m, type: dcgm, target: 80%}`, "  minReplicas: 0\n", false},
+	} {
+		f := newFolder(t)
+		f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom"}, {name: r, type: redis, address: "r:1"}]`))
+		text := simple("a", 3)
+		f.write("a.yaml", text[:strings.Index(text, "  signals:")]+c.rest+"  signals: ["+c.signal+", {name: q, type: redis, listName: l, target: 5}]\n")
+		store := policy.NewStore(policy.Options{})
+		report := store.Load(f.path)
+		refused := strings.Contains(policy.Render(report.Problems), "spec.signals[0].activationTarget")
+		if refused != c.refused || (store.Find(key("a")) != nil) == c.refused {
+			t.Errorf("%s: refused %t, want %t\n%s", c.name, refused, c.refused, policy.Render(report.Problems))
+		}
+	}
+}
+
 func TestATenantsSelectorNeverLeavesItsNamespace(t *testing.T) {
 	for _, c := range []struct{ signal, want string }{
 		{`metric: backlog, target: 10`, `sum by (namespace) (backlog{cluster="c",namespace="team-chat"})`},

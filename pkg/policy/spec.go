@@ -30,9 +30,9 @@ type SignalSpec struct {
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda" doc:"how it is read"`
 
 	Target           *Amount       `yaml:"target,omitempty" doc:"per replica: 10, 80% or 500ms" default:"none: always written"`
-	ActivationTarget *Amount       `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this" default:"0"`
+	ActivationTarget *Amount       `yaml:"activationTarget,omitempty" doc:"the workload is active while the value is above this; dcgm memory with minReplicas 0 must have one, because a loaded model always holds memory" default:"0"`
 	MetricType       string        `yaml:"metricType,omitempty" enum:"AverageValue,Value" doc:"AverageValue: the reading is a total over the workload. Value: it is already a mean over the replicas" default:"Value for shares and times (GPU activity, cache use, latencies, any target in % or a time), else AverageValue"`
-	Class            string        `yaml:"class,omitempty" enum:"demand,latency,utilization" doc:"what it says about the users: utilization alone never takes replicas away while demand or latency grows" default:"by type and metric"`
+	Class            string        `yaml:"class,omitempty" enum:"demand,latency,utilization" doc:"what it says about the users: utilization alone never takes replicas away while demand or latency grows; a latency asks for half of the ready replicas more or fewer at most, and at least one, because it is not proportional to load" default:"by type and metric"`
 	Optional         bool          `yaml:"optional,omitempty" doc:"leave it out while it is missing, instead of forbidding every fall" default:"false"`
 	MaxAge           Duration      `yaml:"maxAge,omitempty" doc:"a reading older than this may raise, and cannot lower" default:"2m, or four polls of its source if that is longer"`
 	MinCoverage      *Percent      `yaml:"minCoverage,omitempty" doc:"share of the ready pods that must have reported for the reading to lower the target" default:"80%"`

@@ -28,7 +28,7 @@ type Class uint8
 const (
 	// Demand is a queue, a backlog or a rate of work.
 	Demand Class = iota
-	// Latency is a time that users wait.
+	// Latency is a time that users wait. It asks for a bounded step from the ready replicas: it is not proportional to load.
 	Latency
 	// Utilization is how busy the replicas look (GPU, cache).
 	Utilization

@@ -135,9 +135,23 @@ func (t *tick) want(sig *Signal, r *Reading) float64 {
 	}
 	want := float64(seen * ratio)
 	if ratio > 1 {
-		return min(max(want, ready), maxReplicas)
+		want = max(want, ready)
+	} else {
+		want += unseen
 	}
-	return min(want+unseen, maxReplicas)
+	if sig.Class == Latency {
+		want = t.step(want)
+	}
+	return min(want, maxReplicas)
+}
+
+// step bounds what a latency asks for to a step from the ready replicas: half of them, at least one. A latency is not proportional to the
+// load of a replica: twenty times the target is one overload, and not a need for twenty times the replicas. The next step counts from the
+// replicas that are ready then, so that it waits for those of this step.
+func (t *tick) step(want float64) float64 {
+	ready := float64(t.ready)
+	size := float64(max(1, t.ready/2))
+	return max(ready-size, min(want, ready+size))
 }
 
 // unasked reports whether no poll of a signal has answered yet.

@@ -187,6 +187,35 @@ func TestFallback(t *testing.T) {
 	})
 }
 
+// A latency of twenty times its target asks for a step, and not for twenty times the replicas.
+func TestALatencyAsksForAStep(t *testing.T) {
+	ttft := func(p *Policy) {
+		p.MaxReplicas = 200
+		p.Signals = []Signal{{Name: "ttft", Kind: Mean, Class: Latency, Unit: Seconds, Target: 0.5, MaxAge: time.Minute}}
+	}
+	for _, c := range []struct {
+		replicas, ready int32
+		value           float64
+		want            int32
+	}{
+		{1, 1, 10, 2}, {2, 2, 10, 3}, {4, 4, 10, 6}, {10, 10, 10, 15},
+		{4, 4, 0.6, 5},   // less than a step: in proportion
+		{6, 4, 10, 6},    // the two of the last step are loading: the next one waits for them
+		{10, 10, 0, 5},   // down as well
+		{2, 2, 0.01, 1},  // one at least, or two would stay for ever
+		{10, 10, 0.4, 8}, // less than a step: in proportion
+	} {
+		p := &Policy{}
+		ttft(p)
+		s := Seed(p, c.replicas, nine.Add(-time.Hour))
+		o := Observation{Replicas: c.replicas, Ready: c.ready, Advice: NoAdvice, Operator: NoOperator,
+			Readings: []Reading{{Value: c.value, At: nine, Coverage: 1, Known: true}}}
+		if d, _ := Decide(p, o, s, nine); d.Asks[0] != c.want {
+			t.Errorf("%d of %d ready at %g s: asks for %d, want %d", c.ready, c.replicas, c.value, d.Asks[0], c.want)
+		}
+	}
+}
+
 func TestVeto(t *testing.T) {
 	both := func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} }
 	grew := func(s *State) { s.trends[0] = trend{true, 20, 12} }
@@ -201,7 +230,7 @@ func TestVeto(t *testing.T) {
 		{name: "latency counts like demand", replicas: 6, values: []float64{0.2, 0.1}, policy: func(p *Policy) {
 			both(p)
 			p.Signals[0] = Signal{Kind: Mean, Class: Latency, Target: 1, MaxAge: time.Minute}
-		}, recall: func(s *State) { s.trends[0] = trend{true, 0.4, 0.1} }, want: 6, from: 2, to: 6, a: 0.393548, b: 0.100552},
+		}, recall: func(s *State) { s.trends[0] = trend{true, 0.4, 0.1} }, want: 6, from: 3, to: 6, a: 0.393548, b: 0.100552},
 	})
 }
 
