@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -36,13 +36,13 @@ type caseFlags struct {
 	gpus      int32
 	hourly    float64
 	spotPrice float64
-	service   world.Service
+	service   simulator.Service
 	measures  map[string]string
 	seed      uint64
 }
 
 func (o *caseFlags) register(f *pflag.FlagSet) {
-	o.service = world.Chat8B
+	o.service = simulator.Chat8B
 	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; a platform.yaml beside it or a folder above is read too where none of them holds a PlatformConfig")
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to try, where there are several")
 	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; of several workloads NAMESPACE/NAME=FILE for each")
@@ -50,10 +50,10 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.trace.register(f)
 	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "`SHARE:WAIT`, the share of requests that must be served before they waited so long; NAMESPACE/NAME=99%:10s for one of several workloads")
 	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
-	f.Int32Var(&o.initial, "initial", judge.AutoInitial, "replicas ready at the start, of every run; -1: what the first ten minutes need")
+	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial, "replicas ready at the start, of every run; -1: what the first ten minutes need")
 	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
-	f.Float64Var(&o.hourly, "hourly", judge.DefaultHourly, "$ for an hour of a GPU on demand")
-	f.Float64Var(&o.spotPrice, "spot-hourly", judge.DefaultSpotHourly, "$ for an hour of a spot GPU")
+	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "$ for an hour of a GPU on demand")
+	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "$ for an hour of a spot GPU")
 	f.IntVar(&o.service.Slots, "slots", o.service.Slots, "requests that a replica serves at once")
 	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "service time of a request, besides its tokens")
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time of an input token")
@@ -64,13 +64,13 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 }
 
 // open reads everything that the flags name: a case for each workload.
-func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]judge.Case, error) {
-	c := judge.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
+func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
+	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
 	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.wanted() {
 		return nil, errors.New("--policy and --requests (or --prometheus and --query) say what to try, and on what")
 	}
 	var err error
-	if c.Measures, err = world.ParseMeasures(o.measures); err != nil {
+	if c.Measures, err = simulator.ParseMeasures(o.measures); err != nil {
 		return nil, fmt.Errorf("--measure %w", err)
 	}
 	names, files, err := o.recordings()
@@ -90,7 +90,7 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]judge.Case, er
 			return nil, err
 		}
 	}
-	out := make([]judge.Case, len(found))
+	out := make([]evaluate.Case, len(found))
 	for i := range found {
 		out[i] = c
 		out[i].Policy, out[i].SLO = found[i], slo[i]
@@ -132,7 +132,7 @@ func ofWorkload(text string) (name, rest string) {
 }
 
 // objectives are the workloads' SLOs: their own, or the one without a name.
-func (o *caseFlags) objectives(of []*policy.Compiled) ([]judge.SLO, error) {
+func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
 	common, own := defaultSLO, map[string]string{}
 	for _, text := range o.slos {
 		if name, slo := ofWorkload(text); name != "" {
@@ -141,11 +141,11 @@ func (o *caseFlags) objectives(of []*policy.Compiled) ([]judge.SLO, error) {
 			common = text
 		}
 	}
-	out := make([]judge.SLO, len(of))
+	out := make([]evaluate.SLO, len(of))
 	for i, c := range of {
 		name := c.Workload.Key.String()
 		var err error
-		if out[i], err = judge.ParseSLO(cmp.Or(own[name], common)); err != nil {
+		if out[i], err = evaluate.ParseSLO(cmp.Or(own[name], common)); err != nil {
 			return nil, fmt.Errorf("--slo %w", err)
 		}
 		delete(own, name)
@@ -235,7 +235,7 @@ Several workloads run in one cluster, each judged by its own SLO: name the polic
 with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 
 --fail-if makes it a gate for CI: NAME<NUMBER with <, <=, > or >=; exit code 1 when one fails. Names:
-  ` + strings.Join(judge.GateNames(), "\n  "),
+  ` + strings.Join(evaluate.GateNames(), "\n  "),
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
@@ -300,7 +300,7 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 		return err
 	}
 	bar := newProgress(progress)
-	r, err := judge.Together(ctx, o.asked(cases), bar.tell)
+	r, err := evaluate.Together(ctx, o.asked(cases), bar.tell)
 	bar.end()
 	if err != nil {
 		return err

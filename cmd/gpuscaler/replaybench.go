@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 // benchTrace is one row group of the benchmark.
@@ -45,9 +45,9 @@ func replayBenchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			base := judge.Case{
-				Service: world.Chat8B, Measures: map[string]world.Measure{"inflight": world.InSystem, "rate": world.Arrivals},
-				SLO: judge.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: judge.AutoInitial, Hourly: judge.DefaultHourly, Seed: 1,
+			base := evaluate.Case{
+				Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"inflight": simulator.InSystem, "rate": simulator.Arrivals},
+				SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: evaluate.AutoInitial, Hourly: evaluate.DefaultHourly, Seed: 1,
 			}
 			for _, t := range benchTraces {
 				if base.Traffic, err = trace.Open(filepath.Join(data, "requests", t.file), t.options); err != nil {
@@ -94,24 +94,24 @@ func (s shippedPolicies) suited(cold time.Duration) *policy.Compiled {
 	if cold > quickStart {
 		c = s.slow
 	}
-	knobs := judge.Knobs(c)
-	values := judge.Values(knobs)
+	knobs := evaluate.Knobs(c)
+	values := evaluate.Values(knobs)
 	for i := range knobs {
 		if len(knobs[i].Path) > 0 && knobs[i].Path[len(knobs[i].Path)-1] == "window" {
 			values[i] = (forecastColdStarts * cold).Seconds()
 		}
 	}
-	return judge.With(c, knobs, values)
+	return evaluate.With(c, knobs, values)
 }
 
-func benchCase(ctx context.Context, name string, c judge.Case, out, notes io.Writer) error {
+func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.Writer) error {
 	speed, err := replaySpeed(ctx, c)
 	if err != nil {
 		return err
 	}
-	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = world.Rivals(), true, true, true
+	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = simulator.Rivals(), true, true, true
 	bar := newProgress(notes)
-	r, err := judge.Judge(ctx, c, bar.tell)
+	r, err := evaluate.Judge(ctx, c, bar.tell)
 	bar.end()
 	if err != nil {
 		return err
@@ -140,8 +140,8 @@ func benchCase(ctx context.Context, name string, c judge.Case, out, notes io.Wri
 }
 
 // replaySpeed is how much faster than time the policy's own run is: drawing, deciding once a second, and counting.
-func replaySpeed(ctx context.Context, c judge.Case) (float64, error) {
+func replaySpeed(ctx context.Context, c evaluate.Case) (float64, error) {
 	begun := time.Now()
-	_, err := judge.Judge(ctx, c, nil)
+	_, err := evaluate.Judge(ctx, c, nil)
 	return c.Traffic.Duration.Seconds() / time.Since(begun).Seconds(), err
 }

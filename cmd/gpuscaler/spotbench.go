@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/standing"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotbench"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
@@ -36,8 +36,8 @@ func spotBenchCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r, err := standing.Judge(c.Context(), standing.Case{Spot: s, Replicas: int32(s.Summarize().Mean), SpotHourly: judge.DefaultSpotHourly,
-					OnDemandHourly: judge.DefaultHourly, ColdStart: cold, Seed: 1})
+				r, err := spotbench.Judge(c.Context(), spotbench.Case{Spot: s, Replicas: int32(s.Summarize().Mean), SpotHourly: evaluate.DefaultSpotHourly,
+					OnDemandHourly: evaluate.DefaultHourly, ColdStart: cold, Seed: 1})
 				if err != nil {
 					return err
 				}

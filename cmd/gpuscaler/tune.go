@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
 )
 
@@ -63,7 +63,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	bar := newProgress(notes)
-	r, err := tune.Search(ctx, searched, held, func(runs, of int, best judge.Run) {
+	r, err := tune.Search(ctx, searched, held, func(runs, of int, best evaluate.Run) {
 		bar.tell(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
 	})
 	bar.end()
@@ -85,7 +85,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 }
 
 // split opens the traffic twice: what is searched, and the end that is held out.
-func (o *tuneOptions) split(ctx context.Context, whole judge.Case) (searched, held judge.Case, err error) {
+func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (searched, held evaluate.Case, err error) {
 	from := o.trace.options.From
 	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
 	searched, held = whole, whole

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -35,23 +35,23 @@ func (g *guest) agrees(t *testing.T) record.Verified {
 	return v
 }
 
-// asInTheWorld wants a day's phases on the real Karpenter to be those of the same
-// day in the replay's World, which the same brain decides for.
-func asInTheWorld(t *testing.T, live []capacity.Phase) {
+// sameAsSimulated fails unless the phases of a day on the real Karpenter equal
+// those of the same day in the simulator, where the same engine decides.
+func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 	t.Helper()
-	simulated, most, last := worldsDay(t)
-	t.Logf("live %v\nWorld %v", live, simulated)
+	simulated, most, last := simulatedDay(t)
+	t.Logf("live %v\nsimulated %v", live, simulated)
 	if !slices.Equal(live, simulated) {
-		t.Errorf("on the real Karpenter the group went through %v, in the World through %v", live, simulated)
+		t.Errorf("on the real Karpenter the group went through %v, in the simulator through %v", live, simulated)
 	}
 	if most < 6 || last != 0 {
-		t.Errorf("in the World there were up to %d nodes by day, and %d are left in the evening", most, last)
+		t.Errorf("in the simulator there were up to %d nodes by day, and %d are left in the evening", most, last)
 	}
 }
 
-// worldsDay is TestADayOfOneGroupFromZeroToZero in the World: from nothing to
+// simulatedDay is TestADayOfOneGroupFromZeroToZero in the simulator: from nothing to
 // two, to six of which spot takes three, back to spot once it has room, to zero.
-func worldsDay(t *testing.T) (phases []capacity.Phase, most, last int) {
+func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Fence: true, HoldAtPeaks: true, ReturnNodesPerHour: 60,
@@ -68,14 +68,14 @@ func worldsDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 		Key: scaling.Key{Namespace: "day", Name: "chat"}, Group: "gpu", Activate: true, Policy: &scaling.Policy{MaxReplicas: 12, CooldownPeriod: time.Minute,
 			Signals:   []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
 			Schedules: []scaling.Schedule{floor(30*time.Minute, time.Hour, 2), floor(45*time.Minute, 4*time.Hour, 6)}}}}
-	pool := func(name, kind string, weight int32) world.NodePool {
-		return world.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight, ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}}}
+	pool := func(name, kind string, weight int32) simulator.NodePool {
+		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight, ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
-	spot := pool("spot", world.Spot, 80)
+	spot := pool("spot", simulator.Spot, 80)
 	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 3, Events: []trace.SpotEvent{{At: 90 * time.Minute, Added: 10}}}
-	c := world.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []world.NodePool{spot, pool("on-demand", world.OnDemand, 20)},
-		Workloads: []world.Workload{{Policy: chat, Service: world.Chat8B}}}
+	c := simulator.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20)},
+		Workloads: []simulator.Workload{{Policy: chat, Service: simulator.Chat8B}}}
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {
 		if p := g.Decision.Phase; len(phases) == 0 || phases[len(phases)-1] != p {
 			phases = append(phases, p)
@@ -83,7 +83,7 @@ func worldsDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 		last = len(g.Observation.Pools[0].Nodes) + len(g.Observation.Pools[1].Nodes)
 		most = max(most, last)
 	}
-	w, err := world.New(c)
+	w, err := simulator.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.explained(t, "fence: limit 0", "no fence: demand is known to come", "consolidation hold:", "spot fallback: launches refused", "spot probe:",
 		"return to spot:", "move: replicas of day/chat", "fence: limit 0")
 	g.end(syscall.SIGTERM)
-	asInTheWorld(t, g.agrees(t).Phases["gpu"])
+	sameAsSimulated(t, g.agrees(t).Phases["gpu"])
 }
 
 // explained fails unless the log gives these reasons, in that order.

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -105,7 +105,7 @@ func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
 	for i, at := range []time.Time{opens, opens.Add(time.Minute)} {
 		crons[i] = fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour())
 	}
-	cron, err := world.NewCron("UTC", crons[0], crons[1], cronReplicas)
+	cron, err := simulator.NewCron("UTC", crons[0], crons[1], cronReplicas)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func together(replay, real record.Steps) error {
 
 // rerun is the replay's KEDA at the real one's instants.
 type rerun struct {
-	cron     world.CronTrigger
+	cron     simulator.CronTrigger
 	cooldown time.Duration
 	deployed record.Steps
 	syncs    []record.Sync

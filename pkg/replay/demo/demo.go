@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 // DefaultSpeed lets a day pass in 24 minutes.
@@ -34,10 +34,10 @@ const MaxSpeed = 100_000
 
 // Demo is a world that runs by itself. Its board and clock may be read by any number of goroutines while it does.
 type Demo struct {
-	options Options
-	world   *world.World
-	now     atomic.Int64 // virtual, Unix nanoseconds
-	onTick  func(now time.Time)
+	options   Options
+	simulator *simulator.Simulator
+	now       atomic.Int64 // virtual, Unix nanoseconds
+	onTick    func(now time.Time)
 }
 
 // New makes the demo's world; nothing happens before Run.
@@ -56,27 +56,27 @@ func New(o Options) (*Demo, error) {
 		return nil, err
 	}
 	config.Engine.OnTransition = o.OnTransition
-	w, err := world.New(config)
+	w, err := simulator.New(config)
 	if err != nil {
 		return nil, err
 	}
-	d := &Demo{options: o, world: w}
+	d := &Demo{options: o, simulator: w}
 	d.now.Store(w.Time().UnixNano())
 	return d, nil
 }
 
 // Engine is the engine that decides. Its Board may be read at any time.
-func (d *Demo) Engine() *engine.Engine { return d.world.Engine() }
+func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 
 // Now is the virtual time: that of the last tick, or of the one in progress. Servers must read this clock, or every decision would seem
 // old.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
 // Assumptions is what the world takes for granted.
-func (d *Demo) Assumptions() world.Assumptions { return d.world.Assumptions() }
+func (d *Demo) Assumptions() simulator.Assumptions { return d.simulator.Assumptions() }
 
 // Moment is what is paid for at present, for a time of that length. It is called from OnTick's function: the world stands still there.
-func (d *Demo) Moment(length time.Duration) cost.Moment { return d.world.Moment(length) }
+func (d *Demo) Moment(length time.Duration) cost.Moment { return d.simulator.Moment(length) }
 
 // OnTick has f told the virtual time after each tick. It is called before Run.
 func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }
@@ -84,14 +84,14 @@ func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }
 // Run lets virtual time pass until For is over, and then returns nil; or until ctx ends, and then returns its error.
 func (d *Demo) Run(ctx context.Context) error {
 	pace := newPace(d.options)
-	for d.options.For == 0 || d.world.Now() < d.options.For {
-		if err := pace.wait(ctx, d.world.Now()); err != nil {
+	for d.options.For == 0 || d.simulator.Now() < d.options.For {
+		if err := pace.wait(ctx, d.simulator.Now()); err != nil {
 			return err
 		}
-		d.now.Store(d.world.NextTick().UnixNano()) // before the tick: a decision that is younger than the clock is not served
-		d.world.Step(ctx)
+		d.now.Store(d.simulator.NextTick().UnixNano()) // before the tick: a decision that is younger than the clock is not served
+		d.simulator.Step(ctx)
 		if d.onTick != nil {
-			d.onTick(d.world.Time())
+			d.onTick(d.simulator.Time())
 		}
 	}
 	return nil

@@ -3,8 +3,8 @@ package demo
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 // Prices are those of us-east-1 in 2026-07; spot as estimated from the Spot Advisor.
@@ -14,19 +14,19 @@ const (
 )
 
 // pools are two kinds of GPU, each on spot first and on demand where spot is gone.
-func pools(seed uint64) []world.NodePool {
-	budgets := []world.Budget{{Percent: 50}}
-	pool := func(name, instance, capacity string, weight int32, hourly float64) world.NodePool {
-		p := world.NodePool{Name: name, CapacityType: capacity, InstanceType: instance, GPUs: 1, Hourly: hourly, Weight: weight,
-			ConsolidateAfter: 3 * time.Minute, OnlyWhenEmpty: capacity == world.Spot, Budgets: budgets}
-		if capacity == world.Spot {
+func pools(seed uint64) []simulator.NodePool {
+	budgets := []simulator.Budget{{Percent: 50}}
+	pool := func(name, instance, capacity string, weight int32, hourly float64) simulator.NodePool {
+		p := simulator.NodePool{Name: name, CapacityType: capacity, InstanceType: instance, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: 3 * time.Minute, OnlyWhenEmpty: capacity == simulator.Spot, Budgets: budgets}
+		if capacity == simulator.Spot {
 			p.Market = market(name, seed)
 		}
 		return p
 	}
-	return []world.NodePool{
-		pool("l40s-spot", "g6e.xlarge", world.Spot, 80, l40sSpotHourly), pool("l40s-ondemand", "g6e.xlarge", world.OnDemand, 20, l40sHourly),
-		pool("a10g-spot", "g5.xlarge", world.Spot, 80, a10gSpotHourly), pool("a10g-ondemand", "g5.xlarge", world.OnDemand, 20, a10gHourly),
+	return []simulator.NodePool{
+		pool("l40s-spot", "g6e.xlarge", simulator.Spot, 80, l40sSpotHourly), pool("l40s-ondemand", "g6e.xlarge", simulator.OnDemand, 20, l40sHourly),
+		pool("a10g-spot", "g5.xlarge", simulator.Spot, 80, a10gSpotHourly), pool("a10g-ondemand", "g5.xlarge", simulator.OnDemand, 20, a10gHourly),
 	}
 }
 

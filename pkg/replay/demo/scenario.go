@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -62,24 +62,24 @@ func except(busy ...trace.Hours) (idle []trace.Hours) {
 }
 
 // services is how long the demo's requests take.
-var services = map[string]world.Service{
-	"llama-chat":   world.Chat8B,
+var services = map[string]simulator.Service{
+	"llama-chat":   simulator.Chat8B,
 	"embed-worker": {Slots: 4, Fixed: 800 * time.Millisecond},
 	"night-batch":  {Slots: 1, Fixed: 25 * time.Second},
 }
 
 // scenario compiles the policies and lays out the world.
-func scenario(o Options) (world.Config, error) {
+func scenario(o Options) (simulator.Config, error) {
 	store := policy.NewStore(policy.Options{})
 	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
-		return world.Config{}, errors.New("demo: " + policy.Render(report.Problems))
+		return simulator.Config{}, errors.New("demo: " + policy.Render(report.Problems))
 	}
-	config := world.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed)}
+	config := simulator.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed)}
 	for _, c := range store.Compiled() {
-		w := world.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key), Pools: poolsOf(c.Workload.Key.Name), Initial: initial(c.Workload.Key)}
+		w := simulator.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key), Pools: poolsOf(c.Workload.Key.Name), Initial: initial(c.Workload.Key)}
 		traffic, err := o.traffic(c.Workload.Key.Name)
 		if err != nil {
-			return world.Config{}, err
+			return simulator.Config{}, err
 		}
 		w.Traffic = traffic
 		config.Workloads = append(config.Workloads, w)

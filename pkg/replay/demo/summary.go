@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
 // Summary is what a run came to, for people and (as JSON) for machines.
@@ -39,7 +39,7 @@ type Policy struct {
 
 // Summary sums up the run so far. It must not be called while Run runs.
 func (d *Demo) Summary() Summary {
-	r := d.world.Result()
+	r := d.simulator.Result()
 	s := Summary{Start: start, End: d.Now(), Cost: r.Cost, GPUHours: r.Paid.Hours()}
 	for _, p := range r.Pools {
 		s.Losses += p.SpotLosses
@@ -50,7 +50,7 @@ func (d *Demo) Summary() Summary {
 	return s
 }
 
-func (d *Demo) policy(l *world.LoadResult) Policy {
+func (d *Demo) policy(l *simulator.LoadResult) Policy {
 	p := Policy{
 		Policy: l.Key.String(), Requests: l.Arrived, OnTime: l.OnTime, Limit: l.Limit.Seconds(), P99: l.P99.Seconds(),
 		Starts: l.ReplicaStarts, AtZero: l.AtZero.Hours(), Reasons: []string{},

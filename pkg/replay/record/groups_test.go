@@ -15,13 +15,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // market is a world whose spot nodes are refused and taken for half an hour, and whose group goes over to on-demand and back.
-func market(t testing.TB) world.Config {
+func market(t testing.TB) simulator.Config {
 	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -47,14 +47,14 @@ func market(t testing.TB) world.Config {
 	p := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}, Workload: scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Group: "gpu",
 		Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}}, MinReplicas: 2, MaxReplicas: 12,
 			ScaleDown: scaling.Direction{StabilizationWindow: time.Minute}}}}
-	pool := func(name, capacityType string, hourly float64, weight int32) world.NodePool {
-		return world.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}}}
+	pool := func(name, capacityType string, hourly float64, weight int32) simulator.NodePool {
+		return simulator.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
-	spot := pool("spot", world.Spot, 0.78, 80)
+	spot := pool("spot", simulator.Spot, 0.78, 80)
 	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 20 * time.Minute, Lost: 10}, {At: 50 * time.Minute, Added: 10}}}
-	return world.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []world.NodePool{spot, pool("on-demand", world.OnDemand, 1.861, 20)},
-		Workloads: []world.Workload{{Policy: p, Traffic: traffic, Service: world.Chat8B, Initial: 2}}}
+	return simulator.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 1.861, 20)},
+		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 
 // recordMarket records two hours of it, and returns the phases that the group went through.
@@ -71,7 +71,7 @@ func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Pha
 		phases[g.Decision.Phase] = true
 		r.GroupTick(g)
 	}
-	w, err := world.New(c)
+	w, err := simulator.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

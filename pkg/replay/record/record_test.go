@@ -23,16 +23,16 @@ func recordDemo(t testing.TB, d time.Duration, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := demo.New(demo.Options{For: d, Seed: 1})
+	sim, err := demo.New(demo.Options{For: d, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	world.OnTick(func(now time.Time) {
-		if err := r.Tick(world.Engine().Board(), now); err != nil {
+	sim.OnTick(func(now time.Time) {
+		if err := r.Tick(sim.Engine().Board(), now); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if err := world.Run(context.Background()); err != nil {
+	if err := sim.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {

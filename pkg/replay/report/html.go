@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
 //go:embed page.html
@@ -24,7 +24,7 @@ var page = picture.Parse(pageText, template.FuncMap{
 
 // pageData is what the page shows.
 type pageData struct {
-	*judge.Report
+	*evaluate.Report
 	Headline   []string
 	Conclusion string
 	Parts      []workload
@@ -34,14 +34,14 @@ type pageData struct {
 
 // workload is what the page shows of one of them.
 type workload struct {
-	*judge.Subject
+	*evaluate.Subject
 	Table  *picture.Table // nil where it is the only one
 	Charts []*picture.Chart
-	Ours   *judge.Load
+	Ours   *evaluate.Load
 }
 
 // WriteHTML writes the report as one self-contained page, readable in light and dark and on paper. Charts need runs with a series.
-func WriteHTML(w io.Writer, r *judge.Report) error {
+func WriteHTML(w io.Writer, r *evaluate.Report) error {
 	d := pageData{Report: r, Headline: strings.Split(headline(r), "\n"), Conclusion: conclusion(r)}
 	for i, s := range r.Subjects() {
 		d.Parts = append(d.Parts, section(r, s, i))
@@ -54,7 +54,7 @@ func WriteHTML(w io.Writer, r *judge.Report) error {
 }
 
 // section is one workload's section.
-func section(r *judge.Report, s *judge.Subject, i int) workload {
+func section(r *evaluate.Report, s *evaluate.Subject, i int) workload {
 	out := workload{Subject: s, Ours: r.Runs[0].Loads()[i]}
 	if len(r.Workloads) > 0 {
 		t := ofWorkload(r, i)
@@ -67,7 +67,7 @@ func section(r *judge.Report, s *judge.Subject, i int) workload {
 }
 
 // series is a workload's in a run; nil where the run has none.
-func series(run *judge.Run, s *judge.Subject) *world.LoadSeries {
+func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 	if run.Series == nil {
 		return nil
 	}
@@ -82,26 +82,26 @@ func series(run *judge.Run, s *judge.Subject) *world.LoadSeries {
 // groups gather the ledger's causes to as many colours as an eye tells apart.
 var groups = []struct {
 	name, color string
-	causes      []world.Cause
+	causes      []simulator.Cause
 }{
-	{"serving", "green", []world.Cause{world.Serving}},
-	{"headroom", "sky", []world.Cause{world.Headroom}},
-	{"cooldown and windows", "amber", []world.Cause{world.Cooldown, world.Following, world.Held}},
-	{"floors: schedule, minimum", "lilac", []world.Cause{world.ScheduleFloor, world.Minimum}},
-	{"starting and ending", "clay", []world.Cause{world.Loading, world.Launching, world.Draining, world.Terminating}},
-	{"empty and fragmented nodes", "grey", []world.Cause{world.Empty, world.Fragmentation}},
+	{"serving", "green", []simulator.Cause{simulator.Serving}},
+	{"headroom", "sky", []simulator.Cause{simulator.Headroom}},
+	{"cooldown and windows", "amber", []simulator.Cause{simulator.Cooldown, simulator.Following, simulator.Held}},
+	{"floors: schedule, minimum", "lilac", []simulator.Cause{simulator.ScheduleFloor, simulator.Minimum}},
+	{"starting and ending", "clay", []simulator.Cause{simulator.Loading, simulator.Launching, simulator.Draining, simulator.Terminating}},
+	{"empty and fragmented nodes", "grey", []simulator.Cause{simulator.Empty, simulator.Fragmentation}},
 }
 
 // bars are the runs' costs on one axis. Those that miss the SLO stand last: their cost compares with nobody's.
-func bars(r *judge.Report) (out picture.Bars) {
-	order := make([]*judge.Run, len(r.Runs))
+func bars(r *evaluate.Report) (out picture.Bars) {
+	order := make([]*evaluate.Run, len(r.Runs))
 	most := 1e-12
 	for i := range r.Runs {
 		order[i] = &r.Runs[i]
 		most = max(most, r.Runs[i].Cost)
 	}
-	slices.SortStableFunc(order, func(a, b *judge.Run) int { return cmp.Compare(a.Cost, b.Cost) })
-	slices.SortStableFunc(order, func(a, b *judge.Run) int { return strings.Compare(fmt.Sprint(b.MeetsSLO), fmt.Sprint(a.MeetsSLO)) })
+	slices.SortStableFunc(order, func(a, b *evaluate.Run) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(order, func(a, b *evaluate.Run) int { return strings.Compare(fmt.Sprint(b.MeetsSLO), fmt.Sprint(a.MeetsSLO)) })
 	for _, run := range order {
 		b := picture.Bar{Name: run.Title(), Value: money(run.Cost), Ours: run == &r.Runs[0], Faint: !run.MeetsSLO}
 		if b.Faint {
@@ -121,14 +121,14 @@ func bars(r *judge.Report) (out picture.Bars) {
 	for _, g := range groups {
 		out.Legend = append(out.Legend, picture.Part{Name: g.name, Color: g.color})
 	}
-	if b := r.Bound(judge.RequestBound); b != nil {
+	if b := r.Bound(evaluate.RequestBound); b != nil {
 		out.Line = picture.Width(b.Lower / most)
 	}
 	return out
 }
 
 // charts are one workload over time, in the policies' own run.
-func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*picture.Chart {
+func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*picture.Chart {
 	l, resolution := series(&r.Runs[0], s), r.Runs[0].Series.Resolution
 	axis, minute := picture.Elapsed(resolution, r.Traffic.Duration), time.Minute.Seconds()/resolution.Seconds()
 	demand := picture.NewChart("Demand", "requests a minute", axis)
@@ -137,7 +137,7 @@ func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*picture.Char
 	replicas := picture.NewChart("Replicas", "gpuscaler's number, and what was ready; a dot is a change, with its reason", axis)
 	replicas.Add("ready", picture.Soft, "green", scaled(l.Ready, 1))
 	replicas.Add("target", picture.Line, "blue", scaled(l.Target, 1))
-	if seer := r.Run("clairvoyant, careful", judge.Clairvoyant); seer != nil {
+	if seer := r.Run("clairvoyant, careful", evaluate.Clairvoyant); seer != nil {
 		if other := series(seer, s); other != nil {
 			replicas.Add("clairvoyant, careful", picture.Thin, "violet", scaled(other.Ready, 1))
 		}
@@ -161,7 +161,7 @@ func charts(r *judge.Report, s *judge.Subject, ours *judge.Load) []*picture.Char
 var lines = []string{"blue", "green", "orange", "violet", "red", "slate"}
 
 // nodes are those that are paid for, in the policies' own run.
-func nodes(r *judge.Report) *picture.Chart {
+func nodes(r *evaluate.Report) *picture.Chart {
 	s := r.Runs[0].Series
 	out := picture.NewChart("Nodes", "paid for, by NodePool", picture.Elapsed(s.Resolution, r.Traffic.Duration))
 	for i, p := range s.Pools {
@@ -178,10 +178,10 @@ func nodes(r *judge.Report) *picture.Chart {
 }
 
 // costs are gpuscaler's, and those of the cheapest that meet the SLO: a line for one that does not would look cheap.
-func costs(r *judge.Report) *picture.Chart {
+func costs(r *evaluate.Report) *picture.Chart {
 	c := picture.NewChart("Cost so far", "$, of gpuscaler, and of the cheapest of the others that meet the SLO", picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
 	others := slices.Clone(r.Runs[1:])
-	slices.SortStableFunc(others, func(a, b judge.Run) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(others, func(a, b evaluate.Run) int { return cmp.Compare(a.Cost, b.Cost) })
 	c.Add(r.Runs[0].Title(), picture.Line, lines[0], r.Runs[0].Series.Cost)
 	for _, run := range others {
 		if n := len(c.Series); run.Series != nil && run.MeetsSLO && n < len(lines) {

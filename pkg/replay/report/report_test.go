@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 // example is a quarter of an hour with a market that fails, two rivals and the bounds.
-func example(t testing.TB) *judge.Report {
+func example(t testing.TB) *evaluate.Report {
 	t.Helper()
 	p, _ := trace.Preset("bursty")
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, 3, 2
@@ -30,7 +30,7 @@ func example(t testing.TB) *judge.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := judge.Case{
+	c := evaluate.Case{
 		Policy: &policy.Compiled{
 			Workload: scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Policy: &scaling.Policy{
 				Signals:     []scaling.Signal{{Name: "load", Type: "prometheus", Target: 7, MaxAge: 2 * time.Minute}},
@@ -39,23 +39,23 @@ func example(t testing.TB) *judge.Report {
 			Sources: []policy.Source{{Type: policy.SourcePrometheus}},
 		},
 		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
-		Service: world.Chat8B, Measures: map[string]world.Measure{"load": world.InSystem}, SLO: judge.SLO{Share: 0.95, Wait: 10 * time.Second},
+		Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem}, SLO: evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
-		Rivals: world.Rivals()[:2], TuneRivals: true, Bound: true,
+		Rivals: simulator.Rivals()[:2], TuneRivals: true, Bound: true,
 	}
-	r, err := judge.Judge(context.Background(), c, nil)
+	r, err := evaluate.Judge(context.Background(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := judge.ParseGate("slo<0.9999")
+	gate, err := evaluate.ParseGate("slo<0.9999")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Check([]judge.Gate{gate})
+	r.Check([]evaluate.Gate{gate})
 	return r
 }
 
-func golden(t *testing.T, name string, write func(io.Writer, *judge.Report) error, r *judge.Report) []byte {
+func golden(t *testing.T, name string, write func(io.Writer, *evaluate.Report) error, r *evaluate.Report) []byte {
 	t.Helper()
 	var got bytes.Buffer
 	if err := write(&got, r); err != nil {
@@ -88,8 +88,8 @@ func TestWhatPeopleAndMachinesRead(t *testing.T) {
 	if !strings.Contains(text, "FAILS") {
 		t.Error("the gate that fails is not told")
 	}
-	var back judge.Report
-	if err := json.Unmarshal(golden(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != judge.Schema {
+	var back evaluate.Report
+	if err := json.Unmarshal(golden(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != evaluate.Schema {
 		t.Errorf("schema %q", back.Schema)
 	}
 }
@@ -151,7 +151,7 @@ func TestThePageStandsAlone(t *testing.T) {
 // Fleets that stand are what a scenario compares with: no rival, and no saving where somebody waits too long.
 func TestASavingIsOneOnlyWhereTheSLOIsKept(t *testing.T) {
 	saved, more := 0.9, -0.2
-	fleet := judge.Run{Name: judge.StaticFleet, Variant: judge.Default, Cost: 10, Load: judge.Load{MeetsSLO: true}}
+	fleet := evaluate.Run{Name: evaluate.StaticFleet, Variant: evaluate.Default, Cost: 10, Load: evaluate.Load{MeetsSLO: true}}
 	for _, c := range []struct {
 		meets bool
 		saved *float64
@@ -161,7 +161,7 @@ func TestASavingIsOneOnlyWhereTheSLOIsKept(t *testing.T) {
 		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. It costs 90.00% less than the fleets that would stand all the time, which is no saving."},
 		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the fleets that would stand all the time."},
 	} {
-		r := &judge.Report{Saved: c.saved, Cheapest: judge.StaticFleet, Runs: []judge.Run{{Name: "gpuscaler", Cost: 1, Load: judge.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
+		r := &evaluate.Report{Saved: c.saved, Cheapest: evaluate.StaticFleet, Runs: []evaluate.Run{{Name: "gpuscaler", Cost: 1, Load: evaluate.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
 		if got := conclusion(r); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
 const schemaFile = "../../../config/schema/replay.md"
@@ -25,11 +25,11 @@ func TestTheSchemaIsWrittenDown(t *testing.T) {
 	s := schema{words: comments(t, "../judge/report.go", "../judge/gates.go", "../judge/admission.go", "../world/assumptions.go")}
 	s.line("# What `gpuscaler replay -o json` says")
 	s.line("")
-	s.line("Schema `%s`: fields are added under this name; one that goes or changes its meaning makes a new name. Durations are seconds, shares are\n0 to 1, money is $. *Not always* marks a field that is absent where it has nothing to say. Several workloads in one cluster stand in\n`workloads`; the fields beside it are then their sums, or the worst of them.", judge.Schema)
+	s.line("Schema `%s`: fields are added under this name; one that goes or changes its meaning makes a new name. Durations are seconds, shares are\n0 to 1, money is $. *Not always* marks a field that is absent where it has nothing to say. Several workloads in one cluster stand in\n`workloads`; the fields beside it are then their sums, or the worst of them.", evaluate.Schema)
 	s.line("")
 	s.line("| field | type | | meaning |")
 	s.line("|---|---|---|---|")
-	s.fields("", reflect.TypeFor[judge.Report]())
+	s.fields("", reflect.TypeFor[evaluate.Report]())
 	if *update {
 		if err := os.WriteFile(schemaFile, s.out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -116,10 +116,10 @@ func (s *schema) fields(path string, of reflect.Type) {
 			s.bare = append(s.bare, of.Name()+"."+f.Name)
 		}
 		s.line("| `%s` | %s | %s | %s |", at, kind, always, strings.ReplaceAll(words, "|", "\\|"))
-		if inner != nil && !(inner == reflect.TypeFor[judge.Subject]() && list) && inner != reflect.TypeFor[judge.WorkloadRun]() {
+		if inner != nil && !(inner == reflect.TypeFor[evaluate.Subject]() && list) && inner != reflect.TypeFor[evaluate.WorkloadRun]() {
 			s.fields(at+element(list)+".", inner)
 		} else if inner != nil {
-			s.line("| `%s[]...` | | | as the fields beside `workloads`%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (of the GPUs that its replicas held)"}[inner == reflect.TypeFor[judge.WorkloadRun]()])
+			s.line("| `%s[]...` | | | as the fields beside `workloads`%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (of the GPUs that its replicas held)"}[inner == reflect.TypeFor[evaluate.WorkloadRun]()])
 		}
 	}
 }
@@ -139,7 +139,7 @@ func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	switch {
 	case of == reflect.TypeFor[time.Time]():
 		return "time", nil, false
-	case of == reflect.TypeFor[world.Ledger]():
+	case of == reflect.TypeFor[simulator.Ledger]():
 		return "object", nil, false
 	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
 		return "list", of.Elem(), true

@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
 // sideBySide sets the runs beside one another. What a bound would say is left out where there is none.
-func sideBySide(r *judge.Report) picture.Table {
+func sideBySide(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Side by side", Ours: true, Heads: []string{"run", "SLO", "on time", "cost"}}
 	if len(r.Workloads) > 0 {
 		t.Note = "on time and waits are the worst workload's"
@@ -40,7 +40,7 @@ func judged(meets bool, verdict string) any {
 }
 
 // ofWorkload is one workload's part of the runs.
-func ofWorkload(r *judge.Report, i int) picture.Table {
+func ofWorkload(r *evaluate.Report, i int) picture.Table {
 	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait", "GPU busy", "replicas started", "changes", "time at zero", "-settings"}}
 	for k := range r.Runs {
 		w := &r.Runs[k].Workloads[i]
@@ -52,7 +52,7 @@ func ofWorkload(r *judge.Report, i int) picture.Table {
 }
 
 // whatRuns says what each run is.
-func whatRuns(r *judge.Report) picture.Table {
+func whatRuns(r *evaluate.Report) picture.Table {
 	t := picture.Table{Heads: []string{"run", "cost by capacity type", "-settings", "-what"}}
 	for i := range r.Runs {
 		run := &r.Runs[i]
@@ -62,7 +62,7 @@ func whatRuns(r *judge.Report) picture.Table {
 }
 
 // ledger is what the GPU time went to, in percent.
-func ledger(r *judge.Report) picture.Table {
+func ledger(r *evaluate.Report) picture.Table {
 	t, used := picture.Table{Heads: []string{"run"}}, causes(r)
 	for _, c := range used {
 		t.Heads = append(t.Heads, c.String())
@@ -79,7 +79,7 @@ func ledger(r *judge.Report) picture.Table {
 }
 
 // reasons are the changes of gpuscaler's number.
-func reasons(l *judge.Load) picture.Table {
+func reasons(l *evaluate.Load) picture.Table {
 	t := picture.Table{Heads: []string{"at", "from", "to", "ready", "-rule", "-why"}}
 	for _, x := range l.Reasons {
 		t.Rows = append(t.Rows, []any{picture.Clock(x.At), x.From, x.To, x.Ready, x.Rule, x.Text})
@@ -87,7 +87,7 @@ func reasons(l *judge.Load) picture.Table {
 	return t
 }
 
-func assumptions(r *judge.Report) picture.Table {
+func assumptions(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Assumptions", Heads: []string{"what", "-value", "-from"}}
 	for _, a := range r.Assumptions {
 		t.Rows = append(t.Rows, []any{a.Name, a.Value, a.Source})
@@ -95,7 +95,7 @@ func assumptions(r *judge.Report) picture.Table {
 	return t
 }
 
-func gates(r *judge.Report) picture.Table {
+func gates(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Gates", Heads: []string{"verdict", "-fail if", "-found"}}
 	for _, g := range r.Gates {
 		verdict := judged(!g.Failed, map[bool]string{true: "FAILS", false: "passes"}[g.Failed])

@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// WriteJSON writes the report as JSON; its shape is judge.Schema, and the fields are documented there.
-func WriteJSON(w io.Writer, r *judge.Report) error {
+// WriteJSON writes the report as JSON; its shape is evaluate.Schema, and the fields are documented there.
+func WriteJSON(w io.Writer, r *evaluate.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
 
 // WriteText writes the report for a terminal.
-func WriteText(w io.Writer, r *judge.Report) error {
+func WriteText(w io.Writer, r *evaluate.Report) error {
 	out := &strings.Builder{}
 	fmt.Fprintln(out, headline(r))
 	for _, line := range r.Warnings {
@@ -41,10 +41,10 @@ func WriteText(w io.Writer, r *judge.Report) error {
 }
 
 // least is a workload's part of the bounds, in words; empty without any.
-func least(s *judge.Subject) string {
+func least(s *evaluate.Subject) string {
 	for i := range s.Bounds {
 		switch b := &s.Bounds[i]; {
-		case b.Kind != judge.RequestBound:
+		case b.Kind != evaluate.RequestBound:
 		case b.Problem != "":
 			return "; no bound: " + b.Problem
 		default:
@@ -55,17 +55,17 @@ func least(s *judge.Subject) string {
 }
 
 // causes are those of the ledger that any run has.
-func causes(r *judge.Report) (used []world.Cause) {
-	for c := range len(world.Ledger{}) {
-		if slices.ContainsFunc(r.Runs, func(run judge.Run) bool { return run.Ledger[c] > 0 }) {
-			used = append(used, world.Cause(c))
+func causes(r *evaluate.Report) (used []simulator.Cause) {
+	for c := range len(simulator.Ledger{}) {
+		if slices.ContainsFunc(r.Runs, func(run evaluate.Run) bool { return run.Ledger[c] > 0 }) {
+			used = append(used, simulator.Cause(c))
 		}
 	}
 	return used
 }
 
 // share is a cause's part of what was paid.
-func share(run *judge.Run, c world.Cause) float64 {
+func share(run *evaluate.Run, c simulator.Cause) float64 {
 	sum := run.Ledger.Sum()
 	if sum == 0 {
 		return 0
@@ -73,7 +73,7 @@ func share(run *judge.Run, c world.Cause) float64 {
 	return float64(run.Ledger[c]) / float64(sum)
 }
 
-func writeBounds(out io.Writer, r *judge.Report) {
+func writeBounds(out io.Writer, r *evaluate.Report) {
 	for _, b := range r.Bounds {
 		name := boundName(b.Kind)
 		if b.Problem != "" {
@@ -89,7 +89,7 @@ func writeBounds(out io.Writer, r *judge.Report) {
 }
 
 func boundName(kind string) string {
-	if kind == judge.FluidBound {
+	if kind == evaluate.FluidBound {
 		return "CLAIRVOYANT, FLUID SLOTS (÷ FLUID BOUND)"
 	}
 	return "CLAIRVOYANT, REQUEST LEVEL (COST ÷ BOUND; no first-in-first-out run can cost less)"

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
 // headline is what was tried, in a line or two.
-func headline(r *judge.Report) string {
+func headline(r *evaluate.Report) string {
 	cold := "cold start by phases (see assumptions)"
 	if r.ColdStart > 0 {
 		cold = "cold start " + span(r.ColdStart)
@@ -40,12 +40,12 @@ func replicas(n int32) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-func objective(o judge.Objective) string {
+func objective(o evaluate.Objective) string {
 	return fmt.Sprintf("%s of requests wait at most %s", percent(o.Share), span(o.Wait))
 }
 
 // Verdict is the judgement of a run; a run that misses the SLO is never cheap.
-func Verdict(run *judge.Run) string {
+func Verdict(run *evaluate.Run) string {
 	switch {
 	case run.MeetsSLO:
 		return "meets"
@@ -56,7 +56,7 @@ func Verdict(run *judge.Run) string {
 }
 
 // verdict is that of one workload.
-func verdict(l *judge.Load) string {
+func verdict(l *evaluate.Load) string {
 	if l.MeetsSLO {
 		return "meets"
 	}
@@ -64,7 +64,7 @@ func verdict(l *judge.Load) string {
 }
 
 // conclusion is the sentence that a reader takes away.
-func conclusion(r *judge.Report) string {
+func conclusion(r *evaluate.Report) string {
 	ours := &r.Runs[0]
 	out := compared(r)
 	if r.Saved == nil {
@@ -84,7 +84,7 @@ func lessOrMore(saved float64) string {
 }
 
 // compared sets gpuscaler beside the cheapest of the others.
-func compared(r *judge.Report) string {
+func compared(r *evaluate.Report) string {
 	if r.Cheapest == "" {
 		return "No run meets the SLO."
 	}
@@ -99,11 +99,11 @@ func compared(r *judge.Report) string {
 		}
 		return fmt.Sprintf("gpuscaler misses the SLO: %s. The cheapest run that meets it is %s.", what, r.Cheapest)
 	}
-	var next *judge.Run
+	var next *evaluate.Run
 	rivals := 0
 	for i := range r.Runs[1:] {
 		run := &r.Runs[1+i]
-		if run.Variant == judge.Clairvoyant || run.Name == judge.StaticFleet {
+		if run.Variant == evaluate.Clairvoyant || run.Name == evaluate.StaticFleet {
 			continue
 		}
 		if rivals++; run.MeetsSLO && (next == nil || run.Cost < next.Cost) {
@@ -122,7 +122,7 @@ func compared(r *judge.Report) string {
 }
 
 // Settings are a rival's knobs in words.
-func Settings(run *judge.Load) string {
+func Settings(run *evaluate.Load) string {
 	var parts []string
 	for _, s := range run.Settings {
 		parts = append(parts, s.Name+" "+strconv.FormatFloat(s.Value, 'f', -1, 64))
@@ -154,7 +154,7 @@ func ratio(v *float64) string {
 }
 
 // byType is the cost by capacity type, in alphabetical order.
-func byType(run *judge.Run) string {
+func byType(run *evaluate.Run) string {
 	var parts []string
 	for kind, cost := range run.CostBy {
 		parts = append(parts, kind+" "+money(cost))
@@ -168,6 +168,6 @@ func span(seconds float64) string {
 }
 
 // subjectLine is what one of several workloads is judged by.
-func subjectLine(s *judge.Subject) string {
+func subjectLine(s *evaluate.Subject) string {
 	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s", s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
 }

@@ -14,9 +14,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 const (
@@ -189,19 +189,19 @@ func (w *workloadSpec) build(folder string, store *policy.Store, f *file) (out W
 	if out.Policy == nil {
 		return out, fmt.Errorf("policy %q is in none of spec.policies: want NAMESPACE/NAME", w.Policy)
 	}
-	if out.SLO, err = judge.ParseSLO(w.SLO); err != nil {
+	if out.SLO, err = evaluate.ParseSLO(w.SLO); err != nil {
 		return out, err
 	}
-	if out.Measures, err = world.ParseMeasures(w.Measures); err != nil {
+	if out.Measures, err = simulator.ParseMeasures(w.Measures); err != nil {
 		return out, err
 	}
 	if w.Static < 1 {
 		return out, fmt.Errorf("static %d: want the replicas that stand there where nobody scales", w.Static)
 	}
 	out.Static, out.Initial, out.GPUs, out.Pools = w.Static, w.Initial, max(1, w.GPUs), w.Pools
-	out.Service = world.Chat8B
+	out.Service = simulator.Chat8B
 	if w.Service.Fixed > 0 {
-		out.Service = world.Service{Fixed: time.Duration(w.Service.Fixed)}
+		out.Service = simulator.Service{Fixed: time.Duration(w.Service.Fixed)}
 	}
 	if w.Service.Slots > 0 {
 		out.Service.Slots = w.Service.Slots
@@ -228,15 +228,15 @@ func (t *trafficSpec) open(folder string, f *file) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-func (p *poolSpec) build(folder string) (world.NodePool, error) {
-	out := world.NodePool{
+func (p *poolSpec) build(folder string) (simulator.NodePool, error) {
+	out := simulator.NodePool{
 		Name: p.Name, CapacityType: p.CapacityType, InstanceType: "of " + p.Name, GPUs: p.GPUs, Hourly: p.Hourly, Weight: p.Weight,
-		ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []world.Budget{{Percent: 100}},
+		ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}},
 	}
 	switch p.CapacityType {
-	case world.Spot, world.OnDemand, world.Reserved:
+	case simulator.Spot, simulator.OnDemand, simulator.Reserved:
 	default:
-		return out, fmt.Errorf("capacityType %q: want %s, %s or %s", p.CapacityType, world.Spot, world.OnDemand, world.Reserved)
+		return out, fmt.Errorf("capacityType %q: want %s, %s or %s", p.CapacityType, simulator.Spot, simulator.OnDemand, simulator.Reserved)
 	}
 	var err error
 	if p.Spot != "" {

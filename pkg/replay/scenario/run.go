@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 // Scenario is several workloads and where they run.
@@ -17,28 +17,28 @@ type Scenario struct {
 	For         time.Duration
 	Seed        uint64
 	Workloads   []Workload
-	NodePools   []world.NodePool // empty: GPUs by the second at Hourly
-	Hourly      float64          // $ for a GPU where there are no NodePools
+	NodePools   []simulator.NodePool // empty: GPUs by the second at Hourly
+	Hourly      float64              // $ for a GPU where there are no NodePools
 }
 
 // Workload is one of them.
 type Workload struct {
 	Policy   *policy.Compiled
 	Traffic  *trace.Trace
-	Service  world.Service
-	SLO      judge.SLO
+	Service  simulator.Service
+	SLO      evaluate.SLO
 	GPUs     int32 // per replica
 	Initial  int32
 	Static   int32 // replicas of the fleet that stands there where nobody scales
 	Pools    []string
-	Measures map[string]world.Measure
+	Measures map[string]simulator.Measure
 }
 
 // Cases are the scenario's workloads as they are judged together, beside the fleets that would stand there.
-func (s *Scenario) Cases() []judge.Case {
-	var out []judge.Case
+func (s *Scenario) Cases() []evaluate.Case {
+	var out []evaluate.Case
 	for _, w := range s.Workloads {
-		out = append(out, judge.Case{
+		out = append(out, evaluate.Case{
 			Policy: w.Policy, Traffic: w.Traffic, Start: s.Start, For: s.For, NodePools: s.NodePools, Pools: w.Pools, Service: w.Service, Measures: w.Measures,
 			SLO: w.SLO, GPUs: w.GPUs, Initial: w.Initial, Static: w.Static, Hourly: s.Hourly, Seed: s.Seed,
 		})
@@ -47,8 +47,8 @@ func (s *Scenario) Cases() []judge.Case {
 }
 
 // Judge plays the cases, which are the scenario's own with what their caller asks for besides. The same cases give the same report.
-func (s *Scenario) Judge(ctx context.Context, cases []judge.Case, told judge.Progress) (*judge.Report, error) {
-	out, err := judge.Together(ctx, cases, told)
+func (s *Scenario) Judge(ctx context.Context, cases []evaluate.Case, told evaluate.Progress) (*evaluate.Report, error) {
+	out, err := evaluate.Together(ctx, cases, told)
 	if err == nil {
 		out.Words = s.Name + ": " + s.Words
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
 )
@@ -34,10 +34,10 @@ func TestTheShippedScenariosKeepTheirSLOForLess(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("\n%s", text.String())
-			ours, fleet := &r.Runs[0], r.Run(judge.StaticFleet, judge.Default)
+			ours, fleet := &r.Runs[0], r.Run(evaluate.StaticFleet, evaluate.Default)
 			for i, s := range r.Subjects() {
-				if l, standing := ours.Loads()[i], fleet.Loads()[i]; !l.MeetsSLO || !standing.MeetsSLO || l.Arrived == 0 {
-					t.Errorf("%s: %.4f on time, %.4f with a static fleet, want %.4f of %d requests", s.Policy, l.OnTime, standing.OnTime, s.SLO.Share, l.Arrived)
+				if l, static := ours.Loads()[i], fleet.Loads()[i]; !l.MeetsSLO || !static.MeetsSLO || l.Arrived == 0 {
+					t.Errorf("%s: %.4f on time, %.4f with a static fleet, want %.4f of %d requests", s.Policy, l.OnTime, static.OnTime, s.SLO.Share, l.Arrived)
 				}
 			}
 			if *r.Saved < c.saved || ours.Productive < c.serving {
@@ -53,7 +53,7 @@ func TestTheShippedScenariosKeepTheirSLOForLess(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, s *scenario.Scenario) *judge.Report {
+func play(t *testing.T, s *scenario.Scenario) *evaluate.Report {
 	t.Helper()
 	r, err := s.Judge(t.Context(), s.Cases(), nil)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
 // WriteText writes the result for a terminal.
@@ -64,7 +64,7 @@ func met(meets bool) string {
 
 // write is a part's lines: with what was found only where something was.
 func (p *Part) write(w io.Writer, name string, found bool) {
-	line := func(policy string, run *judge.Run) {
+	line := func(policy string, run *evaluate.Run) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f%%\t$%.3f\t%.1fs\t%.1fs\n", name, policy, met(run.MeetsSLO), 100*run.OnTime, run.Cost, run.Wait.P99, run.Wait.Max)
 	}
 	line("before", &p.Before)

@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
 // mostChecked bounds how many settings are tried on the held-out part: one that is picked out of very many would fit it by chance.
@@ -29,7 +29,7 @@ type Result struct {
 	SLO     float64 `json:"sloShare"`
 	Wait    float64 `json:"sloWaitSeconds"`
 	Checks  []Check `json:"checks"` // on the held-out part, in the order in which they were made
-	knobs   []judge.Knob
+	knobs   []evaluate.Knob
 	best    []float64
 }
 
@@ -51,16 +51,16 @@ type Check struct {
 
 // Part is the policy on one part of the traffic, before and after.
 type Part struct {
-	Traffic string    `json:"traffic"`
-	Before  judge.Run `json:"before"`
-	After   judge.Run `json:"after"` // as before where nothing was found
+	Traffic string       `json:"traffic"`
+	Before  evaluate.Run `json:"before"`
+	After   evaluate.Run `json:"after"` // as before where nothing was found
 }
 
 // Search looks for the settings. Both cases hold the same policy. It answers the same for the same cases, on any number of cores.
-func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, of int, best judge.Run)) (*Result, error) {
-	knobs := judge.Knobs(searched.Policy)
-	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: judge.Values(knobs)}
-	for _, c := range []*judge.Case{&searched, &heldOut} {
+func Search(ctx context.Context, searched, heldOut evaluate.Case, told func(runs, of int, best evaluate.Run)) (*Result, error) {
+	knobs := evaluate.Knobs(searched.Policy)
+	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: evaluate.Values(knobs)}
+	for _, c := range []*evaluate.Case{&searched, &heldOut} {
 		drawn, err := c.Traffic.Drawn(0)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, o
 	out.Search.Traffic, out.HeldOut.Traffic = describe(searched), describe(heldOut)
 	s, check := searched.SearchPolicy(knobs), heldOut.SearchPolicy(knobs)
 	s.Told = told
-	if _, err := s.Climb(ctx, judge.Values(knobs), judge.Generous(knobs)); err != nil {
+	if _, err := s.Climb(ctx, evaluate.Values(knobs), evaluate.Generous(knobs)); err != nil {
 		return nil, err
 	}
 	var err error
@@ -111,7 +111,7 @@ func Search(ctx context.Context, searched, heldOut judge.Case, told func(runs, o
 	return out, nil
 }
 
-func describe(c judge.Case) string {
+func describe(c evaluate.Case) string {
 	n := 0
 	for range c.Traffic.All() {
 		n++

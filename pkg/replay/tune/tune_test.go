@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/judge"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/world"
 )
 
 const generous = `# keep me
@@ -57,7 +57,7 @@ func load(t testing.TB, text string) *policy.Compiled {
 	return nil
 }
 
-func part(t testing.TB, c *policy.Compiled, seed uint64) judge.Case {
+func part(t testing.TB, c *policy.Compiled, seed uint64) evaluate.Case {
 	t.Helper()
 	p, _ := trace.Preset("flat")
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, seed, 3
@@ -65,8 +65,8 @@ func part(t testing.TB, c *policy.Compiled, seed uint64) judge.Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judge.Case{Policy: c, Traffic: tr, Service: world.Chat8B, SLO: judge.SLO{Share: 0.97, Wait: 10 * time.Second}, Initial: 3,
-		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]world.Measure{"load": world.InSystem}}
+	return evaluate.Case{Policy: c, Traffic: tr, Service: simulator.Chat8B, SLO: evaluate.SLO{Share: 0.97, Wait: 10 * time.Second}, Initial: 3,
+		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]simulator.Measure{"load": simulator.InSystem}}
 }
 
 func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
@@ -89,7 +89,7 @@ func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
 	}
 	tuned := load(t, string(text))
 	again := part(t, tuned, 2)
-	report, err := judge.Judge(context.Background(), again, nil)
+	report, err := evaluate.Judge(context.Background(), again, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

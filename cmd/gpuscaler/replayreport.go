@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// judgeFlags say beside whom a policy is judged, how that is told, and when it fails a pipeline; replay and replay scenario share them.
+type judgeFlags struct {
+	names  string
+	tune   bool
+	ours   bool
+	bound  bool
+	output string
+	file   string
+	texts  []string
+
+	rivals []simulator.Rival
+	gates  []evaluate.Gate
+	render func(io.Writer, *evaluate.Report) error
+}
+
+func (o *judgeFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&o.names, "rivals", "", "all, or names: "+strings.Join(rivalNames(), ", ")+"; empty: none")
+	f.BoolVar(&o.tune, "tune-rivals", true, "run each rival with its best settings on this traffic too")
+	f.BoolVar(&o.ours, "tune-policy", false, "run the policy with its best settings on this traffic too")
+	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
+	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
+	f.StringArrayVar(&o.texts, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
+}
+
+// prepare reads the flags, before anything that takes long.
+func (o *judgeFlags) prepare() (err error) {
+	if o.render = map[string]func(io.Writer, *evaluate.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]; o.render == nil {
+		return fmt.Errorf("-o %q: want text, json or html", o.output)
+	}
+	for _, text := range o.texts {
+		g, err := evaluate.ParseGate(text)
+		if err != nil {
+			return err
+		}
+		o.gates = append(o.gates, g)
+	}
+	o.rivals, err = pickRivals(o.names)
+	return err
+}
+
+// asked are the cases with what the flags ask for.
+func (o *judgeFlags) asked(cases []evaluate.Case) []evaluate.Case {
+	for i := range cases {
+		c := &cases[i]
+		c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = o.rivals, o.tune, o.ours, o.bound
+		if o.output == "html" {
+			c.SeriesPoints = 720
+		}
+	}
+	return cases
+}
+
+// write renders the report and holds the gates against it.
+func (o *judgeFlags) write(out, notes io.Writer, r *evaluate.Report) error {
+	failed := r.Check(o.gates)
+	if err := toFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {
+		return err
+	}
+	for _, g := range r.Gates {
+		if g.Failed {
+			fmt.Fprintf(notes, "gpuscaler: gate failed: %s (found %.6g) %s\n", g.Gate, g.Found, g.Why)
+		}
+	}
+	if failed > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func rivalNames() (names []string) {
+	for _, r := range simulator.Rivals() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// pickRivals finds rivals by their names.
+func pickRivals(text string) ([]simulator.Rival, error) {
+	known := simulator.Rivals()
+	switch text {
+	case "", "none":
+		return nil, nil
+	case "all":
+		return known, nil
+	}
+	var out []simulator.Rival
+next:
+	for name := range strings.SplitSeq(text, ",") {
+		for _, r := range known {
+			if r.Name == strings.TrimSpace(name) {
+				out = append(out, r)
+				continue next
+			}
+		}
+		return nil, fmt.Errorf("--rivals: nobody is called %q; there are all, %s", name, strings.Join(rivalNames(), ", "))
+	}
+	return out, nil
+}
+
+// progress is a line on standard error that says what is being worked on.
+type progress struct {
+	mu    sync.Mutex
+	out   io.Writer
+	begun time.Time
+	shown time.Time
+}
+
+func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
+
+func (p *progress) tell(what string, done float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.shown) >= 100*time.Millisecond {
+		p.shown = now
+		fmt.Fprintf(p.out, "\r\x1b[K%4.0fs  %-40s %3.0f%%", now.Sub(p.begun).Seconds(), what, 100*done)
+	}
+}
+
+func (p *progress) end() {
+	fmt.Fprintf(p.out, "\r\x1b[K%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))
+}

@@ -1,0 +1,132 @@
+package evaluate
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Admission says whether scaling to zero can meet the SLO on this traffic at all. After an idle spell that is longer than the
+// cooldown, requests come to no replica; those that come within cold start - W of the first wait too long, whatever the policy does:
+//
+//	late = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
+//
+// With k warm replicas the same spells are played through a fluid queue of k.
+type Admission struct {
+	Applies   bool    `json:"scalesToZero"`      // the policy may scale to zero
+	Wakes     int     `json:"wakes"`             // idle spells longer than the cooldown
+	LateShare float64 `json:"lateShare"`         // of all requests, at the least, from zero
+	CanMeet   bool    `json:"canMeetSLO"`        // scaling to zero can meet the SLO
+	LeastWarm int32   `json:"leastWarmReplicas"` // that would meet it; -1: not even the policy's maximum
+}
+
+// admission checks a policy that may reach zero by itself.
+func (c *Case) admission() (Admission, []string) {
+	p := c.limits()
+	out := Admission{Applies: p.MinReplicas == 0, CanMeet: true}
+	warnings := c.closedBySchedule()
+	if !out.Applies {
+		return out, warnings
+	}
+	cold := c.typicalColdStart()
+	wakes, requests := c.wakes(p.CooldownPeriod, cold)
+	out.Wakes = len(wakes)
+	if requests == 0 {
+		return out, warnings
+	}
+	allowed := 1 - c.SLO.Share
+	for warm := int32(0); ; warm++ {
+		late := 0
+		for _, w := range wakes {
+			late += c.lateIn(w, warm, cold)
+		}
+		share := float64(late) / float64(requests)
+		if warm == 0 {
+			out.LateShare, out.CanMeet = share, share <= allowed
+		}
+		if share <= allowed {
+			out.LeastWarm = warm
+			break
+		}
+		if warm == p.MaxReplicas {
+			out.LeastWarm = -1
+			break
+		}
+	}
+	if !out.CanMeet {
+		what := fmt.Sprintf("least warm replicas that can: %d (minReplicas, or a schedule's floor)", out.LeastWarm)
+		if out.LeastWarm < 0 {
+			what = fmt.Sprintf("not even maxReplicas (%d) kept warm can", p.MaxReplicas)
+		}
+		warnings = append(warnings, fmt.Sprintf(
+			"scale-to-zero cannot meet this SLO: %d wakes with a cold start of %s make at least %.2f%% of the requests wait longer than %s, %.2f%% may; %s",
+			out.Wakes, cold, 100*out.LateShare, c.SLO.Wait, 100*allowed, what))
+	}
+	return out, warnings
+}
+
+// arrival is a request after a wake: when, and how much of a replica it takes.
+type arrival struct{ after, work time.Duration }
+
+// wakes are the requests that come within a cold start after each spell without any that outlasts the cooldown.
+func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
+	last, began := time.Duration(0), time.Duration(-1)
+	if c.initial() == 0 {
+		last = -cooldown - 1 // the start is a wake
+	}
+	slots := time.Duration(max(1, c.Service.Slots))
+	for r := range c.Traffic.All() {
+		requests++
+		if r.At-last > cooldown {
+			began = r.At
+			wakes = append(wakes, nil)
+		}
+		last = r.At
+		if began >= 0 && r.At-began <= cold {
+			n := len(wakes) - 1
+			wakes[n] = append(wakes[n], arrival{after: r.At - began, work: c.Service.Takes(r) / slots})
+		}
+	}
+	return wakes, requests
+}
+
+// lateIn is how many requests of one wake wait longer than W with so many warm replicas, until the cold start is over.
+func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
+	free := time.Duration(0) // when a fluid queue of the warm replicas has done all before
+	for _, a := range wake {
+		start := cold
+		if warm > 0 {
+			start = min(max(free, a.after), max(cold, a.after))
+			free = max(free, a.after) + a.work/time.Duration(warm)
+		}
+		if start-a.after > c.SLO.Wait {
+			late++
+		}
+	}
+	return late
+}
+
+// closedBySchedule warns of requests that come while the policy's own schedule keeps zero replicas: nobody can serve them.
+func (c *Case) closedBySchedule() (warnings []string) {
+	p := c.limits()
+	for i := range p.Schedules {
+		s := &p.Schedules[i]
+		if s.Max != 0 {
+			continue
+		}
+		closed, all := 0, 0
+		for r := range c.Traffic.All() {
+			all++
+			if open, _ := s.Window.At(c.start().Add(r.At)); open {
+				closed++
+			}
+		}
+		if closed > 0 {
+			name := cmp.Or(s.Window.Name, strconv.Itoa(i+1))
+			warnings = append(warnings, fmt.Sprintf("schedule %s keeps zero replicas while %d requests come (%.2f%% of all): they wait until it ends",
+				name, closed, 100*float64(closed)/float64(all)))
+		}
+	}
+	return warnings
+}

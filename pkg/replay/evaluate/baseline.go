@@ -1,0 +1,25 @@
+package evaluate
+
+import (
+	"context"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// rivalRuns is what a policy with eight knobs takes: who has fewer is searched no less, or the comparison would flatter us.
+const rivalRuns = 8 * breedsPerKnob
+
+// tuneRival searches a rival's knobs on the case's own traffic: from its defaults, and from the most generous setting of each.
+func (c *Case) tuneRival(ctx context.Context, r simulator.Rival, told func(runs, of int, best Run)) (Tried, int, error) {
+	lean := c.lean()
+	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
+	s := Search{Share: c.SLO.Share, Told: told, Least: rivalRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
+		return lean.alone().run(ctx, makers{r.Make(c.bounds(), values)}, nil)
+	}}
+	for i, k := range r.Knobs {
+		s.Tries = append(s.Tries, k.Tries)
+		defaults[i], generous[i] = k.Default, k.Tries[0]
+	}
+	best, err := s.Climb(ctx, defaults, generous)
+	return best, len(s.order), err
+}

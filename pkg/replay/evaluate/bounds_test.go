@@ -1,0 +1,50 @@
+package evaluate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Two hours of patience and twenty minutes of traffic: nothing need be served by the end. That is no bound of $0, and the sum is the
+// other's, which says so.
+func TestAWorkloadThatNeedNotBeServedAddsNothing(t *testing.T) {
+	cases := pair(t, func(c *Case) { c.Bound = true })
+	cases[0].SLO.Wait = 2 * time.Hour
+	r := together(t, cases)
+	one, two, sum := r.Workloads[0].Bounds[1], r.Workloads[1].Bound(RequestBound), r.Bound(RequestBound)
+	if !strings.Contains(one.Problem, "nothing need be served before the end") || two == nil || sum == nil || sum.Lower != two.Lower || !(sum.Lower > 0) {
+		t.Fatalf("%+v and %+v sum up to %+v", one, two, sum)
+	}
+	if text := strings.Join(sum.Relaxations, "\n"); !strings.Contains(text, "no bound for team/chat: nothing need be served") {
+		t.Error(text)
+	}
+	if alone := judge(t, cases[0]); alone.Bound(RequestBound) != nil || alone.Runs[0].CostOverRequest != nil {
+		t.Errorf("alone: %+v", alone.Bounds)
+	}
+}
+
+// A short cold start and days ask for more slots than anybody waits for: then the work alone bounds, rather than nothing.
+func TestTheWorkAloneBoundsWhatHasTooManySlots(t *testing.T) {
+	p, _ := trace.Preset("flat")
+	p.Duration, p.Seed, p.Rate = 28*time.Hour, 3, 0.01
+	tr, err := trace.Generate(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := judge(t, small(t, func(c *Case) {
+		c.Traffic, c.ColdStart, c.Bound, c.Initial = tr, 0, true, 1
+		c.Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 2 })
+		onNodes(c)
+	}))
+	b := r.Bound(RequestBound)
+	if b == nil || !(b.Lower > 0) || !strings.Contains(strings.Join(b.Relaxations, "\n"), "was not looked for: the shortest cold start of 5s") {
+		t.Fatalf("%+v", r.Bounds)
+	}
+	if fluid := r.Bound(FluidBound); b.Lower > fluid.Lower {
+		t.Errorf("the work alone costs %v, with starts and idle time %v", b.Lower, fluid.Lower)
+	}
+}

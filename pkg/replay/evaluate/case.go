@@ -1,0 +1,251 @@
+package evaluate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// AutoInitial lets the first minutes of the traffic choose how many replicas stand at the start.
+const AutoInitial = -1
+
+// SLO is the share of requests, 0..1, that must wait at most Wait for their service.
+type SLO struct {
+	Share float64       `json:"share"`
+	Wait  time.Duration `json:"-"`
+}
+
+// ParseSLO reads 99%:10s or 0.99:10s.
+func ParseSLO(text string) (SLO, error) {
+	bad := fmt.Errorf("%q: want a share of requests and the longest wait, e.g. 99%%:10s", text)
+	share, wait, ok := strings.Cut(text, ":")
+	if !ok {
+		return SLO{}, bad
+	}
+	scale := 1.0
+	if s, cut := strings.CutSuffix(share, "%"); cut {
+		share, scale = s, 100
+	}
+	v, err := strconv.ParseFloat(share, 64)
+	if v /= scale; err != nil || !(v > 0 && v <= 1) {
+		return SLO{}, bad
+	}
+	d, err := time.ParseDuration(wait)
+	if err != nil || d <= 0 {
+		return SLO{}, bad
+	}
+	return SLO{Share: v, Wait: d}, nil
+}
+
+// Case is one policy on one stream of traffic. Several that are judged together share one world, and then what belongs to the world
+// (spot, NodePools, prices, cold start, seed, start and length) must be the same in each.
+type Case struct {
+	Policy    *policy.Compiled
+	Traffic   *trace.Trace
+	Start     time.Time            // the instant at which the run begins; zero: when the traffic does
+	For       time.Duration        // how long it lasts; 0: as long as the traffic
+	Spot      *trace.Spot          // how many spot nodes there are; nil: GPUs on demand, by the second
+	NodePools []simulator.NodePool // what nodes there are, where Spot does not say; empty: GPUs on demand, by the second
+	Pools     []string             // names of the NodePools that it may run on; empty: all
+	Service   simulator.Service
+	Measures  map[string]simulator.Measure // what a signal measures where its source does not tell
+	SLO       SLO
+	GPUs      int32 // per replica
+	Initial   int32 // ready at the start; AutoInitial
+	Static    int32 // replicas that stand all the time where nobody scales, a run of its own; 0: there is none
+	// ColdStart is the whole time from the request for a replica until it is ready, divided among its phases as assumed, without
+	// spread; 0: each phase as assumed, with its spread.
+	ColdStart    time.Duration
+	Hourly       float64 // $ for a GPU on demand
+	SpotHourly   float64 // $ for a spot GPU
+	Seed         uint64
+	Rivals       []simulator.Rival
+	TuneRivals   bool
+	TuneOurs     bool // run the policy with its best settings on this traffic too, as the rivals are
+	Bound        bool
+	SeriesPoints int // of each run's series; 0: none
+
+	recorded trace.Kind // what the traffic was before it was drawn
+}
+
+// Defaults of the prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
+const (
+	DefaultHourly     = 1.861
+	DefaultSpotHourly = 0.78
+)
+
+const slotLength = 10 * time.Second
+
+func (c *Case) check() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(c.Policy == nil, "no policy")
+	refuse(c.Traffic == nil, "no traffic")
+	refuse(!(c.SLO.Share > 0 && c.SLO.Share <= 1) || c.SLO.Wait <= 0, "an SLO is a share above 0 and at most 1, and a wait above 0")
+	refuse(c.ColdStart < 0, "a cold start of %s", c.ColdStart)
+	refuse(!(c.Hourly >= 0) || !(c.SpotHourly >= 0), "prices are at least 0")
+	refuse(c.Initial < AutoInitial, "%d initial replicas", c.Initial)
+	refuse(c.Traffic != nil && c.Traffic.Duration <= 0, "the traffic has no duration")
+	refuse(c.For < 0, "a length of %s", c.For)
+	refuse(c.Spot != nil && len(c.NodePools) > 0, "a spot trace and NodePools: a NodePool names its own market")
+	if len(errs) > 0 {
+		return fmt.Errorf("replay: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (c *Case) limits() *scaling.Policy { return c.Policy.Workload.Policy }
+
+func (c *Case) bounds() simulator.Bounds {
+	p := c.limits()
+	return simulator.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
+}
+
+// start is the instant of the run's first moment; a Monday at midnight where nothing names one.
+func (c *Case) start() time.Time {
+	for _, at := range []time.Time{c.Start, c.Traffic.Start} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+}
+
+// horizon is the virtual time that each run lasts and is paid for: the traffic, to the end of its last slot.
+func (c *Case) horizon() time.Duration {
+	if c.For > 0 {
+		return (c.For + slotLength - 1) / slotLength * slotLength
+	}
+	return (c.Traffic.Duration/slotLength + 1) * slotLength
+}
+
+// perReplica is how many requests a second a replica serves at its best, measured on a prefix of the traffic, and the arrivals a
+// second in that prefix.
+func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
+	var busy time.Duration
+	n := 0
+	for r := range c.Traffic.All() {
+		if r.At > prefix {
+			break
+		}
+		busy += c.Service.Takes(r)
+		n++
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	slots := float64(max(1, c.Service.Slots))
+	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
+}
+
+// initial is the replicas that stand at the start: those that the first ten minutes need, within the policy's bounds.
+func (c *Case) initial() int32 {
+	if c.Initial >= 0 {
+		return c.Initial
+	}
+	served, arrive := c.perReplica(10 * time.Minute)
+	p := c.limits()
+	if served == 0 {
+		return p.MinReplicas
+	}
+	return min(max(int32(math.Ceil(arrive/served)), p.MinReplicas), p.MaxReplicas)
+}
+
+// assumptions are the world's, with the cold start that was asked for.
+func (c *Case) assumptions() *simulator.Assumptions {
+	a := simulator.DefaultAssumptions()
+	if c.ColdStart > 0 {
+		phases := []*simulator.Spread{&a.NodeLaunch, &a.GPUReady, &a.ImagePull, &a.ModelLoad}
+		var whole, given time.Duration
+		for _, p := range phases {
+			whole += p.Median
+		}
+		for i, p := range phases {
+			part := time.Duration(float64(c.ColdStart) * (float64(p.Median) / float64(whole))).Truncate(time.Second)
+			if i == len(phases)-1 {
+				part = c.ColdStart - given
+			}
+			given += part
+			*p = simulator.Fixed(part)
+		}
+	}
+	return &a
+}
+
+// leastColdStart is the shortest time from launch to ready: all phases for GPUs by the second, the model's load alone where a node
+// with the image may stand already.
+func (c *Case) leastColdStart() time.Duration {
+	a := c.assumptions()
+	least := func(s simulator.Spread) time.Duration {
+		if s.Sigma == 0 {
+			return s.Median
+		}
+		return s.Min
+	}
+	if len(c.pools()) > 0 {
+		return least(a.ModelLoad)
+	}
+	return least(a.NodeLaunch) + least(a.GPUReady) + least(a.ImagePull) + least(a.ModelLoad)
+}
+
+// typicalColdStart is the time from the request for a replica until it is ready where nothing stands yet.
+func (c *Case) typicalColdStart() time.Duration {
+	a := c.assumptions()
+	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
+}
+
+// workload is the case's part of a world; maker is nil for the policy itself.
+func (c *Case) workload(maker simulator.Maker) simulator.Workload {
+	w := simulator.Workload{
+		Key: c.Policy.Workload.Key, Actuator: maker, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
+		Initial: c.initial(), Measures: c.Measures, Pools: c.Pools,
+	}
+	if maker == nil {
+		w.Policy = c.Policy
+	}
+	return w
+}
+
+// pools are those that the case names; with a spot trace spot first and on demand where it is gone: one node per replica, removed
+// when empty. None: GPUs by the second.
+func (c *Case) pools() []simulator.NodePool {
+	if c.Spot == nil {
+		return c.NodePools
+	}
+	pool := func(name, capacity string, weight int32, hourly float64) simulator.NodePool {
+		return simulator.NodePool{
+			Name: name, CapacityType: capacity, InstanceType: "one-replica", GPUs: max(1, c.GPUs), Hourly: hourly * float64(max(1, c.GPUs)),
+			Weight: weight, ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}},
+		}
+	}
+	spot := pool("spot", simulator.Spot, 80, c.SpotHourly)
+	spot.Market = c.Spot
+	return []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20, c.Hourly)}
+}
+
+// leastHourly is the lowest price of a replica, on the nodes that it may run on.
+func (c *Case) leastHourly() float64 {
+	perGPU := math.Inf(1)
+	for _, p := range c.pools() {
+		if len(c.Pools) == 0 || slices.Contains(c.Pools, p.Name) {
+			perGPU = min(perGPU, p.Hourly/float64(p.GPUs))
+		}
+	}
+	if math.IsInf(perGPU, 1) {
+		perGPU = c.Hourly
+	}
+	return perGPU * float64(max(1, c.GPUs))
+}

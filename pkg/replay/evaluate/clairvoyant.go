@@ -1,0 +1,222 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// requests is the traffic as the bounds see it.
+func (c *Case) requests() ([]lowerbound.Request, error) {
+	list, err := c.Traffic.Collect(0)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]lowerbound.Request, len(list))
+	slots := time.Duration(max(1, c.Service.Slots))
+	for i, r := range list {
+		takes := c.Service.Takes(r)
+		out[i] = lowerbound.Request{At: r.At, Work: takes / slots, Service: takes}
+	}
+	return out, nil
+}
+
+// mostSlots bounds the request-level bound: a short cold start needs short slots, and days in those take longer than anybody waits.
+const mostSlots = 50_000
+
+// setup is what both bounds share, in slots of the fluid one: ten seconds, and up to a minute where requests may wait for hours.
+func (c *Case) setup() lowerbound.Setup {
+	slot := slotLength
+	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
+		if longer <= c.SLO.Wait/60 && c.horizon()%longer == 0 {
+			slot = longer
+		}
+	}
+	return lowerbound.Setup{
+		Slot: slot, Horizon: c.horizon(), ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(c.initial()), HourlyPrice: c.leastHourly(),
+	}
+}
+
+// fine is the setup of the request-level bound, which takes two slots off the cold start.
+func fine(s lowerbound.Setup) (lowerbound.Setup, error) {
+	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
+		if s.ColdStart < 2*s.Slot {
+			s.Slot = finer
+		}
+	}
+	if s.Horizon/s.Slot > mostSlots {
+		return s, fmt.Errorf("the shortest cold start of %s asks for slots of %s, of which %s has more than %d: try a cold start without spread (--cold-start 2m), or less traffic",
+			s.ColdStart, s.Slot, s.Horizon, mostSlots)
+	}
+	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
+	return s, nil
+}
+
+// certificate is what somebody who knows the trace could do. The bounds take the shortest cold start that there may be; plans are for
+// the one that is usual where nothing stands yet, or their replicas would come minutes late.
+type certificate struct {
+	bounds []Bound
+	exact  []simulator.Step // the schedule behind the fluid bound, or what it becomes with the usual cold start
+	safe   []simulator.Step // with half the slot and W less that slot: so real waits, which slots do not see, stay within W
+}
+
+// teller tells how a bound comes on, and when to leave it.
+type teller struct {
+	ctx  context.Context
+	tell func(kind string, p lowerbound.Progress)
+}
+
+func (t teller) options(kind string) lowerbound.Options {
+	return lowerbound.Options{Context: t.ctx, Progress: func(p lowerbound.Progress) { t.tell(kind, p) }}
+}
+
+// certify finds both bounds, and the schedules.
+func (c *Case) certify(told teller) (out certificate, err error) {
+	requests, err := c.requests()
+	if err != nil {
+		return out, err
+	}
+	s := c.setup()
+	fluid, loose := Bound{}, Bound{}
+	if fluid, out.exact, err = fluidBound(requests, s, told); err != nil {
+		return out, err
+	}
+	usual := s
+	if usual.ColdStart = c.typicalColdStart(); usual.ColdStart != s.ColdStart {
+		if _, out.exact, err = fluidBound(requests, usual, told); err != nil {
+			return out, err
+		}
+	}
+	careful := usual
+	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
+		careful.Wait -= careful.Slot
+		if _, out.safe, err = fluidBound(requests, careful, told); err != nil {
+			return out, err
+		}
+	}
+	if loose, err = requestBound(requests, s, told); err != nil {
+		return out, err
+	}
+	out.bounds = []Bound{fluid, loose}
+	for i := range out.bounds {
+		out.bounds[i].empty(len(requests), s.Wait)
+	}
+	return out, nil
+}
+
+// empty says why a bound of nothing is none: $0 would look like one.
+func (b *Bound) empty(requests int, wait time.Duration) {
+	if b.Problem != "" || b.Lower > 0 {
+		return
+	}
+	why := fmt.Sprintf("nothing need be served before the end: no more requests than may be late are due by then, where each may wait %s", wait)
+	if requests == 0 {
+		why = "no request comes"
+	}
+	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
+}
+
+func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, told teller) (Bound, []simulator.Step, error) {
+	out := Bound{Kind: FluidBound, Slot: s.Slot.Seconds()}
+	p, err := lowerbound.Fluid(requests, s)
+	if err != nil {
+		out.Problem = err.Error()
+		return out, nil, nil
+	}
+	steps, err := out.solve(p, told.options("fluid bound"))
+	return out, planOf(steps, s.ColdStart), err
+}
+
+// requestBound is the best of the bounds that the work alone and the cuts give: each of them is one. Where the slots are too many, the
+// work stands alone and the relaxations say so.
+func requestBound(requests []lowerbound.Request, s lowerbound.Setup, told teller) (Bound, error) {
+	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+	work, err := lowerbound.Work(requests, s)
+	if err != nil {
+		loose.Problem = err.Error()
+		return loose, nil
+	}
+	loose.is(&work)
+	s, err = fine(s)
+	if err != nil {
+		loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too was not looked for: "+err.Error())
+		return loose, nil
+	}
+	loose.Slot = s.Slot.Seconds()
+	for _, cut := range lowerbound.Cuts(requests) {
+		p, err := lowerbound.RequestLevel(requests, s, cut)
+		if err != nil {
+			loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too cannot be had: "+err.Error())
+			break
+		}
+		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+		if _, err := next.solve(p, told.options("request-level bound")); err != nil {
+			return loose, err
+		}
+		if next.Problem != "" { // what asks for less than any run does cannot be done
+			return next, nil
+		}
+		if next.Lower >= loose.Lower {
+			loose = next
+		}
+	}
+	return loose, nil
+}
+
+// is takes over an interval.
+func (b *Bound) is(i *lowerbound.Interval) {
+	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
+}
+
+// solve fills the bound in. That nobody can meet the SLO is an answer, not a failure.
+func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.Step, error) {
+	i, err := lowerbound.Solve(p, o)
+	if errors.Is(err, lowerbound.ErrInfeasible) {
+		b.Problem = fmt.Sprintf("no schedule of at most %d replicas meets the SLO, whoever knows the future", p.MaxReplicas)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.is(&i)
+	var steps []simulator.Step
+	for t, n := range i.Schedule {
+		steps = append(steps, simulator.Step{At: time.Duration(t) * p.Slot, Replicas: n})
+	}
+	return steps, nil
+}
+
+// planOf turns ready replicas by slot into wishes: each is launched a cold start before it is to be ready.
+func planOf(ready []simulator.Step, cold time.Duration) []simulator.Step {
+	if len(ready) == 0 {
+		return nil
+	}
+	instants := []time.Duration{0}
+	for _, s := range ready {
+		instants = append(instants, s.At, max(0, s.At-cold))
+	}
+	slices.Sort(instants)
+	var plan []simulator.Step
+	for _, at := range slices.Compact(instants) {
+		wish := int32(0)
+		for i, s := range ready {
+			ends := i+1 < len(ready) && ready[i+1].At <= at
+			if !ends && s.At <= at+cold {
+				wish = max(wish, s.Replicas)
+			}
+			if s.At > at+cold {
+				break
+			}
+		}
+		if len(plan) == 0 || plan[len(plan)-1].Replicas != wish {
+			plan = append(plan, simulator.Step{At: at, Replicas: wish})
+		}
+	}
+	return plan
+}

@@ -1,0 +1,22 @@
+package evaluate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// A schedule that keeps nobody while people ask is called by its name, as its owner wrote it.
+func TestAClosedScheduleIsNamed(t *testing.T) {
+	c := small(t, nil)
+	for name, want := range map[string]string{"night": "schedule night keeps zero replicas while ", "": "schedule 1 keeps zero replicas while "} {
+		closed := calendar.Window{Name: name, From: c.start().Add(5 * time.Minute), To: c.start().Add(time.Hour)}
+		c.Policy = chat(func(p *scaling.Policy) { p.Schedules = []scaling.Schedule{{Window: closed, Min: -1, Max: 0}} })
+		if w := c.closedBySchedule(); len(w) != 1 || !strings.HasPrefix(w[0], want) {
+			t.Errorf("%q: %q", name, w)
+		}
+	}
+}

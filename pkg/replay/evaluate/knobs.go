@@ -1,0 +1,168 @@
+package evaluate
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Knob is a parameter of a policy that a search may turn.
+type Knob struct {
+	Name  string
+	Path  []string // in the policy's document, under spec; a number is an index
+	Value float64  // as it is written now
+	Tries []float64
+	Whole bool                   // only whole numbers can be written
+	Write func(v float64) string // the value as the document writes it
+	set   func(*scaling.Policy, float64)
+}
+
+// Knobs are those of a policy: each signal's target and its forecast, the window and the rate of the way down, the
+// window and the tolerance of the way up, the cooldown before zero. Bounds, schedules and formulas are intentions, not parameters:
+// nobody asked for fewer replicas at night because a trace had none.
+func Knobs(c *policy.Compiled) (out []Knob) {
+	p := c.Workload.Policy
+	for i := range p.Signals {
+		out = append(out, targetKnob(p, i))
+		if p.Signals[i].Forecast.Window > 0 {
+			out = append(out, forecastKnobs(p, i)...)
+		}
+	}
+	seconds := func(v float64) string { return strconv.Itoa(int(math.Round(v))) }
+	window := func(name, side string, now time.Duration, tries []float64, set func(*scaling.Policy, time.Duration)) Knob {
+		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(), Tries: tries, Whole: true, Write: seconds,
+			set: func(p *scaling.Policy, v float64) { set(p, time.Duration(math.Round(v))*time.Second) }}
+	}
+	out = append(out,
+		window("scaleDown window, s", "scaleDown", p.ScaleDown.StabilizationWindow, []float64{1800, 900, 600, 300, 180, 120, 60, 30, 0},
+			func(p *scaling.Policy, d time.Duration) { p.ScaleDown.StabilizationWindow = d }),
+		window("scaleUp window, s", "scaleUp", p.ScaleUp.StabilizationWindow, []float64{0, 15, 30, 45, 60, 90},
+			func(p *scaling.Policy, d time.Duration) { p.ScaleUp.StabilizationWindow = d }),
+		toleranceKnob("scaleUp", p.ScaleUp.Tolerance, func(p *scaling.Policy, v float64) { p.ScaleUp.Tolerance = v }),
+		toleranceKnob("scaleDown", p.ScaleDown.Tolerance, func(p *scaling.Policy, v float64) { p.ScaleDown.Tolerance = v }))
+	if p.Panic.Threshold > 0 {
+		out = append(out, Knob{Name: "panic threshold", Path: []string{"behavior", "panic", "threshold"}, Value: p.Panic.Threshold,
+			Tries: []float64{1.25, 1.5, 1.75, 2, 3}, Write: func(v float64) string { return seconds(v*100) + "%" },
+			set: func(p *scaling.Policy, v float64) { p.Panic.Threshold = v }})
+	}
+	if p.MinReplicas == 0 {
+		out = append(out, Knob{Name: "cooldownPeriod, s", Path: []string{"cooldownPeriod"}, Value: p.CooldownPeriod.Seconds(),
+			Tries: []float64{3600, 1800, 900, 600, 300, 120, 60}, Whole: true, Write: func(v float64) string { return seconds(v) + "s" },
+			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
+	}
+	return out
+}
+
+func toleranceKnob(side string, now float64, set func(*scaling.Policy, float64)) Knob {
+	return Knob{Name: side + " tolerance", Path: []string{"behavior", side, "tolerance"}, Value: now, Tries: []float64{0, 0.05, 0.1, 0.15, 0.2, 0.3},
+		Write: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }, set: set}
+}
+
+// targetKnob moves a signal's target around what stands there. A share stays one.
+func targetKnob(p *scaling.Policy, i int) Knob {
+	s := &p.Signals[i]
+	k := Knob{Name: s.Name + " target", Path: []string{"signals", strconv.Itoa(i), "target"}, Value: s.Target,
+		set: func(p *scaling.Policy, v float64) { p.Signals[i].Target = v }}
+	for _, by := range []float64{0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 2, 3} {
+		if v := threeDigits(s.Target * by); s.Unit != scaling.Percent || v <= 1 {
+			k.Tries = append(k.Tries, v)
+		}
+	}
+	k.Tries = slices.Compact(k.Tries)
+	k.Write = func(v float64) string {
+		switch s.Unit {
+		case scaling.Percent:
+			return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
+		case scaling.Seconds:
+			return time.Duration(math.Round(v * float64(time.Second))).String()
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return k
+}
+
+// forecastKnobs are how much a signal keeps ahead of need, and for how long.
+func forecastKnobs(p *scaling.Policy, i int) []Knob {
+	s := &p.Signals[i]
+	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	return []Knob{
+		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2.25, 2, 1.75, 1.5, 1.25, 1.1, 1, 0.9, 0.75, 0.5}, Write: plain,
+			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
+		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
+			Whole: true, Write: func(v float64) string { return plain(v) + "s" },
+			set: func(p *scaling.Policy, v float64) {
+				p.Signals[i].Forecast.Window = time.Duration(math.Round(v)) * time.Second
+			}},
+	}
+}
+
+// threeDigits rounds a target to what a person would write.
+func threeDigits(v float64) float64 {
+	unit := digit(v)
+	if out := tidy(math.Round(v/unit) * unit); out > 0 {
+		return out
+	}
+	return v
+}
+
+// digit is what the third digit of a number above 0 counts.
+func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
+
+// tidy takes away what rounding to three digits leaves: 0.07 for 0.07000000000000001.
+func tidy(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+// With is the policy with its knobs at the given settings. The one that it is made of stays as it is.
+func With(c *policy.Compiled, knobs []Knob, settings []float64) *policy.Compiled {
+	out := *c
+	p := *c.Workload.Policy
+	p.Signals = slices.Clone(p.Signals)
+	for i := range knobs {
+		knobs[i].set(&p, settings[i])
+	}
+	out.Workload.Policy = &p
+	return &out
+}
+
+// Values are the knobs' settings as they are written now.
+func Values(knobs []Knob) []float64 {
+	out := make([]float64, len(knobs))
+	for i := range knobs {
+		out[i] = knobs[i].Value
+	}
+	return out
+}
+
+// Generous are the settings that ask for the most replicas: where a search from a policy that misses the SLO may start.
+func Generous(knobs []Knob) []float64 {
+	out := make([]float64, len(knobs))
+	for i := range knobs {
+		out[i] = knobs[i].Tries[0]
+	}
+	return out
+}
+
+// SearchPolicy is a search over the policy's knobs on the case's traffic; Climb starts it.
+func (c *Case) SearchPolicy(knobs []Knob) *Search {
+	lean := c.lean()
+	s := &Search{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {
+		other := *lean
+		other.Policy = With(c.Policy, knobs, settings)
+		return other.alone().run(ctx, makers{nil}, nil)
+	}}
+	for i := range knobs {
+		s.Tries, s.Whole = append(s.Tries, knobs[i].Tries), append(s.Whole, knobs[i].Whole)
+	}
+	return s
+}

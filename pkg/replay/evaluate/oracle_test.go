@@ -1,0 +1,102 @@
+package evaluate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// onNodes has nodes of one GPU: spot, some of which goes, and on demand.
+func onNodes(c *Case) {
+	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
+		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+	}
+	c.NodePools = []simulator.NodePool{pool("spot", simulator.Spot, 80, 1), pool("on-demand", simulator.OnDemand, 20, 2)}
+	c.NodePools[0].Market = &trace.Spot{Name: "market", Duration: 4 * time.Hour, Initial: 2, Events: []trace.SpotEvent{
+		{At: 30 * time.Minute, Lost: 1}, {At: 70 * time.Minute, Lost: 1}, {At: 80 * time.Minute, Added: 2}, {At: 150 * time.Minute, Lost: 2}}}
+}
+
+// On nodes a replica may be ready in seconds, and usually takes minutes. The bound takes the seconds; whoever carries a plan out at that
+// price would start each replica minutes too late, all day, and serve nobody in time.
+func TestAPlanOnNodesIsMadeForTheColdStartsThereAre(t *testing.T) {
+	c := small(t, func(c *Case) { c.ColdStart, c.Bound, c.SLO.Share = 0, true, 0.9; onNodes(c) })
+	if least, usual := c.leastColdStart(), c.typicalColdStart(); least > 10*time.Second || usual < 5*time.Minute {
+		t.Fatalf("from %s to usually %s", least, usual)
+	}
+	r := judge(t, c)
+	seer, careful := r.Run("clairvoyant", Clairvoyant), r.Run("clairvoyant, careful", Clairvoyant)
+	if seer == nil || careful == nil || seer.OnTime < 0.5 || !careful.MeetsSLO || !strings.Contains(seer.Words, "as they usually are") {
+		t.Errorf("the plan of the bound: %+v; the careful one: %+v", seer, careful)
+	}
+	for _, run := range r.Runs {
+		if b := r.Bound(RequestBound); run.MeetsSLO && run.Cost < b.Lower {
+			t.Errorf("%s costs %v, less than the certified %v", run.Title(), run.Cost, b.Lower)
+		}
+	}
+}
+
+// Jobs of ten minutes are cut off where spot goes and where a replica ends, which no schedule of slots knows: the plan is given more
+// until the SLO is kept, and says so.
+func TestACarefulPlanIsGivenWhatTheWorldTakes(t *testing.T) {
+	p, _ := trace.Preset("bursty")
+	p.Duration, p.Seed, p.Rate = 4*time.Hour, 3, 0.004
+	tr, err := trace.Generate(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := small(t, func(c *Case) {
+		c.Traffic, c.Service, c.SLO, c.Initial, c.ColdStart = tr, simulator.Service{Slots: 1, Fixed: 10 * time.Minute}, SLO{Share: 0.95, Wait: 20 * time.Minute}, 1, 2*time.Minute
+		onNodes(c)
+	})
+	cases, err := gather([]Case{c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, err := cases[0].requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := cases[0].setup()
+	s.Slot = time.Minute // a coarse schedule is found at once
+	b, steps, err := fluidBound(requests, s, teller{t.Context(), func(string, lowerbound.Progress) {}})
+	if err != nil || len(steps) == 0 {
+		t.Fatal(b, err)
+	}
+	var bare, careful Run
+	told := func(string, float64) {}
+	for run, most := range map[*Run]int32{&bare: 0, &careful: mostSpare} {
+		if err := cases.carryOut(t.Context(), run, [][]simulator.Step{steps}, most, told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("at least $%.2f; as planned $%.2f, %.3f on time, %d begun anew; with more $%.2f, %.3f%s", b.Lower, bare.Cost, bare.OnTime, bare.Requeued, careful.Cost, careful.OnTime, careful.Words)
+	if bare.MeetsSLO || bare.Requeued == 0 || bare.Words != "" {
+		t.Errorf("as it is planned: %+v", bare)
+	}
+	if !careful.MeetsSLO || !strings.Contains(careful.Words, "more, without which the SLO is missed here") || careful.Cost <= b.Lower {
+		t.Errorf("%+v", careful)
+	}
+	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
+	hopeless := Run{Words: "a plan"}
+	if err := cases.carryOut(t.Context(), &hopeless, [][]simulator.Step{{{Replicas: 1}}}, 2, told); err != nil || hopeless.MeetsSLO || hopeless.Words != "a plan; not even 2 replicas more keep the SLO here" {
+		t.Errorf("%v, %+v", err, hopeless)
+	}
+}
+
+func TestAPlanThatGivesUpLater(t *testing.T) {
+	plan := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 20, Replicas: 2}, {At: 24, Replicas: 3}, {At: 40, Replicas: 0}}
+	want := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 25, Replicas: 3}, {At: 45, Replicas: 0}}
+	if got := kept(plan, 5); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := kept(plan, 0); !slices.Equal(got, plan) {
+		t.Errorf("%v, want %v", got, plan)
+	}
+}

@@ -1,0 +1,62 @@
+package evaluate
+
+import "math"
+
+// placeOf says where a value stands among a knob's tries, which rise or fall: 1.5 is halfway from the second to the third. A value beyond
+// them stands at the nearer end.
+func placeOf(tries []float64, v float64) float64 {
+	last := len(tries) - 1
+	for i, at := range tries {
+		switch {
+		case at == v:
+			return float64(i)
+		case i > 0 && (tries[i-1] < v) == (v < at):
+			from := tries[i-1]
+			if from > 0 && at > 0 {
+				return float64(i-1) + math.Log(v/from)/math.Log(at/from)
+			}
+			return float64(i-1) + (v-from)/(at-from)
+		}
+	}
+	if math.Abs(v-tries[0]) < math.Abs(v-tries[last]) {
+		return 0
+	}
+	return float64(last)
+}
+
+// valueAt is the value at a place, 0 to the last; between two tries one that a person would write, and never beyond them: a ratio is halved
+// as a ratio, and a target of a millisecond stays one that is above 0.
+func valueAt(tries []float64, place float64) float64 {
+	i := int(place)
+	if i+1 >= len(tries) || float64(i) == place {
+		return tries[i]
+	}
+	from, to, part := tries[i], tries[i+1], place-float64(i)
+	v := from + float64(part*(to-from))
+	if from > 0 && to > 0 {
+		v = from * math.Pow(to/from, part)
+	}
+	switch {
+	case v >= 10:
+		v = math.Round(v)
+	case from > 0 && to > 0:
+		v = threeDigits(v)
+	default: // next to 0, three digits of the other end
+		unit := digit(max(math.Abs(from), math.Abs(to)))
+		v = tidy(math.Round(v/unit) * unit)
+	}
+	return min(max(v, min(from, to)), max(from, to))
+}
+
+// at is the setting at the given places.
+func (s *Search) at(places []float64) *Tried {
+	t := &Tried{places: places}
+	for k, place := range places {
+		v := valueAt(s.Tries[k], place)
+		if s.Whole != nil && s.Whole[k] {
+			v = math.Round(v)
+		}
+		t.Settings = append(t.Settings, v)
+	}
+	return t
+}

@@ -1,0 +1,208 @@
+package evaluate
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// ridge is a landscape as those of real policies: each unit of any knob costs, and what is on time depends on their product, so that a
+// lean target must be paid for by a long window. The cheapest that meets 99% has 8 of the first and 2 of the second: cost 32.
+func ridge(_ context.Context, x []float64) (Run, error) {
+	r := Run{Cost: 2*x[0] + 8*x[1]}
+	r.OnTime = 1 - math.Min(1, 0.01*math.Pow(16/(x[0]*x[1]), 4))
+	r.MeetsSLO = r.OnTime >= 0.99-1e-12
+	return r, nil
+}
+
+func onRidge() *Search {
+	return &Search{Share: 0.99, Play: ridge, Tries: [][]float64{{32, 16, 4, 1}, {32, 16, 4, 1}}}
+}
+
+// TestASearchFollowsTheEdgeOfTheSLO: at 16 and 1 the SLO is just met, and no turn of one knob alone brings anything.
+func TestASearchFollowsTheEdgeOfTheSLO(t *testing.T) {
+	best, err := onRidge().Climb(context.Background(), []float64{16, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !best.Run.MeetsSLO || best.Run.Cost > 32*1.05 {
+		t.Errorf("%v costs %v at %v on time; 8 and 2 cost 32, the start 40", best.Settings, best.Run.Cost, best.Run.OnTime)
+	}
+}
+
+func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		knobs := rapid.IntRange(1, 4).Draw(t, "knobs")
+		s := Search{Share: 0.9}
+		start := make([]float64, knobs)
+		for k := range knobs {
+			s.Tries = append(s.Tries, rapid.SliceOfNDistinct(rapid.Float64Range(0, 100), 1, 6, rapid.ID[float64]).Draw(t, "tries"))
+			slices.Sort(s.Tries[k])
+			start[k] = rapid.Float64Range(-10, 200).Draw(t, "start")
+		}
+		weights := rapid.SliceOfN(rapid.Float64Range(-3, 3), knobs, knobs).Draw(t, "weights")
+		s.Play = func(_ context.Context, x []float64) (Run, error) {
+			r := Run{Cost: 500}
+			r.OnTime = 0.95
+			for k := range x {
+				r.Cost += weights[k] * math.Abs(x[k])
+				r.OnTime -= math.Mod(math.Abs(x[k]), 10) / 100
+			}
+			r.MeetsSLO = r.OnTime >= 0.9
+			return r, nil
+		}
+		asked, said := 0, 0
+		s.Told = func(runs, of int, _ Run) { asked, said = runs, of }
+		best, err := s.Climb(context.Background(), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := s.Play(context.Background(), start)
+		if better(&first, &best.Run) {
+			t.Fatalf("%v is worse than where it started", best)
+		}
+		if most := said + crowdPerKnob*knobs + leastCrowd; asked > most {
+			t.Fatalf("%d runs, of %d at the most", asked, most)
+		}
+		if ranked := s.Ranked(); better(&ranked[0].Run, &best.Run) || better(&best.Run, &ranked[0].Run) || len(ranked) != asked {
+			t.Fatalf("ranked first of %d: %v; the best of %d: %v", len(ranked), ranked[0], asked, best)
+		}
+	})
+}
+
+// TestASearchAnswersTheSameOnAnyNumberOfCores: which of several runs ends first is chance.
+func TestASearchAnswersTheSameOnAnyNumberOfCores(t *testing.T) {
+	var found [2]Tried
+	for i, cores := range []int{1, 4} {
+		was := runtime.GOMAXPROCS(cores)
+		best, err := onRidge().Climb(context.Background(), []float64{32, 32}, []float64{1, 1})
+		runtime.GOMAXPROCS(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[i] = best
+	}
+	if !slices.Equal(found[0].Settings, found[1].Settings) {
+		t.Errorf("on one core %v, on four %v", found[0].Settings, found[1].Settings)
+	}
+}
+
+// TestAPlaceAndItsValue: the value at a place lies where the place says, but for the rounding to what a person would write.
+func TestAPlaceAndItsValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tries := rapid.SliceOfNDistinct(rapid.IntRange(0, 3600), 1, 8, rapid.ID[int]).Draw(t, "tries")
+		slices.Sort(tries)
+		var list []float64
+		for _, v := range tries {
+			list = append(list, float64(v))
+		}
+		if rapid.Bool().Draw(t, "falling") {
+			slices.Reverse(list)
+		}
+		last := float64(len(list) - 1)
+		place := rapid.Float64Range(0, last).Draw(t, "place")
+		v := valueAt(list, place)
+		if v < slices.Min(list) || v > slices.Max(list) {
+			t.Fatalf("%v at %v of %v lies outside", v, place, list)
+		}
+		if back := placeOf(list, v); math.Abs(back-place) > 0.5 && math.Abs(valueAt(list, back)-v) > 1e-9 {
+			t.Fatalf("%v at %v of %v stands at %v", v, place, list, back)
+		}
+		for i := range list {
+			if placeOf(list, list[i]) != float64(i) || valueAt(list, float64(i)) != list[i] {
+				t.Fatalf("try %d of %v stands at %v", i, list, placeOf(list, list[i]))
+			}
+		}
+	})
+}
+
+// TestAValueLiesBetweenItsNeighbours: of any size, a target of a millisecond in seconds too, and above 0 where both are.
+func TestAValueLiesBetweenItsNeighbours(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := math.Pow(10, rapid.Float64Range(-9, 6).Draw(t, "size"))
+		list := rapid.SliceOfNDistinct(rapid.Float64Range(0, 10), 2, 8, rapid.ID[float64]).Draw(t, "tries")
+		slices.Sort(list)
+		for i := range list {
+			list[i] *= size
+		}
+		if rapid.Bool().Draw(t, "falling") {
+			slices.Reverse(list)
+		}
+		i := rapid.IntRange(0, len(list)-2).Draw(t, "after")
+		from, to := list[i], list[i+1]
+		v := valueAt(list, float64(i)+rapid.Float64Range(0, 1).Draw(t, "part"))
+		if !(v >= min(from, to) && v <= max(from, to)) || from > 0 && to > 0 && !(v > 0) {
+			t.Fatalf("%v between %v and %v", v, from, to)
+		}
+	})
+	for _, c := range []struct{ from, to, want float64 }{{0.001, 0.0011, 0.00105}, {0.004, 0.001, 0.002}, {0, 0.05, 0.025}, {0, 0.001, 0.0005}, {0.72, 0.81, 0.764}, {40, 90, 60}, {10.4, 10.6, 10.4}} {
+		if v := valueAt([]float64{c.from, c.to}, 0.5); v != c.want {
+			t.Errorf("%v between %v and %v, want %v", v, c.from, c.to, c.want)
+		}
+	}
+}
+
+// TestASearchTriesWhatCanBeWritten: a knob that is whole is whole in what is played, ranked and answered, and no setting is run twice.
+func TestASearchTriesWhatCanBeWritten(t *testing.T) {
+	s := Search{Share: 0.99, Tries: [][]float64{{9, 5, 2, 1, 0}, {3, 2, 1}}, Whole: []bool{true, false}}
+	s.Play = func(_ context.Context, x []float64) (Run, error) {
+		r := Run{Cost: 20 - x[0] - x[1]/2}
+		r.OnTime, r.MeetsSLO = 0.995, true
+		return r, nil
+	}
+	if _, err := s.Climb(context.Background(), []float64{5, 2}); err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for _, tried := range s.Ranked() {
+		if tried.Settings[0] != math.Round(tried.Settings[0]) {
+			t.Errorf("%v was tried", tried.Settings)
+		}
+		if tried.Settings[1] != math.Round(tried.Settings[1]) {
+			parts++
+		}
+	}
+	if parts == 0 {
+		t.Error("nothing between two tries was tried of the knob that need not be whole")
+	}
+}
+
+// TestWhatAKnobWritesIsWhatWasPlayed: at any place of any knob, of small targets too.
+func TestWhatAKnobWritesIsWhatWasPlayed(t *testing.T) {
+	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
+		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},
+		{Name: "busy", Unit: scaling.Percent, Target: 0.0123}, {Name: "running", Target: 0.4}}}
+	knobs := Knobs(&policy.Compiled{Workload: scaling.Workload{Policy: p}})
+	s := (&Case{Policy: &policy.Compiled{Workload: scaling.Workload{Policy: p}}}).SearchPolicy(knobs)
+	rapid.Check(t, func(t *rapid.T) {
+		places := make([]float64, len(knobs))
+		for k := range knobs {
+			places[k] = rapid.Float64Range(0, float64(len(knobs[k].Tries)-1)).Draw(t, knobs[k].Name)
+		}
+		for k, v := range s.at(places).Settings {
+			text := knobs[k].Write(v)
+			written, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+			switch {
+			case strings.HasSuffix(text, "%"):
+				written /= 100
+			case strings.HasSuffix(text, "s"):
+				var d time.Duration
+				d, err = time.ParseDuration(text)
+				written = d.Seconds()
+			}
+			if err != nil || math.Abs(written-v) > 1e-9*v || v == 0 && written != 0 {
+				t.Fatalf("%s: %v is written %q, %v", knobs[k].Name, v, text, err)
+			}
+		}
+	})
+}

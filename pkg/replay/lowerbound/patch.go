@@ -1,0 +1,161 @@
+package lowerbound
+
+import (
+	"cmp"
+	"slices"
+)
+
+// detour is a stretch of slots in which two schedules differ; before and after it they stand on the same state, so that
+// either may take the other's way through it without touching the rest.
+type detour struct {
+	from, to int   // slot indices, to excluded
+	saves    int64 // money, by taking the other's way; may be negative
+	late     int64 // more jobs late by it; may be negative
+}
+
+// patch looks for a cheaper schedule that keeps the SLO among recombinations of those at hand. At the best lambda the schedules
+// on its two sides cost the same Lagrangian, so every detour from one through the other trades money for late jobs at
+// that price: those that fill what the SLO still allows close most of the duality gap.
+func (s *search) patch() {
+	const bases, ways = 6, 12
+	lines := slices.Clone(s.lines)
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.promise(s.lambda), b.promise(s.lambda)) })
+	tried := 0
+	for _, base := range lines {
+		if base.late > s.tl.allowed {
+			continue
+		}
+		for _, other := range lines[:min(ways, len(lines))] {
+			s.mend(base, other)
+		}
+		if tried++; tried == bases {
+			break
+		}
+	}
+	for before := int64(-1); s.best.schedule != nil && before != s.best.cost; {
+		before = s.best.cost
+		for _, other := range lines[:min(ways, len(lines))] {
+			s.mend(s.best, other)
+		}
+	}
+}
+
+// promise is the true Lagrangian, known for every schedule.
+func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
+
+// mend takes the detours of most savings per late job first, whole while the SLO has room, then parts of the best refused.
+func (s *search) mend(base, other line) {
+	const parts = 2
+	detours := s.detours(base.schedule, other.schedule)
+	slices.SortStableFunc(detours, func(a, b detour) int {
+		if a.late <= 0 || b.late <= 0 {
+			return cmp.Compare(a.late, b.late)
+		}
+		return cmp.Or(
+			cmp.Compare(float64(b.saves)*float64(a.late), float64(a.saves)*float64(b.late)),
+			cmp.Compare(b.late, a.late))
+	})
+	schedule := slices.Clone(base.schedule)
+	room := s.tl.allowed - base.late
+	var refused []detour
+	for _, d := range detours {
+		switch {
+		case d.saves <= 0:
+		case d.late > room:
+			refused = append(refused, d)
+		default:
+			copy(schedule[d.from:d.to], other.schedule[d.from:d.to])
+			room -= d.late
+		}
+	}
+	s.improve(schedule)
+	for _, d := range refused[:min(parts, len(refused))] {
+		s.part(schedule, other.schedule, d)
+	}
+}
+
+// part takes as much of the beginning, or of the end, of a detour as the SLO allows.
+func (s *search) part(base, other []int32, d detour) {
+	for _, fromEnd := range []bool{false, true} {
+		taken, refused := 0, d.to-d.from
+		for refused-taken > 1 {
+			slots := (taken + refused) / 2
+			schedule := slices.Clone(base)
+			if fromEnd {
+				copy(schedule[d.to-slots:d.to], other[d.to-slots:d.to])
+			} else {
+				copy(schedule[d.from:d.from+slots], other[d.from:d.from+slots])
+			}
+			if s.improve(schedule) {
+				taken = slots
+			} else {
+				refused = slots
+			}
+		}
+	}
+}
+
+// improve is meet for a schedule worth keeping only as the best; it reports whether the schedule keeps the SLO.
+func (s *search) improve(schedule []int32) bool {
+	c := play(s.p, s.tl, schedule, nil)
+	if c.Late > s.tl.allowed || s.p.ServeAll && c.Backlog > 0 || s.grows(schedule) {
+		return false
+	}
+	if cost := c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start; cost < s.best.cost {
+		s.meet(slices.Clone(schedule))
+	}
+	return true
+}
+
+// grows reports a start where none is possible, which a cut inside a detour can bring about.
+func (s *search) grows(schedule []int32) bool {
+	before := int32(s.p.InitialReplicas)
+	for _, n := range schedule[:min(s.p.BootSlots, len(schedule))] {
+		if n > before {
+			return true
+		}
+		before = n
+	}
+	return false
+}
+
+func (s *search) detours(base, other []int32) []detour {
+	var found []detour
+	b, o := runner{search: s, schedule: base}, runner{search: s, schedule: other}
+	b.n, o.n = int32(s.p.InitialReplicas), int32(s.p.InitialReplicas)
+	var open detour
+	apart := false
+	for i := range base {
+		if !apart && base[i] != other[i] {
+			apart, open = true, detour{from: i}
+		}
+		costB, lateB := b.advance(i)
+		costO, lateO := o.advance(i)
+		if !apart {
+			continue
+		}
+		open.saves += costB - costO
+		open.late += lateO - lateB
+		if i+1 == len(base) || b.n == o.n && b.q == o.q {
+			open.to = i + 1
+			found = append(found, open)
+			apart = false
+		}
+	}
+	return found
+}
+
+// runner plays a schedule slot by slot.
+type runner struct {
+	*search
+	schedule []int32
+	n        int32
+	q        int64
+}
+
+func (r *runner) advance(i int) (cost, late int64) {
+	n := r.schedule[i]
+	cost = r.grid.cost*int64(n) + r.grid.start*int64(max(0, n-r.n))
+	r.n, r.q = n, max(0, r.q+r.p.Arrivals[i]-r.p.UnitsPerReplicaSlot*int64(n))
+	return cost, r.tl.late(i+1, r.tl.arrived[i+1]-r.q)
+}

@@ -1,0 +1,164 @@
+package lowerbound
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+)
+
+// Job is something that is on time or late as a whole.
+type Job struct {
+	End int64 // its last unit's place in the order of service: the work of this job and of all before it, in units
+	Due int32 // the slot, counted from 1, by whose end it must be served; beyond the last slot means after the trace
+}
+
+// Problem is one instance of the fluid slot model (see the package doc for the formulas).
+type Problem struct {
+	Slot                time.Duration // length of a slot; for the reader, the solver counts slots
+	Arrivals            []int64       // units of work that arrive in each slot, >= 0
+	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
+	MaxReplicas         int           // N >= 1
+	InitialReplicas     int           // n_0: ready when the trace begins, at no start cost; 0..N. Must be that of the runs compared
+	ReplicaSlotCost     float64       // c > 0, in any currency
+	StartCost           float64       // beta >= 0, in the same currency: boot (cold start times c) plus any fee
+	WaitSlots           int           // a unit that arrives in slot t is due in slot t + WaitSlots; with Jobs it only sizes the tables
+	BootSlots           int           // in slots 1..BootSlots no replica can become ready: it would have been launched before time 0
+	LateShare           float64       // eps = 1 - SLO: at most floor(eps * jobs) may be late, 0..1
+	Jobs                []Job         // in order of service; nil: every unit is a job of its own
+	OpenEnd             bool          // work due after the last slot is never late; otherwise all that is unserved at the end is late
+	ServeAll            bool          // nothing may be unserved at the end, late or not; for runs that go on until their queue is empty
+	Rebate              float64       // subtracted from both ends of the interval; RequestLevel's allowance for warm replicas
+	Relaxations         []string      // what was relaxed to build this problem, one sentence each, for the report
+}
+
+// ErrInfeasible says that even MaxReplicas in every slot make more jobs late than the SLO allows. Errors wrap it.
+var ErrInfeasible = errors.New("no schedule meets the SLO")
+
+// maxUnits keeps sums of units, of jobs and their products with money far from the ends of int64.
+const maxUnits = 1 << 40
+
+func (p *Problem) validate() error {
+	switch {
+	case p.UnitsPerReplicaSlot < 1 || p.UnitsPerReplicaSlot > maxUnits:
+		return fmt.Errorf("bound: units per replica and slot must be 1..2^40, not %d", p.UnitsPerReplicaSlot)
+	case p.MaxReplicas < 1 || p.MaxReplicas > 1<<20:
+		return fmt.Errorf("bound: max replicas must be 1..2^20, not %d", p.MaxReplicas)
+	case p.InitialReplicas < 0 || p.InitialReplicas > p.MaxReplicas:
+		return fmt.Errorf("bound: initial replicas must be 0..%d, not %d", p.MaxReplicas, p.InitialReplicas)
+	case !(p.ReplicaSlotCost > 0) || math.IsInf(p.ReplicaSlotCost, 0):
+		return fmt.Errorf("bound: a replica slot must cost more than nothing, not %v", p.ReplicaSlotCost)
+	case !(p.StartCost >= 0) || math.IsInf(p.StartCost, 0):
+		return fmt.Errorf("bound: start cost must be at least 0, not %v", p.StartCost)
+	case !(p.LateShare >= 0 && p.LateShare <= 1):
+		return fmt.Errorf("bound: late share must be 0..1, not %v", p.LateShare)
+	case !(p.Rebate >= 0) || math.IsInf(p.Rebate, 0):
+		return fmt.Errorf("bound: rebate must be at least 0, not %v", p.Rebate)
+	case p.WaitSlots < 0 || p.BootSlots < 0 || max(p.WaitSlots, p.BootSlots) > 1<<30:
+		return fmt.Errorf("bound: wait (%d) and boot (%d) slots must be 0..2^30", p.WaitSlots, p.BootSlots)
+	case len(p.Arrivals) == 0 || len(p.Arrivals) > 1<<24:
+		return fmt.Errorf("bound: a problem has 1..2^24 slots, not %d", len(p.Arrivals))
+	}
+	return nil
+}
+
+// timeline is what the solvers need of a problem's work: cumulative sums, index 0 being the moment before slot 1.
+type timeline struct {
+	slots   int
+	arrived []int64 // A_t
+	due     []int64 // jobs due by the end of slot t
+	jobs    int64   // M
+	allowed int64   // floor(eps M)
+	list    []Job   // nil: job i ends at unit i
+}
+
+func newTimeline(p *Problem) (*timeline, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	slots := len(p.Arrivals)
+	tl := &timeline{slots: slots, arrived: make([]int64, slots+1), due: make([]int64, slots+1), list: p.Jobs}
+	for i, a := range p.Arrivals {
+		if a < 0 || a > maxUnits-tl.arrived[i] {
+			return nil, fmt.Errorf("bound: slot %d: %d units arrive; the sum must stay within 0..2^40", i+1, a)
+		}
+		tl.arrived[i+1] = tl.arrived[i] + a
+	}
+	if p.Jobs == nil {
+		tl.jobs = tl.arrived[slots]
+		for t := p.WaitSlots + 1; t <= slots; t++ {
+			tl.due[t] = tl.arrived[t-p.WaitSlots]
+		}
+	} else if err := tl.countJobs(p.Jobs); err != nil {
+		return nil, err
+	}
+	if !p.OpenEnd {
+		tl.due[slots] = tl.jobs
+	}
+	tl.allowed = allowed(p.LateShare, tl.jobs)
+	return tl, nil
+}
+
+// allowed is how many of the jobs may be late. The share is a product of floats: 0.29 * 100 is 28.999999999999996. What was meant is
+// allowed, never less.
+func allowed(lateShare float64, jobs int64) int64 {
+	share := lateShare * float64(jobs)
+	return min(int64(share+share*1e-12+1e-9), jobs)
+}
+
+func (tl *timeline) countJobs(jobs []Job) error {
+	tl.jobs = int64(len(jobs))
+	before := Job{Due: 1}
+	for i, j := range jobs {
+		if j.End < before.End || j.Due < before.Due || j.End > tl.arrived[tl.slots] {
+			return fmt.Errorf("bound: job %d (end %d, due %d) breaks the order of service or ends beyond the last unit", i, j.End, j.Due)
+		}
+		before = j
+		if int(j.Due) <= tl.slots {
+			tl.due[j.Due]++
+		}
+	}
+	for t := 1; t <= tl.slots; t++ {
+		tl.due[t] += tl.due[t-1]
+	}
+	return nil
+}
+
+// end is the unit that the first `jobs` jobs end with; 0 for none.
+func (tl *timeline) end(jobs int64) int64 {
+	if tl.list == nil || jobs == 0 {
+		return jobs
+	}
+	return tl.list[jobs-1].End
+}
+
+// late counts the jobs due in slot t that are unserved when `served` units are done by its end.
+func (tl *timeline) late(t int, served int64) int64 {
+	from, to := tl.due[t-1], tl.due[t]
+	if tl.list == nil {
+		return max(0, min(to-from, to-served))
+	}
+	list := tl.list[from:to]
+	return int64(len(list) - sort.Search(len(list), func(i int) bool { return list[i].End > served }))
+}
+
+// lateRow fills row[q] with late(t, A_t - q), the lateness of ending slot t with a backlog of q.
+func (tl *timeline) lateRow(t int, row []int64) {
+	clear(row)
+	from, to, total := tl.due[t-1], tl.due[t], tl.arrived[t]
+	if tl.list == nil {
+		for q := max(0, total-to+1); q < int64(len(row)); q++ {
+			row[q] = min(to-from, to-total+q)
+		}
+		return
+	}
+	for _, j := range tl.list[from:to] {
+		if q := max(0, total-j.End+1); q < int64(len(row)) {
+			row[q]++
+		}
+	}
+	for q := 1; q < len(row); q++ {
+		row[q] += row[q-1]
+	}
+}

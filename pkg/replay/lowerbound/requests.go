@@ -1,0 +1,201 @@
+package lowerbound
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// Request is one line of a request log, as the bounds see it.
+type Request struct {
+	At      time.Duration // since the trace began, >= 0; requests are given in the order in which they arrive
+	Work    time.Duration // replica time it takes at the greatest throughput of a replica (a full batch), >= 0
+	Service time.Duration // the longest it can take from its start to its end, >= Work; in a replica of C lanes, C * Work
+}
+
+// Setup is what the runs to be judged have in common.
+type Setup struct {
+	Slot            time.Duration // length of a slot
+	Horizon         time.Duration // the runs are paid for from 0 to here; requests that arrive later are refused
+	ColdStart       time.Duration // the least time from launch to ready
+	Wait            time.Duration // W: a request is on time if it starts within W of its arrival
+	LateShare       float64       // eps: the share of requests that may be late
+	MaxReplicas     int           // most replicas alive at once, those booting and draining included
+	InitialReplicas int           // ready at time 0, and nothing else booting
+	HourlyPrice     float64       // of a replica, from its launch to the end of its drain
+	StartFee        float64       // paid for each launch besides its boot
+	ServeAll        bool          // the runs serve every request, late or not, before Horizon
+	Units           int64         // units of work per replica slot; 0: chosen so that a slot at MaxReplicas is about 512
+}
+
+// longest keeps sums of times within 64 bits.
+const longest = time.Duration(1 << 60)
+
+// Fluid is the slot model of a request log: each slot's work is served oldest first by whatever is ready, and a request is on
+// time if its last unit is served within floor(W/slot) slots of the one in which it arrives.
+//
+// Units are whole: the work up to each request is rounded down. What is served by the end of each slot is then what the model of
+// real-valued work serves, rounded down too, so that no request becomes late that is not; LB stays a lower bound of that model.
+//
+// Played by request-level servers, the schedule behind UB keeps the SLO at a wait of about W and half a slot to a slot more: a slot is
+// served as if its arrivals came at its beginning. For a schedule that keeps W itself, ask for W less a slot.
+func Fluid(requests []Request, s Setup) (Problem, error) {
+	wait := int(s.Wait / max(1, s.Slot))
+	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.Slot) + 1 + wait })
+	if err != nil {
+		return Problem{}, err
+	}
+	boot := slotsUp(s.ColdStart, s.Slot)
+	p.WaitSlots, p.BootSlots = wait, boot
+	p.StartCost = s.price(s.ColdStart) + s.StartFee
+	p.Relaxations = []string{
+		"demand and service are fluid within slots of " + s.Slot.String() + ": any waiting work is served at full-batch throughput at once",
+		fmt.Sprintf("waits are counted in whole slots: a request served within W may really wait up to %s longer", s.Slot),
+		fmt.Sprintf("work is counted in units of 1/%d replica slot, rounded down over the whole log by less than one unit", p.UnitsPerReplicaSlot),
+		"the future is known: a cold start of " + s.ColdStart.String() + " costs its boot and nothing else, except before " + s.ColdStart.String(),
+		"a replica stops at once and free of charge, at the end of any slot",
+		"nodes are not modelled: replicas are bought one by one",
+	}
+	return p, nil
+}
+
+// RequestLevel is the problem whose LB no FIFO run of real servers can beat, whatever it does between slot borders.
+//
+// Let a run start requests in the order of their arrival, and let x be the cut (0: the longest service time). If request i is
+// on time, all requests up to i have started by r_i + W, so by r_i + W + x each of them has had the work of its first x of
+// service. Count only that work: then what the run has processed by any time is at most what a fluid queue has that is served
+// by as many replicas, and request i is on time in the fluid queue with deadline r_i + W + x. A fluid queue in slots, with
+// arrivals moved to the start of their slot, deadlines to the end of theirs and all replicas that are ready at any moment
+// of a slot counted for the whole of it, is later for no request. What a replica gains by that counting is less than one slot
+// at either end of its life: two slots are taken off the start cost, one slot per warm replica is taken off the total. (A ready
+// replica was alive, booting, for the cold start before; so those counted in a slot were alive together at its beginning and
+// are at most MaxReplicas.)
+//
+// A smaller cut counts less work but against an earlier deadline. Every cut gives a valid bound, so the best of several is one.
+// It needs service that progresses evenly at worst: after a share of Service, at least that share of Work is done.
+func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, error) {
+	slowest := time.Duration(0)
+	for _, r := range requests {
+		slowest = max(slowest, r.Service)
+	}
+	if cut <= 0 || cut > slowest {
+		cut = slowest
+	}
+	if s.ColdStart < 2*s.Slot {
+		return Problem{}, fmt.Errorf("bound: a slot of %s is more than half the cold start of %s; the request-level bound takes two slots off it",
+			s.Slot, s.ColdStart)
+	}
+	allowance := s.Wait + cut
+	p, err := s.problem(requests, func(r Request) (time.Duration, int) {
+		return share(r.Work, cut, r.Service), max(slotsUp(r.At+allowance, s.Slot), int(r.At/s.Slot)+1)
+	})
+	if err != nil {
+		return Problem{}, err
+	}
+	p.OpenEnd = true
+	p.WaitSlots, p.BootSlots = slotsUp(allowance, s.Slot), int(s.ColdStart/s.Slot)
+	p.StartCost = s.price(s.ColdStart-2*s.Slot) + s.StartFee
+	p.Rebate = float64(s.InitialReplicas) * p.ReplicaSlotCost
+	p.Relaxations = []string{
+		fmt.Sprintf("a request is late only if its work is unfinished %s after it arrived (%s of wait + %s of service)", allowance, s.Wait, cut),
+		fmt.Sprintf("only the work of a request's first %s of service is counted; every replica serves at its full-batch throughput", cut),
+		"a replica ready at any moment of a slot of " + s.Slot.String() + " serves for the whole slot",
+		"a start costs the cold start less two slots; one slot per warm replica is given back",
+		"drains are free, nodes are not modelled, requests still waiting at the end of the trace are not late before their deadline",
+		"assumed of the run: first in, first out; no request dropped; a replica is paid from launch to the end of its drain",
+	}
+	return p, nil
+}
+
+// Cuts are promising cuts for RequestLevel: the p50, p90, p99 and greatest service time, without repeats.
+func Cuts(requests []Request) []time.Duration {
+	if len(requests) == 0 {
+		return nil
+	}
+	sorted := make([]time.Duration, len(requests))
+	for i, r := range requests {
+		sorted[i] = r.Service
+	}
+	slices.Sort(sorted)
+	var cuts []time.Duration
+	for _, percent := range []int{50, 90, 99, 100} {
+		cuts = append(cuts, sorted[(len(sorted)*percent+99)/100-1])
+	}
+	return slices.Compact(cuts)
+}
+
+// problem fills in what both bounds share; count gives a request's work and the slot in which it is due.
+func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
+	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
+		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)
+	}
+	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest {
+		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, horizon %s: none may be below 0 or beyond 36 years", s.ColdStart, s.Wait, s.Horizon)
+	}
+	if !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
+		return Problem{}, fmt.Errorf("bound: price %v, fee %v, max replicas %d, units %d: price and replicas must be above 0, nothing below",
+			s.HourlyPrice, s.StartFee, s.MaxReplicas, s.Units)
+	}
+	units := s.Units
+	if units == 0 {
+		units = min(max(512/int64(s.MaxReplicas), 4), 64)
+	}
+	p := Problem{
+		Slot: s.Slot, Arrivals: make([]int64, slotsUp(s.Horizon, s.Slot)), UnitsPerReplicaSlot: units,
+		MaxReplicas: s.MaxReplicas, InitialReplicas: s.InitialReplicas,
+		ReplicaSlotCost: s.price(s.Slot), LateShare: s.LateShare, ServeAll: s.ServeAll, Jobs: make([]Job, 0, len(requests)),
+	}
+	var work wide
+	last, due, before := Request{}, int32(1), int64(0)
+	for i, r := range requests {
+		if r.At < last.At || r.At >= s.Horizon || r.Work < 0 || r.Service < r.Work || r.Service > longest {
+			return Problem{}, fmt.Errorf("bound: request %d (at %s, work %s, service %s): out of order, beyond the horizon of %s or impossible",
+				i, r.At, r.Work, r.Service, s.Horizon)
+		}
+		last = r
+		counted, slot := count(r)
+		work = work.plus(uint64(counted), uint64(units))
+		end, ok := work.over(uint64(s.Slot))
+		if !ok {
+			return Problem{}, fmt.Errorf("bound: request %d brings the work beyond 2^40 units", i)
+		}
+		due = max(due, int32(min(slot, len(p.Arrivals)+1)))
+		p.Arrivals[r.At/s.Slot] += end - before
+		p.Jobs = append(p.Jobs, Job{End: end, Due: due})
+		before = end
+	}
+	return p, nil
+}
+
+func (s Setup) price(d time.Duration) float64 { return s.HourlyPrice * d.Hours() }
+
+func slotsUp(d, slot time.Duration) int { return int((d + slot - 1) / slot) }
+
+// share is floor(work * cut / service), or all of it where the service ends before the cut.
+func share(work, cut, service time.Duration) time.Duration {
+	if service <= cut {
+		return work
+	}
+	hi, lo := bits.Mul64(uint64(work), uint64(cut))
+	q, _ := bits.Div64(hi, lo, uint64(service)) // work <= service, so the quotient fits
+	return time.Duration(q)
+}
+
+// wide is a sum of products in 128 bits: a week of many replicas in nanosecond units outgrows 64.
+type wide struct{ hi, lo uint64 }
+
+func (w wide) plus(a, b uint64) wide {
+	hi, lo := bits.Mul64(a, b)
+	lo, carry := bits.Add64(w.lo, lo, 0)
+	hi, _ = bits.Add64(w.hi, hi, carry)
+	return wide{hi, lo}
+}
+
+func (w wide) over(d uint64) (int64, bool) {
+	if w.hi >= d {
+		return 0, false
+	}
+	q, _ := bits.Div64(w.hi, w.lo, d)
+	return int64(q), q <= maxUnits
+}

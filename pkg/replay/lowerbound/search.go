@@ -1,0 +1,195 @@
+package lowerbound
+
+import "fmt"
+
+// line is a schedule as lambda sees it: cost + lambda late.
+type line struct {
+	schedule []int32
+	cost     int64 // money
+	late     int64 // jobs
+	modelled int64 // late jobs by the lattice, which rounds great backlogs down; -1: the lattice knows no such schedule
+}
+
+func (l line) at(lambda int64) int64 {
+	if l.modelled < 0 {
+		return unreachable
+	}
+	return l.cost + lambda*l.modelled
+}
+
+// search looks for the best lambda and the best schedule.
+type search struct {
+	p         *Problem
+	tl        *timeline
+	o         Options
+	grid      lattice
+	unit      float64 // currency per money
+	maxLambda int64
+	most      int64  // columns that memory allows
+	lines     []line // schedules met that obey the problem, whether or not they keep the SLO
+	best      line   // cheapest that keeps it; schedule nil: none yet
+	lower     int64  // money
+	lambda    int64  // where lower was found
+	low, high int64  // greatest lambda that made too many jobs late, least that did not
+	streak    int    // dynamic programs in a row on the low side; below 0, on the high side
+	solves    int
+	full      int  // of these, over every n
+	every     bool // the grid covers every n
+	clamped   bool
+	bytes     int64
+}
+
+func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
+	if o.Tolerance <= 0 {
+		o.Tolerance = 0.001
+	}
+	if o.MaxSolves <= 0 {
+		o.MaxSolves = 60
+	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = 512 << 20
+	}
+	s := &search{p: p, tl: tl, o: o}
+	step := stride(tl.slots)
+	s.most = o.MemoryBytes / (8 * int64(p.MaxReplicas+1) * int64(2*step+3))
+	if s.most < max(8, 2*p.UnitsPerReplicaSlot) {
+		return nil, fmt.Errorf("bound: %d MiB of tables hold %d backlogs for each of %d replicas over %d slots, fewer than two replica slots of %d units",
+			o.MemoryBytes>>20, s.most, p.MaxReplicas, tl.slots, p.UnitsPerReplicaSlot)
+	}
+	s.grid = lattice{
+		tl: tl, serve: p.UnitsPerReplicaSlot, boot: p.BootSlots,
+		columns: make([]columns, tl.slots+1), lo: make([]int32, tl.slots+1), hi: make([]int32, tl.slots+1),
+		kept: make([]layer, tl.slots/step+1), stretch: make([]layer, step),
+	}
+	s.grid.lo[0], s.grid.hi[0] = int32(p.InitialReplicas), int32(p.InitialReplicas)
+	err := s.setMoney()
+	s.high = s.maxLambda
+	return s, err
+}
+
+// meet takes note of a schedule: an upper bound where it keeps the SLO, and material for better ones.
+func (s *search) meet(schedule []int32) line {
+	c := play(s.p, s.tl, schedule, nil)
+	l := line{schedule: schedule, cost: c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start, late: c.Late, modelled: -1}
+	if s.p.ServeAll && c.Backlog > 0 {
+		return l
+	}
+	if l.late <= s.tl.allowed {
+		l.modelled = l.late
+		if s.best.schedule == nil || l.cost < s.best.cost {
+			s.best = l
+		}
+	}
+	s.lines = append(s.lines, l)
+	return l
+}
+
+// trace is meet for the schedule behind the value of the last run.
+func (s *search) trace(value int64) (l line, dropped bool) {
+	schedule, dropped := s.grid.back()
+	l = s.meet(schedule)
+	l.modelled = l.late // where lateness is free its price does not tell
+	if s.grid.lambda > 0 {
+		l.modelled = (value - l.cost) / s.grid.lambda
+	}
+	s.lines = append(s.lines, l)
+	s.fell(s.grid.lambda, l)
+	return l, dropped
+}
+
+// forbid solves the problem in which no job may be late. Where memory clamps the backlog, dropping gives LB and forbidding UB.
+func (s *search) forbid() {
+	s.grid.drop = s.clamp()
+	s.everyN()
+	s.lower = s.run(0)
+	_, s.clamped = s.trace(s.lower)
+	if s.clamped {
+		s.grid.drop = false
+		if value := s.run(0); value < unreachable {
+			s.trace(value)
+		}
+	}
+}
+
+// price solves the problem in which some jobs may be late.
+func (s *search) price() {
+	s.grid.drop = s.clamp()
+	lambda, around := s.guess(), []line{s.meet(levels(s.p, needPerSlot(s.p)))}
+	for s.solves < s.o.MaxSolves {
+		s.window(around)
+		lambda = s.settle(lambda)
+		s.everyN()
+		model := s.model(lambda)
+		value := s.run(lambda)
+		better := s.full == 1 || value-lambda*s.tl.allowed > s.lower
+		if better {
+			s.lower, s.lambda = value-lambda*s.tl.allowed, lambda
+		}
+		s.patch()
+		if s.closed() {
+			return
+		}
+		l, dropped := s.trace(value)
+		if better {
+			s.clamped = dropped
+		}
+		s.patch()
+		next := s.next(lambda)
+		if s.closed() || value >= model || next == lambda {
+			return
+		}
+		lambda, around = next, append(s.active(), l)
+	}
+}
+
+// settle improves lambda by dynamic programs confined to a window of n, until they find nothing that the schedules at hand do
+// not promise already. Their values are no bounds; their schedules are as good as any.
+func (s *search) settle(lambda int64) int64 {
+	for s.solves < s.o.MaxSolves-1 {
+		model := s.model(lambda)
+		value := s.run(lambda)
+		if value >= unreachable { // no schedule within the window keeps the SLO
+			return lambda
+		}
+		s.trace(value)
+		next := s.next(lambda)
+		if next == lambda || float64(model-value) <= s.o.Tolerance/4*float64(value) {
+			return next
+		}
+		s.window(s.active())
+		lambda = next
+	}
+	return lambda
+}
+
+func (s *search) closed() bool {
+	return s.best.schedule != nil && float64(s.best.cost-s.lower) <= s.o.Tolerance*float64(s.lower)
+}
+
+// run is one dynamic program over the grid as it is set up.
+func (s *search) run(lambda int64) int64 {
+	s.solves++
+	if s.every {
+		s.full++
+	}
+	s.grid.lambda = lambda
+	s.grid.size()
+	shown := max(1, s.tl.slots/100)
+	value := s.grid.run(func(slot int) {
+		if s.o.Context != nil && slot%shown == 0 && s.o.Context.Err() != nil {
+			panic(interrupted{s.o.Context.Err()})
+		}
+		if s.o.Progress != nil && slot%shown == 0 {
+			s.o.Progress(s.progress(slot))
+		}
+	})
+	s.bytes = max(s.bytes, s.grid.bytes())
+	return value
+}
+
+func (s *search) progress(slot int) Progress {
+	return Progress{
+		Solve: s.solves, Slot: slot, Slots: s.tl.slots, EveryN: s.every,
+		LB: max(0, float64(s.lower)*s.unit-s.p.Rebate), UB: max(0, float64(s.best.cost)*s.unit-s.p.Rebate),
+	}
+}

@@ -1,0 +1,132 @@
+package simulator
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// Spread is a duration that varies: log-normal around Median, never below Min; Sigma 0 is always Median.
+type Spread struct {
+	Median, Min time.Duration
+	Sigma       float64 // deviation of the logarithm
+}
+
+// Fixed is a duration that does not vary.
+func Fixed(d time.Duration) Spread { return Spread{Median: d} }
+
+func (s Spread) draw(d *trace.Draws) time.Duration {
+	v := time.Duration(float64(float64(s.Median) * d.LogNormal(s.Sigma)))
+	return max(v, s.Min).Truncate(time.Millisecond)
+}
+
+func (s Spread) String() string {
+	if s.Sigma == 0 {
+		return s.Median.String()
+	}
+	return fmt.Sprintf("log-normal, median %s, sigma %g", s.Median, s.Sigma)
+}
+
+// Assumptions is all that the world takes for granted, in one place and printed with every report. DefaultAssumptions says where each number is from.
+type Assumptions struct {
+	// Cold start, phase by phase. A replica on a node that is there skips the first two, and the third where the node has the image.
+	NodeLaunch Spread // from the request for a node until it is registered
+	GPUReady   Spread // until its GPUs can be allocated
+	ImagePull  Spread // once per node and workload
+	ModelLoad  Spread // each replica, unless its workload says otherwise
+
+	TerminationGrace time.Duration // how long a replica that ends may serve its last requests; what is left then waits again
+
+	// Metrics.
+	ScrapeInterval time.Duration // between two samples
+	ScrapeLag      time.Duration // from a sample until a query can return it
+	PollInterval   time.Duration // between two of our polls
+	BusyActivity   float64       // GPU activity of a replica with one request of many slots, 0..1; with all slots taken it is 1
+
+	// Nodes, as Karpenter treats them.
+	BatchWindow     time.Duration // pending replicas are gathered for so long
+	ProvisionRetry  time.Duration // replicas that found no node are looked at again
+	IceCache        time.Duration // an offering without capacity is not asked for again
+	DisruptionLoop  time.Duration // between two looks for nodes to remove
+	Validation      time.Duration // a removal is checked again after this
+	NodeTermination time.Duration // from the decision until an empty node is no longer paid for
+	SpotNotice      time.Duration // from the notice until a spot node is gone
+	Pack            bool          // replicas go to the fullest node that fits; otherwise to the emptiest, as kube-scheduler's default has it
+}
+
+// DefaultAssumptions are for an 8B model on a cloud with Karpenter.
+func DefaultAssumptions() Assumptions {
+	return Assumptions{
+		NodeLaunch: Spread{Median: 60 * time.Second, Min: 20 * time.Second, Sigma: 0.2},
+		GPUReady:   Spread{Median: 60 * time.Second, Min: 10 * time.Second, Sigma: 0.3},
+		ImagePull:  Spread{Median: 130 * time.Second, Min: 10 * time.Second, Sigma: 0.1},
+		ModelLoad:  Spread{Median: 50 * time.Second, Min: 5 * time.Second, Sigma: 0.2},
+
+		TerminationGrace: 30 * time.Second,
+
+		ScrapeInterval: 15 * time.Second,
+		ScrapeLag:      time.Second,
+		PollInterval:   5 * time.Second,
+		BusyActivity:   0.5,
+
+		BatchWindow:     time.Second,
+		ProvisionRetry:  10 * time.Second,
+		IceCache:        3 * time.Minute,
+		DisruptionLoop:  10 * time.Second,
+		Validation:      15 * time.Second,
+		NodeTermination: 30 * time.Second,
+		SpotNotice:      2 * time.Minute,
+	}
+}
+
+// Assumption is one line of the printed list.
+type Assumption struct {
+	Name   string `json:"name"`   // what is assumed
+	Value  string `json:"value"`  // what it is taken to be
+	Source string `json:"source"` // where the value comes from
+}
+
+// List is every assumption with its value and where the default is from.
+func (a *Assumptions) List() []Assumption {
+	packing := "emptiest node first"
+	if a.Pack {
+		packing = "fullest node first"
+	}
+	return []Assumption{
+		{"node launch", a.NodeLaunch.String(), "45-90 s for a generic EKS node (practitioners' figures)"},
+		{"GPU ready", a.GPUReady.String(), "about a minute from node Ready to GPUs allocatable (karpenter-provider-gcp #148)"},
+		{"image pull", a.ImagePull.String(), "130.8 s for a 9.35 GB vLLM image with containerd (karpenter-blueprints, soci-snapshotter)"},
+		{"model load", a.ModelLoad.String(), "48 s for 8B weights from gp3 (NVIDIA Run:ai streamer benchmark)"},
+		{"termination grace", a.TerminationGrace.String(), "Kubernetes' default terminationGracePeriodSeconds"},
+		{"scrape interval", a.ScrapeInterval.String(), "kube-prometheus and the DCGM exporter's ServiceMonitor"},
+		{"scrape lag", a.ScrapeLag.String(), "assumed"},
+		{"poll interval", a.PollInterval.String(), "gpuscaler's own"},
+		{"busy activity", fmt.Sprintf("%g%%", a.BusyActivity*100), "assumed: activity rises with the batch from here to 100%"},
+		{"batch window", a.BatchWindow.String(), "Karpenter's batch idle duration"},
+		{"provision retry", a.ProvisionRetry.String(), "Karpenter re-triggers pending pods every 10 s"},
+		{"insufficient capacity cache", a.IceCache.String(), "karpenter-provider-aws UnavailableOfferingsTTL"},
+		{"disruption loop", a.DisruptionLoop.String(), "Karpenter's polling period"},
+		{"disruption validation", a.Validation.String(), "Karpenter's consolidation TTL"},
+		{"node termination", a.NodeTermination.String(), "assumed"},
+		{"spot notice", a.SpotNotice.String(), "AWS: two minutes"},
+		{"packing", packing, "kube-scheduler NodeResourcesFit: LeastAllocated by default"},
+		{"dispatch", "one FIFO queue per workload, to the replica with the fewest requests", "a gateway with least-request balancing"},
+		{"scale-in order", "pods without a node, then not ready, then many on a node, then the youngest", "Kubernetes' ReplicaSet controller"},
+		{"spot losses", "of the market's nodes that a trace takes, ours go in proportion to our share", "assumed: the provider does not choose"},
+		{"billing", "per second from the request for a node until it is gone", "AWS bills running instances by the second"},
+		{"consolidation", "empty nodes, then one node at a time onto others or onto a cheaper one", "Karpenter without its multi-node step"},
+		{"service", "tokens at the speed of a full batch, whatever the batch", "conservative at low load"},
+	}
+}
+
+// WriteText prints the list for a terminal.
+func (a *Assumptions) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range a.List() {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", line.Name, line.Value, line.Source)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,272 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+)
+
+// Static is a fixed number of replicas: what is paid for where nobody scales.
+func Static(n int32) Maker {
+	return func() Actuator { return static(n) }
+}
+
+type static int32
+
+func (n static) Act(*Scene) Move {
+	return Move{Replicas: int32(n), Again: time.Hour, Idle: Minimum}
+}
+
+// Step is one instant of a plan.
+type Step struct {
+	At       time.Duration // since the start
+	Replicas int32
+}
+
+// Planned follows a plan written beforehand, such as the schedule behind a clairvoyant bound. Steps are in order of At.
+func Planned(steps []Step) Maker {
+	return func() Actuator { return &planned{steps: steps} }
+}
+
+// PlanOf is the plan that has so many replicas ready in each slot of a schedule, where a cold start takes lead: replicas are
+// started that much ahead, and kept where the schedule needs them again before new ones could come.
+func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
+	var steps []Step
+	ahead := int((lead + slot - 1) / slot)
+	for t := -ahead; t < len(schedule); t++ {
+		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
+		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead // the last rise in sight is exactly lead away
+		n := slices.Max(schedule[from : to+1])
+		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {
+			steps[len(steps)-1].Replicas = n
+		} else if len(steps) == 0 || steps[len(steps)-1].Replicas != n {
+			steps = append(steps, Step{At: at, Replicas: n})
+		}
+	}
+	return steps
+}
+
+type planned struct{ steps []Step }
+
+func (p *planned) Act(s *Scene) Move {
+	m := Move{Replicas: s.Spec, Asked: s.Spec, Again: time.Hour}
+	now := s.l.w.now
+	for len(p.steps) > 0 && p.steps[0].At <= now {
+		m.Replicas, m.Asked = p.steps[0].Replicas, p.steps[0].Replicas
+		p.steps = p.steps[1:]
+	}
+	if len(p.steps) > 0 {
+		m.Again = p.steps[0].At - now
+	}
+	return m
+}
+
+// Type is a metric's target type in an HPA.
+type Type uint8
+
+const (
+	AverageValue Type = iota // External: the sum over the workload, per replica
+	Value                    // External: a ratio times the ready replicas
+	PodsAverage              // Pods: the mean over the pods that have the metric
+)
+
+// Metric is one metric of an HPA that decides for itself.
+type Metric struct {
+	Measure Measure
+	Type    Type
+	Target  float64
+}
+
+// HPA is an HPA that reads a workload's own metrics.
+func HPA(spec hpa.Spec, metrics ...Metric) Maker {
+	return func() Actuator {
+		return &rivalHPA{spec: spec, metrics: metrics, proposals: make([]hpa.Proposal, len(metrics))}
+	}
+}
+
+// HPAOnActivity is the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default behavior
+// where spec names none.
+func HPAOnActivity(spec hpa.Spec, target float64) Maker {
+	return HPA(spec, Metric{Measure: Activity, Type: PodsAverage, Target: target})
+}
+
+// HPAOnQueue is an HPA on the requests that wait, per replica.
+func HPAOnQueue(spec hpa.Spec, target float64) Maker {
+	return HPA(spec, Metric{Measure: Queue, Type: AverageValue, Target: target})
+}
+
+type rivalHPA struct {
+	spec      hpa.Spec
+	metrics   []Metric
+	hpa       hpa.Controller
+	proposals []hpa.Proposal
+	next      time.Time
+}
+
+func (r *rivalHPA) Act(s *Scene) Move {
+	if r.next.IsZero() {
+		r.next = s.Now.Add(phaseOf(s, hpa.SyncPeriod))
+		return Move{Replicas: s.Spec, Asked: s.Spec, Again: r.next.Sub(s.Now)}
+	}
+	m := Move{Replicas: s.Spec, Again: hpa.SyncPeriod}
+	m.Replicas, m.Asked, m.Idle = r.sync(s)
+	return m
+}
+
+// phaseOf is when a loop of that period runs first.
+func phaseOf(s *Scene, period time.Duration) time.Duration {
+	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
+}
+
+// sync is one pass: what to write, what the metrics ask for, and why there may be more.
+func (r *rivalHPA) sync(s *Scene) (replicas, asked int32, idle Cause) {
+	for i := range r.metrics {
+		r.proposals[i] = r.metrics[i].propose(s, r.spec.Tolerances())
+		asked = max(asked, r.proposals[i].Replicas)
+	}
+	replicas, verdict := r.hpa.Sync(&r.spec, s.Now, s.Spec, r.proposals)
+	switch {
+	case verdict == hpa.Failed:
+		return replicas, asked, Held
+	case replicas <= r.spec.Min:
+		return replicas, asked, Minimum
+	}
+	return replicas, asked, Cooldown
+}
+
+func (m *Metric) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
+	sample, ok := s.Sample(m.Measure)
+	if !ok {
+		return hpa.Proposal{}
+	}
+	target := hpa.Milli(m.Target)
+	switch m.Type {
+	case Value:
+		return hpa.Proposal{Replicas: hpa.Value(hpa.Milli(sample.Value), target, s.Spec, s.Ready, t), Known: true}
+	case PodsAverage:
+		n, ok := m.pods(s, sample).Average(target, t)
+		return hpa.Proposal{Replicas: n, Known: ok}
+	}
+	return hpa.Proposal{Replicas: hpa.AverageValue(hpa.Milli(sample.Value), target, s.Status, t), Known: true}
+}
+
+// pods is the sample as a Pods metric sees it. A replica that loads its model runs: its GPU is seen, idle; its server is not there
+// yet.
+func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
+	reported := min(sample.Pods, s.Ready)
+	mean := sample.Value
+	if m.Measure == Waiting || m.Measure == Running {
+		mean /= math.Max(1, float64(sample.Pods))
+	}
+	starts := s.starting()
+	p := hpa.Pods{
+		Sum: hpa.Milli(mean) * int64(reported), Counted: reported, Missing: s.Ready - reported,
+		Unready: s.Pending + s.Loading - starts, Current: s.Spec,
+	}
+	if m.Measure == Activity {
+		p.Counted += starts
+	} else {
+		p.Missing += starts
+	}
+	return p
+}
+
+// starting is how many replicas load their model.
+func (s *Scene) starting() (n int32) {
+	if s.Loading == 0 {
+		return 0
+	}
+	for _, r := range s.l.replicas {
+		if r.state == starting {
+			n++
+		}
+	}
+	return n
+}
+
+// KEDA is a ScaledObject with triggers of its own. The zero values of the times are KEDA's defaults.
+type KEDA struct {
+	Min, Max int32         // minReplicaCount, maxReplicaCount
+	Polling  time.Duration // pollingInterval; 0 means 30 s
+	Cooldown time.Duration // cooldownPeriod; 0 means 300 s, negative none
+	Behavior *hpa.Behavior // of the HPA that it makes; nil: none
+	Triggers []KEDATrigger
+	Cron     []CronTrigger
+}
+
+// KEDATrigger is a trigger on a measure, metricType AverageValue.
+type KEDATrigger struct {
+	Measure    Measure
+	Target     float64
+	Activation float64 // active while the value is above
+}
+
+// Make makes ScaledObjects.
+func (k KEDA) Make() Actuator {
+	r := &rivalKEDA{config: k, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, polling: k.Polling}}
+	if k.Cooldown == 0 {
+		r.loop.Cooldown = kedaCooldown
+	}
+	r.hpa.spec = hpa.Spec{Min: max(1, k.Min), Max: k.Max, Behavior: k.Behavior}
+	for _, t := range k.Triggers {
+		r.hpa.metrics = append(r.hpa.metrics, Metric{Measure: t.Measure, Type: AverageValue, Target: t.Target})
+	}
+	r.hpa.proposals = make([]hpa.Proposal, len(k.Triggers)+len(k.Cron))
+	return r
+}
+
+type rivalKEDA struct {
+	config KEDA
+	hpa    rivalHPA
+	loop   kedaLoop
+}
+
+func (r *rivalKEDA) Act(s *Scene) Move {
+	if r.hpa.next.IsZero() {
+		r.hpa.next = s.Now.Add(phaseOf(s, hpa.SyncPeriod))
+		r.loop.due(s)
+		return Move{Replicas: s.Spec, Asked: s.Spec, Again: r.again(s)}
+	}
+	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle}
+	if !s.Now.Before(r.hpa.next) {
+		r.hpa.next = r.hpa.next.Add(hpa.SyncPeriod)
+		for i := range r.config.Cron {
+			r.hpa.proposals[len(r.hpa.metrics)+i] = r.config.Cron[i].propose(s, r.hpa.spec.Tolerances())
+		}
+		m.Replicas, m.Asked, m.Idle = r.hpa.sync(s)
+		if r.cronIsOpen(s.Now) {
+			m.Idle = ScheduleFloor
+		}
+	}
+	if r.loop.due(s) {
+		m.Replicas = r.loop.poll(s, m.Replicas, r.activity(s))
+	}
+	m.Again = r.again(s)
+	return m
+}
+
+// again is the time until the HPA or the loop is due.
+func (r *rivalKEDA) again(s *Scene) time.Duration {
+	next := r.hpa.next
+	if r.loop.next.Before(next) {
+		next = r.loop.next
+	}
+	return next.Sub(s.Now)
+}
+
+// activity is what the triggers say: one that is active is enough, and one that fails keeps what there is.
+func (r *rivalKEDA) activity(s *Scene) activity {
+	a := activity{known: true, active: r.cronIsOpen(s.Now) || r.config.Min > 0}
+	for _, t := range r.config.Triggers {
+		sample, ok := s.Sample(t.Measure)
+		a.active = a.active || ok && sample.Value > t.Activation
+		a.known = a.known && ok
+	}
+	return a
+}
+
+func (r *rivalKEDA) cronIsOpen(now time.Time) bool {
+	return slices.ContainsFunc(r.config.Cron, func(c CronTrigger) bool { return c.open(now) })
+}

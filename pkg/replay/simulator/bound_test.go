@@ -1,0 +1,108 @@
+package simulator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// setup is what the runs and the bound have in common: a minute of cold start, no chance in it, and nobody cut off.
+const (
+	slot    = 10 * time.Second
+	cold    = time.Minute
+	horizon = time.Hour
+	price   = 3.6
+)
+
+func comparable(seed uint64, m Maker, tr *trace.Trace) Config {
+	a := DefaultAssumptions()
+	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(cold/4), Fixed(cold/4), Fixed(cold/4), Fixed(cold/4)
+	a.TerminationGrace = time.Hour
+	return Config{Seed: seed, Assumptions: &a, Fleet: Fleet{HourlyPerGPU: price}, Resolution: -1, Workloads: []Workload{
+		{Key: scaling.Key{Name: "chat"}, Actuator: m, Traffic: tr, Service: Chat8B, Initial: 2},
+	}}
+}
+
+func requests(t *testing.T, tr *trace.Trace) (out []lowerbound.Request) {
+	t.Helper()
+	for r := range tr.All() {
+		takes := Chat8B.Takes(r)
+		out = append(out, lowerbound.Request{At: r.At, Work: takes / time.Duration(Chat8B.Slots), Service: takes})
+	}
+	return out
+}
+
+func solve(t *testing.T, p lowerbound.Problem, err error) lowerbound.Interval {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := lowerbound.Solve(p, lowerbound.Options{MaxSolves: 20, MemoryBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func TestNoRunBeatsTheRequestLevelBound(t *testing.T) {
+	spec := hpa.Spec{Min: 1, Max: 8, Behavior: hpa.DefaultBehavior()}
+	quick := *hpa.DefaultBehavior()
+	quick.Down.StabilizationWindow = 0
+	for name, m := range map[string]Maker{
+		"static": Static(4), "activity": HPAOnActivity(spec, 0.9), "queue": HPAOnQueue(hpa.Spec{Min: 1, Max: 8, Behavior: &quick}, 10),
+		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: InSystem, Target: 7}}}.Make,
+	} {
+		for seed := range uint64(3) {
+			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })
+			r := run(t, comparable(seed, m, tr), horizon)
+			late := 1 - r.Loads[0].OnTime + 1e-9
+			setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: r.Loads[0].Limit, LateShare: late, MaxReplicas: 16, InitialReplicas: 2, HourlyPrice: price}
+			log := requests(t, tr)
+			best := 0.0
+			for _, cut := range lowerbound.Cuts(log) {
+				p, err := lowerbound.RequestLevel(log, setup, cut)
+				best = max(best, solve(t, p, err).LB)
+			}
+			if r.Cost < best {
+				t.Errorf("%s, seed %d: it cost $%.3f with %.2f%% late; nobody can do it for less than $%.3f", name, seed, r.Cost, 100*late, best)
+			}
+			t.Logf("%s, seed %d: $%.2f with %.2f%% late is %.2f times the bound", name, seed, r.Cost, 100*late, r.Cost/best)
+		}
+	}
+}
+
+func TestTheClairvoyantScheduleIsPlayedInTheWorld(t *testing.T) {
+	tr := generate(t, "flat", horizon, func(p *trace.Profile) {
+		p.Rate, p.Bursts = 1.2, trace.Bursts{Every: 12 * time.Minute, Length: 3 * time.Minute, Factor: 3}
+	})
+	log := requests(t, tr)
+	setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01, MaxReplicas: 16, InitialReplicas: 2, HourlyPrice: price}
+	p, err := lowerbound.Fluid(log, setup)
+	fluid := solve(t, p, err)
+	r := run(t, comparable(1, Planned(PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
+	if ratio := r.Cost / fluid.UB; ratio < 0.97 || ratio > 1.1 {
+		t.Errorf("the schedule costs $%.3f in the fluid model and $%.3f in the world", fluid.UB, r.Cost)
+	}
+	within := r.Loads[0].Waits.Quantile(0.98)
+	if within > setup.Wait+2*slot {
+		t.Errorf("2%% of the requests wait longer than %s: a slot more or two is the price of slots", within)
+	}
+	t.Logf("UB $%.3f, in the world $%.3f; p99 %s, on time %.2f%%, ready %.1f h", fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
+}
+
+func TestAPlanStartsReplicasAhead(t *testing.T) {
+	got := PlanOf([]int32{2, 2, 0, 0, 0, 0, 3, 3, 1, 3}, slot, 25*time.Second)
+	want := []Step{{0, 2}, {25 * time.Second, 0}, {35 * time.Second, 3}}
+	if len(got) != len(want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("step %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package simulator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// command is a removal that Karpenter has decided on: of empty nodes, or of one node whose replicas fit elsewhere, or on one
+// cheaper node. Several nodes are never consolidated into one.
+type command struct {
+	nodes  []*node
+	reason string
+	to     *pool // where a replacement is launched; nil: none is needed
+}
+
+// replacementTimeout is how long Karpenter waits for a replacement to come up.
+const replacementTimeout = 10 * time.Minute
+
+// disrupt is a turn of Karpenter's disruption loop: emptiness first, then consolidation. What it finds is looked at again after
+// the validation time.
+func (w *Simulator) disrupt() {
+	w.timeOut()
+	c := w.emptyNodes()
+	if c == nil {
+		c = w.underutilized()
+	}
+	if c == nil {
+		w.queue.add(event{at: w.now + w.assumptions.DisruptionLoop, kind: disrupt})
+		return
+	}
+	w.nodes.command = c
+	w.queue.add(event{at: w.now + w.assumptions.Validation, kind: validate})
+}
+
+// carryOut removes what is still to be removed after the validation time.
+func (w *Simulator) carryOut() {
+	c := w.nodes.command
+	w.nodes.command = nil
+	w.queue.add(event{at: w.now + w.assumptions.DisruptionLoop, kind: disrupt})
+	if c.reason == reasonEmpty {
+		for _, n := range c.nodes {
+			if n.removable() && len(n.pods) == 0 && n.pool.allowed(reasonEmpty) > 0 {
+				n.drain()
+			}
+		}
+		return
+	}
+	n := c.nodes[0]
+	if !n.removable() || n.pool.allowed(reasonUnderutilized) == 0 {
+		return
+	}
+	to, ok := w.move(n)
+	if !ok || to != c.to {
+		return
+	}
+	if to == nil {
+		n.drain()
+		return
+	}
+	heir := to.launch()
+	if heir == nil {
+		to.refusedUntil = w.now + w.assumptions.IceCache
+		return
+	}
+	n.chosen, heir.heirOf, heir.heirGen = true, n, n.gen
+}
+
+// emptyNodes finds nodes without replicas, as many of each pool as its budget allows.
+func (w *Simulator) emptyNodes() *command {
+	var found []*node
+	for _, p := range w.nodes.pools {
+		left := p.allowed(reasonEmpty)
+		for _, n := range p.nodes {
+			if left > 0 && len(n.pods) == 0 && n.removable() {
+				found = append(found, n)
+				left--
+			}
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return &command{nodes: found, reason: reasonEmpty}
+}
+
+// underutilized finds one node whose replicas have room elsewhere, fewest replicas first. While replicas wait there is none.
+func (w *Simulator) underutilized() *command {
+	if len(w.waiting) > 0 {
+		return nil
+	}
+	var candidates []*node
+	for _, p := range w.nodes.pools {
+		if p.config.OnlyWhenEmpty || p.allowed(reasonUnderutilized) == 0 {
+			continue
+		}
+		for _, n := range p.nodes {
+			if len(n.pods) > 0 && n.removable() && !slices.ContainsFunc(n.pods, (*replica).protected) {
+				candidates = append(candidates, n)
+			}
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.born, b.born))
+	})
+	for _, n := range candidates {
+		if to, ok := w.move(n); ok {
+			return &command{nodes: []*node{n}, reason: reasonUnderutilized, to: to}
+		}
+	}
+	return nil
+}
+
+// protected tells replicas that must not be disrupted.
+func (r *replica) protected() bool { return r.load.config.DoNotDisrupt || r.shield != "" }
+
+// removable tells nodes that consolidation may look at.
+func (n *node) removable() bool {
+	after := n.pool.config.ConsolidateAfter
+	return n.schedulable() && after != Never && n.pool.w.now-n.changed >= after
+}
+
+// move simulates the scheduling of a node's replicas elsewhere: ok where other nodes have room for all (to is nil), or a single
+// new node of the pool that the scheduler would choose does, for less money. A spot node is not replaced by another one.
+func (w *Simulator) move(n *node) (to *pool, ok bool) {
+	room := map[*node]int32{}
+	var left []*replica
+	for _, r := range n.pods {
+		if r.state == draining {
+			continue
+		}
+		other := w.roomFor(r.load, func(o *node) bool {
+			return o != n && o.schedulable() && o.gpus-o.used-room[o] >= r.load.gpus
+		})
+		if other == nil {
+			left = append(left, r)
+			continue
+		}
+		room[other] += r.load.gpus
+	}
+	if len(left) == 0 {
+		return nil, true
+	}
+	to = w.choose(left[0].load)
+	var need int32
+	for _, r := range left {
+		if to == nil || !to.config.takes(r.load.config) {
+			return nil, false
+		}
+		need += r.load.gpus
+	}
+	from := &n.pool.config
+	if need > to.config.GPUs || to.config.Hourly >= from.Hourly || from.CapacityType == Spot && to.config.CapacityType == Spot {
+		return nil, false
+	}
+	return to, true
+}
+
+// allowed is how many more nodes of the pool may go for a reason.
+func (p *pool) allowed(reason string) int32 {
+	var total, going int32
+	for _, n := range p.nodes {
+		if n.state >= usable {
+			total++
+			if n.state == leaving || n.chosen {
+				going++
+			}
+		}
+	}
+	budgets := p.config.Budgets
+	if len(budgets) == 0 {
+		budgets = []Budget{{Percent: 10}}
+	}
+	least := total
+	for _, b := range budgets {
+		if b.Reason != "" && b.Reason != reason || b.Until > 0 && (p.w.now < b.From || p.w.now >= b.Until) {
+			continue
+		}
+		n := b.Nodes
+		if b.Percent > 0 {
+			n = (total*b.Percent + 99) / 100
+		}
+		least = min(least, n)
+	}
+	return max(0, least-going)
+}
+
+// drain ends a node the polite way: its replicas are evicted, and when the last has gone so does the node.
+func (n *node) drain() {
+	w := n.pool.w
+	n.change(func() { n.state = leaving })
+	n.pool.gpus -= int64(n.gpus)
+	n.chosen = false
+	if len(n.pods) == 0 {
+		n.after(w.assumptions.NodeTermination, retire)
+		return
+	}
+	n.evict()
+}
+
+// evict ends the node's replicas; their loads make others.
+func (n *node) evict() {
+	for _, r := range slices.Clone(n.pods) {
+		if r.state == draining {
+			continue
+		}
+		r.load.lost++
+		r.terminate()
+		r.load.reconcile()
+	}
+}
+
+// nodeUsable is called when a node has come up.
+func (w *Simulator) nodeUsable(n *node) {
+	if old := n.heirOf; old != nil {
+		n.heirOf = nil
+		if old.gen == n.heirGen && old.chosen {
+			old.drain()
+		}
+	}
+	w.provision()
+}
+
+// timeOut gives up on replacements that did not come in time, or whose node went by itself: the new node is then one as any other.
+func (w *Simulator) timeOut() {
+	for _, p := range w.nodes.pools {
+		for _, n := range p.nodes {
+			old := n.heirOf
+			if old == nil || old.gen == n.heirGen && w.now-n.changed < replacementTimeout {
+				continue
+			}
+			if old.gen == n.heirGen {
+				old.chosen = false
+			}
+			n.heirOf = nil
+		}
+	}
+}

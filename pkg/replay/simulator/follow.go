@@ -1,0 +1,164 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+)
+
+// follower chooses who follows a policy where its workload does not say: an HPA, with gpuscaler's activator where the policy asks
+// for it, or KEDA where it reaches zero without.
+func follower(c *Workload) Maker {
+	if c.Policy == nil {
+		return Direct
+	}
+	p := c.Policy.Workload
+	switch {
+	case p.Activate:
+		return FollowHPA(HPAFollower{Activate: true})
+	case p.Policy.MinReplicas == 0:
+		return FollowKEDA(KEDAFollower{})
+	}
+	return FollowHPA(HPAFollower{})
+}
+
+// HPAFollower is an HPA with `type: External, averageValue: 1` on gpuscaler's number.
+type HPAFollower struct {
+	Spec     *hpa.Spec // nil: the policy's bounds, and a behavior that follows every step
+	Activate bool      // gpuscaler writes 0 to 1 and 1 to 0
+}
+
+// FollowHPA makes HPAFollowers.
+func FollowHPA(f HPAFollower) Maker {
+	return func() Actuator { return &followHPA{config: f} }
+}
+
+type followHPA struct {
+	config  HPAFollower
+	spec    hpa.Spec
+	hpa     hpa.Controller
+	next    time.Time
+	desired int32
+}
+
+// open settles the spec and the phase of the syncs, once.
+func (f *followHPA) open(s *Scene) {
+	f.next = s.Now.Add(time.Duration(s.Uniform() * float64(hpa.SyncPeriod)))
+	switch p := s.Policy(); {
+	case f.config.Spec != nil:
+		f.spec = *f.config.Spec
+	case p != nil:
+		f.spec = hpa.Spec{Min: max(1, p.MinReplicas), Max: max(1, p.MaxReplicas), Behavior: hpa.Follower()}
+	}
+}
+
+func (f *followHPA) Act(s *Scene) Move {
+	if f.next.IsZero() {
+		f.open(s)
+	}
+	m := Move{Replicas: s.Spec}
+	if !s.Now.Before(f.next) {
+		f.next = f.next.Add(hpa.SyncPeriod)
+		m.Replicas = f.sync(s)
+	}
+	if served, ok := s.Served(); ok && f.config.Activate {
+		switch {
+		case s.Spec == 0 && served.Replicas > 0:
+			m.Replicas = 1
+		case m.Replicas <= f.spec.Min && s.Spec > 0 && served.Replicas == 0:
+			m.Replicas = 0
+		}
+	}
+	return m
+}
+
+func (f *followHPA) sync(s *Scene) int32 {
+	proposal := [1]hpa.Proposal{}
+	if served, ok := s.Served(); ok {
+		n := hpa.AverageValue(int64(served.Replicas)*1000, 1000, s.Status, f.spec.Tolerances())
+		proposal[0] = hpa.Proposal{Replicas: n, Known: true}
+	}
+	f.desired, _ = f.hpa.Sync(&f.spec, s.Now, s.Spec, proposal[:])
+	return f.desired
+}
+
+func (f *followHPA) Follower() engine.Follower {
+	return engine.Follower{Kind: "HorizontalPodAutoscaler", Name: "simulated", Desired: f.desired, Exact: true}
+}
+
+// KEDAFollower is a ScaledObject with gpuscaler as its external-push trigger, target 1.
+type KEDAFollower struct {
+	Polling  time.Duration // pollingInterval; 0 means KEDA's 30 s
+	Cooldown time.Duration // cooldownPeriod: gpuscaler has counted its own already, so 0 is right
+}
+
+// FollowKEDA makes KEDAFollowers.
+func FollowKEDA(f KEDAFollower) Maker {
+	return func() Actuator {
+		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, polling: f.Polling}}
+	}
+}
+
+type followKEDA struct {
+	followHPA
+	loop kedaLoop
+}
+
+func (f *followKEDA) Act(s *Scene) Move {
+	m := f.followHPA.Act(s)
+	served, ok := s.Served()
+	if ok && served.Replicas > 0 && s.Spec == 0 {
+		m.Replicas = 1 // pushed: KEDA does not wait for its poll
+		return m
+	}
+	if f.loop.due(s) {
+		m.Replicas = f.loop.poll(s, m.Replicas, activity{active: served.Replicas > 0, known: ok})
+	}
+	return m
+}
+
+func (f *followKEDA) Follower() engine.Follower {
+	v := f.followHPA.Follower()
+	v.Kind = "ScaledObject"
+	return v
+}
+
+// kedaLoop is the operator's scale loop at its polls. Between them stands the HPA that it makes.
+type kedaLoop struct {
+	hpa.ScaleLoop
+	polling time.Duration
+	next    time.Time
+}
+
+// activity is what a trigger says in a poll.
+type activity struct{ active, known bool }
+
+const (
+	kedaPolling  = 30 * time.Second
+	kedaCooldown = 300 * time.Second
+)
+
+// due tells whether a poll is due, and when the next one is. The first comes with the ScaledObject.
+func (k *kedaLoop) due(s *Scene) bool {
+	if k.polling == 0 {
+		k.polling = kedaPolling
+	}
+	if k.next.IsZero() {
+		k.next = s.Now.Add(time.Duration(s.Uniform() * float64(k.polling)))
+		k.Seen(s.Now) // it had been active before
+	}
+	if s.Now.Before(k.next) {
+		return false
+	}
+	k.next = k.next.Add(k.polling)
+	return true
+}
+
+// poll is one turn of the loop; n is what the HPA has just written.
+func (k *kedaLoop) poll(s *Scene, n int32, a activity) int32 {
+	if to := k.Poll(s.Now, s.Spec, a.active, a.known); to != s.Spec {
+		return to
+	}
+	return n
+}

@@ -1,0 +1,43 @@
+package simulator
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestASeedGivesTheseBytes is the same on every architecture. The rivals decide, so that it stands while gpuscaler's rules grow.
+func TestASeedGivesTheseBytes(t *testing.T) {
+	spot, od := nodePool("spot", Spot, 2, 1.6, 80), nodePool("on-demand", OnDemand, 4, 7.44, 20)
+	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute
+	spot.Market = &trace.Spot{Duration: 3 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 70 * time.Minute, Lost: 4}, {At: 100 * time.Minute, Added: 4}}}
+	c := Config{Seed: 42, NodePools: []NodePool{od, spot}, Resolution: 30 * time.Minute}
+	for i, r := range Rivals() {
+		c.Workloads = append(c.Workloads, Workload{
+			Key: scaling.Key{Namespace: "rivals", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
+			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i%5], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
+		})
+	}
+	got := append(encode(run(t, c, 6*time.Hour)), '\n')
+	path := filepath.Join("testdata", "baselines.json")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the world has changed; look at it, and run with -update:\n%s", got)
+	}
+}

@@ -1,0 +1,325 @@
+package simulator
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// groups stands behind the engine's ports for capacity groups: what package cluster sees of Karpenter's objects and does to them.
+type groups struct{ w *Simulator }
+
+var (
+	_ engine.Groups = groups{}
+	_ engine.Nodes  = groups{}
+)
+
+// owner is who wrote the NodePools of a world.
+const owner = "kubectl"
+
+// evidenceKept is for how long failures and losses are shown.
+const evidenceKept = time.Hour
+
+// nudged is a NodePool's object, as far as a capacity group looks at it.
+type nudged struct {
+	resource string
+	fields   map[string]capacity.FieldView // by capacity.Change.Name
+	record   string
+	failures []capacity.Failure
+	losses   []capacity.Loss
+	claims   int // refused launches so far
+}
+
+// openGroups makes the objects of the groups' NodePools. Errors name a NodePool that is not there.
+func (w *Simulator) openGroups() error {
+	for _, g := range w.config.Groups {
+		for _, member := range g.Pools {
+			p := w.pool(member.Name)
+			if p == nil {
+				return fmt.Errorf("capacity group %s: there is no NodePool %s", g.Name, member.Name)
+			}
+			c := &p.config
+			field := func(v string) capacity.FieldView { return capacity.FieldView{Value: capacity.Value(v), Owner: owner} }
+			after, policy := c.ConsolidateAfter.String(), "WhenEmptyOrUnderutilized"
+			if c.ConsolidateAfter == Never {
+				after = "Never"
+			}
+			if c.OnlyWhenEmpty {
+				policy = "WhenEmpty"
+			}
+			p.nudged = &nudged{resource: g.Resource, fields: map[string]capacity.FieldView{
+				"weight": field(strconv.Itoa(int(c.Weight))), "disruption.consolidateAfter": field(strconv.Quote(after)),
+				"disruption.consolidationPolicy": field(strconv.Quote(policy)), "disruption.budgets": field(budgetsText(c.Budgets)),
+			}}
+			if c.Limit != nil {
+				p.nudged.fields[limitOf(g.Resource)] = field(strconv.FormatInt(*c.Limit, 10))
+			}
+		}
+	}
+	return nil
+}
+
+func limitOf(resource string) string { return "limits[" + resource + "]" }
+
+func (w *Simulator) pool(name string) *pool {
+	for _, p := range w.nodes.pools {
+		if p.config.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Groups implements engine.Groups.
+func (g groups) Groups() []*capacity.Group { return g.w.config.Groups }
+
+// Strays implements engine.Nodes: a world has none.
+func (g groups) Strays([]*capacity.Group, []scaling.Workload) ([]engine.Stray, []capacity.Action) {
+	return nil, nil
+}
+
+// place is a node in an observation.
+type place struct{ pool, node int }
+
+// Observe implements engine.Nodes.
+func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+	w := g.w
+	o.Pools, o.Others, o.Shields, o.Lost = o.Pools[:0], o.Others[:0], true, false
+	at := map[*node]place{}
+	for i, member := range group.Pools {
+		o.Pools = append(o.Pools, w.pool(member.Name).view(member.Type, func(n *node, j int) { at[n] = place{i, j} }))
+	}
+	for i, policy := range of {
+		out := &o.Workloads[i]
+		*out = capacity.Workload{Pods: out.Pods[:0]}
+		if l := w.byKey[policy.Key]; l != nil {
+			out.Current, out.GPUs = l.target, int64(l.gpus)
+			for _, r := range l.replicas {
+				out.Pods = append(out.Pods, w.pod(group, r, at))
+			}
+		}
+	}
+	for _, l := range w.loads {
+		if slices.ContainsFunc(of, func(p *scaling.Workload) bool { return p.Key == l.key }) {
+			continue
+		}
+		for _, r := range l.replicas {
+			if slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool { return w.pool(p.Name).config.takes(l.config) }) {
+				o.Others = append(o.Others, w.pod(group, r, at))
+			}
+		}
+	}
+}
+
+// view is the NodePool as the cluster shows it.
+func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.PoolView {
+	u, start := p.nudged, p.w.config.Start
+	v := capacity.PoolView{
+		Exists: true, Ready: true, Record: u.record, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption,
+		Weight: u.fields["weight"], ConsolidateAfter: u.fields["disruption.consolidateAfter"],
+		ConsolidationPolicy: u.fields["disruption.consolidationPolicy"], Budgets: u.fields["disruption.budgets"], NodeGPUs: int64(p.config.GPUs),
+	}
+	if limit := u.fields[limitOf(u.resource)]; limit.Value != "" {
+		v.Limits = []capacity.LimitView{{Resource: u.resource, FieldView: limit}}
+	}
+	for i, n := range p.nodes {
+		tell(n, i)
+		stage := capacity.Launched
+		if n.state >= usable {
+			stage = capacity.Usable
+		}
+		v.Nodes = append(v.Nodes, capacity.Node{
+			Name: n.uid(), UID: n.uid(), Type: kind, Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: n.bound(), Created: start.Add(n.made),
+			InstanceType: p.config.InstanceType, Hourly: p.config.Hourly, Deleting: n.state == leaving || n.doomed, Voluntary: n.state == leaving && !n.doomed, Notice: n.doomed,
+		})
+		v.Usage += int64(n.gpus)
+	}
+	old := p.w.Time().Add(-evidenceKept)
+	u.failures = slices.DeleteFunc(u.failures, func(f capacity.Failure) bool { return f.At.Before(old) })
+	u.losses = slices.DeleteFunc(u.losses, func(l capacity.Loss) bool { return l.At.Before(old) })
+	v.Failures, v.Losses = slices.Clone(u.failures), slices.Clone(u.losses)
+	return v
+}
+
+// bound is what the pods on the node ask for. Those that Karpenter only has in mind for it while it starts are on no node yet.
+func (n *node) bound() (gpus int64) {
+	for _, r := range n.pods {
+		if r.state > booked {
+			gpus += int64(r.load.gpus)
+		}
+	}
+	return gpus
+}
+
+func (n *node) uid() string { return fmt.Sprintf("%s-%d-%d", n.pool.config.Name, n.id, n.gen) }
+
+func (r *replica) uid() string { return fmt.Sprintf("%d-%d", r.id, r.gen) }
+
+// pod is a replica as the cluster shows it. One whose node is in the making has none yet.
+func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) capacity.Pod {
+	out := capacity.Pod{
+		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(), Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus),
+		Pool: -1, Pending: r.state < pulling, Since: w.config.Start.Add(r.made), Ready: r.state == ready, Loading: r.state == pulling || r.state == starting,
+		Idle: r.state == ready && r.running == 0, DeletionCost: capacity.Mark{}, DoNotDisrupt: capacity.Mark{Value: r.shield, Ours: r.shield != ""},
+	}
+	if r.cost != 0 {
+		out.DeletionCost = capacity.Mark{Value: strconv.Itoa(r.cost), Ours: true}
+	}
+	if found, ok := at[r.node]; ok && !out.Pending {
+		out.Pool, out.Node = found.pool, found.node
+	}
+	for _, p := range group.Pools {
+		out.Pinned = out.Pinned || p.Type == capacity.Spot && !w.pool(p.Name).config.takes(r.load.config)
+	}
+	return out
+}
+
+// refused is evidence: a NodeClaim that the provider had no capacity for.
+func (p *pool) refused() {
+	if u := p.nudged; u != nil {
+		u.claims++
+		u.failures = append(u.failures, capacity.Failure{UID: fmt.Sprintf("%s-refused-%d", p.config.Name, u.claims), At: p.w.Time(), Capacity: true})
+	}
+}
+
+// isLost is evidence: a node that the provider takes.
+func (n *node) isLost() {
+	if u := n.pool.nudged; u != nil {
+		u.losses = append(u.losses, capacity.Loss{UID: n.uid(), At: n.pool.w.Time()})
+	}
+}
+
+// carriedOut is a channel that is closed: a world's API server answers at once.
+var carriedOut = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Act implements engine.Nodes.
+func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case capacity.NodePoolPatch:
+			g.w.pool(a.Pool).patch(a)
+		case capacity.PodMark:
+			g.w.mark(a)
+		}
+	}
+	return carriedOut
+}
+
+// patch is the server-side apply of what the group holds, after what it restores.
+func (p *pool) patch(a capacity.NodePoolPatch) {
+	u := p.nudged
+	u.record = a.Record
+	for _, c := range a.Changes {
+		if c.Restore {
+			u.fields[c.Name()] = capacity.FieldView{Value: c.To, Owner: c.Owner}
+		}
+	}
+	for _, c := range a.Held {
+		u.fields[c.Name()] = capacity.FieldView{Value: c.To, Ours: true}
+	}
+	p.reread()
+}
+
+// reread makes the fields count.
+func (p *pool) reread() {
+	u, c, w := p.nudged, &p.config, p.w
+	text := func(name string) string { return strings.Trim(string(u.fields[name].Value), `"`) }
+	c.Limit = nil
+	if n, err := strconv.ParseInt(text(limitOf(u.resource)), 10, 64); err == nil {
+		c.Limit = &n
+	}
+	if n, err := strconv.ParseInt(text("weight"), 10, 32); err == nil {
+		c.Weight = int32(n)
+	}
+	c.ConsolidateAfter = Never
+	if d, err := time.ParseDuration(text("disruption.consolidateAfter")); err == nil {
+		c.ConsolidateAfter = d
+	}
+	c.OnlyWhenEmpty = text("disruption.consolidationPolicy") == "WhenEmpty"
+	c.Budgets = budgetsOf(string(u.fields["disruption.budgets"].Value), w)
+	slices.SortStableFunc(w.nodes.byWeight, func(a, b *pool) int {
+		return cmp.Or(cmp.Compare(b.config.Weight, a.config.Weight), cmp.Compare(b.config.Name, a.config.Name))
+	})
+}
+
+// mark sets an annotation of a replica that is still there.
+func (w *Simulator) mark(a capacity.PodMark) {
+	var id int32
+	var gen uint32
+	if _, err := fmt.Sscanf(a.UID, "%d-%d", &id, &gen); err != nil || int(id) >= len(w.replicas) || w.replicas[id].gen != gen {
+		return
+	}
+	r := w.replicas[id]
+	if a.Kind == capacity.DoNotDisrupt {
+		r.shield = a.Value
+		return
+	}
+	r.cost, _ = strconv.Atoi(a.Value) // a mark that is cleared is no cost
+}
+
+// budget is an entry of spec.disruption.budgets.
+type budget struct {
+	Nodes    string   `json:"nodes"`
+	Reasons  []string `json:"reasons,omitempty"`
+	Schedule string   `json:"schedule,omitempty"`
+	Duration string   `json:"duration,omitempty"`
+}
+
+func budgetsText(list []Budget) string {
+	if len(list) == 0 {
+		list = []Budget{{Percent: 10}}
+	}
+	var out []budget
+	for _, b := range list {
+		entry := budget{Nodes: strconv.Itoa(int(b.Nodes))}
+		if b.Percent > 0 {
+			entry.Nodes = strconv.Itoa(int(b.Percent)) + "%"
+		}
+		if b.Reason != "" {
+			entry.Reasons = []string{b.Reason}
+		}
+		out = append(out, entry)
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return string(text)
+}
+
+// budgetsOf reads what budgetsText wrote and what a hold adds: entries for one day and a length of time.
+func budgetsOf(text string, w *Simulator) (out []Budget) {
+	var list []budget
+	if json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	for _, entry := range list {
+		b := Budget{}
+		share, isShare := strings.CutSuffix(entry.Nodes, "%")
+		n, _ := strconv.ParseInt(share, 10, 32)
+		if b.Nodes = int32(n); isShare && n > 0 {
+			b.Nodes, b.Percent = 0, int32(n)
+		}
+		var minute, hour, day, month int
+		if n, _ := fmt.Sscanf(entry.Schedule, "%d %d %d %d *", &minute, &hour, &day, &month); n == 4 {
+			length, _ := time.ParseDuration(entry.Duration)
+			from := time.Date(w.Time().UTC().Year(), time.Month(month), day, hour, minute, 0, 0, time.UTC)
+			b.From, b.Until = from.Sub(w.config.Start), max(1, from.Add(length).Sub(w.config.Start))
+		}
+		for _, b.Reason = range entry.Reasons {
+			out = append(out, b)
+		}
+		if len(entry.Reasons) == 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}

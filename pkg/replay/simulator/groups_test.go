@@ -1,0 +1,186 @@
+package simulator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// grouped is a chat service whose replicas run on spot first, and the group that decides for its two NodePools.
+func grouped(t *testing.T, change func(*capacity.Group)) Config {
+	t.Helper()
+	g := capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}}
+	if change != nil {
+		change(&g)
+	}
+	group, err := capacity.NewGroup(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := chat("chat", func(p *scaling.Policy) {
+		p.Schedules = []scaling.Schedule{{Min: 4, Max: -1}}
+		p.Schedules[0].Window.Name, p.Schedules[0].Window.From, p.Schedules[0].Window.To = "day", begin, begin.Add(100*time.Hour)
+	})
+	p.Workload.Group = "chat"
+	spot, od := nodePool("spot", Spot, 1, 0.78, 80), nodePool("on-demand", OnDemand, 1, 1.861, 20)
+	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, time.Minute
+	spot.OnlyWhenEmpty, od.OnlyWhenEmpty = true, true
+	spot.Budgets, od.Budgets = []Budget{{Percent: 100}}, []Budget{{Percent: 100}}
+	return Config{Start: begin, Seed: 1, Assumptions: exact(), Groups: []*capacity.Group{group}, NodePools: []NodePool{spot, od},
+		Workloads: []Workload{{Policy: p, Traffic: generate(t, "flat", 8*time.Hour, func(p *trace.Profile) { p.Rate = 1 }), Service: Chat8B, Initial: 4}}}
+}
+
+var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+
+func (w *Simulator) nodesOf(name string) (n int) {
+	for _, node := range w.pool(name).nodes {
+		if node.state == usable {
+			n++
+		}
+	}
+	return n
+}
+
+// Spot is gone from the first hour to the second. Karpenter alone falls back and stays there; the group brings the nodes back, one
+// replica at a time, each only after its successor is Ready, and leaves no trace on the NodePools.
+func TestWhenSpotReturnsTheGroupMovesBackWithoutAGap(t *testing.T) {
+	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10}, {At: 2 * time.Hour, Added: 10}}}
+	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]capacity.FieldView) {
+		c := grouped(t, nil)
+		c.NodePools[0].Market = market
+		if !withGroup {
+			c.Groups = nil
+		}
+		least = 99
+		r = watch(t, c, 8*time.Hour, func(w *Simulator, s int) {
+			if s > 2*3600 {
+				least = min(least, int(w.loads[0].ready))
+			}
+			if s == 8*3600 {
+				onDemand = w.nodesOf("on-demand")
+				if withGroup {
+					fields = w.pool("spot").nudged.fields
+					for name, f := range w.pool("on-demand").nudged.fields {
+						fields["on-demand "+name] = f
+					}
+				}
+			}
+		})
+		return r, onDemand, least, fields
+	}
+	alone, stays, _, _ := play(false)
+	with, left, least, fields := play(true)
+	if stays != 4 {
+		t.Errorf("alone, %d nodes on demand are left: nothing had to be shown", stays)
+	}
+	if left != 0 {
+		t.Errorf("%d nodes are left on demand six hours after spot is back", left)
+	}
+	if least < 4 {
+		t.Errorf("on the way back only %d replicas were ready, 4 are needed", least)
+	}
+	if with.Cost >= alone.Cost {
+		t.Errorf("it costs $%.2f, without the group $%.2f", with.Cost, alone.Cost)
+	}
+	for name, f := range fields {
+		if f.Ours || f.Value != "" && f.Owner != owner {
+			t.Errorf("%s is still ours: %+v", name, f)
+		}
+	}
+	t.Logf("8 hours, one without spot: $%.2f with the group, $%.2f without", with.Cost, alone.Cost)
+}
+
+func TestAPodMarkDecidesWhoGoesFirst(t *testing.T) {
+	c := grouped(t, nil)
+	watch(t, c, 10*time.Minute, func(w *Simulator, s int) {
+		l := w.loads[0]
+		if s != 300 {
+			return
+		}
+		oldest := l.replicas[0]
+		groups{w}.Act(nil, []capacity.Action{capacity.PodMark{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"}, capacity.PodMark{UID: "99-1", Value: "x"}})
+		if l.victim() != oldest {
+			t.Error("the lowest deletion cost goes first")
+		}
+		groups{w}.Act(nil, []capacity.Action{capacity.PodMark{UID: oldest.uid(), Kind: capacity.DeletionCost}})
+		if l.victim() == oldest {
+			t.Error("cleared, the youngest goes first")
+		}
+	})
+}
+
+func TestBudgetsAreReadAsTheyAreWritten(t *testing.T) {
+	w := &Simulator{config: Config{Start: begin}}
+	list := []Budget{{Percent: 10}, {Nodes: 2, Reason: reasonEmpty}, {Percent: 100, Reason: reasonUnderutilized}}
+	got := budgetsOf(budgetsText(list), w)
+	if len(got) != 3 || got[0] != list[0] || got[1] != list[1] || got[2] != list[2] {
+		t.Errorf("%+v", got)
+	}
+	held := budgetsOf(`[{"nodes":"100%"},{"duration":"90m","nodes":"0","reasons":["Empty"],"schedule":"30 7 2 11 *"}]`, w)
+	if len(held) != 2 || held[1] != (Budget{Reason: reasonEmpty, From: 7*time.Hour + 30*time.Minute, Until: 9 * time.Hour}) {
+		t.Errorf("%+v", held)
+	}
+	if budgetsText(nil) != `[{"nodes":"10%"}]` {
+		t.Error("Karpenter's default is 10%")
+	}
+}
+
+func TestAGroupNamesItsNodePools(t *testing.T) {
+	c := grouped(t, func(g *capacity.Group) { g.Pools[0].Name = "nowhere" })
+	if _, err := New(c); err == nil {
+		t.Error("a group of a NodePool that is not there")
+	}
+}
+
+// The mission's own sentence, in the world with the brain of the cluster: night, zero nodes behind a fence; the window nears, capacity is
+// there before it opens, on spot; spot is taken, on-demand takes over; spot returns, the nodes move back; evening, zero again.
+func TestADayFromZeroToZero(t *testing.T) {
+	c := grouped(t, func(g *capacity.Group) { g.Fence, g.HoldAtPeaks = true, true })
+	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}
+	p := c.Workloads[0].Policy.Workload.Policy
+	office := &p.Schedules[0]
+	office.Window.From, office.Window.To, office.Min, office.Lead = begin.Add(8*time.Hour), begin.Add(18*time.Hour), 3, 8*time.Minute
+	c.Workloads[0].Initial = 0
+	c.Workloads[0].Traffic = generate(t, "flat", 24*time.Hour, func(p *trace.Profile) {
+		p.Rate = 1
+		p.Idle = []trace.Hours{{From: 18 * time.Hour, To: 8 * time.Hour}}
+	})
+	limit := func(w *Simulator, pool string) string {
+		return strings.Trim(string(w.pool(pool).nudged.fields["limits[nvidia.com/gpu]"].Value), `"`)
+	}
+	r := watch(t, c, 24*time.Hour, func(w *Simulator, s int) {
+		l, spot, od := w.loads[0], w.nodesOf("spot"), w.nodesOf("on-demand")
+		switch s {
+		case 5 * 3600:
+			if spot+od != 0 || limit(w, "spot") != "0" || limit(w, "on-demand") != "0" {
+				t.Errorf("at night %d and %d nodes stand, limits %q and %q", spot, od, limit(w, "spot"), limit(w, "on-demand"))
+			}
+		case 8 * 3600:
+			if l.ready < 3 || spot < 3 || od != 0 || limit(w, "spot") == "0" {
+				t.Errorf("when the window opens %d are ready, on %d spot and %d on-demand nodes, spot's limit is %q", l.ready, spot, od, limit(w, "spot"))
+			}
+		case 11 * 3600:
+			if l.ready < 3 || spot != 0 || od < 3 {
+				t.Errorf("an hour after spot was taken %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+			}
+		case 17 * 3600:
+			if l.ready < 3 || spot < 3 || od != 0 {
+				t.Errorf("five hours after spot is back %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+			}
+		case 23 * 3600:
+			if spot+od != 0 || limit(w, "spot") != "0" {
+				t.Errorf("in the evening %d and %d nodes stand, spot's limit is %q", spot, od, limit(w, "spot"))
+			}
+		}
+		if s > 12*3600 && s < 18*3600 && l.ready < 3 {
+			t.Fatalf("%d s: on the way back only %d are ready", s, l.ready)
+		}
+	})
+	if l := r.Loads[0]; l.Served != l.Arrived || l.Arrived < 30_000 {
+		t.Errorf("%d of %d served", l.Served, l.Arrived)
+	}
+}

@@ -1,0 +1,56 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+)
+
+// CronTrigger is KEDA's cron trigger: so many replicas within a window of time, and one outside it.
+type CronTrigger struct {
+	Window  calendar.Window
+	Desired int32
+}
+
+// NewCron reads a cron trigger's timezone, start and end.
+func NewCron(timezone, start, end string, desired int32) (CronTrigger, error) {
+	t := CronTrigger{Desired: desired}
+	zone, err := time.LoadLocation(timezone)
+	if err != nil {
+		return t, fmt.Errorf("cron trigger: %w", err)
+	}
+	t.Window.Location = zone
+	for _, side := range []struct {
+		text string
+		to   *calendar.Cron
+	}{{start, &t.Window.Start}, {end, &t.Window.End}} {
+		parsed, err := cron.ParseStandard(side.text)
+		if err != nil {
+			return t, fmt.Errorf("cron trigger: %w", err)
+		}
+		s, ok := parsed.(*cron.SpecSchedule)
+		if !ok {
+			return t, fmt.Errorf("cron trigger: %q names no times of day", side.text)
+		}
+		*side.to = calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}
+	}
+	return t, nil
+}
+
+func (c *CronTrigger) open(now time.Time) bool {
+	open, _ := c.Window.At(now)
+	return open
+}
+
+// propose is the trigger's metric with its target of 1.
+func (c *CronTrigger) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
+	value := int64(1)
+	if c.open(s.Now) {
+		value = int64(c.Desired)
+	}
+	return hpa.Proposal{Replicas: hpa.AverageValue(value*1000, 1000, s.Status, t), Known: true}
+}

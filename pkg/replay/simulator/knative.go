@@ -1,0 +1,152 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Knative is the KPA of Knative Serving on concurrency: requests at the replicas and in front of them. The zero values of the times are
+// Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
+type Knative struct {
+	Min, Max       int32
+	Target         float64       // concurrency per replica: container concurrency x target utilization
+	StableWindow   time.Duration // 0 means 60 s
+	PanicThreshold float64       // of the ready replicas; 0 means 2, which is 200%
+	ScaleDownDelay time.Duration
+}
+
+const (
+	knativeTick        = 2 * time.Second
+	knativeScrape      = time.Second
+	knativeGrace       = 30 * time.Second // scale-to-zero-grace-period
+	knativeScaleUp     = 1000             // max-scale-up-rate
+	knativeScaleDown   = 2                // max-scale-down-rate
+	knativePanicShare  = 10               // the stable window by this is the panic window
+	knativeStable      = time.Minute
+	knativePanicExceed = 2
+)
+
+// Make makes KPAs.
+func (k Knative) Make() Actuator {
+	if k.StableWindow == 0 {
+		k.StableWindow = knativeStable
+	}
+	if k.PanicThreshold == 0 {
+		k.PanicThreshold = knativePanicExceed
+	}
+	return &kpa{config: k, stable: newMoving(k.StableWindow), panicked: newMoving(k.StableWindow / knativePanicShare)}
+}
+
+// moving is a mean over the newest samples, one a second.
+type moving struct {
+	samples []float64
+	next    int
+	n       int
+}
+
+func newMoving(window time.Duration) moving {
+	return moving{samples: make([]float64, max(1, window/knativeScrape))}
+}
+
+func (m *moving) add(v float64) {
+	m.samples[m.next] = v
+	m.next = (m.next + 1) % len(m.samples)
+	m.n = min(m.n+1, len(m.samples))
+}
+
+func (m *moving) mean() float64 {
+	sum := 0.0
+	for _, v := range m.samples[:m.n] {
+		sum += v
+	}
+	return sum / math.Max(1, float64(m.n))
+}
+
+type kpa struct {
+	config           Knative
+	stable, panicked moving
+	decide           time.Time
+	begun            bool
+	panicAt          time.Time // zero: calm
+	most             int32     // asked for since the panic began
+	idleAt           time.Time // since when nothing is asked for; zero: something is
+	delayed          []kpaAsk
+}
+
+type kpaAsk struct {
+	at time.Time
+	n  int32
+}
+
+// Act scrapes each second and decides each second scrape. The activator is what asks for the first replica, at once.
+func (k *kpa) Act(s *Scene) Move {
+	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle, Again: knativeScrape}
+	if s.l.fault("") != nil {
+		return m
+	}
+	concurrency := float64(s.l.queue.n + int(s.l.running) + int(s.l.drainRunning))
+	k.stable.add(concurrency)
+	k.panicked.add(concurrency)
+	if !k.begun {
+		k.begun = true
+		if s.Ready > 1 { // as one that was just started: it keeps what it finds until it knows more
+			k.panicAt, k.most = s.Now, s.Ready
+		}
+	}
+	if s.Now.Before(k.decide) && (s.Spec > 0 || concurrency == 0) {
+		return m
+	}
+	k.decide = s.Now.Add(knativeTick)
+	asked := k.scale(s.Now, s.Ready, k.stable.mean(), k.panicked.mean())
+	m.Replicas, m.Asked, m.Idle = k.bounded(s, asked), asked, Cooldown
+	if m.Replicas <= k.config.Min {
+		m.Idle = Minimum
+	}
+	return m
+}
+
+// scale is autoscaler.Scale: the stable window's ask, or in a panic the greatest ask since it began.
+func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 {
+	pods := math.Max(1, float64(ready))
+	most, least := math.Ceil(knativeScaleUp*pods), math.Floor(pods/knativeScaleDown)
+	wanted := func(v float64) float64 { return math.Ceil(v / k.config.Target) }
+	clip := func(v float64) int32 { return int32(math.Min(math.Max(v, least), most)) }
+	switch over := wanted(panicked)/pods >= k.config.PanicThreshold; {
+	case over:
+		k.panicAt = now
+	case !k.panicAt.IsZero() && k.panicAt.Add(k.config.StableWindow).Before(now):
+		k.panicAt, k.most = time.Time{}, 0
+	}
+	n := clip(wanted(stable))
+	if !k.panicAt.IsZero() {
+		k.most = max(k.most, n, clip(wanted(panicked)))
+		n = k.most
+	}
+	return k.delay(now, n)
+}
+
+// delay is scale-down-delay: the greatest ask of the last while.
+func (k *kpa) delay(now time.Time, n int32) int32 {
+	if k.config.ScaleDownDelay == 0 {
+		return n
+	}
+	k.delayed = slices.DeleteFunc(k.delayed, func(a kpaAsk) bool { return !a.at.Add(k.config.ScaleDownDelay).After(now) || a.n <= n })
+	k.delayed = append(k.delayed, kpaAsk{now, n})
+	return k.delayed[0].n
+}
+
+// bounded keeps min-scale and max-scale; the last replica goes a grace period after nothing was asked for.
+func (k *kpa) bounded(s *Scene, n int32) int32 {
+	if n > 0 {
+		k.idleAt = time.Time{}
+	} else {
+		if k.idleAt.IsZero() {
+			k.idleAt = s.Now
+		}
+		if s.Spec > 0 && s.Now.Sub(k.idleAt) < knativeGrace {
+			n = 1
+		}
+	}
+	return max(k.config.Min, min(n, k.config.Max))
+}

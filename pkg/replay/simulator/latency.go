@@ -1,0 +1,68 @@
+package simulator
+
+import "time"
+
+// coarse is how finely waits are kept for signals: within an eighth, about as model servers' histograms do.
+const coarse = 3
+
+// waitWindow is what a histogram of waits would show over a window that ends with a scrape: one round for each scrape, newest last.
+type waitWindow struct {
+	rounds []waitRound
+	open   waitRound // since the last scrape
+	keep   time.Duration
+}
+
+type waitRound struct {
+	at    time.Duration // of the scrape that closed it
+	count int64
+	sum   time.Duration
+	cells [(64 - coarse) << coarse]uint32
+}
+
+func (w *waitWindow) add(d time.Duration) {
+	w.open.count++
+	w.open.sum += d
+	w.open.cells[cellOf(d.Microseconds(), coarse)]++
+}
+
+// scrape closes the round, and forgets what no window reaches any more.
+func (w *waitWindow) scrape(now time.Duration) {
+	w.open.at = now
+	w.rounds = append(w.rounds, w.open)
+	w.open = waitRound{}
+	old := 0
+	for w.rounds[old].at < now-w.keep {
+		old++
+	}
+	w.rounds = append(w.rounds[:0], w.rounds[old:]...)
+}
+
+// read is the quantile (0: the mean), in seconds, of the waits that ended within a window before a scrape; ok is false where none did.
+func (w *waitWindow) read(at, window time.Duration, quantile float64) (seconds float64, ok bool) {
+	var total waitRound
+	for i := range w.rounds {
+		r := &w.rounds[i]
+		if r.at > at || r.at <= at-window {
+			continue
+		}
+		total.count += r.count
+		total.sum += r.sum
+		for c, n := range r.cells {
+			total.cells[c] += n
+		}
+	}
+	if total.count == 0 {
+		return 0, false
+	}
+	if quantile == 0 {
+		return total.sum.Seconds() / float64(total.count), true
+	}
+	rank := max(1, min(total.count, int64(float64(float64(total.count)*quantile)+0.999999)))
+	var seen int64
+	for c, n := range total.cells {
+		if seen += int64(n); seen >= rank {
+			return (time.Duration(floorOf(c, coarse)) * time.Microsecond).Seconds(), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,228 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Sample is one measurement.
+type Sample struct {
+	Value float64
+	At    time.Time
+	Pods  int32 // replicas that reported
+}
+
+// scraped is what one scrape saw.
+type scraped struct {
+	at     time.Duration
+	ready  int32
+	values [numMeasures]float64
+	known  [numMeasures]bool
+}
+
+// meter samples a load's metrics and holds what polls brought.
+type meter struct {
+	phase    float64 // of the load's actuator
+	random   *trace.Draws
+	past     [3]scraped // newest first
+	meanings []Meaning  // by signal
+	readings []scaling.Reading
+
+	since                            time.Duration // of the integrals below
+	readyTime, runningTime, busyTime int64
+	arrived                          int64
+	latencies                        *waitWindow // nil where no signal is a wait
+}
+
+func (l *load) openMeter() error {
+	m := &l.meter
+	m.random = l.w.draws("metrics " + l.key.String())
+	m.phase = m.random.Uniform()
+	for i := range m.past {
+		m.past[i].at = -1
+	}
+	if l.config.Policy == nil {
+		return nil
+	}
+	signals := l.config.Policy.Workload.Policy.Signals
+	for i := range signals {
+		means := MeaningOf(l.config.Policy, i, l.config.Measures)
+		if means.Measure == Unmeasured || means.Measure >= numMeasures {
+			return fmt.Errorf("signal %s: the world does not measure %s %s; say what stands for it in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
+		}
+		if means.Measure == QueueTime {
+			if m.latencies == nil {
+				m.latencies = &waitWindow{}
+			}
+			m.latencies.keep = max(m.latencies.keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
+		}
+		m.meanings = append(m.meanings, means)
+		m.readings = append(m.readings, scaling.Reading{Reported: -1, Cause: scaling.CauseNever})
+	}
+	return nil
+}
+
+func (l *load) beginMeter() {
+	scrapes, polls := l.w.assumptions.ScrapeInterval, l.w.assumptions.PollInterval
+	u, v := l.meter.random.Uniform(), l.meter.random.Uniform()
+	l.w.queue.add(event{at: time.Duration(u * float64(scrapes)).Truncate(time.Microsecond), kind: scrape, a: l.index})
+	if l.config.Policy != nil {
+		l.w.queue.add(event{at: time.Duration(v * float64(polls)).Truncate(time.Microsecond), kind: poll, a: l.index})
+	}
+}
+
+// waits is told of each wait that ends.
+func (m *meter) waits(d time.Duration) {
+	if m.latencies != nil {
+		m.latencies.add(d)
+	}
+}
+
+// scrape samples everything.
+func (l *load) scrape() {
+	l.touch()
+	m := &l.meter
+	s := scraped{at: l.w.now, ready: l.ready}
+	set := func(of Measure, value float64, known bool) { s.values[of], s.known[of] = value, known }
+	dt := (l.w.now - m.since).Seconds()
+	set(Queue, float64(l.queue.n), true)
+	set(InSystem, float64(l.queue.n+int(l.running)+int(l.drainRunning)), true)
+	set(Arrivals, float64(l.arrived-m.arrived)/dt, dt > 0)
+	set(Waiting, float64(l.queue.n), l.ready > 0)
+	set(Running, float64(l.running), l.ready > 0)
+	if room := int64(l.ready) * int64(l.service.CacheTokens); room > 0 {
+		set(CacheUse, min(1, float64(l.cached)/float64(room)), true)
+	} else {
+		set(CacheUse, 0, l.ready > 0)
+	}
+	if ready := l.readyTime - m.readyTime; ready > 0 && l.ready > 0 {
+		set(Activity, l.activity(ready), true)
+	}
+	if m.latencies != nil {
+		m.latencies.scrape(l.w.now)
+		s.known[QueueTime] = l.ready > 0
+	}
+	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.now, l.readyTime, l.runningTime, l.busyTime
+	m.arrived = l.arrived
+	m.past[2], m.past[1], m.past[0] = m.past[1], m.past[0], s
+	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
+}
+
+// activity is the mean over ready replicas and the time since the last scrape: BusyActivity for having any request at all, and
+// the rest in proportion to the slots taken.
+func (l *load) activity(ready int64) float64 {
+	base := l.w.assumptions.BusyActivity
+	busy := float64(l.busyTime-l.meter.busyTime) / float64(ready)
+	if l.service.Slots == 1 {
+		return min(1, busy)
+	}
+	taken := float64(l.runningTime-l.meter.runningTime) / float64(ready*int64(l.service.Slots))
+	return min(1, float64(base*busy)+float64((1-base)*taken))
+}
+
+// visible is the newest scrape that a query sees now.
+func (l *load) visible() *scraped {
+	for i := range l.meter.past {
+		s := &l.meter.past[i]
+		if s.at >= 0 && s.at+l.w.assumptions.ScrapeLag <= l.w.now {
+			return s
+		}
+	}
+	return nil
+}
+
+func (l *load) fault(signal string) *Fault {
+	for i := range l.w.config.Faults {
+		if f := &l.w.config.Faults[i]; f.silences(l.key, signal, l.w.now) {
+			return f
+		}
+	}
+	return nil
+}
+
+func (l *load) newest(m Measure, signal string) (Sample, bool) {
+	s, f := l.visible(), l.fault(signal)
+	partly := f != nil && f.Share > 0 && m.ofPods()
+	if s == nil || !s.known[m] || f != nil && !partly {
+		return Sample{}, false
+	}
+	out := Sample{Value: s.values[m], At: l.w.config.Start.Add(s.at), Pods: s.ready}
+	if partly {
+		out.Value, out.Pods = f.thin(m, out.Value, out.Pods)
+	}
+	return out, true
+}
+
+// poll is one round of our telemetry over the load's signals; it keeps what was learnt as package telemetry does.
+func (l *load) poll() {
+	s := l.visible()
+	for i, means := range l.meter.meanings {
+		m := means.Measure
+		r := &l.meter.readings[i]
+		f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name)
+		partly := f != nil && f.Share > 0 && m.ofPods()
+		switch {
+		case f != nil && !partly:
+			l.meter.fail(r, f.Cause)
+		case s == nil || !s.known[m] || means.Each && s.ready == 0: // a mean of none is unknown
+			l.meter.fail(r, scaling.CauseEmpty)
+		default:
+			value, ok := s.values[m], true
+			if m == QueueTime {
+				source := &l.config.Policy.Sources[i]
+				value, ok = l.meter.latencies.read(s.at, source.Window, source.Quantile)
+			}
+			if !ok {
+				l.meter.fail(r, scaling.CauseEmpty)
+				continue
+			}
+			if means.Each {
+				value /= float64(s.ready)
+			}
+			*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
+			if m.ofPods() {
+				r.Reported = min(s.ready, l.ready)
+				if partly {
+					r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
+				}
+				r.Coverage, r.Measured = coverage(r.Reported, l.ready), l.ready
+			}
+		}
+	}
+	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
+}
+
+// thin leaves a part of the pods out: sums miss their share, means do not show it.
+func (f *Fault) thin(m Measure, value float64, pods int32) (float64, int32) {
+	left := int32(float64(pods) * max(0, 1-f.Share))
+	if (m == Waiting || m == Running) && pods > 0 {
+		value = value * float64(left) / float64(pods)
+	}
+	return value, left
+}
+
+func coverage(reported, ready int32) float64 {
+	if ready == 0 {
+		return 0
+	}
+	return float64(reported) / float64(ready)
+}
+
+func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
+	if cause == scaling.CauseNone {
+		cause = scaling.CauseUnreachable
+	}
+	r.Failures++
+	r.Cause = cause
+	if cause != scaling.CauseUnreachable && cause != scaling.CauseForbidden {
+		r.Known = false // an answer without a value; where nobody answered, the newest sample stands and goes stale by itself
+	}
+}
+
+func (l *load) read(out []scaling.Reading) {
+	n := copy(out, l.meter.readings)
+	clear(out[n:])
+}

@@ -1,0 +1,55 @@
+package simulator
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+// Moment is what is paid for at present, as the DCGM exporter and the cloud's bill would tell it of a time of that length: each GPU of a
+// node that can be used, with the pod that holds it and its activity as last scraped. A node that starts is paid for and reports nothing.
+func (w *Simulator) Moment(length time.Duration) cost.Moment {
+	m := cost.Moment{At: w.Time(), Hours: length.Hours()}
+	for _, p := range w.nodes.pools {
+		for _, n := range p.nodes {
+			node := cost.Node{
+				Name: n.uid(), Offer: cost.Offer{InstanceType: p.config.InstanceType, CapacityType: p.config.CapacityType}, Pool: p.config.Name,
+				Observed: cost.Price{Hourly: p.config.Hourly, From: "the simulation"}, GPUs: int(n.gpus),
+			}
+			if n.state >= usable {
+				node.Devices = n.devices()
+			}
+			m.Nodes = append(m.Nodes, node)
+		}
+	}
+	return m
+}
+
+func (n *node) devices() (all []cost.Device) {
+	add := func(s cost.Slice) {
+		all = append(all, cost.Device{ID: n.uid() + "-" + strconv.Itoa(len(all)), Slices: []cost.Slice{s}})
+	}
+	for _, r := range n.pods {
+		k := r.load.key
+		for range r.load.gpus {
+			add(cost.Slice{Pods: []cost.Pod{{Namespace: k.Namespace, Name: k.Name + "-" + r.uid(), Workload: k.Name}}, Activity: r.activity()})
+		}
+	}
+	for len(all) < int(n.gpus) {
+		add(cost.Slice{})
+	}
+	return all
+}
+
+// activity is the load's, as last scraped: one that loads its model does nothing with its GPU.
+func (r *replica) activity() cost.Fraction {
+	if r.state < ready {
+		return cost.Of(0)
+	}
+	s := r.load.visible()
+	if s == nil || !s.known[Activity] {
+		return cost.Fraction{}
+	}
+	return cost.Of(s.values[Activity])
+}

@@ -1,0 +1,164 @@
+package simulator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// Capacity types, as in the label karpenter.sh/capacity-type.
+const (
+	Spot     = "spot"
+	OnDemand = "on-demand"
+	Reserved = "reserved"
+)
+
+// Never is a ConsolidateAfter that removes nothing.
+const Never time.Duration = -1
+
+// NodePool is a Karpenter NodePool with one instance type.
+type NodePool struct {
+	Name         string
+	CapacityType string
+	InstanceType string
+	GPUs         int32   // per node
+	Hourly       float64 // $ per node
+	Limit        *int64  // GPUs; nil: none, 0: no node may start
+	Weight       int32   // 0..100: the pool with the greatest that takes a replica gets it
+
+	ConsolidateAfter time.Duration // since a replica came or went; Never
+	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
+	Budgets          []Budget      // the least that applies counts; empty: one of 10%
+
+	NodeLaunch, GPUReady *Spread     // nil: as assumed
+	Market               *trace.Spot // how many nodes can be had over time; starts again when it ends; nil: any number
+	Outages              []Outage    // without any capacity
+}
+
+// Budget is how many nodes may be on their way out at once.
+type Budget struct {
+	Nodes   int32  // where Percent is 0
+	Percent int32  // of the pool's nodes, rounded up
+	Reason  string // "Empty" or "Underutilized"; "": any
+
+	From, Until time.Duration // it applies meanwhile, in virtual time; Until 0: always
+}
+
+// Outage is a time, from the start, in which a pool's instance type cannot be had.
+type Outage struct{ From, To time.Duration }
+
+const (
+	reasonEmpty         = "Empty"
+	reasonUnderutilized = "Underutilized"
+)
+
+func (p *NodePool) launch(w *Simulator) *Spread {
+	return cmp.Or(p.NodeLaunch, &w.assumptions.NodeLaunch)
+}
+func (p *NodePool) gpuReady(w *Simulator) *Spread { return cmp.Or(p.GPUReady, &w.assumptions.GPUReady) }
+
+func (c *Config) checkPools() (errs []error) {
+	names := map[string]bool{}
+	for i := range c.NodePools {
+		p := &c.NodePools[i]
+		if p.Name == "" || names[p.Name] {
+			errs = append(errs, fmt.Errorf("NodePool %q: every pool has a name of its own", p.Name))
+		}
+		names[p.Name] = true
+		if p.GPUs < 1 || p.GPUs > 64 || !(p.Hourly >= 0) || p.Weight < 0 || p.Weight > 100 || p.InstanceType == privateNode {
+			errs = append(errs, fmt.Errorf("NodePool %s: a node has 1 to 64 GPUs and a price of at least 0, a weight is 0 to 100", p.Name))
+		}
+	}
+	for i := range c.Workloads {
+		w := &c.Workloads[i]
+		for _, name := range w.Pools {
+			if !names[name] {
+				errs = append(errs, fmt.Errorf("%s: there is no NodePool %s", w.key(), name))
+			}
+		}
+		fits := func(p NodePool) bool { return p.takes(w) && p.GPUs >= max(w.GPUs, 1) }
+		if len(c.NodePools) > 0 && !slices.ContainsFunc(c.NodePools, fits) {
+			errs = append(errs, errors.New(w.key().String()+": no NodePool has nodes for it"))
+		}
+	}
+	return errs
+}
+
+// takes tells whether a workload may run on the pool.
+func (p *NodePool) takes(w *Workload) bool {
+	return len(w.Pools) == 0 || slices.Contains(w.Pools, p.Name)
+}
+
+func (w *Simulator) openNodes() {
+	configs := slices.Clone(w.config.NodePools)
+	if len(configs) == 0 {
+		configs = []NodePool{{Name: "fleet", CapacityType: OnDemand, InstanceType: privateNode, GPUs: 1, Hourly: w.config.Fleet.HourlyPerGPU}}
+	}
+	// Karpenter's order: by weight, and of equal ones the name later in the alphabet first.
+	slices.SortFunc(configs, func(a, b NodePool) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Name, a.Name))
+	})
+	for _, c := range configs {
+		p := &pool{w: w, index: int32(len(w.nodes.pools)), config: c, boots: w.newBoots(c.Name), luck: w.draws("spot " + c.Name)}
+		w.nodes.pools = append(w.nodes.pools, p)
+	}
+	w.nodes.byWeight = slices.Clone(w.nodes.pools)
+}
+
+func (w *Simulator) beginNodes() {
+	for _, p := range w.nodes.pools {
+		p.openMarket()
+	}
+	if !w.private() {
+		w.queue.add(event{at: w.assumptions.DisruptionLoop, kind: disrupt})
+	}
+}
+
+// private tells a world without NodePools.
+func (w *Simulator) private() bool { return w.nodes.pools[0].private() }
+
+// raise lets an initial replica stand, ready.
+func (w *Simulator) raise(l *load) {
+	r := w.newReplica(l)
+	n := w.standing(l)
+	if n == nil {
+		return // no pool has room: it waits like any other
+	}
+	n.pulled[l.index] = -1
+	n.change(func() { n.used += l.gpus })
+	n.pods = append(n.pods, r)
+	w.settle(r)
+	r.node = n
+	l.pending--
+	r.open()
+}
+
+// standing is a node that has been there from the start, with room for a replica.
+func (w *Simulator) standing(l *load) *node {
+	if w.private() {
+		n := w.nodes.pools[0].newNode(l.gpus, &l.boots)
+		n.change(func() { n.state = usable })
+		return n
+	}
+	if n := w.roomFor(l, func(n *node) bool { return n.state == usable }); n != nil {
+		return n
+	}
+	for _, p := range w.nodes.pools {
+		if p.config.takes(l.config) && p.config.GPUs >= l.gpus && p.mayGrow() && p.available() {
+			n := p.newNode(p.config.GPUs, &p.boots)
+			n.change(func() { n.state = usable })
+			return n
+		}
+	}
+	return nil
+}
+
+// cost is what a pool's nodes cost so far, in $.
+func (p *pool) cost() float64 {
+	p.touch()
+	return float64(float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))
+}

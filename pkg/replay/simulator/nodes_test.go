@@ -1,0 +1,315 @@
+package simulator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// exact is a cold start of 60 + 60 + 130 + 50 s without any chance in it.
+func exact() *Assumptions {
+	a := DefaultAssumptions()
+	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(time.Minute), Fixed(time.Minute), Fixed(130*time.Second), Fixed(50*time.Second)
+	return &a
+}
+
+// plan is a workload without requests that follows a plan of (seconds, replicas).
+func plan(name string, steps ...Step) Workload {
+	return Workload{Key: scaling.Key{Namespace: "team", Name: name}, Actuator: Planned(steps)}
+}
+
+func at(seconds int, replicas int32) Step {
+	return Step{At: time.Duration(seconds) * time.Second, Replicas: replicas}
+}
+
+func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) NodePool {
+	return NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight, ConsolidateAfter: Never}
+}
+
+// watch runs a world second by second and tells of each one.
+func watch(t *testing.T, c Config, d time.Duration, look func(w *Simulator, second int)) *Result {
+	t.Helper()
+	w, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := 0; w.Now() < d; s++ {
+		w.Step(context.Background())
+		if look != nil {
+			look(w, s+1)
+		}
+	}
+	r := w.Result()
+	conserve(t, w, r)
+	return r
+}
+
+// readyAt runs a world and tells at which second a load first had that many ready replicas; 0 for never.
+func readyAt(t *testing.T, c Config, load int, n int32, d time.Duration) (second int) {
+	t.Helper()
+	watch(t, c, d, func(w *Simulator, s int) {
+		if second == 0 && w.loads[load].ready >= n {
+			second = s
+		}
+	})
+	return second
+}
+
+func TestAColdStartGoesThroughItsPhases(t *testing.T) {
+	c := Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 1))}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}}
+	watch(t, c, 400*time.Second, func(w *Simulator, s int) {
+		l, n := w.loads[0], w.nodes.pools[0].nodes
+		switch s {
+		case 60:
+			if len(n) != 1 || n[0].state != launched || l.pending != 1 {
+				t.Errorf("at %d s: %d nodes, %d pending; want a node that launches", s, len(n), l.pending)
+			}
+		case 120:
+			if n[0].state != registered || l.pending != 1 {
+				t.Errorf("at %d s the GPUs should not be there yet", s)
+			}
+		case 122, 250, 252, 300:
+			if l.loading != 1 || l.pending != 0 {
+				t.Errorf("at %d s: %d loading, %d pending; want an image that is pulled, then a model that loads", s, l.loading, l.pending)
+			}
+		case 301: // a second of batching, and 60 + 60 + 130 + 50
+			if l.ready != 1 {
+				t.Errorf("at %d s no replica is ready", s)
+			}
+		}
+	})
+	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 1))}}, 0, 1, 400*time.Second); got != 300 {
+		t.Errorf("without NodePools it was ready after %d s, want 300", got)
+	}
+}
+
+func TestAWarmNodeSkipsItsPhases(t *testing.T) {
+	pools := []NodePool{nodePool("od", OnDemand, 2, 2, 0)}
+	first := plan("a", at(400, 2))
+	first.Initial = 1
+	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first}, NodePools: pools}, 0, 2, 600*time.Second); got != 450 {
+		t.Errorf("a second replica on a node with the image was ready after %d s, want 450: the model only", got)
+	}
+	first = plan("a")
+	first.Initial = 1
+	other := plan("b", at(400, 1))
+	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first, other}, NodePools: pools}, 1, 1, 700*time.Second); got != 580 {
+		t.Errorf("another workload's replica on a warm node was ready after %d s, want 580: its image and model", got)
+	}
+	pair := plan("a", at(0, 2))
+	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{pair}, NodePools: pools}, 0, 2, 700*time.Second); got != 301 {
+		t.Errorf("two replicas of one new node were ready after %d s, want 301: they share one pull", got)
+	}
+}
+
+func TestReplicasArePackedOnNodes(t *testing.T) {
+	four := plan("four", at(0, 3))
+	four.GPUs = 4
+	one := plan("one", at(0, 5))
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{one, four}, NodePools: []NodePool{nodePool("od", OnDemand, 8, 16, 0)}}, 20*time.Minute, nil)
+	if got := r.Pools[0].NodeStarts; got != 3 {
+		t.Errorf("17 GPUs took %d nodes of 8, want 3", got)
+	}
+	if want := 7 * (20*time.Minute - 121*time.Second); r.Ledger[Fragmentation] != want {
+		t.Errorf("fragmentation %s, want the 7 free GPUs since the nodes came up: %s", r.Ledger[Fragmentation], want)
+	}
+}
+
+func TestTheHeavierPoolComesFirstAndItsLimitHolds(t *testing.T) {
+	limit := int64(4)
+	spot := nodePool("spot", Spot, 2, 1, 80)
+	spot.Limit = &limit
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 7))}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 1, 20), spot}}, 10*time.Minute, nil)
+	if s, o := r.Pools[0], r.Pools[1]; s.Name != "spot" || s.NodeStarts != 2 || o.NodeStarts != 3 {
+		t.Errorf("%d spot nodes of two GPUs and %d on-demand nodes, want 2 and 3", s.NodeStarts, o.NodeStarts)
+	}
+}
+
+func TestWithoutSpotCapacityItFallsBackAndRemembersForThreeMinutes(t *testing.T) {
+	spot := nodePool("spot", Spot, 1, 1, 80)
+	spot.Outages = []Outage{{0, 2 * time.Minute}}
+	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot}, Workloads: []Workload{plan("a", at(0, 1), at(150, 2), at(200, 3))}}
+	r := watch(t, c, 600*time.Second, func(w *Simulator, s int) {
+		s1, od := len(w.nodes.pools[0].nodes), len(w.nodes.pools[1].nodes)
+		switch s {
+		case 10:
+			if s1+od != 0 {
+				t.Errorf("at %d s: a node was launched before the retry", s)
+			}
+		case 12:
+			if od != 1 {
+				t.Errorf("at %d s: %d on-demand nodes, want the fallback", s, od)
+			}
+		case 160:
+			if od != 2 || s1 != 0 {
+				t.Errorf("at %d s: %d on-demand, %d spot; spot is there again, but the refusal is remembered", s, od, s1)
+			}
+		case 210:
+			if od != 2 || s1 != 1 {
+				t.Errorf("at %d s: %d on-demand, %d spot; the refusal is forgotten", s, od, s1)
+			}
+		}
+	})
+	if r.Pools[0].Refusals != 1 {
+		t.Errorf("%d refusals, want 1", r.Pools[0].Refusals)
+	}
+}
+
+func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
+	od := nodePool("od", OnDemand, 1, 2, 0)
+	od.ConsolidateAfter = time.Minute
+	w := plan("a", at(600, 0))
+	w.Initial = 10
+	var gone []int
+	before := 10
+	watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{od}}, 30*time.Minute, func(w *Simulator, s int) {
+		if n := len(w.nodes.pools[0].nodes); n < before {
+			gone, before = append(gone, s), n
+		}
+	})
+	// Empty at 600, consolidatable at 660, found at the next turn, looked at again 15 s later, gone 30 s after that; one of ten at a time.
+	if len(gone) != 10 || gone[0] < 660+15+30 || gone[0] > 660+10+15+30+1 {
+		t.Fatalf("nodes went at %v", gone)
+	}
+	for i := range gone[1:] {
+		if d := gone[i+1] - gone[i]; d < 25 {
+			t.Errorf("two nodes went %d s apart: a budget of 10%% lets one of ten go in 25 s or more", d)
+		}
+	}
+}
+
+func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
+	w := plan("a", at(60, 0))
+	w.Initial = 2
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}}, time.Hour, nil)
+	if want := 2 * 59 * time.Minute; r.Ledger[Empty] != want {
+		t.Errorf("empty GPUs for %s, want %s", r.Ledger[Empty], want)
+	}
+	if r.Cost != 4 {
+		t.Errorf("two nodes at $2 for an hour cost $%g", r.Cost)
+	}
+}
+
+func TestOnDemandGoesBackToSpotWhenItIsThereAgain(t *testing.T) {
+	spot, od := nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 1, 3, 20)
+	spot.Outages = []Outage{{0, 10 * time.Minute}}
+	spot.ConsolidateAfter, od.ConsolidateAfter = 5*time.Minute, 5*time.Minute
+	a := exact()
+	a.ImagePull = Fixed(30 * time.Second) // longer, and the second replica would move before the first one serves: nothing but a PDB stops that
+	c := Config{Assumptions: a, NodePools: []NodePool{od, spot}, Workloads: []Workload{plan("a", at(0, 2))}}
+	least := int32(2)
+	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
+		if s > 320 {
+			least = min(least, w.loads[0].ready)
+		}
+	})
+	if r.Pools[0].NodeStarts != 2 || r.Loads[0].Lost != 2 {
+		t.Errorf("%d spot nodes started, %d replicas moved; want 2 and 2", r.Pools[0].NodeStarts, r.Loads[0].Lost)
+	}
+	if least != 1 {
+		t.Errorf("at least %d replicas were ready while they moved one by one", least)
+	}
+	w := plan("b", at(0, 2))
+	w.DoNotDisrupt = true
+	c.Workloads = []Workload{w}
+	if r := watch(t, c, time.Hour, nil); r.Loads[0].Lost != 0 {
+		t.Errorf("%d replicas moved that must not be disrupted", r.Loads[0].Lost)
+	}
+}
+
+func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
+	od := nodePool("od", OnDemand, 4, 8, 0)
+	od.ConsolidateAfter = time.Minute
+	w := plan("a", at(300, 3))
+	w.Initial = 8
+	w.Actuator = Planned([]Step{at(0, 8), at(300, 3)})
+	a := exact()
+	c := Config{Assumptions: a, Workloads: []Workload{w}, NodePools: []NodePool{od}}
+	var nodes int
+	watch(t, c, 20*time.Minute, func(w *Simulator, s int) { nodes = len(w.nodes.pools[0].nodes) })
+	if nodes != 1 {
+		t.Errorf("three replicas stand on %d nodes of four GPUs", nodes)
+	}
+}
+
+// losses is a market of ten nodes that loses some.
+func losses(lost int, at time.Duration) *trace.Spot {
+	return &trace.Spot{Name: "test", Duration: 2 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
+}
+
+func TestASpotLossComesWithTwoMinutesNotice(t *testing.T) {
+	spot := nodePool("spot", Spot, 1, 1, 80)
+	spot.Market = losses(10, 10*time.Minute)
+	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: Static(2), Initial: 2, Service: Service{Slots: 1, Fixed: 20 * time.Minute},
+		Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 0.02 })}
+	a := exact()
+	a.TerminationGrace = 90 * time.Second
+	c := Config{Seed: 2, Assumptions: a, NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot}, Workloads: []Workload{w}}
+	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
+		l, spot, od := w.loads[0], w.nodes.pools[0], w.nodes.pools[1]
+		switch s {
+		case 479:
+			if l.ready != 2 || len(spot.nodes) != 2 {
+				t.Errorf("at %d s: %d ready on %d spot nodes", s, l.ready, len(spot.nodes))
+			}
+		case 481:
+			if l.draining != 2 || l.pending != 2 {
+				t.Errorf("at %d s, after the notice: %d end, %d wait for a node", s, l.draining, l.pending)
+			}
+		case 485:
+			if len(od.nodes) != 2 {
+				t.Errorf("at %d s: %d on-demand nodes; the offering is known to be gone, so nobody asks for spot", s, len(od.nodes))
+			}
+		case 571: // the grace of 90 s is over
+			if l.draining != 0 || l.requeued != 2 {
+				t.Errorf("at %d s: %d end, %d requests wait again", s, l.draining, l.requeued)
+			}
+		case 601:
+			if len(spot.nodes) != 0 {
+				t.Errorf("at %d s: %d spot nodes", s, len(spot.nodes))
+			}
+		case 782: // 480 + 1 s of batching + 300 s
+			if l.ready != 2 {
+				t.Errorf("at %d s: %d ready on demand", s, l.ready)
+			}
+		}
+	})
+	if r.Pools[0].SpotLosses != 2 || r.Loads[0].Lost != 2 {
+		t.Errorf("%d spot nodes and %d replicas were lost", r.Pools[0].SpotLosses, r.Loads[0].Lost)
+	}
+}
+
+func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
+	lost := 0
+	for seed := range uint64(300) {
+		spot := nodePool("spot", Spot, 1, 1, 80)
+		spot.Market = losses(2, 5*time.Minute)
+		w := plan("a")
+		w.Initial = 3
+		sim, err := New(Config{Seed: seed, NodePools: []NodePool{spot}, Workloads: []Workload{w}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim.pass(6 * time.Minute)
+		lost += int(sim.Result().Pools[0].SpotLosses)
+	}
+	// Three of ten nodes are ours and two go: 0.6 of ours on average, 180 of 300 runs, deviation about 11.
+	if lost < 140 || lost > 220 {
+		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
+	}
+}
+
+func TestAMarketStartsAgain(t *testing.T) {
+	spot := nodePool("spot", Spot, 1, 1, 80)
+	spot.Market = &trace.Spot{Duration: 20 * time.Minute, Initial: 2, Events: []trace.SpotEvent{{At: 10 * time.Minute, Lost: 1, Available: 1}}}
+	seen := map[int]int{}
+	watch(t, Config{NodePools: []NodePool{spot}, Workloads: []Workload{plan("a")}}, 41*time.Minute, func(w *Simulator, s int) { seen[s] = w.nodes.pools[0].market.available })
+	for second, want := range map[int]int{60: 2, 500: 1, 1190: 1, 1201: 2, 1681: 1, 2401: 2} {
+		if seen[second] != want {
+			t.Errorf("at %d s %d nodes can be had, want %d", second, seen[second], want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package simulator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Current implements engine.Policies.
+func (w *Simulator) Current() []scaling.Workload { return w.policy }
+
+// Read implements engine.Telemetry: what the last poll brought.
+func (w *Simulator) Read(of *scaling.Workload, out []scaling.Reading) {
+	l := w.byKey[of.Key]
+	if l == nil {
+		clear(out)
+		return
+	}
+	l.read(out)
+}
+
+// View implements engine.Cluster.
+func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
+	l := w.byKey[of.Key]
+	if l == nil {
+		return engine.View{}, false
+	}
+	v := engine.View{
+		Replicas: l.target, Ready: l.ready, Loading: l.loading, Pending: l.pending, GPUs: l.gpus,
+		MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator,
+	}
+	if f, ok := l.actuator.(interface{ Follower() engine.Follower }); ok {
+		v.Follower = f.Follower()
+	}
+	return v, true
+}
+
+// Apply implements engine.Cluster. The world's activator looks at the board after each tick, as a follower does, so nothing is left to do here.
+func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
+
+// Request implements engine.Requests. A workload requests the resource of its capacity group, nvidia.com/gpu if it has none.
+func (w *Simulator) Request(of *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
+	l := w.byKey[of.Key]
+	if l == nil {
+		return 0, false, 0
+	}
+	own := "nvidia.com/gpu"
+	for _, g := range w.config.Groups {
+		if g.Name == of.Group {
+			own = g.Resource
+		}
+	}
+	if resource != own {
+		return 0, true, 0
+	}
+	return int64(l.gpus), true, int64(l.gpus) * int64(len(l.replicas))
+}
+
+// Unmanaged implements engine.Requests: workloads of the team's namespaces that have no policy.
+func (w *Simulator) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) (sum int64) {
+	for _, l := range w.loads {
+		managed := slices.ContainsFunc(of, func(p *scaling.Workload) bool { return p.Key == l.key })
+		if !managed && slices.Contains(team.Namespaces, l.key.Namespace) && resource == "nvidia.com/gpu" {
+			sum += int64(l.gpus) * int64(len(l.replicas))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,239 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+)
+
+// state is how far a replica has come.
+type state uint8
+
+const (
+	homeless state = iota // no node
+	booked                // its node starts
+	pulling
+	starting // loads its model
+	ready
+	draining
+	gone
+)
+
+// rank is the order in which a ReplicaSet gives replicas up.
+func (s state) rank() int {
+	switch s {
+	case homeless, booked:
+		return 0 // both are pods without a node: Karpenter's nomination is no binding
+	case pulling:
+		return 1
+	case starting:
+		return 2
+	}
+	return 3
+}
+
+type replica struct {
+	id      int32
+	gen     uint32 // events of an earlier life are ignored
+	state   state
+	load    *load
+	node    *node
+	born    int64
+	made    time.Duration
+	readyAt time.Duration
+
+	cost   int    // pod-deletion-cost
+	shield string // do-not-disrupt; "": absent
+
+	running    int32
+	slots      []request
+	free       []int32
+	prev, next *replica // in the load's buckets
+}
+
+func (w *Simulator) newReplica(l *load) *replica {
+	var r *replica
+	if n := len(w.spare); n > 0 {
+		r, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		r = &replica{id: int32(len(w.replicas))}
+		w.replicas = append(w.replicas, r)
+	}
+	w.nodes.born++
+	slots := l.service.Slots
+	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, made: w.now, slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
+	clear(r.slots)
+	for i := range slots {
+		r.free = append(r.free, int32(slots-1-i))
+	}
+	l.touch()
+	l.pending++
+	l.replicas = append(l.replicas, r)
+	w.waiting = append(w.waiting, r)
+	return r
+}
+
+func (r *replica) after(d time.Duration, k kind) {
+	w := r.load.w
+	w.queue.add(event{at: w.now + d, kind: k, a: r.id, gen: r.gen})
+}
+
+// start begins the replica's part of the cold start, on a node that is ready.
+func (r *replica) start() {
+	l := r.load
+	l.touch()
+	l.w.settle(r)
+	l.pending--
+	l.loading++
+	r.state = pulling
+	r.after(r.node.pull(l), phase)
+}
+
+// advance is the end of a phase.
+func (r *replica) advance() {
+	switch r.state {
+	case pulling:
+		r.state = starting
+		r.after(r.load.loadTime.draw(r.load.random), phase)
+	case starting:
+		r.load.touch()
+		r.load.loading--
+		r.open()
+	}
+}
+
+// open makes the replica ready.
+func (r *replica) open() {
+	l := r.load
+	l.ready++
+	r.state, r.readyAt = ready, l.w.now
+	l.idlest.add(r)
+	l.dispatch()
+}
+
+// serve starts a request in a free slot.
+func (r *replica) serve(q request) {
+	l := r.load
+	l.touch()
+	l.idlest.remove(r)
+	if r.running == 0 {
+		l.busy++
+	}
+	r.running++
+	l.running++
+	l.cached += int64(q.tokens)
+	l.idlest.add(r)
+	slot := r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
+	r.slots[slot] = q
+	l.w.queue.add(event{at: l.w.now + q.takes, kind: finish, a: r.id, b: slot, gen: r.gen})
+}
+
+func (r *replica) finishes(slot int32) {
+	l := r.load
+	l.touch()
+	l.served++
+	l.cached -= int64(r.slots[slot].tokens)
+	r.slots[slot].takes = 0
+	r.free = append(r.free, slot)
+	if r.state == draining {
+		r.running--
+		l.drainRunning--
+		if r.running == 0 {
+			r.end()
+		}
+		return
+	}
+	l.idlest.remove(r)
+	r.running--
+	l.running--
+	if r.running == 0 {
+		l.busy--
+	}
+	l.idlest.add(r)
+	l.dispatch()
+}
+
+// terminate deletes the pod: one that serves finishes its requests, within its grace.
+func (r *replica) terminate() {
+	l := r.load
+	l.touch()
+	l.replicas = slices.Delete(l.replicas, slices.Index(l.replicas, r), slices.Index(l.replicas, r)+1)
+	switch r.state {
+	case homeless, booked:
+		l.pending--
+		l.w.settle(r)
+		r.leave()
+	case pulling, starting:
+		l.loading--
+		r.leave()
+	case ready:
+		l.ready--
+		l.idlest.remove(r)
+		if r.running > 0 {
+			l.busy--
+		}
+		l.running -= r.running
+		l.drainRunning += r.running
+		l.draining++
+		r.state = draining
+		if r.running == 0 {
+			r.end()
+		} else {
+			r.after(l.w.assumptions.TerminationGrace, graceEnd)
+		}
+	}
+}
+
+// end is the end of a replica that drained, or had to stop: what it still serves waits again.
+func (r *replica) end() {
+	l := r.load
+	l.touch()
+	l.draining--
+	l.drainRunning -= r.running
+	if r.running > 0 {
+		var cut []request
+		for _, q := range r.slots {
+			if q.takes > 0 {
+				l.cached -= int64(q.tokens)
+				cut = append(cut, q)
+			}
+		}
+		l.requeue(cut)
+	}
+	r.leave()
+	l.dispatch()
+}
+
+// leave frees the replica's place.
+func (r *replica) leave() {
+	w := r.load.w
+	node := r.node
+	for i := range r.slots {
+		r.slots[i].takes = 0
+	}
+	r.state, r.node, r.gen, r.running = gone, nil, r.gen+1, 0
+	w.spare = append(w.spare, r)
+	if node != nil {
+		node.vacate(r)
+	}
+}
+
+// neighbours is how many replicas of the same load share its node.
+func (r *replica) neighbours() (n int) {
+	for _, o := range r.node.pods {
+		if o.load == r.load && o.state == ready {
+			n++
+		}
+	}
+	return n
+}
+
+// cachedTokens is how many tokens its requests hold in its KV cache; a slot that is free takes no time.
+func (r *replica) cachedTokens() (n int64) {
+	for i := range r.slots {
+		if r.slots[i].takes > 0 {
+			n += int64(r.slots[i].tokens)
+		}
+	}
+	return n
+}

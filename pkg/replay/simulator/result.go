@@ -1,0 +1,121 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Result is what a run came to, up to now.
+type Result struct {
+	Duration time.Duration
+	Loads    []LoadResult // by key
+	Pools    []PoolResult
+	Ledger   Ledger             // of all loads and pools; its sum is Paid
+	Paid     time.Duration      // GPU time of all nodes, from launch to end
+	Cost     float64            // $
+	CostBy   map[string]float64 // $ by capacity type
+	Series   *Series
+}
+
+// LoadResult is one workload's part.
+type LoadResult struct {
+	Key      scaling.Key
+	Arrived  int64
+	Served   int64
+	Running  int64 // requests that are served at the end
+	Queued   int64 // requests that wait at the end
+	Requeued int64 // requests that lost their replica and waited again
+
+	OnTime              float64 // share of requests that waited at most Limit; those that wait at the end and are late already count
+	Limit               time.Duration
+	Mean, P50, P95, P99 time.Duration
+	Max                 time.Duration
+	Waits               *Waits `json:"-"` // the distribution behind these
+
+	Utilization   float64 // share of the ready replicas' slot time that requests were in
+	ReplicaStarts int64
+	ScaleUps      int64
+	ScaleDowns    int64
+	Lost          int64         // replicas that ended because their node did
+	AtZero        time.Duration // with nothing wanted
+	Ledger        Ledger        // of the GPUs that its replicas held
+}
+
+// PoolResult is one NodePool's part.
+type PoolResult struct {
+	Name, CapacityType string
+	NodeStarts         int64
+	SpotLosses         int64
+	Refusals           int64         // launches refused for insufficient capacity
+	Paid               time.Duration // GPU time
+	Cost               float64       // $
+	Ledger             Ledger        // of the GPUs that no replica held
+}
+
+// Result sums up the run so far.
+func (w *Simulator) Result() *Result {
+	out := &Result{Duration: w.now, CostBy: map[string]float64{}, Series: w.series.copy()}
+	for _, l := range w.loads {
+		out.Loads = append(out.Loads, l.result())
+	}
+	for _, p := range w.nodes.pools {
+		out.Pools = append(out.Pools, p.result())
+	}
+	for i := range out.Loads {
+		out.Ledger.add(&out.Loads[i].Ledger)
+	}
+	for i := range out.Pools {
+		p := &out.Pools[i]
+		out.Ledger.add(&p.Ledger)
+		out.Paid += p.Paid
+		out.Cost += p.Cost
+		out.CostBy[p.CapacityType] += p.Cost
+	}
+	return out
+}
+
+func (l *Ledger) add(o *Ledger) {
+	for c := range l {
+		l[c] += o[c]
+	}
+}
+
+func (l *load) result() LoadResult {
+	l.touch()
+	waits := l.waits
+	for i := range l.queue.n {
+		q := l.queue.at(i)
+		waited := q.waited + l.w.now - q.queued
+		if q.again {
+			waits.move(q.waited, waited)
+		} else if waited > waits.Limit {
+			waits.add(waited)
+		}
+	}
+	r := LoadResult{
+		Key: l.key, Arrived: l.arrived, Served: l.served, Running: int64(l.running + l.drainRunning), Queued: int64(l.queue.n),
+		Requeued: l.requeued, OnTime: waits.OnTime(), Limit: waits.Limit, Mean: waits.Mean(),
+		P50: waits.Quantile(0.5), P95: waits.Quantile(0.95), P99: waits.Quantile(0.99), Max: waits.Max, Waits: &waits,
+		ReplicaStarts: l.starts, ScaleUps: l.moves[0], ScaleDowns: l.moves[1], Lost: l.lost, AtZero: l.zeroTime, Ledger: l.ledger(),
+	}
+	if l.target == 0 {
+		r.AtZero += l.w.now - l.zeroAt
+	}
+	if l.readyTime > 0 {
+		r.Utilization = float64(l.runningTime) / float64(l.readyTime*int64(l.service.Slots))
+	}
+	return r
+}
+
+func (p *pool) result() PoolResult {
+	p.touch()
+	r := PoolResult{
+		Name: p.config.Name, CapacityType: p.config.CapacityType, NodeStarts: p.started, SpotLosses: p.lost, Refusals: p.refusals,
+		Paid: time.Duration(p.paid) * time.Microsecond, Cost: p.cost(),
+	}
+	for c, part := range p.parts {
+		r.Ledger[c] = time.Duration(part) * time.Microsecond
+	}
+	return r
+}

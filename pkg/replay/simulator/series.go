@@ -1,0 +1,104 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Series is the run over time: a point each Resolution, the first one Resolution after the start.
+type Series struct {
+	Resolution time.Duration
+	Loads      []LoadSeries // by key
+	Pools      []PoolSeries
+	Cost       []float64 // $ so far
+}
+
+// LoadSeries is a workload over time. Columns are parallel.
+type LoadSeries struct {
+	Key      scaling.Key
+	Arrived  []int32 // requests since the point before
+	Started  []int32 // requests whose service began
+	Late     []int32 // of those, the late ones
+	Target   []int32 // spec.replicas
+	Decided  []int32 // gpuscaler's number; -1 without one
+	Ready    []int32
+	Loading  []int32
+	Pending  []int32
+	Draining []int32
+	Queue    []int32
+	Running  []int32
+}
+
+// PoolSeries is a NodePool over time.
+type PoolSeries struct {
+	Name, CapacityType string
+	Nodes              []int32 // all that are paid for
+	Usable             []int32
+}
+
+// series gathers points.
+type series struct {
+	Series
+	before []counts // by load
+}
+
+type counts struct{ arrived, started, late int64 }
+
+func (s *series) take(w *Simulator) {
+	if s.Loads == nil {
+		s.Resolution = w.config.Resolution
+		s.before = make([]counts, len(w.loads))
+		for _, l := range w.loads {
+			s.Loads = append(s.Loads, LoadSeries{Key: l.key})
+		}
+		for _, p := range w.nodes.pools {
+			s.Pools = append(s.Pools, PoolSeries{Name: p.config.Name, CapacityType: p.config.CapacityType})
+		}
+	}
+	for i, l := range w.loads {
+		s.Loads[i].take(l, &s.before[i])
+	}
+	cost := 0.0
+	for i, p := range w.nodes.pools {
+		out := &s.Pools[i]
+		usables := 0
+		for _, n := range p.nodes {
+			if n.state == usable {
+				usables++
+			}
+		}
+		out.Nodes, out.Usable = append(out.Nodes, int32(len(p.nodes))), append(out.Usable, int32(usables))
+		cost += p.cost()
+	}
+	s.Cost = append(s.Cost, cost)
+}
+
+func (s *LoadSeries) take(l *load, b *counts) {
+	now := counts{l.arrived, l.waits.Count, l.waits.Late}
+	decided := int32(-1)
+	if served, err := l.w.engine.Board().Lookup(l.key, l.w.Time()); err == nil {
+		decided = served.Replicas
+	}
+	for _, c := range []struct {
+		column *[]int32
+		value  int64
+	}{
+		{&s.Arrived, now.arrived - b.arrived}, {&s.Started, now.started - b.started}, {&s.Late, now.late - b.late},
+		{&s.Target, int64(l.target)}, {&s.Decided, int64(decided)}, {&s.Ready, int64(l.ready)}, {&s.Loading, int64(l.loading)},
+		{&s.Pending, int64(l.pending)}, {&s.Draining, int64(l.draining)}, {&s.Queue, int64(l.queue.n)}, {&s.Running, int64(l.running)},
+	} {
+		*c.column = append(*c.column, int32(c.value))
+	}
+	*b = now
+}
+
+// copy is the series up to now, unaffected by what follows.
+func (s *series) copy() *Series {
+	out := s.Series
+	out.Cost = slices.Clone(out.Cost)
+	out.Loads = slices.Clone(out.Loads)
+	out.Pools = slices.Clone(out.Pools)
+	return &out
+}

@@ -1,0 +1,83 @@
+package simulator
+
+import (
+	"math"
+	"time"
+)
+
+// SkyServe is SkyPilot's RequestRateAutoscaler: requests a second by what a replica serves, after the wish has stood for its delay.
+// The zero values are its defaults (serve: replica_policy).
+type SkyServe struct {
+	Min, Max    int32
+	Target      float64       // target_qps_per_replica
+	Up, Down    time.Duration // upscale_delay_seconds, downscale_delay_seconds; 0 means 300 s and 1200 s
+	Overprovide int32         // num_overprovision: replicas beside those, against preemption
+}
+
+const (
+	skyInterval = 20 * time.Second // between two decisions
+	skyWindow   = 60 * time.Second // the requests that are counted
+)
+
+// Make makes SkyServes.
+func (k SkyServe) Make() Actuator {
+	if k.Up == 0 {
+		k.Up = 300 * time.Second
+	}
+	if k.Down == 0 {
+		k.Down = 1200 * time.Second
+	}
+	return &skyServe{config: k}
+}
+
+type skyServe struct {
+	config   SkyServe
+	arrived  [int(skyWindow/skyInterval) + 1]int64 // at the last decisions, oldest first
+	seen     int
+	begun    bool
+	target   int32
+	ups, dow int // decisions in a row that would rise, or fall
+}
+
+// Act decides each 20 s.
+func (k *skyServe) Act(s *Scene) Move {
+	if !k.begun {
+		k.begun, k.target = true, s.Spec
+	}
+	copy(k.arrived[:], k.arrived[1:])
+	k.arrived[len(k.arrived)-1] = s.l.arrived
+	k.seen = min(k.seen+1, len(k.arrived))
+	m := Move{Replicas: s.Spec, Asked: s.Spec, Idle: Cooldown, Again: skyInterval}
+	if k.seen == len(k.arrived) {
+		rate := float64(k.arrived[len(k.arrived)-1]-k.arrived[0]) / skyWindow.Seconds()
+		m.Asked = k.config.wanted(rate)
+		m.Replicas = min(k.next(m.Asked)+k.config.Overprovide, k.config.Max)
+	}
+	if m.Replicas <= k.config.Min {
+		m.Idle = Minimum
+	}
+	return m
+}
+
+func (k *SkyServe) wanted(rate float64) int32 {
+	return max(k.Min, min(int32(math.Ceil(rate/k.Target)), k.Max))
+}
+
+// next follows a wish that has stood for its delay.
+func (k *skyServe) next(wanted int32) int32 {
+	switch {
+	case wanted > k.target:
+		k.ups, k.dow = k.ups+1, 0
+		if k.ups >= int(k.config.Up/skyInterval) {
+			k.ups, k.target = 0, wanted
+		}
+	case wanted < k.target:
+		k.ups, k.dow = 0, k.dow+1
+		if k.dow >= int(k.config.Down/skyInterval) {
+			k.dow, k.target = 0, wanted
+		}
+	default:
+		k.ups, k.dow = 0, 0
+	}
+	return k.target
+}

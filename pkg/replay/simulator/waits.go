@@ -1,0 +1,88 @@
+package simulator
+
+import (
+	"math/bits"
+	"time"
+)
+
+// grain is how finely waits are kept: values below 2^grain microseconds exactly, others within 2^-grain of themselves.
+const grain = 8
+
+// Waits holds how long requests waited, in fixed memory: quantiles are within 0.4%, counts, the greatest and what is late exact.
+type Waits struct {
+	Limit time.Duration // W: a request that waited longer is late
+	Count int64
+	Late  int64
+	Max   time.Duration
+	sum   int64 // microseconds
+
+	cells [(64 - grain) << grain]int64
+}
+
+// cellOf is the index of a number of microseconds, rising with it: exact below 2^grain, and within 2^-grain above.
+func cellOf(us int64, grain int) int {
+	if us < 1<<grain {
+		return int(us)
+	}
+	shift := bits.Len64(uint64(us)) - grain - 1
+	return (shift+1)<<grain + int(us>>shift) - 1<<grain
+}
+
+// floorOf is the least number of microseconds in a cell.
+func floorOf(i, grain int) int64 {
+	if i < 1<<grain {
+		return int64(i)
+	}
+	shift := i>>grain - 1
+	return int64(i&(1<<grain-1)+1<<grain) << shift
+}
+
+func (w *Waits) add(wait time.Duration) { w.count(wait, 1) }
+
+// move corrects a wait that grew: its request was cut off and waited again.
+func (w *Waits) move(from, to time.Duration) {
+	w.count(from, -1)
+	w.count(to, 1)
+}
+
+func (w *Waits) count(wait time.Duration, n int64) {
+	us := wait.Microseconds()
+	w.Count += n
+	w.sum += n * us
+	w.cells[cellOf(us, grain)] += n
+	if wait > w.Limit {
+		w.Late += n
+	}
+	w.Max = max(w.Max, wait)
+}
+
+// Mean is the mean wait; 0 without requests.
+func (w *Waits) Mean() time.Duration {
+	if w.Count == 0 {
+		return 0
+	}
+	return time.Duration(w.sum/w.Count) * time.Microsecond
+}
+
+// Quantile is the wait that a share q (0..1) of the requests did not pass, by nearest rank.
+func (w *Waits) Quantile(q float64) time.Duration {
+	if w.Count == 0 {
+		return 0
+	}
+	rank := max(1, min(w.Count, int64(float64(float64(w.Count)*q)+0.999999)))
+	var seen int64
+	for i, n := range w.cells {
+		if seen += n; seen >= rank {
+			return min(time.Duration(floorOf(i, grain))*time.Microsecond, w.Max)
+		}
+	}
+	return w.Max
+}
+
+// OnTime is the share of requests that waited at most Limit; 1 without requests.
+func (w *Waits) OnTime() float64 {
+	if w.Count == 0 {
+		return 1
+	}
+	return 1 - float64(w.Late)/float64(w.Count)
+}

@@ -1,0 +1,239 @@
+// Package spotbench asks what it takes to keep a number of replicas standing on spot capacity that comes and goes as recorded: how
+// often they were not all there, and what it cost, beside the least that anybody who knows the trace would pay.
+package spotbench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Case is a spot trace, and what is to stand.
+type Case struct {
+	Spot           *trace.Spot
+	Replicas       int32 // one GPU each
+	SpotHourly     float64
+	OnDemandHourly float64
+	ColdStart      time.Duration // node to Ready
+	Seed           uint64
+}
+
+// Run is one way to keep them.
+type Run struct {
+	Name         string  `json:"name"`
+	Availability float64 `json:"availability"` // share of the demanded replica time in which a replica was ready
+	Cost         float64 `json:"cost"`
+	OverLeast    float64 `json:"costOverOmniscient"`
+	Spot         float64 `json:"spotCost"`
+	Losses       int64   `json:"spotLosses"`
+	Starts       int64   `json:"replicaStarts"`
+	Ledger       Ledger  `json:"ledger"`
+}
+
+// Ledger is where a way's money and availability went, in node hours and replica minutes.
+type Ledger struct {
+	SpotHours     float64 `json:"spotHours"`
+	OnDemandHours float64 `json:"onDemandHours"`
+	Needless      float64 `json:"needlessOnDemandHours"` // on demand beyond what the market was short of
+	Starting      float64 `json:"startingHours"`         // nodes that come up and models that load
+	Empty         float64 `json:"emptyHours"`            // nodes without a replica, those on their way out included
+	Missing       float64 `json:"missingMinutes"`        // of demanded replicas
+	Homeless      float64 `json:"homelessMinutes"`       // of them without a node on its way
+}
+
+// Report is all of them.
+type Report struct {
+	Trace    string        `json:"trace"`
+	Duration time.Duration `json:"duration"`
+	Replicas int32         `json:"replicas"`
+	Least    float64       `json:"omniscientCost"`
+	Runs     []Run         `json:"runs"`
+}
+
+const (
+	spotPool     = "spot"
+	onDemandPool = "on-demand"
+	tick         = 2 * time.Second
+)
+
+// Judge plays every way. One case, one report.
+func Judge(ctx context.Context, c Case) (*Report, error) {
+	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.least()}
+	for _, way := range []struct {
+		name   string
+		config func() (simulator.Config, error)
+	}{
+		{"gpuscaler", c.ours},
+		{"Karpenter, two weighted pools", func() (simulator.Config, error) { return c.alone(false), nil }},
+		{"Karpenter, consolidating to the cheaper", func() (simulator.Config, error) { return c.alone(true), nil }},
+		{"SkyServe, dynamic fallback", func() (simulator.Config, error) { return c.sky(0, 0), nil }},
+		{"SkyServe, one over", func() (simulator.Config, error) { return c.sky(1, 0), nil }},
+		{"on demand only", func() (simulator.Config, error) { return c.onDemand(), nil }},
+	} {
+		config, err := way.config()
+		if err != nil {
+			return nil, err
+		}
+		run, err := c.play(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", way.name, err)
+		}
+		run.Name, run.OverLeast = way.name, run.Cost/out.Least
+		out.Runs = append(out.Runs, run)
+	}
+	best, err := c.hindsight(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", best.Name, err)
+	}
+	best.OverLeast = best.Cost / out.Least
+	out.Runs = append(out.Runs, best)
+	return out, nil
+}
+
+// aim is the share of the demanded replica time that the issue asks for.
+const aim = 0.999
+
+// hindsight is what the aim costs SkyServe's fallback with a number of replicas more on demand all the time, where somebody knew
+// beforehand the least power of two that suffices.
+func (c *Case) hindsight(ctx context.Context) (run Run, err error) {
+	for over := int32(1); over <= c.Replicas; over *= 2 {
+		if run, err = c.play(ctx, c.sky(0, over)); err != nil {
+			return run, err
+		}
+		run.Name = fmt.Sprintf("SkyServe, %d more on demand", over)
+		if run.Availability >= aim {
+			break
+		}
+	}
+	return run, nil
+}
+
+func (c *Case) play(ctx context.Context, config simulator.Config) (out Run, err error) {
+	w, err := simulator.New(config)
+	if err != nil {
+		return out, err
+	}
+	ready, demanded := int64(0), int64(0)
+	var homeless int64
+	var needless time.Duration
+	for w.Now() < c.Spot.Duration {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		w.Step(ctx)
+		ready += int64(min(w.Ready(), c.Replicas))
+		demanded += int64(c.Replicas)
+		homeless += int64(min(w.Homeless(), max(c.Replicas-w.Ready(), 0)))
+		needless += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
+	}
+	r := w.Result()
+	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[simulator.Spot]}
+	out.Ledger = Ledger{Needless: needless.Hours(), Missing: (time.Duration(demanded-ready) * tick).Minutes(), Homeless: (time.Duration(homeless) * tick).Minutes(),
+		Starting: (r.Ledger[simulator.Launching] + r.Ledger[simulator.Loading]).Hours(), Empty: (r.Ledger[simulator.Empty] + r.Ledger[simulator.Terminating]).Hours()}
+	for i := range r.Pools {
+		if p := &r.Pools[i]; p.CapacityType == simulator.Spot {
+			out.Ledger.SpotHours += p.Paid.Hours()
+		} else {
+			out.Ledger.OnDemandHours += p.Paid.Hours()
+		}
+	}
+	for i := range r.Pools {
+		out.Losses += r.Pools[i].SpotLosses
+	}
+	for i := range r.Loads {
+		out.Starts += r.Loads[i].ReplicaStarts
+	}
+	return out, nil
+}
+
+// least is what nobody can go below who keeps all replicas all the time: whatever spot the market has, and the rest on demand; no
+// node of either is ever started in vain, and none overlaps another.
+func (c *Case) least() float64 {
+	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
+	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
+		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - at).Hours()
+		at, available = e.At, available+e.Added-e.Lost
+	}
+	all := float64(c.Replicas) * c.Spot.Duration.Hours()
+	cheap := min(c.SpotHourly, c.OnDemandHourly)
+	return hours*cheap + (all-hours)*c.OnDemandHourly
+}
+
+func (c *Case) base() simulator.Config {
+	a := simulator.DefaultAssumptions()
+	part := (c.ColdStart / 4).Truncate(time.Second)
+	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(c.ColdStart-3*part)
+	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
+		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+	}
+	spot := pool(spotPool, simulator.Spot, 80, c.SpotHourly)
+	spot.Market = c.Spot
+	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1, NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
+}
+
+func (c *Case) load(name string, n int32, maker simulator.Maker, pools ...string) simulator.Workload {
+	return simulator.Workload{Key: scaling.Key{Namespace: "standing", Name: name}, Actuator: maker, GPUs: 1, Initial: n, Pools: pools}
+}
+
+func (c *Case) ours() (simulator.Config, error) {
+	config := c.base()
+	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu",
+		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
+	if err != nil {
+		return config, err
+	}
+	p := &scaling.Policy{MinReplicas: c.Replicas, MaxReplicas: 2 * c.Replicas}
+	config.Groups = []*capacity.Group{g}
+	config.Workloads = []simulator.Workload{{Initial: c.Replicas, GPUs: 1,
+		Policy: &policy.Compiled{Workload: scaling.Workload{Key: scaling.Key{Namespace: "standing", Name: "service"}, Policy: p, Group: g.Name}}}}
+	return config, nil
+}
+
+func (c *Case) alone(cheaper bool) simulator.Config {
+	config := c.base()
+	for i := range config.NodePools {
+		config.NodePools[i].OnlyWhenEmpty = !cheaper
+	}
+	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, simulator.Static(c.Replicas))}
+	return config
+}
+
+// sky keeps replicas over on spot, and on demand what the ready ones are short of the demanded number and a reserve.
+func (c *Case) sky(over, reserve int32) simulator.Config {
+	config := c.base()
+	// All stand at the start, as everybody else's do: what spot has none for, on demand.
+	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
+	config.Workloads = []simulator.Workload{
+		c.load("spot", c.Replicas, simulator.Static(c.Replicas+over), spotPool),
+		c.load("fallback", short, simulator.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.Make, onDemandPool),
+	}
+	return config
+}
+
+func (c *Case) onDemand() simulator.Config {
+	config := c.base()
+	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, simulator.Static(c.Replicas), onDemandPool)}
+	return config
+}
+
+// WriteText writes the table for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %d replicas for %s; omniscient $%.2f\n", r.Trace, r.Replicas, r.Duration.Round(time.Minute), r.Least)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tSPOT h\tON DEMAND h\tNEEDLESSLY\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
+	for _, run := range r.Runs {
+		l := &run.Ledger
+		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast,
+			l.SpotHours, l.OnDemandHours, l.Needless, l.Starting, l.Empty, run.Losses, run.Starts, l.Missing, l.Homeless)
+	}
+	return t.Flush()
+}

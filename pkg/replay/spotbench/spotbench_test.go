@@ -1,0 +1,58 @@
+package spotbench
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// A market of six nodes that is empty from the first hour to the second.
+func gone() *trace.Spot {
+	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
+}
+
+func TestFourReplicasOnAMarketThatGoesAndComesBack(t *testing.T) {
+	c := Case{Spot: gone(), Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1}
+	r, err := Judge(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 4.0 * (5*1 + 1*3); math.Abs(r.Least-want) > 1e-9 {
+		t.Errorf("the least is $%g, want $%g", r.Least, want)
+	}
+	by := map[string]Run{}
+	for _, run := range r.Runs {
+		by[run.Name] = run
+		if run.Availability <= 0.9 || run.Availability > 1 || run.Availability == 1 && run.Cost < r.Least {
+			t.Errorf("%s: %.3f available for $%.2f, the least is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
+		}
+	}
+	ours, alone, sky, dear := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
+	if ours.Cost >= alone.Cost || ours.Availability < alone.Availability-0.001 {
+		t.Errorf("ours %+v, Karpenter alone, which never comes back, %+v", ours, alone)
+	}
+	if ours.Availability < sky.Availability || sky.Spot == 0 {
+		t.Errorf("ours %+v, SkyServe %+v", ours, sky)
+	}
+	if dear.Availability != 1 || dear.Spot != 0 || math.Abs(dear.Cost-4*6*3) > 0.1 {
+		t.Errorf("on demand only: %+v", dear)
+	}
+	if best := r.Runs[len(r.Runs)-1]; !strings.HasPrefix(best.Name, "SkyServe, 4 more") || best.Availability < aim {
+		t.Errorf("all four go at once, and only four more keep them standing: %+v", best)
+	}
+	for _, run := range r.Runs {
+		l := run.Ledger
+		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 || l.Needless > l.OnDemandHours+0.01 || l.Homeless > l.Missing {
+			t.Errorf("%s: $%.2f in the ledger, $%.2f paid: %+v", run.Name, paid, run.Cost, l)
+		}
+	}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "omniscient $32.00") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	t.Logf("\n%s", text.String())
+}
