@@ -78,9 +78,11 @@ func TestAdmissionLimitsWhatOurTokenCanWrite(t *testing.T) {
 	grant(t, h.namespace, "gpuscaler", []string{"karpenter.sh", "keda.sh", "apps", ""}, []string{"nodepools", "scaledobjects", "deployments/scale", "pods"})
 	ours := as(t, h.namespace, "gpuscaler")
 	exists(t, pool("kept", ""))
+	weight := 10
 	stack.Eventually(t, 30*time.Second, "the admission policy is in force", func(ctx context.Context) error {
-		if patch(ctx, ours, "kept", `{"metadata":{"annotations":{"gpuscaler.io/record":"{}"}}}`) == nil {
-			return fmt.Errorf("a NodePool that was not handed over takes our record")
+		weight++ // another value each time: a write that changes nothing is accepted
+		if patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100)) == nil {
+			return fmt.Errorf("a NodePool that was not handed over takes our weight")
 		}
 		return nil
 	})

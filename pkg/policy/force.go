@@ -187,6 +187,9 @@ func (p *Platform) confine(c *Compiled) *Compiled {
 	out.Sources = slices.Clone(c.Sources)
 	for i := range out.Sources {
 		s := &out.Sources[i]
+		if p != unknownPlatform && !p.mayRead(ns, s.ClusterQueue) {
+			s.Denied = "the platform no longer lets namespace " + ns + " read the ClusterQueue " + s.ClusterQueue
+		}
 		if d := p.DataSource(s.DataSource); s.DataSource != "" && (d == nil || !d.Allows(ns)) {
 			s.Denied = "the platform no longer gives namespace " + ns + " the data source " + s.DataSource
 		}

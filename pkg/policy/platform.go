@@ -45,6 +45,7 @@ type Team struct {
 	Name           string
 	Namespaces     []string
 	CapacityGroups []string
+	ClusterQueues  []string
 	Limits         map[string]int64 // most of each resource over all its workloads
 	Bounds         Bounds
 
@@ -193,6 +194,13 @@ func (p *Platform) mayUse(namespace, group string) bool {
 	}
 	team := p.Team(namespace)
 	return p.Group(group) != nil && (len(p.Teams) == 0 || team != nil && slices.Contains(team.CapacityGroups, group))
+}
+
+// mayRead reports whether policies of a namespace may read the backlog of a ClusterQueue, which counts the workloads of every namespace
+// that uses it: where there are teams, theirs must list it.
+func (p *Platform) mayRead(namespace, clusterQueue string) bool {
+	team := p.Team(namespace)
+	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
 }
 
 // stricter returns the mode that does less.

@@ -182,10 +182,15 @@ func (c *platformCompiler) teams() {
 				c.bad(p.key("capacityGroups").at(j), "there is no such capacity group"+didYouMean(g, groups), list(groups))
 			}
 		}
+		for j, q := range s.ClusterQueues {
+			if len(validation.IsDNS1123Subdomain(q)) > 0 {
+				c.bad(p.key("clusterQueues").at(j), "is not the name of a ClusterQueue", nameAllowed)
+			}
+		}
 		c.resources(s.Limits, p.key("limits"))
 		c.requested(s.Limits, p.key("limits"))
 		c.out.Teams = append(c.out.Teams, Team{
-			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, Limits: s.Limits, Bounds: c.bounds(s.Bounds, p.key("bounds")),
+			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits, Bounds: c.bounds(s.Bounds, p.key("bounds")),
 			shared: sharedTeam(&s),
 		})
 	}

@@ -35,6 +35,7 @@ type TeamSpec struct {
 	Name           string           `yaml:"name" required:"true" doc:"a short name"`
 	Namespaces     []string         `yaml:"namespaces" required:"true" doc:"the team's namespaces"`
 	CapacityGroups []string         `yaml:"capacityGroups,omitempty" doc:"groups that its policies may name"`
+	ClusterQueues  []string         `yaml:"clusterQueues,omitempty" doc:"Kueue ClusterQueues whose backlog its policies may read; where there are teams, nobody else may"`
 	Limits         map[string]int64 `yaml:"limits,omitempty" doc:"most of each extended resource (nvidia.com/gpu: 32) that all its workloads may request together: the sum of target x request per replica never exceeds it, and a lowered limit takes effect at once, below minReplicas if necessary. Minimums are kept first, then running replicas, then raises, by dominant share. Pods without a policy and replicas that still end stop raises only"`
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of each of its policies"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -191,6 +192,19 @@ func (c *compiler) kueueSource(s *SignalSpec, p *yamlPath, source *Source) {
 	source.LocalQueue, source.ClusterQueue = s.LocalQueue, s.ClusterQueue
 	if (s.LocalQueue == "") == (s.ClusterQueue == "") {
 		c.bad(p.key("localQueue"), "a signal reads one queue", "localQueue or clusterQueue")
+	}
+	for field, name := range map[string]string{"localQueue": s.LocalQueue, "clusterQueue": s.ClusterQueue} {
+		if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			c.bad(p.key(field), "is not the name of a queue", nameAllowed)
+		}
+	}
+	if !c.platform.mayRead(c.key.Namespace, s.ClusterQueue) {
+		mine := []string(nil)
+		if team := c.platform.Team(c.key.Namespace); team != nil {
+			mine = team.ClusterQueues
+		}
+		c.bad(p.key("clusterQueue"), "the PlatformConfig does not let namespace "+c.key.Namespace+" read this ClusterQueue",
+			orDefault(list(mine), "none for this namespace; a localQueue of its own"))
 	}
 	if !slices.ContainsFunc(c.platform.DataSources, func(d DataSource) bool { return d.Type == DataPrometheus }) {
 		c.lack(p.key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
