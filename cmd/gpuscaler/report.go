@@ -163,7 +163,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period, progress io.Writer) (*cost.Bill, error) {
 	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region, platform.Prices.Region),
 		NoPrices: platform.Prices.Source == "book"}
-	read.Scrape, read.Exporter = o.exporter(platform)
+	o.exporter(platform, &read)
 	if o.kube.kubeconfig != "" || o.kube.context != "" {
 		var err error
 		if read.Nodes, err = o.offers(ctx); err != nil {
@@ -186,21 +186,19 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 	return b, nil
 }
 
-// exporter returns a check of whether a scraped pod is a DCGM exporter, by namespace alone: the labels of pods that are gone are not known.
-func (o *reportOptions) exporter(platform *policy.Platform) (scrape exposition.ScrapeLabels, is func(namespace, pod string) bool) {
+// exporter sets whose labels count. DCGM exporters are known by namespace alone: the labels of pods that are gone are not known.
+func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
 	if source := prometheusOf(platform); source != nil {
-		declared, scrape = source.Exporters, exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel}
+		declared, read.Scrape = source.Exporters, exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel}
 	}
 	namespaces := o.exporters
 	if len(namespaces) == 0 {
-		for _, e := range declared {
-			if e.Type == policy.SourceDCGM {
-				namespaces = append(namespaces, e.Namespace)
-			}
-		}
+		namespaces = policy.ExporterNamespaces(declared, policy.SourceDCGM)
 	}
-	return scrape, func(namespace, _ string) bool { return slices.Contains(namespaces, namespace) }
+	read.Exporter = func(namespace, _ string) bool { return slices.Contains(namespaces, namespace) }
+	read.Karpenter = policy.ExporterNamespaces(declared, policy.ExporterKarpenter)
+	read.StateMetrics = policy.ExporterNamespaces(declared, policy.ExporterStateMetrics)
 }
 
 // period reads --since, --until and --step. The end is rounded to the step, so that two runs within it ask the same.

@@ -53,7 +53,8 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 		Server: s.server,
 		Options: usage.Options{Matchers: source.Matchers, Region: platform.Prices.Region, Nodes: c.cluster.Offers(),
 			NoPrices: platform.Prices.Source == "book", Scrape: exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel},
-			Exporter: c.exporterOf(source)},
+			Exporter: c.exporterOf(source), Karpenter: policy.ExporterNamespaces(source.Exporters, policy.ExporterKarpenter),
+			StateMetrics: policy.ExporterNamespaces(source.Exporters, policy.ExporterStateMetrics)},
 		Ledger: cost.Options{Book: s.prices.current(), Cluster: platform.Cluster, Teams: teamsOf(platform)},
 	}, true
 }

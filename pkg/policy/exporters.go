@@ -12,7 +12,17 @@ import (
 type Exporter struct {
 	Type      SourceType
 	Namespace string
-	PodLabels map[string]string // all of them; empty for Kueue, whose whole namespace counts
+	PodLabels map[string]string // all of them; empty where the whole namespace counts
+}
+
+// ExporterNamespaces returns the namespaces in which exporters of a type are declared.
+func ExporterNamespaces(all []Exporter, t SourceType) (namespaces []string) {
+	for _, e := range all {
+		if e.Type == t && !slices.Contains(namespaces, e.Namespace) {
+			namespaces = append(namespaces, e.Namespace)
+		}
+	}
+	return namespaces
 }
 
 // Where NVIDIA's GPU operator and Kueue install themselves. A default applies only while the PlatformConfig declares no exporter of the
@@ -21,6 +31,15 @@ const (
 	dcgmNamespace  = "gpu-operator"
 	kueueNamespace = "kueue-system"
 )
+
+// What describes nodes and their prices for the cost report. No signal has these types.
+const (
+	ExporterKarpenter    SourceType = "karpenter"
+	ExporterStateMetrics SourceType = "kube-state-metrics"
+)
+
+// byNamespace are the types whose metrics are trusted by namespace alone.
+var byNamespace = []SourceType{SourceKueue, ExporterKarpenter, ExporterStateMetrics}
 
 // engineTypes are the types of model servers.
 var engineTypes = []SourceType{SourceVLLM, SourceSGLang, SourceTriton, SourceNIM, SourceRay, SourceTGI}
@@ -35,7 +54,10 @@ func dcgmExporters(namespace string) []Exporter {
 
 // DefaultExporters returns the exporters of a PlatformConfig that declares none.
 func DefaultExporters() []Exporter {
-	return append(dcgmExporters(dcgmNamespace), Exporter{Type: SourceKueue, Namespace: kueueNamespace})
+	return append(dcgmExporters(dcgmNamespace), Exporter{Type: SourceKueue, Namespace: kueueNamespace},
+		Exporter{Type: ExporterKarpenter, Namespace: "karpenter"}, Exporter{Type: ExporterKarpenter, Namespace: "kube-system"},
+		Exporter{Type: ExporterStateMetrics, Namespace: "monitoring"}, Exporter{Type: ExporterStateMetrics, Namespace: "kube-state-metrics"},
+		Exporter{Type: ExporterStateMetrics, Namespace: "kube-system"})
 }
 
 // exporters checks the declared exporters and gives them to each prometheus data source.
@@ -72,8 +94,8 @@ func (c *platformCompiler) exporter(e *Exporter, p *yamlPath) {
 		c.bad(p.key("namespace"), "belongs to team "+team+", which could then write the readings of every tenant", "a namespace of no team")
 	}
 	switch labels := len(e.PodLabels); {
-	case e.Type == SourceKueue && labels > 0:
-		c.bad(p.key("podLabels"), "does not belong to type kueue: its metrics are trusted by namespace", "nothing here")
+	case slices.Contains(byNamespace, e.Type) && labels > 0:
+		c.bad(p.key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "nothing here")
 	case labels == 0 && slices.Contains(engineTypes, e.Type):
 		c.bad(p.key("podLabels"), "is missing: a model server's metrics are its own, and every pod of the namespace would count", "labels of the exporter's pods")
 	}

@@ -6,7 +6,7 @@ type PlatformSpec struct {
 	Mode           string           `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"auto acts; advisory decides and explains only; hold answers 503 on every metric, so every HPA stays where it is" default:"auto"`
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of every policy; they win over trigger metadata, annotations and files"`
 	DataSources    []DataSourceSpec `yaml:"dataSources,omitempty" doc:"where readings come from; policies name them and never give an address"`
-	Exporters      []ExporterSpec   `yaml:"exporters,omitempty" doc:"pods whose metrics name other pods by label; the labels of all other pods are not trusted" default:"the DCGM exporter in namespace gpu-operator, Kueue in namespace kueue-system"`
+	Exporters      []ExporterSpec   `yaml:"exporters,omitempty" doc:"pods whose metrics name other pods by label; the labels of all other pods are not trusted" default:"the DCGM exporter in gpu-operator, Kueue in kueue-system, Karpenter in karpenter and kube-system, kube-state-metrics in monitoring, kube-state-metrics and kube-system"`
 	Queries        []QuerySpec      `yaml:"queries,omitempty" doc:"PromQL that one batched request answers for all workloads"`
 	Defaults       *DefaultsSpec    `yaml:"defaults,omitempty" doc:"what a policy has where it says nothing"`
 	Teams          []TeamSpec       `yaml:"teams,omitempty" doc:"who may use what"`
@@ -43,9 +43,9 @@ type TeamSpec struct {
 // ExporterSpec names pods that report about other pods. Prometheus stores what such a pod's page says of other pods in exported_namespace
 // and exported_pod; every scraped pod can write these labels, so they count only where they come from a declared pod.
 type ExporterSpec struct {
-	Type      string            `yaml:"type" required:"true" enum:"dcgm,kueue,vllm,sglang,triton,nim,ray,tgi" doc:"whose metrics it serves; an entry replaces the default of its type"`
+	Type      string            `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi" doc:"whose metrics it serves; an entry replaces the default of its type"`
 	Namespace string            `yaml:"namespace" required:"true" doc:"the namespace of the exporter's pods; not one of a team"`
-	PodLabels map[string]string `yaml:"podLabels,omitempty" doc:"labels of the exporter's pods; not for kueue, whose whole namespace counts" default:"dcgm: app=nvidia-dcgm-exporter or app.kubernetes.io/name=dcgm-exporter; other types require it"`
+	PodLabels map[string]string `yaml:"podLabels,omitempty" doc:"labels of the exporter's pods; not for kueue, karpenter and kube-state-metrics, whose whole namespace counts" default:"dcgm: app=nvidia-dcgm-exporter or app.kubernetes.io/name=dcgm-exporter; other types require it"`
 }
 
 // QuerySpec is PromQL whose answer has one series per workload.

@@ -40,7 +40,7 @@ func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
 	if s.usual() {
 		n.Scraped, ok = scrapedPod(l)
 	} else {
-		n.Scraped = Owner{l.Get(s.namespace()), l.Get(s.pod())}
+		n.Scraped = Owner{l.Get(s.NamespaceLabel()), l.Get(s.pod())}
 		ok = n.Scraped.Namespace != ""
 		claims = append(slices.Clone(claims), struct{ namespace, pod string }{"namespace", "pod"})
 	}
@@ -54,10 +54,11 @@ func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
 	return n, ok
 }
 
-func (s ScrapeLabels) usual() bool { return s.namespace() == "namespace" && s.pod() == "pod" }
+func (s ScrapeLabels) usual() bool { return s.NamespaceLabel() == "namespace" && s.pod() == "pod" }
 
-func (s ScrapeLabels) namespace() string { return orElse(s.Namespace, "namespace") }
-func (s ScrapeLabels) pod() string       { return orElse(s.Pod, "pod") }
+// NamespaceLabel returns the label in which the scrape stores the namespace of the scraped pod.
+func (s ScrapeLabels) NamespaceLabel() string { return orElse(s.Namespace, "namespace") }
+func (s ScrapeLabels) pod() string            { return orElse(s.Pod, "pod") }
 
 func orElse(name, otherwise string) string {
 	if name == "" {
@@ -96,10 +97,10 @@ func (s ScrapeLabels) Namespaces() (scraped, claimed []string) {
 		}
 	}
 	if !s.usual() {
-		if s.namespace() != "namespace" {
+		if s.NamespaceLabel() != "namespace" {
 			claimed = append(claimed, "namespace")
 		}
-		return []string{s.namespace()}, claimed
+		return []string{s.NamespaceLabel()}, claimed
 	}
 	for _, names := range scrapeNames[:3] {
 		scraped = append(scraped, names.namespace)
@@ -110,7 +111,7 @@ func (s ScrapeLabels) Namespaces() (scraped, claimed []string) {
 // Names lists the labels that Read looks at, for queries that keep nothing else. Names that need quotes in PromQL are left out: they are
 // no labels of a server older than 3.0.
 func (s ScrapeLabels) Names() []string {
-	out := []string{s.namespace(), s.pod()}
+	out := []string{s.NamespaceLabel(), s.pod()}
 	add := func(name string) {
 		if !slices.Contains(out, name) {
 			out = append(out, name)

@@ -2,8 +2,11 @@ package usage
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
@@ -37,6 +40,15 @@ func (c *chunk) credible(k seriesKey, reported map[deviceKey]bool, at deviceKey)
 	}
 	own, holders := c.pods[k.exporter].node, c.pods[k.pod].node
 	return k.pod.name == "" || own == "" || holders == "" || own == holders
+}
+
+// servedIn matches the series that pods of some namespaces serve, and those of a scrape that stores no namespace.
+func (o *Options) servedIn(namespaces []string) *labels.Matcher {
+	pattern := ""
+	for _, ns := range namespaces {
+		pattern += "|" + regexp.QuoteMeta(ns)
+	}
+	return labels.MustNewMatcher(labels.MatchRegexp, o.Scrape.NamespaceLabel(), pattern)
 }
 
 // undeclaredText names the pods whose claims were not trusted; empty for none.

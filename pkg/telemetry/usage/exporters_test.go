@@ -76,4 +76,33 @@ func TestABillNamesTheExportersThatAreNotDeclared(t *testing.T) {
 	}
 }
 
+// Prices and the types of nodes decide what each team pays, and what capacity groups prefer. They count from Karpenter's and
+// kube-state-metrics' own namespaces.
+func TestAScrapedPodCannotWritePricesOrNodes(t *testing.T) {
+	const evil = `namespace="evil",pod="evil-0",`
+	o := Options{Exporter: inGPUOperator, Karpenter: []string{"karpenter"}, StateMetrics: []string{"monitoring"}}
+	honest := strings.ReplaceAll(strings.ReplaceAll(victimNode, `karpenter_nodes_allocatable{`, `karpenter_nodes_allocatable{namespace="karpenter",`),
+		`price_estimate{`, `price_estimate{namespace="karpenter",`)
+	for name, series := range map[string]string{
+		"a price":                  `karpenter_cloudprovider_instance_type_offering_price_estimate{` + evil + `instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a"} 1e6x60`,
+		"another type of node":     `karpenter_nodes_allocatable{` + evil + `node_name="n1",nodepool="x",instance_type="p5.48xlarge",capacity_type="spot",zone="us-east-1a",resource_type="nvidia.com/gpu",instance_gpu_count="8"} 8x60`,
+		"a node that is not there": `karpenter_nodes_allocatable{` + evil + `node_name="n9",nodepool="l40s",instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu",instance_gpu_count="1"} 1x60`,
+		"a node's labels":          `kube_node_labels{` + evil + `node="n1",label_node_kubernetes_io_instance_type="p5.48xlarge",label_topology_kubernetes_io_zone="us-east-1a"} 1x60`,
+	} {
+		b, _, err := hourOf(t, o, cost.Options{}, honest+series)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(b.Lines) != 1 || b.Lines[0].InstanceType != "g6e.xlarge" || !near(b.Total.Cost, 2) || !near(b.Total.GPUHours, 1) {
+			t.Errorf("%s: $%g for %g GPU-hours, lines %+v, want $2 for 1", name, b.Total.Cost, b.Total.GPUHours, b.Lines)
+		}
+	}
+	const labels = `kube_node_labels{namespace="monitoring",node="n1",label_node_kubernetes_io_instance_type="g6e.xlarge",label_topology_kubernetes_io_zone="us-east-1a"} 1x60`
+	if b, _, err := hourOf(t, o, cost.Options{}, `
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="gpu-operator",pod="dcgm-n1",exported_namespace="chat",exported_pod="llama-0"} 0.25x60
+`+labels); err != nil || b.Lines[0].InstanceType != "g6e.xlarge" {
+		t.Errorf("kube-state-metrics' own labels: %v, %+v", err, b)
+	}
+}
+
 func inGPUOperator(namespace, _ string) bool { return namespace == "gpu-operator" }

@@ -44,7 +44,7 @@ func (c *chunk) readNodes(ctx context.Context) error {
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
 	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) (max_over_time(%s[%s]))",
-		c.options.metric("karpenter_nodes_allocatable", gpus), model.Duration(c.options.Step)))
+		c.options.metric("karpenter_nodes_allocatable", gpus, c.options.servedIn(c.options.Karpenter)), model.Duration(c.options.Step)))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ const (
 // readLabels asks kube-state-metrics, for clusters and node groups without Karpenter.
 func (c *chunk) readLabels(ctx context.Context) error {
 	by := strings.Join([]string{"node", labelInstance, labelRegion, labelZone, labelKarpenter, labelEKS, labelGKESpot, labelAKSSpot}, ", ")
-	v, err := c.last(ctx, by, "kube_node_labels")
+	v, err := c.last(ctx, by, "kube_node_labels", c.options.servedIn(c.options.StateMetrics))
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	slices.Sort(types)
 	of := labels.MustNewMatcher(labels.MatchRegexp, "instance_type", strings.Join(types, "|"))
 	v, err := c.server.Instant(ctx, fmt.Sprintf("max by (instance_type, capacity_type, zone) (avg_over_time(%s[%s]))",
-		c.options.metric("karpenter_cloudprovider_instance_type_offering_price_estimate", of), model.Duration(c.end.Sub(c.begin))), c.end)
+		c.options.metric("karpenter_cloudprovider_instance_type_offering_price_estimate", of, c.options.servedIn(c.options.Karpenter)), model.Duration(c.end.Sub(c.begin))), c.end)
 	c.prices = map[cost.Offer]float64{}
 	for _, s := range v {
 		c.prices[cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"), Zone: first(s.Metric, "zone")}] = float64(s.Value)

@@ -39,8 +39,11 @@ type Options struct {
 	// Only its labels may name other pods as the holders of GPUs, and only pods on its own node. nil: no pod is.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool
-	Nodes    map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
-	NoPrices bool                  // do not read Karpenter's prices
+	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. What nodes are and cost counts from there, and from
+	// scrapes that store no namespace.
+	Karpenter, StateMetrics []string
+	Nodes                   map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
+	NoPrices                bool                  // do not read Karpenter's prices
 	// Priced is told what Karpenter's offers cost, as far as they were asked for; nil: nobody wants to know.
 	Priced   func(map[cost.Offer]float64)
 	Progress func(done float64) // nil: nobody looks
