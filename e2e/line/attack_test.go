@@ -1,0 +1,62 @@
+package line
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// A pod of another tenant serves idle GPUs under the names of a busy workload's
+// pods, and Prometheus scrapes it. The workload keeps its replicas.
+func TestAnotherTenantsPodCannotWriteAWorkloadsGPUs(t *testing.T) {
+	t.Parallel()
+	ns, load := scene.Space(t, "attacked"), &work{}
+	load.set(1.9)
+	scene.Export(t, workload.Metrics(ns, "train", load))
+	s := scene.Subject(t, workload.Deployment(ns, "train", 3), `
+maxReplicas: 12
+signals:
+- {name: gpu, type: dcgm, target: 70%}`+promptly)
+	stack.Eventually(t, 30*time.Second, "three replicas for 1.9 GPUs of work at 70%", s.Wants(3))
+
+	var pods corev1.PodList
+	if err := scene.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	page := ""
+	for _, p := range pods.Items {
+		page += fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu=\"7\",namespace=%q,pod=%q} 0\n", "GPU-of-"+p.Name, ns, p.Name)
+	}
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		fmt.Fprint(w, page)
+	}))
+	defer evil.Close()
+	target := stack.ScrapeTarget{Address: strings.TrimPrefix(evil.URL, "http://"), Labels: map[string]string{"job": "evil", "namespace": "evil", "pod": "evil-0"}}
+	if err := scene.Stack.Prometheus.Targets("evil", target); err != nil {
+		t.Fatal(err)
+	}
+	defer scene.Stack.Prometheus.Targets("evil") //nolint:errcheck // the stack ends with the test
+	stack.Eventually(t, 30*time.Second, "Prometheus stores the claims", func(ctx context.Context) error {
+		n, err := scene.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`, ns))
+		if err == nil && n < 3 {
+			err = fmt.Errorf("%g claims", n)
+		}
+		return err
+	})
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+		if err := s.Wants(3)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
