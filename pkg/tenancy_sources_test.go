@@ -213,6 +213,14 @@ func sources(t *testing.T) entrance {
 		}
 		return one("value", value) + "," + one("age0", fmt.Sprint(moment))
 	}
+	// claim is a series that a pod of namespace evil serves about a pod of team-chat, as a scrape without honor_labels stores it.
+	claim := func(metric, more, signalText string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			at, _ := serve(t, write(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"namespace":"evil","pod":"evil-0",`+
+				`"exported_namespace":"team-chat","exported_pod":"llama-0",%s},"values":[[%d,"0"]]}]}}`, metric, more, moment)))
+			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m}", at), signalText, telemetry.Options{Pods: podAt("10.0.0.1")})
+		}
+	}
 	guarded := func(to string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			c, err := fetch.NewClient(fetch.Config{HTTP: config.DefaultHTTPClientConfig, Guard: fetch.GuardFor("prometheus.monitoring.svc")})
@@ -313,6 +321,12 @@ func sources(t *testing.T) entrance {
 		{"a sample from the year 292,000,000", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 9223372036854775807\n"))},
 		{"a sample of before time began", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 -9223372036854775808\n"))},
 		{"a TYPE that lies", "", "", pod(write("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting 0\n"))},
+		{"another tenant's GPU, written by a scraped pod", "", "unknown: not from a declared exporter",
+			claim("DCGM_FI_PROF_GR_ENGINE_ACTIVE", `"UUID":"GPU-0"`, "{name: gpu, type: dcgm, target: 70%}")},
+		{"another tenant's model server, written by a scraped pod", "", "unknown: not from a declared exporter",
+			claim("vllm:num_requests_waiting", `"model_name":"m"`, "{name: queue, type: vllm, metric: requestsWaiting, target: 5}")},
+		{"another tenant's Kueue queue, written by a scraped pod", "", "unknown: not from a declared exporter",
+			claim("kueue_local_queue_pending_workloads", `"name":"batch","status":"active"`, "{name: queue, type: kueue, localQueue: batch, target: 5}")},
 		{"a Prometheus that answers with nothing", "KEDA #3065: all to the minimum at peak", "unknown: no data", prom(write(vector("")))},
 		{"a Prometheus that answers for another namespace", "", "unknown: no data", prom(write(vector(series("team-code", "llama", "0"))))},
 		{"a Prometheus that answers twice, with 0 and with 90", "", "unknown", prom(write(vector(series("team-chat", "llama", "90") + "," + series("team-chat", "llama", "0"))))},
