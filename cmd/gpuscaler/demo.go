@@ -66,7 +66,7 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	options := demo.Options{Speed: o.speed, For: o.duration, Seed: o.seed, Clock: time.Now}
 	if o.output == "text" {
-		options.OnTransition = tellTransition(out)
+		options.OnTransition = logTransition(out)
 	}
 	if o.requests != "" || o.trace.fetched.wanted() {
 		requests, err := o.trace.open(ctx, o.requests)
@@ -114,7 +114,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	defer end()
 	bill := &demoBill{board: d.Engine().Board()}
 	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done(), Cost: bill.cost})
-	d.OnTick(everyFew(func(now time.Time) {
+	d.OnTick(rateLimited(func(now time.Time) {
 		view.Sample(now)
 		bill.write(d)
 	}))
@@ -152,8 +152,8 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	return spent(bill, b.board), true
 }
 
-// everyFew thins ticks out to one in ten simulated seconds.
-func everyFew(f func(time.Time)) func(time.Time) {
+// rateLimited thins ticks out to one in ten simulated seconds.
+func rateLimited(f func(time.Time)) func(time.Time) {
 	var last time.Time
 	return func(now time.Time) {
 		if now.Sub(last) >= 10*time.Second {
@@ -177,7 +177,7 @@ func listenLoopback(address string) (net.Listener, error) {
 }
 
 // tellTransition prints each decision that changes a number, as one line.
-func tellTransition(out io.Writer) func(engine.Record) {
+func logTransition(out io.Writer) func(engine.Record) {
 	var mu sync.Mutex
 	return func(r engine.Record) {
 		e := dashboard.Explain(r, "demo")

@@ -218,7 +218,7 @@ func platformNear(path string) string {
 // replayOptions are the flags of `gpuscaler replay`.
 type replayOptions struct {
 	caseFlags
-	judgeFlags
+	reportFlags
 	verify string
 }
 
@@ -236,8 +236,8 @@ with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 
 --fail-if makes it a gate for CI: NAME<NUMBER with <, <=, > or >=; exit code 1 when one fails. Names:
   ` + strings.Join(evaluate.GateNames(), "\n  "),
-		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals all --bound
-  gpuscaler replay --policy chat.yaml --requests requests.csv --rivals hpa-queue,keda -o html --file report.html
+		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines all --bound
+  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
   gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
   gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
@@ -247,7 +247,7 @@ with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 	}
 	f := c.Flags()
 	o.caseFlags.register(f)
-	o.judgeFlags.register(f)
+	o.reportFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
 	f.StringVar(&o.verify, "verify", "", "decide the recording in `FILE`, which run --record wrote, again, and fail on the first outcome that differs; --policy hands in formulas")
 	return c
@@ -300,7 +300,7 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 		return err
 	}
 	bar := newProgress(progress)
-	r, err := evaluate.Together(ctx, o.asked(cases), bar.tell)
+	r, err := evaluate.Workloads(ctx, o.asked(cases), bar.report)
 	bar.end()
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func TestReplayIsAGateForCI(t *testing.T) {
 
 func TestReplayRefuses(t *testing.T) {
 	for _, c := range []struct{ want, args string }{
-		{"nobody is called", "--rivals kubernetes"}, {"want NAME<NUMBER", "--fail-if slo"}, {"--slo", "--slo 99"}, {"--slo", "--slo 120%:10s"},
+		{"unknown baseline", "--baselines kubernetes"}, {"want NAME<NUMBER", "--fail-if slo"}, {"--slo", "--slo 99"}, {"--slo", "--slo 120%:10s"},
 		{"want text, json or html", "-o pdf"}, {"--measure", "--measure inflight=speed"}, {"--policy-name", "--policy-name a/b"}, {"no such file", "--spot nowhere.csv"},
 	} {
 		if _, err := replayed(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -54,7 +54,7 @@ func TestReplayRefuses(t *testing.T) {
 
 func TestReplayWritesAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")
-	if text, err := replayed(t, "-o", "html", "--file", page, "--rivals", "static", "--bound"); err != nil {
+	if text, err := replayed(t, "-o", "html", "--file", page, "--baselines", "static", "--bound"); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("</html>")) {

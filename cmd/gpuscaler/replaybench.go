@@ -109,9 +109,9 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 	if err != nil {
 		return err
 	}
-	c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = simulator.Rivals(), true, true, true
+	c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = simulator.Baselines(), true, true, true
 	bar := newProgress(notes)
-	r, err := evaluate.Judge(ctx, c, bar.tell)
+	r, err := evaluate.Workload(ctx, c, bar.report)
 	bar.end()
 	if err != nil {
 		return err
@@ -142,6 +142,6 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 // replaySpeed is how much faster than time the policy's own run is: drawing, deciding once a second, and counting.
 func replaySpeed(ctx context.Context, c evaluate.Case) (float64, error) {
 	begun := time.Now()
-	_, err := evaluate.Judge(ctx, c, nil)
+	_, err := evaluate.Workload(ctx, c, nil)
 	return c.Traffic.Duration.Seconds() / time.Since(begun).Seconds(), err
 }

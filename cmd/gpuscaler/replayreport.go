@@ -16,7 +16,7 @@ import (
 )
 
 // judgeFlags say beside whom a policy is judged, how that is told, and when it fails a pipeline; replay and replay scenario share them.
-type judgeFlags struct {
+type reportFlags struct {
 	names  string
 	tune   bool
 	ours   bool
@@ -25,14 +25,14 @@ type judgeFlags struct {
 	file   string
 	texts  []string
 
-	rivals []simulator.Rival
-	gates  []evaluate.Gate
-	render func(io.Writer, *evaluate.Report) error
+	baselines []simulator.Baseline
+	gates     []evaluate.Gate
+	render    func(io.Writer, *evaluate.Report) error
 }
 
-func (o *judgeFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&o.names, "rivals", "", "all, or names: "+strings.Join(rivalNames(), ", ")+"; empty: none")
-	f.BoolVar(&o.tune, "tune-rivals", true, "run each rival with its best settings on this traffic too")
+func (o *reportFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&o.names, "baselines", "", "all, or names: "+strings.Join(baselineNames(), ", ")+"; empty: none")
+	f.BoolVar(&o.tune, "tune-baselines", true, "run each rival with its best settings on this traffic too")
 	f.BoolVar(&o.ours, "tune-policy", false, "run the policy with its best settings on this traffic too")
 	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
@@ -41,7 +41,7 @@ func (o *judgeFlags) register(f *pflag.FlagSet) {
 }
 
 // prepare reads the flags, before anything that takes long.
-func (o *judgeFlags) prepare() (err error) {
+func (o *reportFlags) prepare() (err error) {
 	if o.render = map[string]func(io.Writer, *evaluate.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]; o.render == nil {
 		return fmt.Errorf("-o %q: want text, json or html", o.output)
 	}
@@ -52,15 +52,15 @@ func (o *judgeFlags) prepare() (err error) {
 		}
 		o.gates = append(o.gates, g)
 	}
-	o.rivals, err = pickRivals(o.names)
+	o.baselines, err = selectBaselines(o.names)
 	return err
 }
 
 // asked are the cases with what the flags ask for.
-func (o *judgeFlags) asked(cases []evaluate.Case) []evaluate.Case {
+func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]
-		c.Rivals, c.TuneRivals, c.TuneOurs, c.Bound = o.rivals, o.tune, o.ours, o.bound
+		c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = o.baselines, o.tune, o.ours, o.bound
 		if o.output == "html" {
 			c.SeriesPoints = 720
 		}
@@ -69,7 +69,7 @@ func (o *judgeFlags) asked(cases []evaluate.Case) []evaluate.Case {
 }
 
 // write renders the report and holds the gates against it.
-func (o *judgeFlags) write(out, notes io.Writer, r *evaluate.Report) error {
+func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 	failed := r.Check(o.gates)
 	if err := toFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {
 		return err
@@ -85,23 +85,23 @@ func (o *judgeFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 	return nil
 }
 
-func rivalNames() (names []string) {
-	for _, r := range simulator.Rivals() {
+func baselineNames() (names []string) {
+	for _, r := range simulator.Baselines() {
 		names = append(names, r.Name)
 	}
 	return names
 }
 
 // pickRivals finds rivals by their names.
-func pickRivals(text string) ([]simulator.Rival, error) {
-	known := simulator.Rivals()
+func selectBaselines(text string) ([]simulator.Baseline, error) {
+	known := simulator.Baselines()
 	switch text {
 	case "", "none":
 		return nil, nil
 	case "all":
 		return known, nil
 	}
-	var out []simulator.Rival
+	var out []simulator.Baseline
 next:
 	for name := range strings.SplitSeq(text, ",") {
 		for _, r := range known {
@@ -110,7 +110,7 @@ next:
 				continue next
 			}
 		}
-		return nil, fmt.Errorf("--rivals: nobody is called %q; there are all, %s", name, strings.Join(rivalNames(), ", "))
+		return nil, fmt.Errorf("--baselines: unknown baseline %q; use all or one of %s", name, strings.Join(baselineNames(), ", "))
 	}
 	return out, nil
 }
@@ -125,7 +125,7 @@ type progress struct {
 
 func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
 
-func (p *progress) tell(what string, done float64) {
+func (p *progress) report(what string, done float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); now.Sub(p.shown) >= 100*time.Millisecond {

@@ -14,7 +14,7 @@ import (
 
 // replayScenarioCommand runs several workloads at once, from one file.
 func replayScenarioCommand() *cobra.Command {
-	o := judgeFlags{}
+	o := reportFlags{}
 	var cold time.Duration
 	c := &cobra.Command{
 		Use:   "scenario FILE...",
@@ -23,7 +23,7 @@ func replayScenarioCommand() *cobra.Command {
 controller, and once more with fleets of a fixed size: what is saved, and who waits for it. Each workload is
 judged by its own SLO; rivals move all of them, and bounds add up.`,
 		Example: `  gpuscaler replay scenario config/examples/scenarios/office-hours/scenario.yaml
-  gpuscaler replay scenario config/examples/scenarios/training-spot/scenario.yaml --rivals all --bound -o html --file report.html
+  gpuscaler replay scenario config/examples/scenarios/training-spot/scenario.yaml --baselines all --bound -o html --file report.html
   gpuscaler replay scenario config/examples/scenarios/*/scenario.yaml --fail-if 'missed>0' --fail-if 'saved<30%'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ judged by its own SLO; rivals move all of them, and bounds add up.`,
 
 // scenarioRun is one call of the command.
 type scenarioRun struct {
-	judgeFlags
+	reportFlags
 	cold       time.Duration
 	files      []string
 	out, notes io.Writer
@@ -61,7 +61,7 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 			cases[i].ColdStart = o.cold
 		}
 		bar := newProgress(o.notes)
-		r, err := s.Judge(ctx, cases, bar.tell)
+		r, err := s.Judge(ctx, cases, bar.report)
 		bar.end()
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -171,7 +171,7 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 		}
 	}
 	bar := newProgress(progress)
-	read.Progress = func(done float64) { bar.tell("asking Prometheus", done) }
+	read.Progress = func(done float64) { bar.report("asking Prometheus", done) }
 	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform), Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, server, read, ledger)
 	fmt.Fprint(progress, "\r\x1b[K") // the bar has done its work

@@ -64,7 +64,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	bar := newProgress(notes)
 	r, err := tune.Search(ctx, searched, held, func(runs, of int, best evaluate.Run) {
-		bar.tell(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
+		bar.report(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
 	})
 	bar.end()
 	if err != nil {

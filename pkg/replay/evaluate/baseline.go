@@ -7,14 +7,14 @@ import (
 )
 
 // rivalRuns is what a policy with eight knobs takes: who has fewer is searched no less, or the comparison would flatter us.
-const rivalRuns = 8 * breedsPerKnob
+const baselineRuns = 8 * evolutionRunsPerKnob
 
 // tuneRival searches a rival's knobs on the case's own traffic: from its defaults, and from the most generous setting of each.
-func (c *Case) tuneRival(ctx context.Context, r simulator.Rival, told func(runs, of int, best Run)) (Tried, int, error) {
-	lean := c.lean()
+func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
+	withoutSeries := c.withoutSeries()
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
-	s := Search{Share: c.SLO.Share, Told: told, Least: rivalRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
-		return lean.alone().run(ctx, makers{r.Make(c.bounds(), values)}, nil)
+	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
+		return withoutSeries.alone().run(ctx, actuatorFactories{r.NewActuator(c.bounds(), values)}, nil)
 	}}
 	for i, k := range r.Knobs {
 		s.Tries = append(s.Tries, k.Tries)

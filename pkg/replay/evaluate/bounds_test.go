@@ -14,7 +14,7 @@ import (
 func TestAWorkloadThatNeedNotBeServedAddsNothing(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })
 	cases[0].SLO.Wait = 2 * time.Hour
-	r := together(t, cases)
+	r := evaluateCases(t, cases)
 	one, two, sum := r.Workloads[0].Bounds[1], r.Workloads[1].Bound(RequestBound), r.Bound(RequestBound)
 	if !strings.Contains(one.Problem, "nothing need be served before the end") || two == nil || sum == nil || sum.Lower != two.Lower || !(sum.Lower > 0) {
 		t.Fatalf("%+v and %+v sum up to %+v", one, two, sum)
@@ -22,7 +22,7 @@ func TestAWorkloadThatNeedNotBeServedAddsNothing(t *testing.T) {
 	if text := strings.Join(sum.Relaxations, "\n"); !strings.Contains(text, "no bound for team/chat: nothing need be served") {
 		t.Error(text)
 	}
-	if alone := judge(t, cases[0]); alone.Bound(RequestBound) != nil || alone.Runs[0].CostOverRequest != nil {
+	if alone := evaluateCase(t, cases[0]); alone.Bound(RequestBound) != nil || alone.Runs[0].CostOverRequest != nil {
 		t.Errorf("alone: %+v", alone.Bounds)
 	}
 }
@@ -35,7 +35,7 @@ func TestTheWorkAloneBoundsWhatHasTooManySlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := judge(t, small(t, func(c *Case) {
+	r := evaluateCase(t, small(t, func(c *Case) {
 		c.Traffic, c.ColdStart, c.Bound, c.Initial = tr, 0, true, 1
 		c.Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 2 })
 		onNodes(c)

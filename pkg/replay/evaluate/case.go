@@ -64,15 +64,15 @@ type Case struct {
 	Static    int32 // replicas that stand all the time where nobody scales, a run of its own; 0: there is none
 	// ColdStart is the whole time from the request for a replica until it is ready, divided among its phases as assumed, without
 	// spread; 0: each phase as assumed, with its spread.
-	ColdStart    time.Duration
-	Hourly       float64 // $ for a GPU on demand
-	SpotHourly   float64 // $ for a spot GPU
-	Seed         uint64
-	Rivals       []simulator.Rival
-	TuneRivals   bool
-	TuneOurs     bool // run the policy with its best settings on this traffic too, as the rivals are
-	Bound        bool
-	SeriesPoints int // of each run's series; 0: none
+	ColdStart     time.Duration
+	Hourly        float64 // $ for a GPU on demand
+	SpotHourly    float64 // $ for a spot GPU
+	Seed          uint64
+	Baselines     []simulator.Baseline
+	TuneBaselines bool
+	TuneOurs      bool // run the policy with its best settings on this traffic too, as the rivals are
+	Bound         bool
+	SeriesPoints  int // of each run's series; 0: none
 
 	recorded trace.Kind // what the traffic was before it was drawn
 }
@@ -208,12 +208,12 @@ func (c *Case) typicalColdStart() time.Duration {
 }
 
 // workload is the case's part of a world; maker is nil for the policy itself.
-func (c *Case) workload(maker simulator.Maker) simulator.Workload {
+func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	w := simulator.Workload{
-		Key: c.Policy.Workload.Key, Actuator: maker, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
+		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
 		Initial: c.initial(), Measures: c.Measures, Pools: c.Pools,
 	}
-	if maker == nil {
+	if factory == nil {
 		w.Policy = c.Policy
 	}
 	return w

@@ -27,7 +27,7 @@ func (c *Case) requests() ([]lowerbound.Request, error) {
 }
 
 // mostSlots bounds the request-level bound: a short cold start needs short slots, and days in those take longer than anybody waits.
-const mostSlots = 50_000
+const maxSlots = 50_000
 
 // setup is what both bounds share, in slots of the fluid one: ten seconds, and up to a minute where requests may wait for hours.
 func (c *Case) setup() lowerbound.Setup {
@@ -44,15 +44,15 @@ func (c *Case) setup() lowerbound.Setup {
 }
 
 // fine is the setup of the request-level bound, which takes two slots off the cold start.
-func fine(s lowerbound.Setup) (lowerbound.Setup, error) {
+func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
 		if s.ColdStart < 2*s.Slot {
 			s.Slot = finer
 		}
 	}
-	if s.Horizon/s.Slot > mostSlots {
+	if s.Horizon/s.Slot > maxSlots {
 		return s, fmt.Errorf("the shortest cold start of %s asks for slots of %s, of which %s has more than %d: try a cold start without spread (--cold-start 2m), or less traffic",
-			s.ColdStart, s.Slot, s.Horizon, mostSlots)
+			s.ColdStart, s.Slot, s.Horizon, maxSlots)
 	}
 	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
 	return s, nil
@@ -67,40 +67,40 @@ type certificate struct {
 }
 
 // teller tells how a bound comes on, and when to leave it.
-type teller struct {
-	ctx  context.Context
-	tell func(kind string, p lowerbound.Progress)
+type boundProgress struct {
+	ctx    context.Context
+	report func(kind string, p lowerbound.Progress)
 }
 
-func (t teller) options(kind string) lowerbound.Options {
-	return lowerbound.Options{Context: t.ctx, Progress: func(p lowerbound.Progress) { t.tell(kind, p) }}
+func (t boundProgress) options(kind string) lowerbound.Options {
+	return lowerbound.Options{Context: t.ctx, Progress: func(p lowerbound.Progress) { t.report(kind, p) }}
 }
 
 // certify finds both bounds, and the schedules.
-func (c *Case) certify(told teller) (out certificate, err error) {
+func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	requests, err := c.requests()
 	if err != nil {
 		return out, err
 	}
 	s := c.setup()
 	fluid, loose := Bound{}, Bound{}
-	if fluid, out.exact, err = fluidBound(requests, s, told); err != nil {
+	if fluid, out.exact, err = fluidBound(requests, s, progress); err != nil {
 		return out, err
 	}
 	usual := s
 	if usual.ColdStart = c.typicalColdStart(); usual.ColdStart != s.ColdStart {
-		if _, out.exact, err = fluidBound(requests, usual, told); err != nil {
+		if _, out.exact, err = fluidBound(requests, usual, progress); err != nil {
 			return out, err
 		}
 	}
 	careful := usual
 	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
 		careful.Wait -= careful.Slot
-		if _, out.safe, err = fluidBound(requests, careful, told); err != nil {
+		if _, out.safe, err = fluidBound(requests, careful, progress); err != nil {
 			return out, err
 		}
 	}
-	if loose, err = requestBound(requests, s, told); err != nil {
+	if loose, err = requestBound(requests, s, progress); err != nil {
 		return out, err
 	}
 	out.bounds = []Bound{fluid, loose}
@@ -122,28 +122,28 @@ func (b *Bound) empty(requests int, wait time.Duration) {
 	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
 }
 
-func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, told teller) (Bound, []simulator.Step, error) {
+func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, []simulator.Step, error) {
 	out := Bound{Kind: FluidBound, Slot: s.Slot.Seconds()}
 	p, err := lowerbound.Fluid(requests, s)
 	if err != nil {
 		out.Problem = err.Error()
 		return out, nil, nil
 	}
-	steps, err := out.solve(p, told.options("fluid bound"))
+	steps, err := out.solve(p, progress.options("fluid bound"))
 	return out, planOf(steps, s.ColdStart), err
 }
 
 // requestBound is the best of the bounds that the work alone and the cuts give: each of them is one. Where the slots are too many, the
 // work stands alone and the relaxations say so.
-func requestBound(requests []lowerbound.Request, s lowerbound.Setup, told teller) (Bound, error) {
+func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, error) {
 	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
 	work, err := lowerbound.Work(requests, s)
 	if err != nil {
 		loose.Problem = err.Error()
 		return loose, nil
 	}
-	loose.is(&work)
-	s, err = fine(s)
+	loose.setInterval(&work)
+	s, err = fineSetup(s)
 	if err != nil {
 		loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too was not looked for: "+err.Error())
 		return loose, nil
@@ -156,7 +156,7 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, told teller
 			break
 		}
 		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
-		if _, err := next.solve(p, told.options("request-level bound")); err != nil {
+		if _, err := next.solve(p, progress.options("request-level bound")); err != nil {
 			return loose, err
 		}
 		if next.Problem != "" { // what asks for less than any run does cannot be done
@@ -170,7 +170,7 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, told teller
 }
 
 // is takes over an interval.
-func (b *Bound) is(i *lowerbound.Interval) {
+func (b *Bound) setInterval(i *lowerbound.Interval) {
 	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
 }
 
@@ -184,7 +184,7 @@ func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.S
 	if err != nil {
 		return nil, err
 	}
-	b.is(&i)
+	b.setInterval(&i)
 	var steps []simulator.Step
 	for t, n := range i.Schedule {
 		steps = append(steps, simulator.Step{At: time.Duration(t) * p.Slot, Replicas: n})

@@ -9,20 +9,20 @@ import (
 func TestTrafficBeyondTheEndIsLeftOut(t *testing.T) {
 	whole := small(t, nil)
 	half := small(t, func(c *Case) { c.For, c.Bound = 10*time.Minute, true })
-	seen := int64(0)
+	certificates := int64(0)
 	for r := range whole.Traffic.All() {
 		if r.At < 10*time.Minute {
-			seen++
+			certificates++
 		}
 	}
-	r := judge(t, half)
+	r := evaluateCase(t, half)
 	if r.Bound(FluidBound) == nil || r.Bound(RequestBound) == nil {
 		t.Fatalf("bounds: %+v", r.Bounds)
 	}
-	if r.Traffic.Requests != seen || r.Runs[0].Arrived != seen || r.Traffic.Duration != 600 {
-		t.Errorf("%d requests in %v s, %d arrived, want %d", r.Traffic.Requests, r.Traffic.Duration, r.Runs[0].Arrived, seen)
+	if r.Traffic.Requests != certificates || r.Runs[0].Arrived != certificates || r.Traffic.Duration != 600 {
+		t.Errorf("%d requests in %v s, %d arrived, want %d", r.Traffic.Requests, r.Traffic.Duration, r.Runs[0].Arrived, certificates)
 	}
-	if all := judge(t, whole); all.Traffic.Requests <= seen || r.Runs[0].Cost >= all.Runs[0].Cost {
-		t.Errorf("ten minutes of %d requests cost %v, twenty of %d cost %v", seen, r.Runs[0].Cost, all.Traffic.Requests, all.Runs[0].Cost)
+	if all := evaluateCase(t, whole); all.Traffic.Requests <= certificates || r.Runs[0].Cost >= all.Runs[0].Cost {
+		t.Errorf("ten minutes of %d requests cost %v, twenty of %d cost %v", certificates, r.Runs[0].Cost, all.Traffic.Requests, all.Runs[0].Cost)
 	}
 }

@@ -16,15 +16,15 @@ import (
 type Progress func(what string, done float64)
 
 // Judge runs the case. The report depends on nothing but the case: one case, the same bytes.
-func Judge(ctx context.Context, c Case, told Progress) (*Report, error) {
-	return Together(ctx, []Case{c}, told)
+func Workload(ctx context.Context, c Case, progress Progress) (*Report, error) {
+	return Workloads(ctx, []Case{c}, progress)
 }
 
 // Together runs several workloads in one world, each judged by its own SLO. Their bounds add up to one that holds for all of them: no
 // workload's replica serves another's requests. Rivals move all workloads; a tuned one was tuned to each workload on its own.
-func Together(ctx context.Context, cases []Case, told Progress) (*Report, error) {
-	if told == nil {
-		told = func(string, float64) {}
+func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, error) {
+	if progress == nil {
+		progress = func(string, float64) {}
 	}
 	t, err := gather(cases)
 	if err != nil {
@@ -33,34 +33,34 @@ func Together(ctx context.Context, cases []Case, told Progress) (*Report, error)
 	out := t.head()
 	c := &t[0]
 	first := t.named()
-	seen := make([]certificate, len(t))
-	runs := make([][]Run, 2+len(c.Rivals))
+	certificates := make([]certificate, len(t))
+	runs := make([][]Run, 2+len(c.Baselines))
 	all, inner := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	if c.Bound {
 		for i := range t {
 			all.Go(func() (err error) {
-				seen[i], err = t[i].certify(teller{inner, func(kind string, p lowerbound.Progress) {
-					told(kind, float64(p.Slot)/float64(max(1, p.Slots)))
+				certificates[i], err = t[i].certify(boundProgress{inner, func(kind string, p lowerbound.Progress) {
+					progress(kind, float64(p.Slot)/float64(max(1, p.Slots)))
 				}})
 				return err
 			})
 		}
 	}
-	all.Go(func() error { return t.fill(inner, &first, t.ours(), told) })
+	all.Go(func() error { return t.fill(inner, &first, t.ours(), progress) })
 	all.Go(func() (err error) {
-		runs[1], err = t.standing(inner, told)
+		runs[1], err = t.staticFleet(inner, progress)
 		return err
 	})
-	for i := range c.Rivals {
+	for i := range c.Baselines {
 		all.Go(func() (err error) {
-			runs[2+i], err = t.rival(inner, c.Rivals[i], told)
+			runs[2+i], err = t.baseline(inner, c.Baselines[i], progress)
 			return err
 		})
 	}
 	if c.TuneOurs {
 		all.Go(func() (err error) {
-			runs[0], err = t.tuned(inner, told)
+			runs[0], err = t.tuned(inner, progress)
 			return err
 		})
 	}
@@ -68,9 +68,9 @@ func Together(ctx context.Context, cases []Case, told Progress) (*Report, error)
 		return nil, err
 	}
 	out.Runs = append([]Run{first}, slices.Concat(runs...)...)
-	out.certified(seen)
-	seers, err := t.clairvoyant(ctx, seen, told)
-	out.Runs = append(out.Runs, seers...)
+	out.certified(certificates)
+	oracles, err := t.clairvoyant(ctx, certificates, progress)
+	out.Runs = append(out.Runs, oracles...)
 	out.compare()
 	return out, err
 }
@@ -85,15 +85,15 @@ func (t trial) named() Run {
 }
 
 // fill plays a run into a row that has its name already, and its settings.
-func (t trial) fill(ctx context.Context, row *Run, by makers, told Progress) error {
+func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
-	r, err := t.run(ctx, by, func(now time.Duration) { told(what, float64(now)/float64(t[0].horizon())) })
+	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].horizon())) })
 	if err != nil {
 		return err
 	}
 	r.Name, r.Variant, r.Words = row.Name, row.Variant, row.Words
 	*row = r
-	told(what, 1)
+	progress(what, 1)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (r *Run) set(names []string, settings []Tried, tried []int) {
 }
 
 // standing is the run of the fleets that the cases name; nothing where none is named.
-func (t trial) standing(ctx context.Context, told Progress) ([]Run, error) {
+func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error) {
 	by, fleet := t.ours(), slices.Clone(t)
 	for i := range t {
 		if t[i].Static == 0 {
@@ -117,11 +117,11 @@ func (t trial) standing(ctx context.Context, told Progress) ([]Run, error) {
 		by[i], fleet[i].Initial = simulator.Static(t[i].Static), t[i].Static
 	}
 	out := Run{Name: StaticFleet, Variant: Default, Words: "the replicas that would stand all the time where nobody scales, as the scenario says"}
-	return []Run{out}, fleet.fill(ctx, &out, by, told)
+	return []Run{out}, fleet.fill(ctx, &out, by, progress)
 }
 
 // rival runs a rival with its defaults and, where asked for, tuned to each workload on its own.
-func (t trial) rival(ctx context.Context, r simulator.Rival, told Progress) ([]Run, error) {
+func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Progress) ([]Run, error) {
 	var names []string
 	defaults := Tried{}
 	for _, k := range r.Knobs {
@@ -130,20 +130,20 @@ func (t trial) rival(ctx context.Context, r simulator.Rival, told Progress) ([]R
 	row := func(variant string, settings []Tried, tried []int) (Run, error) {
 		out, by := Run{Name: r.Name, Variant: variant, Words: r.Words}, t.ours()
 		for i := range t {
-			by[i] = r.Make(t[i].bounds(), settings[i].Settings)
+			by[i] = r.NewActuator(t[i].bounds(), settings[i].Settings)
 		}
-		err := t.fill(ctx, &out, by, told)
+		err := t.fill(ctx, &out, by, progress)
 		out.set(names, settings, tried)
 		return out, err
 	}
 	settings, tried := slices.Repeat([]Tried{defaults}, len(t)), make([]int, len(t))
 	first, err := row(Default, settings, tried)
-	if err != nil || !t[0].TuneRivals {
+	if err != nil || !t[0].TuneBaselines {
 		return []Run{first}, err
 	}
-	tuning := tellTuning(r.Name, told)
+	tuning := tuningProgress(r.Name, progress)
 	for i := range t {
-		if settings[i], tried[i], err = t[i].tuneRival(ctx, r, tuning); err != nil {
+		if settings[i], tried[i], err = t[i].tuneBaseline(ctx, r, tuning); err != nil {
 			return nil, err
 		}
 	}
@@ -152,15 +152,15 @@ func (t trial) rival(ctx context.Context, r simulator.Rival, told Progress) ([]R
 }
 
 // tuned is each policy with the best settings on its traffic: what the rivals are granted.
-func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
+func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	other, out := slices.Clone(t), t.named()
 	out.Variant = Tuned
-	tuning := tellTuning(out.Name, told)
+	tuning := tuningProgress(out.Name, progress)
 	found := make([]Load, len(t))
 	for i := range t {
 		knobs := Knobs(t[i].Policy)
 		s := t[i].SearchPolicy(knobs)
-		s.Told = tuning
+		s.Progress = tuning
 		best, err := s.Climb(ctx, Values(knobs), Generous(knobs))
 		if err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
 		found[i].Tried = len(s.order)
 		other[i].Policy = With(t[i].Policy, knobs, best.Settings)
 	}
-	err := other.fill(ctx, &out, other.ours(), told)
+	err := other.fill(ctx, &out, other.ours(), progress)
 	for i, l := range out.Loads() {
 		l.Settings, l.Tried = found[i].Settings, found[i].Tried
 	}
@@ -179,10 +179,10 @@ func (t trial) tuned(ctx context.Context, told Progress) ([]Run, error) {
 }
 
 // tellTuning tells how far a search has come.
-func tellTuning(name string, told Progress) func(runs, of int, best Run) {
+func tuningProgress(name string, progress Progress) func(runs, of int, best Run) {
 	what := name + " tuning"
-	told(what, 0)
-	return func(runs, of int, _ Run) { told(what, min(1, float64(runs)/float64(max(1, of)))) }
+	progress(what, 0)
+	return func(runs, of int, _ Run) { progress(what, min(1, float64(runs)/float64(max(1, of)))) }
 }
 
 // compare sets the runs beside the bounds and names the cheapest that meets the SLO.

@@ -50,9 +50,9 @@ func small(t testing.TB, change func(*Case)) Case {
 	return c
 }
 
-func judge(t testing.TB, c Case) *Report {
+func evaluateCase(t testing.TB, c Case) *Report {
 	t.Helper()
-	r, err := Judge(context.Background(), c, nil)
+	r, err := Workload(context.Background(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func judge(t testing.TB, c Case) *Report {
 }
 
 func TestEveryRunIsJudgedOnTheSameTraffic(t *testing.T) {
-	r := judge(t, small(t, func(c *Case) { c.Rivals, c.TuneRivals, c.Bound = simulator.Rivals(), true, true }))
-	if want := 1 + 2*len(simulator.Rivals()) + 2; len(r.Runs) != want {
+	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines(), true, true }))
+	if want := 1 + 2*len(simulator.Baselines()) + 2; len(r.Runs) != want {
 		t.Fatalf("%d runs, want %d", len(r.Runs), want)
 	}
 	loose := r.Bound(RequestBound)
@@ -98,23 +98,23 @@ func TestEveryRunIsJudgedOnTheSameTraffic(t *testing.T) {
 }
 
 // TestATunedRivalIsNeverWorse: the defaults are among what the search tries.
-func TestATunedRivalIsNeverWorse(t *testing.T) {
-	r := judge(t, small(t, func(c *Case) { c.Rivals, c.TuneRivals = simulator.Rivals(), true }))
-	for _, rival := range simulator.Rivals() {
-		if d, tuned := r.Run(rival.Name, Default), r.Run(rival.Name, Tuned); better(d, tuned) {
-			t.Errorf("%s: default %v at %v on time, tuned %v at %v", rival.Name, d.Cost, d.OnTime, tuned.Cost, tuned.OnTime)
+func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
+	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = simulator.Baselines(), true }))
+	for _, baseline := range simulator.Baselines() {
+		if d, tuned := r.Run(baseline.Name, Default), r.Run(baseline.Name, Tuned); better(d, tuned) {
+			t.Errorf("%s: default %v at %v on time, tuned %v at %v", baseline.Name, d.Cost, d.OnTime, tuned.Cost, tuned.OnTime)
 		}
 	}
 }
 
 func TestOneSeedOneReport(t *testing.T) {
 	c := small(t, func(c *Case) {
-		c.Rivals, c.TuneRivals, c.Bound = simulator.Rivals()[1:3], true, true
+		c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines()[1:3], true, true
 		c.Spot = &trace.Spot{Name: "market", Duration: time.Hour, Initial: 4, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 3}, {At: 15 * time.Minute, Added: 3}}}
 	})
 	var texts [2][]byte
 	for i := range texts {
-		b, err := json.Marshal(judge(t, c))
+		b, err := json.Marshal(evaluateCase(t, c))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,12 +123,12 @@ func TestOneSeedOneReport(t *testing.T) {
 	if !bytes.Equal(texts[0], texts[1]) {
 		t.Error("two judgements of one case differ")
 	}
-	r := judge(t, c)
+	r := evaluateCase(t, c)
 	if r.Runs[0].SpotLosses == 0 || len(r.Runs[0].CostBy) != 2 {
 		t.Errorf("three of four spot nodes went, and the run shows %d losses and costs of %v", r.Runs[0].SpotLosses, r.Runs[0].CostBy)
 	}
 	c.Seed = 2
-	if other := judge(t, c); other.Runs[0].Cost == r.Runs[0].Cost && other.Runs[0].Wait == r.Runs[0].Wait {
+	if other := evaluateCase(t, c); other.Runs[0].Cost == r.Runs[0].Cost && other.Runs[0].Wait == r.Runs[0].Wait {
 		t.Error("another seed gives the same run to the digit")
 	}
 }
@@ -151,7 +151,7 @@ func TestFromZeroTheFirstWaitTooLong(t *testing.T) {
 		c.Policy = chat(func(p *scaling.Policy) { p.MinReplicas = 0 })
 		c.Initial = 1
 	})
-	r := judge(t, c)
+	r := evaluateCase(t, c)
 	a := r.Admission
 	if !a.Applies || a.Wakes != 3 || a.CanMeet || a.LeastWarm != 1 {
 		t.Errorf("three wakes cannot meet the SLO, one warm replica can: %+v", a)
@@ -166,13 +166,13 @@ func TestFromZeroTheFirstWaitTooLong(t *testing.T) {
 		t.Errorf("the run makes %v late, fewer than the least possible %v", got, a.LateShare)
 	}
 	c.Policy = chat(nil)
-	if r := judge(t, c); r.Admission.Applies || len(r.Warnings) > 0 || !r.Runs[0].MeetsSLO {
+	if r := evaluateCase(t, c); r.Admission.Applies || len(r.Warnings) > 0 || !r.Runs[0].MeetsSLO {
 		t.Errorf("with one warm replica: %+v, %q, %v on time", r.Admission, r.Warnings, r.Runs[0].OnTime)
 	}
 }
 
 func TestAnImpossibleSLOIsSaidToBeOne(t *testing.T) {
-	r := judge(t, small(t, func(c *Case) {
+	r := evaluateCase(t, small(t, func(c *Case) {
 		c.Policy, c.Initial, c.Bound = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 }), 1, true
 	}))
 	if r.Bound(FluidBound) != nil || len(r.Bounds) != 2 || !strings.Contains(r.Bounds[0].Problem, "no schedule of at most 1 replicas") {
@@ -212,13 +212,13 @@ func TestRefusals(t *testing.T) {
 		"no policy": func(c *Case) { c.Policy = nil }, "no traffic": func(c *Case) { c.Traffic = nil }, "SLO": func(c *Case) { c.SLO.Share = 1.2 },
 		"cold start": func(c *Case) { c.ColdStart = -1 }, "prices": func(c *Case) { c.Hourly = math.NaN() }, "initial": func(c *Case) { c.Initial = -7 },
 	} {
-		if _, err := Judge(context.Background(), small(t, change), nil); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := Workload(context.Background(), small(t, change), nil); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err := Judge(ended, small(t, nil), nil); err == nil {
+	if _, err := Workload(ended, small(t, nil), nil); err == nil {
 		t.Error("a judgement that was interrupted gives a report")
 	}
 }

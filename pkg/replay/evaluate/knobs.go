@@ -155,11 +155,11 @@ func Generous(knobs []Knob) []float64 {
 
 // SearchPolicy is a search over the policy's knobs on the case's traffic; Climb starts it.
 func (c *Case) SearchPolicy(knobs []Knob) *Search {
-	lean := c.lean()
+	withoutSeries := c.withoutSeries()
 	s := &Search{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {
-		other := *lean
+		other := *withoutSeries
 		other.Policy = With(c.Policy, knobs, settings)
-		return other.alone().run(ctx, makers{nil}, nil)
+		return other.alone().run(ctx, actuatorFactories{nil}, nil)
 	}}
 	for i := range knobs {
 		s.Tries, s.Whole = append(s.Tries, knobs[i].Tries), append(s.Whole, knobs[i].Whole)

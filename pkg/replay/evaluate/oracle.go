@@ -11,47 +11,47 @@ import (
 )
 
 // clairvoyant carries out the schedules behind the bounds, where each workload has one.
-func (t trial) clairvoyant(ctx context.Context, seen []certificate, told Progress) (out []Run, err error) {
+func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
 		of          func(*certificate) []simulator.Step
 		name, words string
 		most        int32 // replicas more than the schedule's, at most
 	}{
 		{func(c *certificate) []simulator.Step { return c.exact }, "clairvoyant", t.planned() + ", carried out in this world: it knows the trace", 0},
-		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes", mostSpare},
+		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes", maxSpareReplicas},
 	} {
 		steps, planned := make([][]simulator.Step, len(t)), true
 		for i := range t {
-			steps[i] = plan.of(&seen[i])
+			steps[i] = plan.of(&certificates[i])
 			planned = planned && len(steps[i]) > 0
 		}
 		if !planned {
 			continue
 		}
-		seer := Run{Name: plan.name, Variant: Clairvoyant, Words: plan.words}
-		if err := t.carryOut(ctx, &seer, steps, plan.most, told); err != nil {
+		oracle := Run{Name: plan.name, Variant: Clairvoyant, Words: plan.words}
+		if err := t.carryOut(ctx, &oracle, steps, plan.most, progress); err != nil {
 			return nil, err
 		}
-		out = append(out, seer)
+		out = append(out, oracle)
 	}
 	return out, nil
 }
 
 // mostSpare bounds how much a careful plan is given beyond its schedule, where the world takes nodes away and cuts off what still runs
 // on a replica that ends.
-const mostSpare = 6
+const maxSpareReplicas = 6
 
 // carryOut plays plans in the world. A workload that misses its SLO is given one replica more than its plan says, while it says any, and
 // keeps each for one service time longer; then another, until all keep theirs. Where that is not enough either, the plans are played as
 // they are.
-func (t trial) carryOut(ctx context.Context, seer *Run, steps [][]simulator.Step, most int32, told Progress) error {
+func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.Step, most int32, progress Progress) error {
 	spare := make([]int32, len(t))
 	for first := (*Run)(nil); ; {
-		run, by := *seer, t.ours()
+		run, by := *oracle, t.ours()
 		for i := range t {
-			by[i] = simulator.Planned(t[i].spared(steps[i], spare[i]))
+			by[i] = simulator.Planned(t[i].withSpare(steps[i], spare[i]))
 		}
-		if err := t.fill(ctx, &run, by, told); err != nil {
+		if err := t.fill(ctx, &run, by, progress); err != nil {
 			return err
 		}
 		if first == nil {
@@ -70,12 +70,12 @@ func (t trial) carryOut(ctx context.Context, seer *Run, steps [][]simulator.Step
 		}
 		switch {
 		case run.MeetsSLO:
-			*seer = run
+			*oracle = run
 			return nil
 		case !more:
-			*seer = *first
+			*oracle = *first
 			if given != "" {
-				seer.Words += "; not even " + given + " keep the SLO here"
+				oracle.Words += "; not even " + given + " keep the SLO here"
 			}
 			return nil
 		}
@@ -83,7 +83,7 @@ func (t trial) carryOut(ctx context.Context, seer *Run, steps [][]simulator.Step
 }
 
 // spared is a plan with some replicas more while it has any, within what the policy allows, each kept for as many service times longer.
-func (c *Case) spared(steps []simulator.Step, more int32) []simulator.Step {
+func (c *Case) withSpare(steps []simulator.Step, more int32) []simulator.Step {
 	if more == 0 {
 		return steps
 	}

@@ -30,10 +30,10 @@ func TestAPlanOnNodesIsMadeForTheColdStartsThereAre(t *testing.T) {
 	if least, usual := c.leastColdStart(), c.typicalColdStart(); least > 10*time.Second || usual < 5*time.Minute {
 		t.Fatalf("from %s to usually %s", least, usual)
 	}
-	r := judge(t, c)
-	seer, careful := r.Run("clairvoyant", Clairvoyant), r.Run("clairvoyant, careful", Clairvoyant)
-	if seer == nil || careful == nil || seer.OnTime < 0.5 || !careful.MeetsSLO || !strings.Contains(seer.Words, "as they usually are") {
-		t.Errorf("the plan of the bound: %+v; the careful one: %+v", seer, careful)
+	r := evaluateCase(t, c)
+	oracle, careful := r.Run("clairvoyant", Clairvoyant), r.Run("clairvoyant, careful", Clairvoyant)
+	if oracle == nil || careful == nil || oracle.OnTime < 0.5 || !careful.MeetsSLO || !strings.Contains(oracle.Words, "as they usually are") {
+		t.Errorf("the plan of the bound: %+v; the careful one: %+v", oracle, careful)
 	}
 	for _, run := range r.Runs {
 		if b := r.Bound(RequestBound); run.MeetsSLO && run.Cost < b.Lower {
@@ -65,14 +65,14 @@ func TestACarefulPlanIsGivenWhatTheWorldTakes(t *testing.T) {
 	}
 	s := cases[0].setup()
 	s.Slot = time.Minute // a coarse schedule is found at once
-	b, steps, err := fluidBound(requests, s, teller{t.Context(), func(string, lowerbound.Progress) {}})
+	b, steps, err := fluidBound(requests, s, boundProgress{t.Context(), func(string, lowerbound.Progress) {}})
 	if err != nil || len(steps) == 0 {
 		t.Fatal(b, err)
 	}
 	var bare, careful Run
-	told := func(string, float64) {}
-	for run, most := range map[*Run]int32{&bare: 0, &careful: mostSpare} {
-		if err := cases.carryOut(t.Context(), run, [][]simulator.Step{steps}, most, told); err != nil {
+	progress := func(string, float64) {}
+	for run, most := range map[*Run]int32{&bare: 0, &careful: maxSpareReplicas} {
+		if err := cases.carryOut(t.Context(), run, [][]simulator.Step{steps}, most, progress); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestACarefulPlanIsGivenWhatTheWorldTakes(t *testing.T) {
 	}
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
 	hopeless := Run{Words: "a plan"}
-	if err := cases.carryOut(t.Context(), &hopeless, [][]simulator.Step{{{Replicas: 1}}}, 2, told); err != nil || hopeless.MeetsSLO || hopeless.Words != "a plan; not even 2 replicas more keep the SLO here" {
+	if err := cases.carryOut(t.Context(), &hopeless, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil || hopeless.MeetsSLO || hopeless.Words != "a plan; not even 2 replicas more keep the SLO here" {
 		t.Errorf("%v, %+v", err, hopeless)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // mostReasons bounds the list of a run: a policy that flaps for a fortnight would fill a report with itself.
-const mostReasons = 2000
+const maxReasons = 2000
 
 func reasonOf(r engine.Record, start time.Time) Reason {
 	d, p := &r.Decision, r.Workload.Policy

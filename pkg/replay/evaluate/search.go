@@ -19,12 +19,12 @@ import (
 //
 // Runs go on all cores, and the first of equals wins: the answer does not depend on their number.
 type Search struct {
-	Tries [][]float64                                                // by knob, from the most generous to the leanest; what lies between two counts too
-	Whole []bool                                                     // by knob: only whole numbers count; nil: none is
-	Share float64                                                    // of requests to be on time, as the SLO has it, 0..1
-	Play  func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
-	Told  func(runs, of int, best Run)                               // after each round, of about how many runs; may be nil
-	Least int                                                        // runs to breed for, also where there are few knobs
+	Tries    [][]float64                                                // by knob, from the most generous to the leanest; what lies between two counts too
+	Whole    []bool                                                     // by knob: only whole numbers count; nil: none is
+	Share    float64                                                    // of requests to be on time, as the SLO has it, 0..1
+	Play     func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
+	Progress func(runs, of int, best Run)                               // after each round, of about how many runs; may be nil
+	Least    int                                                        // runs to breed for, also where there are few knobs
 
 	known map[string]*Tried
 	order []string
@@ -41,31 +41,31 @@ type Tried struct {
 
 // What a search may take. Eight knobs come to some 400 runs, of half a second for a day of a few requests a second.
 const (
-	everyPair     = 100 // combinations of tries: as many are all run before any is bred from
-	breedsPerKnob = 40  // runs
-	crowdPerKnob  = 3   // settings that live at a time
-	leastCrowd    = 6
-	agrees        = 0.01 // a crowd within this share of its best is asked no more
-	trimmed       = 3    // settings whose knobs are turned at the end
-	halvings      = 3
+	maxGridRuns          = 100 // combinations of tries: as many are all run before any is bred from
+	evolutionRunsPerKnob = 40  // runs
+	populationPerKnob    = 3   // settings that live at a time
+	minPopulation        = 6
+	convergedShare       = 0.01 // a crowd within this share of its best is asked no more
+	trimmedSettings      = 3    // settings whose knobs are turned at the end
+	halvings             = 3
 )
 
 // Climb begins with the given settings and answers the best that was found, with what it came to: never worse than they are.
 func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) {
 	s.known, s.order, s.best = map[string]*Tried{}, nil, nil
-	var crowd []*Tried
+	var population []*Tried
 	for _, settings := range starts {
 		t := &Tried{Settings: settings}
 		for k, v := range settings {
 			t.places = append(t.places, placeOf(s.Tries[k], v))
 		}
-		crowd = append(crowd, t)
+		population = append(population, t)
 	}
-	crowd, err := s.combine(ctx, crowd)
+	population, err := s.combine(ctx, population)
 	if err != nil {
 		return Tried{}, err
 	}
-	if err := s.breed(ctx, crowd); err != nil {
+	if err := s.evolve(ctx, population); err != nil {
 		return Tried{}, err
 	}
 	if err := s.trim(ctx); err != nil {
@@ -79,7 +79,7 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
 	all := [][]float64{nil}
 	for _, tries := range s.Tries {
-		if len(all)*len(tries) > everyPair {
+		if len(all)*len(tries) > maxGridRuns {
 			return starts, nil
 		}
 		var longer [][]float64
@@ -90,48 +90,48 @@ func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error)
 		}
 		all = longer
 	}
-	crowd := slices.Clone(starts)
+	population := slices.Clone(starts)
 	for _, places := range all {
-		crowd = append(crowd, s.at(places))
+		population = append(population, s.at(places))
 	}
-	crowd, err := s.try(ctx, crowd)
+	population, err := s.try(ctx, population)
 	if err != nil {
 		return nil, err
 	}
-	return s.byWorth(crowd)[:min(s.size(), len(crowd))], nil
+	return s.byWorth(population)[:min(s.size(), len(population))], nil
 }
 
 // breeds is for how many runs a crowd breeds.
-func (s *Search) breeds() int { return max(s.Least, breedsPerKnob*len(s.Tries)) }
+func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*len(s.Tries)) }
 
 // size is how many settings live at a time.
-func (s *Search) size() int { return max(leastCrowd, crowdPerKnob*len(s.Tries)) }
+func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
 // breed lets each of the crowd be followed by a child of it where that is worth more.
-func (s *Search) breed(ctx context.Context, crowd []*Tried) error {
+func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 	random := rand.New(rand.NewPCG(1, 2))
-	size, most := s.size(), len(s.order)+s.breeds()
-	crowd, err := s.try(ctx, s.spread(random, crowd, size))
+	size, most := s.size(), len(s.order)+s.evolutionRuns()
+	population, err := s.try(ctx, s.spread(random, population, size))
 	for idle := 0; err == nil && len(s.order) < most && idle < 5; {
 		ran := len(s.order)
 		idle++
-		ranked := s.byWorth(crowd)
-		if least := s.worth(ranked[0]); s.worth(ranked[size-1]) < least*(1+agrees) {
-			if crowd, err = s.try(ctx, s.spread(random, ranked[:1], size)); len(s.order) > ran {
+		ranked := s.byWorth(population)
+		if least := s.worth(ranked[0]); s.worth(ranked[size-1]) < least*(1+convergedShare) {
+			if population, err = s.try(ctx, s.spread(random, ranked[:1], size)); len(s.order) > ran {
 				idle = 0
 			}
 			continue
 		}
-		children := make([]*Tried, size)
-		for i, parent := range crowd {
-			children[i] = s.child(random, parent, ranked[random.IntN(2)], crowd[random.IntN(size)], crowd[random.IntN(size)])
+		mutants := make([]*Tried, size)
+		for i, parent := range population {
+			mutants[i] = s.mutate(random, parent, ranked[random.IntN(2)], population[random.IntN(size)], population[random.IntN(size)])
 		}
-		if children, err = s.try(ctx, children); err != nil {
+		if mutants, err = s.try(ctx, mutants); err != nil {
 			break
 		}
-		for i, child := range children {
-			if s.worth(child) <= s.worth(crowd[i]) {
-				crowd[i] = child
+		for i, mutate := range mutants {
+			if s.worth(mutate) <= s.worth(population[i]) {
+				population[i] = mutate
 			}
 		}
 		if len(s.order) > ran {
@@ -143,28 +143,28 @@ func (s *Search) breed(ctx context.Context, crowd []*Tried) error {
 
 // spread fills a crowd up to a size. Newcomers keep about half the knobs of its first, who was written by somebody with a thought or is
 // the best so far; of the others each knob's tries are covered evenly.
-func (s *Search) spread(random *rand.Rand, crowd []*Tried, size int) []*Tried {
-	crowd = slices.Clone(crowd)
+func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
+	population = slices.Clone(population)
 	orders := make([][]int, len(s.Tries))
 	for k := range orders {
 		orders[k] = random.Perm(size)
 	}
-	for i := len(crowd); i < size; i++ {
+	for i := len(population); i < size; i++ {
 		places := make([]float64, len(s.Tries))
 		for k, tries := range s.Tries {
 			places[k] = (float64(orders[k][i]) + random.Float64()) / float64(size) * float64(len(tries)-1)
 			if random.IntN(2) == 0 {
-				places[k] = crowd[0].places[k]
+				places[k] = population[0].places[k]
 			}
 		}
-		crowd = append(crowd, s.at(places))
+		population = append(population, s.at(places))
 	}
-	return crowd
+	return population
 }
 
 // child moves most knobs of a parent towards one of the best, and by a part of how two others differ: steps that shrink as the crowd comes
 // together.
-func (s *Search) child(random *rand.Rand, parent, best, a, b *Tried) *Tried {
+func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 	const most = 0.8 // of the knobs
 	places := slices.Clone(parent.places)
 	by, one := 0.4+0.4*random.Float64(), random.IntN(len(places))
@@ -191,7 +191,7 @@ func (s *Search) trim(ctx context.Context) error {
 		all = append(all, s.known[key])
 	}
 	all = s.byWorth(all)
-	for _, t := range all[:min(trimmed, len(all))] {
+	for _, t := range all[:min(trimmedSettings, len(all))] {
 		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // high is leaner
 		for k, tries := range s.Tries {
 			low[k], high[k] = max(0, t.places[k]-1), t.places[k]
@@ -282,16 +282,16 @@ func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 			s.best = t
 		}
 	}
-	if s.Told != nil {
+	if s.Progress != nil {
 		ran := len(s.order)
-		s.Told(ran, max(ran, s.breeds()+len(s.Tries)*trimmed*halvings), s.best.Run)
+		s.Progress(ran, max(ran, s.evolutionRuns()+len(s.Tries)*trimmedSettings*halvings), s.best.Run)
 	}
 	return out, nil
 }
 
 // lean is the case without what only a report needs.
-func (c *Case) lean() *Case {
-	lean := *c
-	lean.SeriesPoints = 0
-	return &lean
+func (c *Case) withoutSeries() *Case {
+	withoutSeries := *c
+	withoutSeries.SeriesPoints = 0
+	return &withoutSeries
 }

@@ -62,7 +62,7 @@ func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
 			return r, nil
 		}
 		asked, said := 0, 0
-		s.Told = func(runs, of int, _ Run) { asked, said = runs, of }
+		s.Progress = func(runs, of int, _ Run) { asked, said = runs, of }
 		best, err := s.Climb(context.Background(), start)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
 		if better(&first, &best.Run) {
 			t.Fatalf("%v is worse than where it started", best)
 		}
-		if most := said + crowdPerKnob*knobs + leastCrowd; asked > most {
+		if most := said + populationPerKnob*knobs + minPopulation; asked > most {
 			t.Fatalf("%d runs, of %d at the most", asked, most)
 		}
 		if ranked := s.Ranked(); better(&ranked[0].Run, &best.Run) || better(&best.Run, &ranked[0].Run) || len(ranked) != asked {

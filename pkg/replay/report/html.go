@@ -137,8 +137,8 @@ func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*pic
 	replicas := picture.NewChart("Replicas", "gpuscaler's number, and what was ready; a dot is a change, with its reason", axis)
 	replicas.Add("ready", picture.Soft, "green", scaled(l.Ready, 1))
 	replicas.Add("target", picture.Line, "blue", scaled(l.Target, 1))
-	if seer := r.Run("clairvoyant, careful", evaluate.Clairvoyant); seer != nil {
-		if other := series(seer, s); other != nil {
+	if oracle := r.Run("clairvoyant, careful", evaluate.Clairvoyant); oracle != nil {
+		if other := series(oracle, s); other != nil {
 			replicas.Add("clairvoyant, careful", picture.Thin, "violet", scaled(other.Ready, 1))
 		}
 	}

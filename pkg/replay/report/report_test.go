@@ -41,9 +41,9 @@ func example(t testing.TB) *evaluate.Report {
 		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
 		Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem}, SLO: evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
-		Rivals: simulator.Rivals()[:2], TuneRivals: true, Bound: true,
+		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true,
 	}
-	r, err := evaluate.Judge(context.Background(), c, nil)
+	r, err := evaluate.Workload(context.Background(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,18 +100,18 @@ func compared(r *evaluate.Report) string {
 		return fmt.Sprintf("gpuscaler misses the SLO: %s. The cheapest run that meets it is %s.", what, r.Cheapest)
 	}
 	var next *evaluate.Run
-	rivals := 0
+	baselines := 0
 	for i := range r.Runs[1:] {
 		run := &r.Runs[1+i]
 		if run.Variant == evaluate.Clairvoyant || run.Name == evaluate.StaticFleet {
 			continue
 		}
-		if rivals++; run.MeetsSLO && (next == nil || run.Cost < next.Cost) {
+		if baselines++; run.MeetsSLO && (next == nil || run.Cost < next.Cost) {
 			next = run
 		}
 	}
 	switch {
-	case rivals == 0:
+	case baselines == 0:
 		return meets + "."
 	case next == nil:
 		return meets + ", and no rival does."

@@ -47,8 +47,8 @@ func (s *Scenario) Cases() []evaluate.Case {
 }
 
 // Judge plays the cases, which are the scenario's own with what their caller asks for besides. The same cases give the same report.
-func (s *Scenario) Judge(ctx context.Context, cases []evaluate.Case, told evaluate.Progress) (*evaluate.Report, error) {
-	out, err := evaluate.Together(ctx, cases, told)
+func (s *Scenario) Judge(ctx context.Context, cases []evaluate.Case, progress evaluate.Progress) (*evaluate.Report, error) {
+	out, err := evaluate.Workloads(ctx, cases, progress)
 	if err == nil {
 		out.Words = s.Name + ": " + s.Words
 	}

@@ -14,7 +14,7 @@ type Actuator interface {
 }
 
 // Maker makes an actuator without any memory, so that one Config serves several worlds.
-type Maker func() Actuator
+type ActuatorFactory func() Actuator
 
 // Move is what an actuator answers.
 type Move struct {

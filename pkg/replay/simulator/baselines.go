@@ -9,7 +9,7 @@ import (
 )
 
 // Static is a fixed number of replicas: what is paid for where nobody scales.
-func Static(n int32) Maker {
+func Static(n int32) ActuatorFactory {
 	return func() Actuator { return static(n) }
 }
 
@@ -26,7 +26,7 @@ type Step struct {
 }
 
 // Planned follows a plan written beforehand, such as the schedule behind a clairvoyant bound. Steps are in order of At.
-func Planned(steps []Step) Maker {
+func Planned(steps []Step) ActuatorFactory {
 	return func() Actuator { return &planned{steps: steps} }
 }
 
@@ -80,24 +80,24 @@ type Metric struct {
 }
 
 // HPA is an HPA that reads a workload's own metrics.
-func HPA(spec hpa.Spec, metrics ...Metric) Maker {
+func HPA(spec hpa.Spec, metrics ...Metric) ActuatorFactory {
 	return func() Actuator {
-		return &rivalHPA{spec: spec, metrics: metrics, proposals: make([]hpa.Proposal, len(metrics))}
+		return &baselineHPA{spec: spec, metrics: metrics, proposals: make([]hpa.Proposal, len(metrics))}
 	}
 }
 
 // HPAOnActivity is the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default behavior
 // where spec names none.
-func HPAOnActivity(spec hpa.Spec, target float64) Maker {
+func HPAOnActivity(spec hpa.Spec, target float64) ActuatorFactory {
 	return HPA(spec, Metric{Measure: Activity, Type: PodsAverage, Target: target})
 }
 
 // HPAOnQueue is an HPA on the requests that wait, per replica.
-func HPAOnQueue(spec hpa.Spec, target float64) Maker {
+func HPAOnQueue(spec hpa.Spec, target float64) ActuatorFactory {
 	return HPA(spec, Metric{Measure: Queue, Type: AverageValue, Target: target})
 }
 
-type rivalHPA struct {
+type baselineHPA struct {
 	spec      hpa.Spec
 	metrics   []Metric
 	hpa       hpa.Controller
@@ -105,7 +105,7 @@ type rivalHPA struct {
 	next      time.Time
 }
 
-func (r *rivalHPA) Act(s *Scene) Move {
+func (r *baselineHPA) Act(s *Scene) Move {
 	if r.next.IsZero() {
 		r.next = s.Now.Add(phaseOf(s, hpa.SyncPeriod))
 		return Move{Replicas: s.Spec, Asked: s.Spec, Again: r.next.Sub(s.Now)}
@@ -121,7 +121,7 @@ func phaseOf(s *Scene, period time.Duration) time.Duration {
 }
 
 // sync is one pass: what to write, what the metrics ask for, and why there may be more.
-func (r *rivalHPA) sync(s *Scene) (replicas, asked int32, idle Cause) {
+func (r *baselineHPA) sync(s *Scene) (replicas, asked int32, idle Cause) {
 	for i := range r.metrics {
 		r.proposals[i] = r.metrics[i].propose(s, r.spec.Tolerances())
 		asked = max(asked, r.proposals[i].Replicas)
@@ -204,8 +204,8 @@ type KEDATrigger struct {
 }
 
 // Make makes ScaledObjects.
-func (k KEDA) Make() Actuator {
-	r := &rivalKEDA{config: k, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, polling: k.Polling}}
+func (k KEDA) NewActuator() Actuator {
+	r := &baselineKEDA{config: k, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, polling: k.Polling}}
 	if k.Cooldown == 0 {
 		r.loop.Cooldown = kedaCooldown
 	}
@@ -217,13 +217,13 @@ func (k KEDA) Make() Actuator {
 	return r
 }
 
-type rivalKEDA struct {
+type baselineKEDA struct {
 	config KEDA
-	hpa    rivalHPA
+	hpa    baselineHPA
 	loop   kedaLoop
 }
 
-func (r *rivalKEDA) Act(s *Scene) Move {
+func (r *baselineKEDA) Act(s *Scene) Move {
 	if r.hpa.next.IsZero() {
 		r.hpa.next = s.Now.Add(phaseOf(s, hpa.SyncPeriod))
 		r.loop.due(s)
@@ -248,7 +248,7 @@ func (r *rivalKEDA) Act(s *Scene) Move {
 }
 
 // again is the time until the HPA or the loop is due.
-func (r *rivalKEDA) again(s *Scene) time.Duration {
+func (r *baselineKEDA) again(s *Scene) time.Duration {
 	next := r.hpa.next
 	if r.loop.next.Before(next) {
 		next = r.loop.next
@@ -257,7 +257,7 @@ func (r *rivalKEDA) again(s *Scene) time.Duration {
 }
 
 // activity is what the triggers say: one that is active is enough, and one that fails keeps what there is.
-func (r *rivalKEDA) activity(s *Scene) activity {
+func (r *baselineKEDA) activity(s *Scene) activity {
 	a := activity{known: true, active: r.cronIsOpen(s.Now) || r.config.Min > 0}
 	for _, t := range r.config.Triggers {
 		sample, ok := s.Sample(t.Measure)
@@ -267,6 +267,6 @@ func (r *rivalKEDA) activity(s *Scene) activity {
 	return a
 }
 
-func (r *rivalKEDA) cronIsOpen(now time.Time) bool {
+func (r *baselineKEDA) cronIsOpen(now time.Time) bool {
 	return slices.ContainsFunc(r.config.Cron, func(c CronTrigger) bool { return c.open(now) })
 }

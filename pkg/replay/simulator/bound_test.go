@@ -18,7 +18,7 @@ const (
 	price   = 3.6
 )
 
-func comparable(seed uint64, m Maker, tr *trace.Trace) Config {
+func comparable(seed uint64, m ActuatorFactory, tr *trace.Trace) Config {
 	a := DefaultAssumptions()
 	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(cold/4), Fixed(cold/4), Fixed(cold/4), Fixed(cold/4)
 	a.TerminationGrace = time.Hour
@@ -52,9 +52,9 @@ func TestNoRunBeatsTheRequestLevelBound(t *testing.T) {
 	spec := hpa.Spec{Min: 1, Max: 8, Behavior: hpa.DefaultBehavior()}
 	quick := *hpa.DefaultBehavior()
 	quick.Down.StabilizationWindow = 0
-	for name, m := range map[string]Maker{
+	for name, m := range map[string]ActuatorFactory{
 		"static": Static(4), "activity": HPAOnActivity(spec, 0.9), "queue": HPAOnQueue(hpa.Spec{Min: 1, Max: 8, Behavior: &quick}, 10),
-		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: InSystem, Target: 7}}}.Make,
+		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: InSystem, Target: 7}}}.NewActuator,
 	} {
 		for seed := range uint64(3) {
 			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })

@@ -8,12 +8,12 @@ import (
 )
 
 // Rival is a way to scale that gpuscaler is compared with: its documented defaults, and what may be tuned.
-type Rival struct {
+type Baseline struct {
 	Name  string
 	Words string // what it is, for the report
 	Knobs []Knob
 	// Make makes it with the given settings, one for each knob.
-	Make func(b Bounds, settings []float64) Maker
+	NewActuator func(b Bounds, settings []float64) ActuatorFactory
 }
 
 // Knob is a parameter of a rival.
@@ -30,41 +30,41 @@ type Bounds struct {
 }
 
 // Default makes the rival with its documented defaults.
-func (r *Rival) Default(b Bounds) Maker {
+func (r *Baseline) Default(b Bounds) ActuatorFactory {
 	settings := make([]float64, len(r.Knobs))
 	for i, k := range r.Knobs {
 		settings[i] = k.Default
 	}
-	return r.Make(b, settings)
+	return r.NewActuator(b, settings)
 }
 
 // downWindow is scaleDown.stabilizationWindowSeconds.
 var downWindow = Knob{Name: "scaleDown window, s", Default: 300, Tries: []float64{1800, 900, 600, 300, 120, 60, 0}}
 
 // Rivals are those that this package knows. An HPA never reaches zero: its least is one.
-func Rivals() []Rival {
-	return []Rival{
+func Baselines() []Baseline {
+	return []Baseline{
 		{
 			Name: "static", Words: "a fixed number of replicas; by default the most that the policy allows",
 			Knobs: []Knob{{Name: "replicas, share of the most", Default: 1, Tries: []float64{1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}}},
-			Make: func(b Bounds, s []float64) Maker {
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				return Static(max(1, b.Min, int32(float64(float64(b.Max)*s[0])+0.5)))
 			},
 		},
 		{
 			Name: "hpa-gpu", Words: "HPA on mean GPU utilization per pod (Pods metric of the DCGM exporter), behavior's defaults",
-			Knobs: []Knob{{Name: "target", Default: 0.7, Tries: []float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}}, downWindow},
-			Make:  func(b Bounds, s []float64) Maker { return HPAOnActivity(hpaOf(b, s[1]), s[0]) },
+			Knobs:       []Knob{{Name: "target", Default: 0.7, Tries: []float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}}, downWindow},
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return HPAOnActivity(hpaOf(b, s[1]), s[0]) },
 		},
 		{
 			Name: "hpa-queue", Words: "HPA on waiting requests per replica (External, AverageValue), behavior's defaults",
-			Knobs: []Knob{{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 5, 10, 20, 40}}, downWindow},
-			Make:  func(b Bounds, s []float64) Maker { return HPAOnQueue(hpaOf(b, s[1]), s[0]) },
+			Knobs:       []Knob{{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 5, 10, 20, 40}}, downWindow},
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return HPAOnQueue(hpaOf(b, s[1]), s[0]) },
 		},
 		{
 			Name: "hpa-concurrency", Words: "HPA on running requests per replica (Pods metric of the model server), behavior's defaults",
 			Knobs: []Knob{{Name: "target", Default: 4, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}}, downWindow},
-			Make: func(b Bounds, s []float64) Maker {
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				return HPA(hpaOf(b, s[1]), Metric{Measure: Running, Type: PodsAverage, Target: s[0]})
 			},
 		},
@@ -74,10 +74,10 @@ func Rivals() []Rival {
 				{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}},
 				{Name: "cooldownPeriod, s", Default: 300, Tries: []float64{3600, 1800, 900, 300, 60}}, downWindow,
 			},
-			Make: func(b Bounds, s []float64) Maker {
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				spec := hpaOf(b, s[2])
 				return KEDA{Min: b.Min, Max: b.Max, Cooldown: seconds(s[1]), Behavior: spec.Behavior, Cron: cronOf(b.Schedules),
-					Triggers: []KEDATrigger{{Measure: InSystem, Target: s[0]}}}.Make
+					Triggers: []KEDATrigger{{Measure: InSystem, Target: s[0]}}}.NewActuator
 			},
 		},
 		{
@@ -88,8 +88,8 @@ func Rivals() []Rival {
 				{Name: "scale-down-delay, s", Default: 0, Tries: []float64{1800, 900, 600, 300, 120, 0}},
 				{Name: "panic threshold", Default: 2, Tries: []float64{1.1, 1.5, 2, 4, 10}},
 			},
-			Make: func(b Bounds, s []float64) Maker {
-				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]), ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.Make
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]), ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.NewActuator
 			},
 		},
 		{
@@ -99,8 +99,8 @@ func Rivals() []Rival {
 				{Name: "queueSpareTrigger", Default: 3, Tries: []float64{4.9, 4.5, 4, 3, 2, 1}},
 				{Name: "interval, s", Default: 60, Tries: []float64{15, 30, 60}},
 			},
-			Make: func(b Bounds, s []float64) Maker {
-				return WVA{Min: b.Min, Max: max(1, b.Max), CacheSpare: s[0], QueueSpare: s[1], Interval: seconds(s[2])}.Make
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+				return WVA{Min: b.Min, Max: max(1, b.Max), CacheSpare: s[0], QueueSpare: s[1], Interval: seconds(s[2])}.NewActuator
 			},
 		},
 		{
@@ -110,8 +110,8 @@ func Rivals() []Rival {
 				{Name: "upscale delay, s", Default: 300, Tries: []float64{20, 40, 60, 120, 300}},
 				{Name: "downscale delay, s", Default: 1200, Tries: []float64{2400, 1200, 600, 300, 120, 60, 20}},
 			},
-			Make: func(b Bounds, s []float64) Maker {
-				return SkyServe{Min: max(1, b.Min), Max: max(1, b.Max), Target: s[0], Up: seconds(s[1]), Down: seconds(s[2])}.Make
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+				return SkyServe{Min: max(1, b.Min), Max: max(1, b.Max), Target: s[0], Up: seconds(s[1]), Down: seconds(s[2])}.NewActuator
 			},
 		},
 	}

@@ -43,7 +43,7 @@ type Fleet struct {
 type Workload struct {
 	Policy   *policy.Compiled // what decides; nil where the Actuator decides for itself
 	Key      scaling.Key      // of the policy where there is one
-	Actuator Maker            // what moves the replicas; nil: FollowHPA, or Direct where no policy is
+	Actuator ActuatorFactory  // what moves the replicas; nil: FollowHPA, or Direct where no policy is
 
 	Traffic *trace.Trace // nil: no requests
 	Service Service

@@ -9,7 +9,7 @@ import (
 
 // follower chooses who follows a policy where its workload does not say: an HPA, with gpuscaler's activator where the policy asks
 // for it, or KEDA where it reaches zero without.
-func follower(c *Workload) Maker {
+func follower(c *Workload) ActuatorFactory {
 	if c.Policy == nil {
 		return Direct
 	}
@@ -30,7 +30,7 @@ type HPAFollower struct {
 }
 
 // FollowHPA makes HPAFollowers.
-func FollowHPA(f HPAFollower) Maker {
+func FollowHPA(f HPAFollower) ActuatorFactory {
 	return func() Actuator { return &followHPA{config: f} }
 }
 
@@ -94,7 +94,7 @@ type KEDAFollower struct {
 }
 
 // FollowKEDA makes KEDAFollowers.
-func FollowKEDA(f KEDAFollower) Maker {
+func FollowKEDA(f KEDAFollower) ActuatorFactory {
 	return func() Actuator {
 		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, polling: f.Polling}}
 	}

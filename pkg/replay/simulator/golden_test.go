@@ -20,7 +20,7 @@ func TestASeedGivesTheseBytes(t *testing.T) {
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute
 	spot.Market = &trace.Spot{Duration: 3 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 70 * time.Minute, Lost: 4}, {At: 100 * time.Minute, Added: 4}}}
 	c := Config{Seed: 42, NodePools: []NodePool{od, spot}, Resolution: 30 * time.Minute}
-	for i, r := range Rivals() {
+	for i, r := range Baselines() {
 		c.Workloads = append(c.Workloads, Workload{
 			Key: scaling.Key{Namespace: "rivals", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
 			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i%5], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),

@@ -28,7 +28,7 @@ const (
 )
 
 // Make makes KPAs.
-func (k Knative) Make() Actuator {
+func (k Knative) NewActuator() Actuator {
 	if k.StableWindow == 0 {
 		k.StableWindow = knativeStable
 	}

@@ -67,11 +67,11 @@ func (w *Simulator) newLoad(c *Workload) (*load, error) {
 	if c.Traffic != nil {
 		l.stream = c.Traffic.Stream()
 	}
-	maker := c.Actuator
-	if maker == nil {
-		maker = follower(c)
+	factory := c.Actuator
+	if factory == nil {
+		factory = follower(c)
 	}
-	l.actuator = maker()
+	l.actuator = factory()
 	return l, l.openMeter()
 }
 

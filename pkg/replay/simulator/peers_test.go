@@ -10,7 +10,7 @@ import (
 
 // The analyzer's documentation: five replicas of one model, thresholds 0.80 and 5, triggers 0.1 and 3.
 func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
-	w := WVA{Max: 10}.Make().(*wva).config
+	w := WVA{Max: 10}.NewActuator().(*wva).config
 	documented := []load1m{{0.70, 2}, {0.75, 3}, {0.60, 1}, {0.65, 2}, {0.55, 1}}
 	for _, c := range []struct {
 		name  string
@@ -37,7 +37,7 @@ func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
 // Worked examples of autoscaler.go and of the documentation of the panic window.
 func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	k := Knative{Max: 1000, Target: 10}.Make().(*kpa)
+	k := Knative{Max: 1000, Target: 10}.NewActuator().(*kpa)
 	at := func(after time.Duration, ready int32, stable, panicked float64, want int32, why string) {
 		t.Helper()
 		if got := k.scale(now.Add(after), ready, stable, panicked); got != want {
@@ -53,7 +53,7 @@ func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	at(12*time.Second, 2, 70, 10, 7, "the stable window may ask for more than the panic's")
 	at(68*time.Second, 7, 10, 10, 7, "a stable window after the last panic value it still panics")
 	at(69*time.Second, 7, 10, 10, 3, "and then not")
-	delayed := Knative{Max: 1000, Target: 10, ScaleDownDelay: time.Minute}.Make().(*kpa)
+	delayed := Knative{Max: 1000, Target: 10, ScaleDownDelay: time.Minute}.NewActuator().(*kpa)
 	k = delayed
 	at(0, 2, 40, 0, 4, "a rise waits for no delay")
 	at(59*time.Second, 4, 20, 0, 4, "scale-down-delay keeps the greatest of its time")
@@ -61,7 +61,7 @@ func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 }
 
 func TestSkyServeFollowsAWishThatHasStoodForItsDelay(t *testing.T) {
-	k := SkyServe{Min: 1, Max: 10, Target: 2.5}.Make().(*skyServe)
+	k := SkyServe{Min: 1, Max: 10, Target: 2.5}.NewActuator().(*skyServe)
 	if got := k.config.wanted(10); got != 4 {
 		t.Errorf("10 requests a second at 2.5 each: %d, want 4", got)
 	}
@@ -90,14 +90,14 @@ func TestSkyServeFollowsAWishThatHasStoodForItsDelay(t *testing.T) {
 
 // Six requests a second, which is what five replicas serve, come to one for an hour.
 func TestPeersInTheWorldServeACrowdAndLetGo(t *testing.T) {
-	crowd := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
-	for _, r := range Rivals() {
+	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
+	for _, r := range Baselines() {
 		if r.Name != "knative" && r.Name != "llm-d-wva" && r.Name != "skyserve" {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			got := run(t, Config{Seed: 1, Workloads: []Workload{{Key: scaling.Key{Namespace: "peers", Name: r.Name}, Actuator: r.Default(Bounds{Min: 1, Max: 12}),
-				Service: Chat8B, Initial: 1, Traffic: crowd}}}, time.Hour+30*time.Minute)
+				Service: Chat8B, Initial: 1, Traffic: population}}}, time.Hour+30*time.Minute)
 			l := &got.Loads[0]
 			if l.Served < l.Arrived*99/100 || l.ReplicaStarts < 4 {
 				t.Errorf("%d of %d served, %d replicas started", l.Served, l.Arrived, l.ReplicaStarts)

@@ -37,13 +37,13 @@ func anything(t *rapid.T) Config {
 		}
 	}
 	spec := hpa.Spec{Min: 1, Max: 9, Behavior: hpa.DefaultBehavior()}
-	makers := []Maker{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3), KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.Make, nil}
+	actuatorFactories := []ActuatorFactory{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3), KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.NewActuator, nil}
 	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 		w := Workload{
 			Key: scaling.Key{Namespace: "team", Name: string(rune('a' + i))}, Service: Service{Slots: rapid.IntRange(1, 8).Draw(t, "slots"), Fixed: seconds("service", 1, 90)},
 			GPUs: rapid.Int32Range(1, 2).Draw(t, "GPUs"), Initial: rapid.Int32Range(0, 3).Draw(t, "initial"),
 		}
-		if w.Actuator = rapid.SampledFrom(makers).Draw(t, "actuator"); w.Actuator == nil {
+		if w.Actuator = rapid.SampledFrom(actuatorFactories).Draw(t, "actuator"); w.Actuator == nil {
 			w.Policy = chat(w.Key.Name, nil)
 			w.Policy.Workload.Group = "group"
 		}

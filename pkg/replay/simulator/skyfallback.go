@@ -8,7 +8,7 @@ type SkyFallback struct {
 }
 
 // Make makes fallbacks.
-func (f SkyFallback) Make() Actuator { return f }
+func (f SkyFallback) NewActuator() Actuator { return f }
 
 // Act implements Actuator.
 func (f SkyFallback) Act(s *Scene) Move {
@@ -31,7 +31,7 @@ func (w *Simulator) Ready() (n int32) {
 }
 
 // Homeless is how many replicas of all workloads have no node, not even one on its way.
-func (w *Simulator) Homeless() (n int32) {
+func (w *Simulator) ReplicasWithoutNode() (n int32) {
 	for _, r := range w.waiting {
 		if r.homeless() {
 			n++

@@ -20,7 +20,7 @@ const (
 )
 
 // Make makes SkyServes.
-func (k SkyServe) Make() Actuator {
+func (k SkyServe) NewActuator() Actuator {
 	if k.Up == 0 {
 		k.Up = 300 * time.Second
 	}

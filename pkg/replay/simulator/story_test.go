@@ -190,9 +190,9 @@ func TestKEDAWakesAtOnceAndLetsGoAtItsPoll(t *testing.T) {
 	}
 }
 
-func TestRivalsOnTheSameBurst(t *testing.T) {
+func TestBaselinesOnTheSameBurst(t *testing.T) {
 	spec := hpa.Spec{Min: 1, Max: 12, Behavior: hpa.DefaultBehavior()}
-	run := func(m Maker, initial int32) *Result {
+	run := func(m ActuatorFactory, initial int32) *Result {
 		w := Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Actuator: m, Traffic: burst(t, 3), Service: Chat8B, Initial: initial}
 		return watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, nil)
 	}
@@ -209,7 +209,7 @@ func TestRivalsOnTheSameBurst(t *testing.T) {
 		t.Errorf("HPA on utilization: %+v", l)
 	}
 	keda := KEDA{Max: 12, Triggers: []KEDATrigger{{Measure: Queue, Target: 4}}}
-	zero := run(keda.Make, 0)
+	zero := run(keda.NewActuator, 0)
 	if l := zero.Loads[0]; l.AtZero < 20*time.Minute || l.Served != l.Arrived {
 		t.Errorf("KEDA: %+v", l)
 	}
@@ -218,7 +218,7 @@ func TestRivalsOnTheSameBurst(t *testing.T) {
 		t.Fatal(err)
 	}
 	keda.Cron = []CronTrigger{cron}
-	warm := run(keda.Make, 0)
+	warm := run(keda.NewActuator, 0)
 	if l := warm.Loads[0]; l.OnTime < 0.99 || l.OnTime <= zero.Loads[0].OnTime {
 		t.Errorf("KEDA with a cron trigger seven minutes ahead: %.3f on time, without %.3f", l.OnTime, zero.Loads[0].OnTime)
 	}

@@ -21,7 +21,7 @@ type WVA struct {
 const wvaScrape = 15 * time.Second
 
 // Make makes WVAs.
-func (w WVA) Make() Actuator {
+func (w WVA) NewActuator() Actuator {
 	for value, standard := range map[*float64]float64{&w.CacheFull: 0.8, &w.QueueFull: 5, &w.CacheSpare: 0.1, &w.QueueSpare: 3} {
 		if *value == 0 {
 			*value = standard

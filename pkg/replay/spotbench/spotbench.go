@@ -42,11 +42,11 @@ type Run struct {
 type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
-	Needless      float64 `json:"needlessOnDemandHours"` // on demand beyond what the market was short of
+	Excess        float64 `json:"needlessOnDemandHours"` // on demand beyond what the market was short of
 	Starting      float64 `json:"startingHours"`         // nodes that come up and models that load
 	Empty         float64 `json:"emptyHours"`            // nodes without a replica, those on their way out included
 	Missing       float64 `json:"missingMinutes"`        // of demanded replicas
-	Homeless      float64 `json:"homelessMinutes"`       // of them without a node on its way
+	WithoutNode   float64 `json:"homelessMinutes"`       // of them without a node on its way
 }
 
 // Report is all of them.
@@ -65,31 +65,31 @@ const (
 )
 
 // Judge plays every way. One case, one report.
-func Judge(ctx context.Context, c Case) (*Report, error) {
-	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.least()}
+func Compare(ctx context.Context, c Case) (*Report, error) {
+	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.lowestCost()}
 	for _, way := range []struct {
 		name   string
 		config func() (simulator.Config, error)
 	}{
-		{"gpuscaler", c.ours},
-		{"Karpenter, two weighted pools", func() (simulator.Config, error) { return c.alone(false), nil }},
-		{"Karpenter, consolidating to the cheaper", func() (simulator.Config, error) { return c.alone(true), nil }},
-		{"SkyServe, dynamic fallback", func() (simulator.Config, error) { return c.sky(0, 0), nil }},
-		{"SkyServe, one over", func() (simulator.Config, error) { return c.sky(1, 0), nil }},
+		{"gpuscaler", c.gpuscaler},
+		{"Karpenter, two weighted pools", func() (simulator.Config, error) { return c.karpenterOnly(false), nil }},
+		{"Karpenter, consolidating to the cheaper", func() (simulator.Config, error) { return c.karpenterOnly(true), nil }},
+		{"SkyServe, dynamic fallback", func() (simulator.Config, error) { return c.skyServe(0, 0), nil }},
+		{"SkyServe, one over", func() (simulator.Config, error) { return c.skyServe(1, 0), nil }},
 		{"on demand only", func() (simulator.Config, error) { return c.onDemand(), nil }},
 	} {
 		config, err := way.config()
 		if err != nil {
 			return nil, err
 		}
-		run, err := c.play(ctx, config)
+		run, err := c.simulate(ctx, config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", way.name, err)
 		}
 		run.Name, run.OverLeast = way.name, run.Cost/out.Least
 		out.Runs = append(out.Runs, run)
 	}
-	best, err := c.hindsight(ctx)
+	best, err := c.leastReserve(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", best.Name, err)
 	}
@@ -99,31 +99,31 @@ func Judge(ctx context.Context, c Case) (*Report, error) {
 }
 
 // aim is the share of the demanded replica time that the issue asks for.
-const aim = 0.999
+const targetAvailability = 0.999
 
 // hindsight is what the aim costs SkyServe's fallback with a number of replicas more on demand all the time, where somebody knew
 // beforehand the least power of two that suffices.
-func (c *Case) hindsight(ctx context.Context) (run Run, err error) {
+func (c *Case) leastReserve(ctx context.Context) (run Run, err error) {
 	for over := int32(1); over <= c.Replicas; over *= 2 {
-		if run, err = c.play(ctx, c.sky(0, over)); err != nil {
+		if run, err = c.simulate(ctx, c.skyServe(0, over)); err != nil {
 			return run, err
 		}
 		run.Name = fmt.Sprintf("SkyServe, %d more on demand", over)
-		if run.Availability >= aim {
+		if run.Availability >= targetAvailability {
 			break
 		}
 	}
 	return run, nil
 }
 
-func (c *Case) play(ctx context.Context, config simulator.Config) (out Run, err error) {
+func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, err error) {
 	w, err := simulator.New(config)
 	if err != nil {
 		return out, err
 	}
 	ready, demanded := int64(0), int64(0)
-	var homeless int64
-	var needless time.Duration
+	var withoutNode int64
+	var excess time.Duration
 	for w.Now() < c.Spot.Duration {
 		if err := ctx.Err(); err != nil {
 			return out, err
@@ -131,12 +131,12 @@ func (c *Case) play(ctx context.Context, config simulator.Config) (out Run, err 
 		w.Step(ctx)
 		ready += int64(min(w.Ready(), c.Replicas))
 		demanded += int64(c.Replicas)
-		homeless += int64(min(w.Homeless(), max(c.Replicas-w.Ready(), 0)))
-		needless += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
+		withoutNode += int64(min(w.ReplicasWithoutNode(), max(c.Replicas-w.Ready(), 0)))
+		excess += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
 	}
 	r := w.Result()
 	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[simulator.Spot]}
-	out.Ledger = Ledger{Needless: needless.Hours(), Missing: (time.Duration(demanded-ready) * tick).Minutes(), Homeless: (time.Duration(homeless) * tick).Minutes(),
+	out.Ledger = Ledger{Excess: excess.Hours(), Missing: (time.Duration(demanded-ready) * tick).Minutes(), WithoutNode: (time.Duration(withoutNode) * tick).Minutes(),
 		Starting: (r.Ledger[simulator.Launching] + r.Ledger[simulator.Loading]).Hours(), Empty: (r.Ledger[simulator.Empty] + r.Ledger[simulator.Terminating]).Hours()}
 	for i := range r.Pools {
 		if p := &r.Pools[i]; p.CapacityType == simulator.Spot {
@@ -156,7 +156,7 @@ func (c *Case) play(ctx context.Context, config simulator.Config) (out Run, err 
 
 // least is what nobody can go below who keeps all replicas all the time: whatever spot the market has, and the rest on demand; no
 // node of either is ever started in vain, and none overlaps another.
-func (c *Case) least() float64 {
+func (c *Case) lowestCost() float64 {
 	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
 	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
 		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - at).Hours()
@@ -167,7 +167,7 @@ func (c *Case) least() float64 {
 	return hours*cheap + (all-hours)*c.OnDemandHourly
 }
 
-func (c *Case) base() simulator.Config {
+func (c *Case) config() simulator.Config {
 	a := simulator.DefaultAssumptions()
 	part := (c.ColdStart / 4).Truncate(time.Second)
 	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(c.ColdStart-3*part)
@@ -180,12 +180,12 @@ func (c *Case) base() simulator.Config {
 	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1, NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
 }
 
-func (c *Case) load(name string, n int32, maker simulator.Maker, pools ...string) simulator.Workload {
-	return simulator.Workload{Key: scaling.Key{Namespace: "standing", Name: name}, Actuator: maker, GPUs: 1, Initial: n, Pools: pools}
+func (c *Case) load(name string, n int32, factory simulator.ActuatorFactory, pools ...string) simulator.Workload {
+	return simulator.Workload{Key: scaling.Key{Namespace: "standing", Name: name}, Actuator: factory, GPUs: 1, Initial: n, Pools: pools}
 }
 
-func (c *Case) ours() (simulator.Config, error) {
-	config := c.base()
+func (c *Case) gpuscaler() (simulator.Config, error) {
+	config := c.config()
 	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu",
 		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
 	if err != nil {
@@ -198,8 +198,8 @@ func (c *Case) ours() (simulator.Config, error) {
 	return config, nil
 }
 
-func (c *Case) alone(cheaper bool) simulator.Config {
-	config := c.base()
+func (c *Case) karpenterOnly(cheaper bool) simulator.Config {
+	config := c.config()
 	for i := range config.NodePools {
 		config.NodePools[i].OnlyWhenEmpty = !cheaper
 	}
@@ -208,19 +208,19 @@ func (c *Case) alone(cheaper bool) simulator.Config {
 }
 
 // sky keeps replicas over on spot, and on demand what the ready ones are short of the demanded number and a reserve.
-func (c *Case) sky(over, reserve int32) simulator.Config {
-	config := c.base()
+func (c *Case) skyServe(over, reserve int32) simulator.Config {
+	config := c.config()
 	// All stand at the start, as everybody else's do: what spot has none for, on demand.
 	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
 	config.Workloads = []simulator.Workload{
 		c.load("spot", c.Replicas, simulator.Static(c.Replicas+over), spotPool),
-		c.load("fallback", short, simulator.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.Make, onDemandPool),
+		c.load("fallback", short, simulator.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.NewActuator, onDemandPool),
 	}
 	return config
 }
 
 func (c *Case) onDemand() simulator.Config {
-	config := c.base()
+	config := c.config()
 	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, simulator.Static(c.Replicas), onDemandPool)}
 	return config
 }
@@ -233,7 +233,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, run := range r.Runs {
 		l := &run.Ledger
 		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast,
-			l.SpotHours, l.OnDemandHours, l.Needless, l.Starting, l.Empty, run.Losses, run.Starts, l.Missing, l.Homeless)
+			l.SpotHours, l.OnDemandHours, l.Excess, l.Starting, l.Empty, run.Losses, run.Starts, l.Missing, l.WithoutNode)
 	}
 	return t.Flush()
 }

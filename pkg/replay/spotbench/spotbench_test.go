@@ -17,7 +17,7 @@ func gone() *trace.Spot {
 
 func TestFourReplicasOnAMarketThatGoesAndComesBack(t *testing.T) {
 	c := Case{Spot: gone(), Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1}
-	r, err := Judge(t.Context(), c)
+	r, err := Compare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,22 +31,22 @@ func TestFourReplicasOnAMarketThatGoesAndComesBack(t *testing.T) {
 			t.Errorf("%s: %.3f available for $%.2f, the least is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
 		}
 	}
-	ours, alone, sky, dear := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
-	if ours.Cost >= alone.Cost || ours.Availability < alone.Availability-0.001 {
-		t.Errorf("ours %+v, Karpenter alone, which never comes back, %+v", ours, alone)
+	gpuscaler, karpenterOnly, skyServe, dear := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
+	if gpuscaler.Cost >= karpenterOnly.Cost || gpuscaler.Availability < karpenterOnly.Availability-0.001 {
+		t.Errorf("ours %+v, Karpenter alone, which never comes back, %+v", gpuscaler, karpenterOnly)
 	}
-	if ours.Availability < sky.Availability || sky.Spot == 0 {
-		t.Errorf("ours %+v, SkyServe %+v", ours, sky)
+	if gpuscaler.Availability < skyServe.Availability || skyServe.Spot == 0 {
+		t.Errorf("ours %+v, SkyServe %+v", gpuscaler, skyServe)
 	}
 	if dear.Availability != 1 || dear.Spot != 0 || math.Abs(dear.Cost-4*6*3) > 0.1 {
 		t.Errorf("on demand only: %+v", dear)
 	}
-	if best := r.Runs[len(r.Runs)-1]; !strings.HasPrefix(best.Name, "SkyServe, 4 more") || best.Availability < aim {
+	if best := r.Runs[len(r.Runs)-1]; !strings.HasPrefix(best.Name, "SkyServe, 4 more") || best.Availability < targetAvailability {
 		t.Errorf("all four go at once, and only four more keep them standing: %+v", best)
 	}
 	for _, run := range r.Runs {
 		l := run.Ledger
-		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 || l.Needless > l.OnDemandHours+0.01 || l.Homeless > l.Missing {
+		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 || l.Excess > l.OnDemandHours+0.01 || l.WithoutNode > l.Missing {
 			t.Errorf("%s: $%.2f in the ledger, $%.2f paid: %+v", run.Name, paid, run.Cost, l)
 		}
 	}

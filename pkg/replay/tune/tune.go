@@ -57,7 +57,7 @@ type Part struct {
 }
 
 // Search looks for the settings. Both cases hold the same policy. It answers the same for the same cases, on any number of cores.
-func Search(ctx context.Context, searched, heldOut evaluate.Case, told func(runs, of int, best evaluate.Run)) (*Result, error) {
+func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs := evaluate.Knobs(searched.Policy)
 	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: evaluate.Values(knobs)}
 	for _, c := range []*evaluate.Case{&searched, &heldOut} {
@@ -69,7 +69,7 @@ func Search(ctx context.Context, searched, heldOut evaluate.Case, told func(runs
 	}
 	out.Search.Traffic, out.HeldOut.Traffic = describe(searched), describe(heldOut)
 	s, check := searched.SearchPolicy(knobs), heldOut.SearchPolicy(knobs)
-	s.Told = told
+	s.Progress = progress
 	if _, err := s.Climb(ctx, evaluate.Values(knobs), evaluate.Generous(knobs)); err != nil {
 		return nil, err
 	}

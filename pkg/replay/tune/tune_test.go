@@ -89,7 +89,7 @@ func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
 	}
 	tuned := load(t, string(text))
 	again := part(t, tuned, 2)
-	report, err := evaluate.Judge(context.Background(), again, nil)
+	report, err := evaluate.Workload(context.Background(), again, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 type trial []Case
 
 // mostApart bounds how far apart recorded traffic may begin: more is two recordings that never met, and weeks without any request.
-const mostApart = 31 * 24 * time.Hour
+const maxStartDistance = 31 * 24 * time.Hour
 
 // gather draws each case's traffic once, rather than by every run, and puts all on one clock: recordings that name their start begin as
 // far apart as they did.
@@ -57,7 +57,7 @@ func (t trial) align(begin time.Time) error {
 		c := &t[i]
 		if c.Start.IsZero() && !c.Traffic.Start.IsZero() {
 			late := c.Traffic.Start.Sub(begin)
-			if late > mostApart {
+			if late > maxStartDistance {
 				return fmt.Errorf("replay: %s begins %s after the first of the others: cut the traffic, so that it is of one time", c.Traffic.Name, late)
 			}
 			c.Traffic = c.Traffic.Delayed(late)
@@ -70,7 +70,7 @@ func (t trial) align(begin time.Time) error {
 	last := time.Duration(0)
 	for i := range t {
 		last = max(last, t[i].horizon())
-		if i > 0 && !t[i].sameWorld(&t[0]) {
+		if i > 0 && !t[i].sameCluster(&t[0]) {
 			errs = append(errs, fmt.Errorf("replay: %s and %s are judged together, and name two worlds", t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
 		}
 	}
@@ -80,7 +80,7 @@ func (t trial) align(begin time.Time) error {
 	return errors.Join(errs...)
 }
 
-func (c *Case) sameWorld(o *Case) bool {
+func (c *Case) sameCluster(o *Case) bool {
 	return c.Start.Equal(o.Start) && c.Spot == o.Spot && reflect.DeepEqual(c.NodePools, o.NodePools) && c.ColdStart == o.ColdStart &&
 		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.SeriesPoints == o.SeriesPoints
 }
@@ -89,12 +89,12 @@ func (c *Case) sameWorld(o *Case) bool {
 func (c *Case) alone() trial { return trial{*c} }
 
 // makers are what moves each case's replicas; nil: its policy.
-type makers []simulator.Maker
+type actuatorFactories []simulator.ActuatorFactory
 
 // ours lets the policies decide.
-func (t trial) ours() makers { return make(makers, len(t)) }
+func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }
 
-func (t trial) config(by makers, observe func(engine.Record)) simulator.Config {
+func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {
 	c := &t[0]
 	out := simulator.Config{
 		Start: c.start(), Seed: c.Seed, NodePools: c.pools(), Fleet: simulator.Fleet{HourlyPerGPU: c.Hourly},
@@ -117,17 +117,17 @@ func (t trial) config(by makers, observe func(engine.Record)) simulator.Config {
 }
 
 // run plays the trial once.
-func (t trial) run(ctx context.Context, by makers, told func(time.Duration)) (Run, error) {
+func (t trial) run(ctx context.Context, by actuatorFactories, progress func(time.Duration)) (Run, error) {
 	out := Run{Workloads: make([]WorkloadRun, len(t))}
 	w, err := simulator.New(t.config(by, t.listen(out.Workloads)))
 	if err != nil {
 		return out, err
 	}
-	stood := nodeStarts(w.Result())
+	initialNodes := nodeStarts(w.Result())
 	horizon, next := t[0].horizon(), time.Duration(0)
 	err = w.Run(ctx, horizon, func(engine.Outcome) {
-		if told != nil && w.Now() >= next {
-			told(w.Now())
+		if progress != nil && w.Now() >= next {
+			progress(w.Now())
 			next = w.Now() + horizon/200
 		}
 	})
@@ -135,7 +135,7 @@ func (t trial) run(ctx context.Context, by makers, told func(time.Duration)) (Ru
 		return out, err
 	}
 	out.take(t, w.Result())
-	out.NodeStarts -= stood
+	out.NodeStarts -= initialNodes
 	return out, nil
 }
 
@@ -158,7 +158,7 @@ func (t trial) listen(out []WorkloadRun) func(engine.Record) {
 				continue
 			}
 			last[i] = r.Decision.Replicas
-			if len(out[i].Reasons) >= mostReasons || t[i].SeriesPoints == 0 {
+			if len(out[i].Reasons) >= maxReasons || t[i].SeriesPoints == 0 {
 				out[i].ReasonsLeftOut++
 				continue
 			}

@@ -56,24 +56,24 @@ func (c *Case) subject() Subject {
 }
 
 // certified puts the bounds into the report; those of several workloads add up.
-func (r *Report) certified(seen []certificate) {
+func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
-		s.Bounds = seen[i].bounds
+		s.Bounds = certificates[i].bounds
 	}
-	if len(r.Workloads) == 0 || len(seen[0].bounds) == 0 {
+	if len(r.Workloads) == 0 || len(certificates[0].bounds) == 0 {
 		return
 	}
-	for kind := range seen[0].bounds {
-		sum := Bound{Kind: seen[0].bounds[kind].Kind, Exact: true}
-		for i := range seen {
-			sum.add(&seen[i].bounds[kind], r.Workloads[i].Policy)
+	for kind := range certificates[0].bounds {
+		sum := Bound{Kind: certificates[0].bounds[kind].Kind, Exact: true}
+		for i := range certificates {
+			sum.add(&certificates[i].bounds[kind], r.Workloads[i].Policy)
 		}
 		switch {
 		case sum.Problem != "" || sum.Lower <= 0:
 			sum = Bound{Kind: sum.Kind, Problem: cmp.Or(sum.Problem, strings.Join(sum.Relaxations, "; "))}
 		default:
 			sum.Gap = sum.Upper / sum.Lower
-			sum.Relaxations = append(sum.Relaxations, r.relaxed(seen, kind)...)
+			sum.Relaxations = append(sum.Relaxations, r.relaxed(certificates, kind)...)
 			sum.Relaxations = append(sum.Relaxations, "a sum over workloads, each of which is bounded on its own: none serves another's requests, and nothing that they share costs anything")
 		}
 		r.Bounds = append(r.Bounds, sum)
@@ -98,18 +98,18 @@ func (b *Bound) add(o *Bound, of string) {
 }
 
 // relaxed are the relaxations of the workloads' bounds of a kind: once what all of them have, and with a workload's name what is its own.
-func (r *Report) relaxed(seen []certificate, kind int) (out []string) {
+func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	bounded, count := 0, map[string]int{}
-	for i := range seen {
-		if b := &seen[i].bounds[kind]; b.Problem == "" {
+	for i := range certificates {
+		if b := &certificates[i].bounds[kind]; b.Problem == "" {
 			bounded++
 			for _, text := range b.Relaxations {
 				count[text]++
 			}
 		}
 	}
-	for i := range seen {
-		for _, text := range seen[i].bounds[kind].Relaxations {
+	for i := range certificates {
+		for _, text := range certificates[i].bounds[kind].Relaxations {
 			if count[text] < bounded {
 				text = r.Workloads[i].Policy + ": " + text
 			}

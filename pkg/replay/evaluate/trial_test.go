@@ -41,9 +41,9 @@ func pair(t testing.TB, change func(*Case)) []Case {
 	return []Case{first, second}
 }
 
-func together(t testing.TB, cases []Case) *Report {
+func evaluateCases(t testing.TB, cases []Case) *Report {
 	t.Helper()
-	r, err := Together(context.Background(), cases, nil)
+	r, err := Workloads(context.Background(), cases, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +52,11 @@ func together(t testing.TB, cases []Case) *Report {
 
 // Where GPUs are bought one by one, two workloads cost together what they cost alone, and wait as long.
 func TestTwoWorkloadsTogetherAreTheSumOfTwo(t *testing.T) {
-	cases := pair(t, func(c *Case) { c.Rivals, c.TuneRivals, c.Bound, c.Static = simulator.Rivals()[:3], true, true, 6 })
-	r := together(t, cases)
-	alone := []*Report{judge(t, cases[0]), judge(t, cases[1])}
+	cases := pair(t, func(c *Case) {
+		c.Baselines, c.TuneBaselines, c.Bound, c.Static = simulator.Baselines()[:3], true, true, 6
+	})
+	r := evaluateCases(t, cases)
+	alone := []*Report{evaluateCase(t, cases[0]), evaluateCase(t, cases[1])}
 	if want := len(alone[0].Runs); len(r.Runs) != want || len(r.Workloads) != 2 {
 		t.Fatalf("%d runs of %d workloads, want %d of 2", len(r.Runs), len(r.Workloads), want)
 	}
@@ -99,7 +101,7 @@ func TestTwoWorkloadsTogetherAreTheSumOfTwo(t *testing.T) {
 // On nodes of four GPUs that both share, nobody beats the sum of the bounds, and one report is one report.
 func TestWorkloadsShareNodesAndABound(t *testing.T) {
 	cases := pair(t, func(c *Case) {
-		c.Rivals, c.Bound = simulator.Rivals()[:5], true
+		c.Baselines, c.Bound = simulator.Baselines()[:5], true
 		c.NodePools = []simulator.NodePool{
 			{Name: "spot", CapacityType: simulator.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
 				Market: &trace.Spot{Name: "market", Duration: time.Hour, Initial: 2, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 1}}}},
@@ -107,7 +109,7 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		}
 	})
 	cases[1].Pools = []string{"on-demand"}
-	r := together(t, cases)
+	r := evaluateCases(t, cases)
 	for _, run := range r.Runs {
 		if run.MeetsSLO && run.Cost < r.Bound(RequestBound).Lower {
 			t.Errorf("%s costs %v, less than the certified %v", run.Title(), run.Cost, r.Bound(RequestBound).Lower)
@@ -122,7 +124,7 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 	var texts [2]string
 	for i := range texts {
 		var b bytes.Buffer
-		if err := json.NewEncoder(&b).Encode(together(t, cases)); err != nil {
+		if err := json.NewEncoder(&b).Encode(evaluateCases(t, cases)); err != nil {
 			t.Fatal(err)
 		}
 		texts[i] = b.String()
@@ -137,7 +139,7 @@ func TestOneImpossibleWorkloadHasNoSumOfBounds(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
 	cases[0].Initial = 1
-	r := together(t, cases)
+	r := evaluateCases(t, cases)
 	if r.Bound(FluidBound) != nil || len(r.Bounds) != 2 || !strings.HasPrefix(r.Bounds[0].Problem, "team/chat: no schedule") {
 		t.Errorf("bounds %+v", r.Bounds)
 	}
@@ -158,17 +160,17 @@ func TestRecordingsKeepTheirDistance(t *testing.T) {
 		drawn.Start = begin.Add(time.Duration(i) * 5 * time.Minute)
 		cases[i].Traffic = drawn
 	}
-	r := together(t, cases)
+	r := evaluateCases(t, cases)
 	if r.Traffic.Duration < 25*60 || !r.Traffic.Start.Equal(begin) || r.Workloads[1].Traffic.Duration != 25*60 {
 		t.Errorf("together %v s from %s, the second %v s", r.Traffic.Duration, r.Traffic.Start, r.Workloads[1].Traffic.Duration)
 	}
 	cases[1].Traffic.Start = begin.Add(40 * 24 * time.Hour)
-	if _, err := Together(context.Background(), cases, nil); err == nil || !strings.Contains(err.Error(), "cut the traffic") {
+	if _, err := Workloads(context.Background(), cases, nil); err == nil || !strings.Contains(err.Error(), "cut the traffic") {
 		t.Errorf("two recordings that never met: %v", err)
 	}
 	other := pair(t, nil)
 	other[1].ColdStart = time.Hour
-	if _, err := Together(context.Background(), other, nil); err == nil || !strings.Contains(err.Error(), "two worlds") {
+	if _, err := Workloads(context.Background(), other, nil); err == nil || !strings.Contains(err.Error(), "two worlds") {
 		t.Errorf("two cold starts in one cluster: %v", err)
 	}
 }
