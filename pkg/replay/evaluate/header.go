@@ -140,7 +140,7 @@ func (t trial) own() (out []simulator.Assumption) {
 	}
 	out = append(out,
 		simulator.Assumption{Name: "end", Value: "runs stop with the traffic; a request that waits then counts as late if it is late already", Source: "the case"},
-		simulator.Assumption{Name: "tuned rivals", Value: "searched on this very traffic", Source: "flatters the rivals"})
+		simulator.Assumption{Name: "tuned baselines", Value: "searched on this very traffic", Source: "favors the baselines"})
 	if len(t) > 1 {
 		out = append(out, simulator.Assumption{Name: "together", Value: "tuned to each workload alone, then run together; traffic that names its start begins as far apart as it was recorded", Source: "the case"})
 	}

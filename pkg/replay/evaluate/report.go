@@ -64,7 +64,7 @@ const StaticFleet = "static fleet"
 
 // Run is one way to move the replicas, and what came of it.
 type Run struct {
-	Name    string `json:"name"`    // gpuscaler, a rival, static fleet or clairvoyant
+	Name    string `json:"name"`    // gpuscaler, a baseline, static fleet or clairvoyant
 	Variant string `json:"variant"` // policy, default, tuned or clairvoyant
 	Words   string `json:"words"`   // how it decides
 	Load           // of several workloads: counts are sums; onTime, waits and meetsSLO are the worst workload's

@@ -22,7 +22,7 @@ const schemaFile = "../../../config/schema/replay.md"
 // TestTheSchemaIsWrittenDown: every field of the JSON stands in the reference with what it means, as its own source says it. A field
 // that goes, or changes its type, shows there; then it is a schema of another name.
 func TestTheSchemaIsWrittenDown(t *testing.T) {
-	s := schema{words: comments(t, "../judge/report.go", "../judge/gates.go", "../judge/admission.go", "../world/assumptions.go")}
+	s := schema{words: comments(t, "../evaluate/report.go", "../evaluate/gates.go", "../evaluate/admission.go", "../simulator/assumptions.go")}
 	s.line("# What `gpuscaler replay -o json` says")
 	s.line("")
 	s.line("Schema `%s`: fields are added under this name; one that goes or changes its meaning makes a new name. Durations are seconds, shares are\n0 to 1, money is $. *Not always* marks a field that is absent where it has nothing to say. Several workloads in one cluster stand in\n`workloads`; the fields beside it are then their sums, or the worst of them.", evaluate.Schema)

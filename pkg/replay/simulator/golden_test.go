@@ -22,7 +22,7 @@ func TestASeedGivesTheseBytes(t *testing.T) {
 	c := Config{Seed: 42, NodePools: []NodePool{od, spot}, Resolution: 30 * time.Minute}
 	for i, r := range Baselines() {
 		c.Workloads = append(c.Workloads, Workload{
-			Key: scaling.Key{Namespace: "rivals", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
+			Key: scaling.Key{Namespace: "baselines", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
 			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i%5], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
 		})
 	}
