@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -98,15 +99,7 @@ func (f *externalFetcher) fetch(ctx context.Context, slots []slot, out []scaling
 		asks[i] = a
 		answers[a] = &answer{}
 	}
-	var group errgroup.Group
-	group.SetLimit(externalConcurrency)
-	for a, to := range answers {
-		group.Go(func() error {
-			to.reading, to.err = f.one(ctx, a)
-			return nil // each keeps its own error: one broken metric is not the others'
-		})
-	}
-	_ = group.Wait()
+	f.all(ctx, answers)
 	for i := range slots {
 		to := answers[asks[i]]
 		if to == nil {
@@ -118,6 +111,37 @@ func (f *externalFetcher) fetch(ctx context.Context, slots []slot, out []scaling
 		}
 	}
 	return 0, nil
+}
+
+// all asks for every metric. The namespaces share the requests: one whose metrics hang has half of them at most, and the metrics of the
+// others wait for no more requests than each namespace has under way.
+func (f *externalFetcher) all(ctx context.Context, answers map[ask]*answer) {
+	of := map[string][]ask{}
+	for a := range answers {
+		of[a.namespace] = append(of[a.namespace], a)
+	}
+	requests := make(chan struct{}, externalConcurrency)
+	var namespaces sync.WaitGroup
+	for _, asks := range of {
+		namespaces.Go(func() {
+			var group errgroup.Group
+			group.SetLimit(externalConcurrency / 2)
+			for _, a := range asks {
+				group.Go(func() error {
+					select {
+					case requests <- struct{}{}:
+						defer func() { <-requests }()
+					case <-ctx.Done():
+					}
+					to := answers[a]
+					to.reading, to.err = f.one(ctx, a)
+					return nil // each keeps its own error: one broken metric is not the others'
+				})
+			}
+			_ = group.Wait()
+		})
+	}
+	namespaces.Wait()
 }
 
 func (f *externalFetcher) skew() (ahead time.Duration, ok bool) { return f.clock.Skew() }

@@ -61,6 +61,43 @@ func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
 	}
 }
 
+// One tenant names a thousand metrics that its adapter never answers. Without turns they take every request of the round.
+func TestANeighborsExternalMetricsThatHangDoNotDelayTheOthers(t *testing.T) {
+	server := newFaulty(t)
+	at := time.Now().Add(-30 * time.Second).Truncate(time.Second)
+	server.does(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/namespaces/evil/") {
+			<-r.Context().Done()
+			return
+		}
+		metricList(metricItem("7", at))(w, r)
+	})
+	var all []*policy.Compiled
+	for i := range 1000 {
+		all = append(all, compiled("evil", fmt.Sprintf("w%d", i), externalSource(fmt.Sprintf("m%d", i), "")))
+	}
+	victim := compiled("victim", "w", externalSource("backlog", ""), externalSource("other", ""))
+	p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL, QPS: -1}})
+	p.SetPolicies(append(all, victim), nil)
+	p.mu.Lock()
+	for key, g := range p.plan.groups {
+		g.source.Timeout = time.Second
+		p.plan.groups[key] = g
+	}
+	p.mu.Unlock()
+	for round := range 3 {
+		pollOnce(t, p)
+		for i, r := range read(p, victim) {
+			if !r.Known || r.Value != 7 || r.Failures != 0 {
+				t.Errorf("round %d: signal %d of the victim reads %+v", round, i, r)
+			}
+		}
+	}
+	if r := read(p, all[0])[0]; r.Known || r.Cause != scaling.CauseUnreachable {
+		t.Errorf("the offender reads %+v", r)
+	}
+}
+
 func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
 	for _, c := range []struct {
 		name  string
