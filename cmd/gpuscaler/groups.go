@@ -12,6 +12,9 @@ import (
 // takeBackWithin bounds the end of the last term: a pod has 30 seconds to end in.
 const takeBackWithin = 5 * time.Second
 
+// shutdownRound is the interval between two looks at NodePools that limits were removed from.
+const shutdownRound = 100 * time.Millisecond
+
 // ends tells whether the process ends after a term: it was told to, or the term failed.
 func (c *controller) ends(term error) bool {
 	select {
@@ -30,7 +33,19 @@ func (c *controller) takeBack(ctx context.Context, term error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackWithin)
 	defer cancel()
-	c.engine.Shutdown(ctx, time.Now())
+	rounds := make(chan time.Time)
+	go func() {
+		defer close(rounds)
+		for round := time.Now(); ; round = time.Now() {
+			select {
+			case rounds <- round:
+			case <-ctx.Done():
+				return
+			}
+			time.Sleep(shutdownRound)
+		}
+	}()
+	c.engine.Shutdown(ctx, rounds)
 }
 
 // logGroup writes what changed in a capacity group as one JSON line, and tells of it where people look.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type loop struct {
 	started    atomic.Int64 // Unix nanoseconds of the term's start
 	duration   prometheus.Histogram
 	failures   prometheus.Counter
+	panics     prometheus.Counter
 	lead       prometheus.Gauge
 	unrecorded prometheus.Gauge
 	recorder   *record.Recorder // nil: nothing is written down, or not any more
@@ -39,10 +41,11 @@ func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log 
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 		}),
 		failures:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total", Help: "Ticks in which a workload failed or an action was not carried out."}),
+		panics:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_panics_total", Help: "Panics that were recovered while a workload, team or capacity group was decided; the log has the stack."}),
 		lead:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
 		unrecorded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_recording_failed", Help: "1 once the recording of --record could not be written: it has ended, deciding goes on; the log says why."}),
 	}
-	r.MustRegister(l.duration, l.failures, l.lead, l.unrecorded)
+	r.MustRegister(l.duration, l.failures, l.panics, l.lead, l.unrecorded)
 	return l
 }
 
@@ -58,10 +61,10 @@ func (l *loop) run(ctx context.Context) {
 	}
 	ticker := time.NewTicker(tickPeriod)
 	defer ticker.Stop()
-	last := ""
+	var reported map[string]bool
 	for {
 		if l.synced() {
-			last = l.tick(ctx, last)
+			reported = l.tick(ctx, reported)
 		}
 		select {
 		case <-ctx.Done():
@@ -71,8 +74,8 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// tick runs the engine once and logs its error when it is a new one.
-func (l *loop) tick(ctx context.Context, last string) string {
+// tick runs the engine once and logs its errors. reported has the errors of the tick before by text; tick returns those of this one.
+func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
 	now := start.Round(0) // without the monotonic clock, which a recording cannot hold
 	out := l.engine.Tick(ctx, now)
@@ -80,15 +83,29 @@ func (l *loop) tick(ctx context.Context, last string) string {
 	if l.recorder != nil {
 		l.recorded(l.recorder.Tick(l.engine.Board(), now))
 	}
-	if out.Err == nil {
-		return ""
+	return l.report(out.Errors, reported)
+}
+
+// report counts the errors of a tick and logs those that the tick before did not have, each with the stack of its panic.
+func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
+	if len(errs) == 0 {
+		return nil
 	}
 	l.failures.Inc()
-	if text := out.Err.Error(); text != last {
-		l.log.Error("tick", "error", text)
-		return text
+	current := make(map[string]bool, len(errs))
+	for _, err := range errs {
+		text, fields := err.Error(), []any{"error", err}
+		var panicked *engine.PanicError
+		if errors.As(err, &panicked) {
+			l.panics.Inc()
+			fields = append(fields, "stack", string(panicked.Stack))
+		}
+		if !reported[text] {
+			l.log.Error("tick", fields...)
+		}
+		current[text] = true
 	}
-	return last
+	return current
 }
 
 // groupDecided writes down a decision for nodes, in the tick that made it.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -95,7 +97,7 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.loop.recorder = recorder
-	c.loop.tick(t.Context(), "")
+	c.loop.tick(t.Context(), nil)
 	if n := testutil.ToFloat64(c.loop.unrecorded); n != 0 || c.loop.recorder == nil {
 		t.Fatalf("before it fails: gpuscaler_recording_failed %g", n)
 	}
@@ -103,7 +105,7 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		c.loop.tick(t.Context(), "")
+		c.loop.tick(t.Context(), nil)
 	}
 	if n := testutil.ToFloat64(c.loop.unrecorded); n != 1 {
 		t.Errorf("gpuscaler_recording_failed %g, want 1", n)
@@ -113,5 +115,35 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 	}
 	if time.Since(c.engine.Board().LastTick()) > 10*time.Second {
 		t.Error("the loop did not go on")
+	}
+}
+
+func TestEachFailedWorkloadIsLoggedOnceWithItsStackAndCounted(t *testing.T) {
+	c := offline(t)
+	var log strings.Builder
+	c.loop.log = slog.New(slog.NewTextHandler(&log, nil))
+	failed := []error{
+		fmt.Errorf("team/a: decide: %w", &engine.PanicError{Value: "index out of range", Stack: []byte("goroutine 7: decide.go:12")}),
+		fmt.Errorf("team/b: decide: %w", &engine.PanicError{Value: "nil map", Stack: []byte("goroutine 7: veto.go:3")}),
+		errors.New("apply: timeout"),
+	}
+	var reported map[string]bool
+	for range 5 {
+		reported = c.loop.report(failed, reported)
+	}
+	for _, line := range []string{"team/a", "decide.go:12", "team/b", "veto.go:3", "apply: timeout"} {
+		if n := strings.Count(log.String(), line); n != 1 {
+			t.Errorf("%q is logged %d times, want once:\n%s", line, n, log.String())
+		}
+	}
+	if panics, ticks := testutil.ToFloat64(c.loop.panics), testutil.ToFloat64(c.loop.failures); panics != 10 || ticks != 5 {
+		t.Errorf("%g panics in %g ticks, want 10 in 5", panics, ticks)
+	}
+	if reported = c.loop.report(nil, reported); reported != nil {
+		t.Errorf("after a tick without errors: %v", reported)
+	}
+	c.loop.report(failed[:1], reported)
+	if n := strings.Count(log.String(), "team/a"); n != 2 {
+		t.Errorf("an error that returns is logged %d times, want twice", n)
 	}
 }

@@ -103,7 +103,7 @@ func day(t *testing.T, start, date string) (changes []change) {
 		}
 	}})
 	for end := now.Add(7 * time.Hour); now.Before(end); now = now.Add(time.Second) {
-		if out := e.Tick(t.Context(), now); out.Err != nil || out.Decided != 1 {
+		if out := e.Tick(t.Context(), now); len(out.Errors) != 0 || out.Decided != 1 {
 			t.Fatalf("at %s: %+v", now, out)
 		}
 	}

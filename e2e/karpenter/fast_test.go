@@ -3,6 +3,7 @@ package karpenter_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -196,7 +197,17 @@ func fast(text string) error {
 	}
 	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	e.Shutdown(end, c.now())
+	rounds := make(chan time.Time)
+	go func() {
+		for end.Err() == nil {
+			select {
+			case rounds <- c.now():
+			case <-end.Done():
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	e.Shutdown(end, rounds)
 	return nil
 }
 
@@ -224,8 +235,8 @@ func loads(path string) map[string]float64 {
 
 func tell(c fastConfig, e *engine.Engine, out engine.Outcome) {
 	s := fastStatus{Now: c.now(), Synced: true, Numbers: map[string]int32{}, Groups: map[string]fastGroup{}}
-	if out.Err != nil {
-		s.Err = out.Err.Error()
+	if len(out.Errors) > 0 {
+		s.Err = errors.Join(out.Errors...).Error()
 	}
 	for _, key := range e.Board().Keys() {
 		if n, err := e.Board().Lookup(key, s.Now); err == nil {

@@ -35,7 +35,7 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 		// If the latest event won, the second 02:15 would close it until 02:45 on the next day.
 		{"a nearly full day is not lost in the fold", "Europe/Berlin", "45 2 * * *", "15 2 * * *", "2026-10-24 02:15:00 +0200",
 			[]string{"2026-10-24 02:45:00 +0200", "2026-10-26 02:15:00 +0100", "2026-10-26 02:45:00 +0100"}},
-		{"at the edge of the fold 03:00 follows once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",
+		{"at the edge of the fold 03:00 occurs once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 01:00:00 +0200", "2026-10-25 03:00:00 +0100"}},
 		{"every half hour, at the gap", "Europe/Berlin", "*/30 * * * *", "10/30 * * * *", "2026-03-29 01:20:00 +0100",
 			[]string{"2026-03-29 01:30:00 +0100", "2026-03-29 01:40:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-29 03:10:00 +0200"}},

@@ -22,6 +22,27 @@ func (t *tick) letGo() {
 	t.because(Reason{Rule: RuleRelease, Pool: -1})
 }
 
+// repeats reports whether a write at the given time is sent again because no observation shows it.
+func (t *tick) repeats(at int64) bool {
+	interval := resend
+	if t.leaving {
+		interval = resendAtShutdown
+	}
+	return t.at-at >= interval.Milliseconds()
+}
+
+// LimitsPending reports whether a limit of a NodePool still has a value of ours, or has its owner's value and no observation shows it yet.
+func (s *State) LimitsPending() bool {
+	for i := range s.pools {
+		for f := FieldLimit; f < numFields; f++ {
+			if s.pools[i].nudges[f].on {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // liftLimits takes back every limit: one that stands while nobody is there to lift it stops pods for good.
 func (t *tick) liftLimits() {
 	for i := range t.wants {

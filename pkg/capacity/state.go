@@ -159,6 +159,9 @@ type sent struct {
 // resend is how long an observation may take to show what was written before it is written again.
 const resend = 10 * time.Second
 
+// resendAtShutdown replaces resend during Shutdown, which has only seconds: an extra patch costs less than a limit that stays.
+const resendAtShutdown = 500 * time.Millisecond
+
 // repeats tells whether the mark was written a moment ago, and remembers it otherwise.
 func (s *State) repeats(m *PodMark) bool {
 	key := hash(m.UID, string(rune('a'+m.Kind)), m.Value)

@@ -84,7 +84,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 		if n.rule != w.rule {
 			n.rule, p.stale = w.rule, true // another rule wants the same
 		}
-		if !n.seen && t.at-n.at >= resend.Milliseconds() {
+		if !n.seen && t.repeats(n.at) {
 			n.at = t.at
 			t.emit(pool, f, view, patch)
 		}
@@ -140,7 +140,7 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 	switch {
 	case n.on && !n.releasing:
 		n.releasing, n.before, n.at = true, view.Value, t.at
-	case n.on && t.at-n.at >= resend.Milliseconds():
+	case n.on && t.repeats(n.at):
 		n.at = t.at
 	case !n.on && view.Ours && !view.Unsupported && t.writable(pool, f):
 		t.orphan(pool, f, view)
@@ -207,7 +207,7 @@ func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	}
 	patch.Record = p.record
 	differs := p.record != t.o.Pools[pool].Record
-	if len(patch.Changes) > 0 || differs && (p.record != p.written || t.at-p.writtenAt >= resend.Milliseconds()) {
+	if len(patch.Changes) > 0 || differs && (p.record != p.written || t.repeats(p.writtenAt)) {
 		p.written, p.writtenAt = p.record, t.at
 		t.complete(pool, patch)
 		t.d.Actions = append(t.d.Actions, *patch)

@@ -139,7 +139,7 @@ func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
 		}
 	}})
 	out := e.Tick(context.Background(), nine)
-	if _, err := e.Board().Lookup(good, nine); err != nil || out.Err == nil || out.Decided != 1 {
+	if _, err := e.Board().Lookup(good, nine); err != nil || len(out.Errors) != 1 || out.Decided != 1 {
 		t.Errorf("outcome %+v, the other workload %v", out, err)
 	}
 }

@@ -63,9 +63,11 @@ type Change struct {
 type Outcome struct {
 	At      time.Time
 	Changes []Change
-	Decided int   // workloads with a decision of this tick
-	Unseen  int   // workloads whose target the cluster does not show
-	Err     error // the last workload that failed, or what Apply said; nothing in it stops a tick
+	Decided int // workloads with a decision of this tick
+	Unseen  int // workloads whose target the cluster does not show
+	// Errors has one entry for each workload, team or capacity group that failed, and for changes that were not applied. The entry of a
+	// recovered panic wraps a *PanicError. No failure stops the rest of the tick.
+	Errors []error
 }
 
 // New returns an engine over the three ports.
@@ -114,16 +116,23 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 		ctx, cancel := context.WithTimeout(ctx, e.options.ApplyTimeout)
 		defer cancel()
 		if err := e.cluster.Apply(ctx, e.changes); err != nil {
-			out.Err = fmt.Errorf("apply: %w", err)
+			out.fail(fmt.Errorf("apply: %w", err))
 		}
 	}
 	return out
 }
 
+// fail records a failure; nil records none.
+func (o *Outcome) fail(err error) {
+	if err != nil {
+		o.Errors = append(o.Errors, err)
+	}
+}
+
 func (o *Outcome) count(decided bool, err error) {
 	switch {
 	case err != nil:
-		o.Err = err
+		o.fail(err)
 	case decided:
 		o.Decided++
 	default:
@@ -162,7 +171,7 @@ func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bo
 func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) (decided bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			decided, err = false, fmt.Errorf("%s: panic: %v", w.Key, r)
+			decided, err = false, fmt.Errorf("%s: decide: %w", w.Key, panicError(r))
 		}
 	}()
 	t.made = false
@@ -189,7 +198,7 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: panic while its number was told: %v", w.Key, r)
+			err = fmt.Errorf("%s: publish: %w", w.Key, panicError(r))
 		}
 	}()
 	if record, first, isNews := s.publish(w, t, now); isNews {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type world struct {
 	views     map[scaling.Key]View
 	backlog   map[scaling.Key]float64
 	silent    bool // telemetry answers nothing
-	explode   scaling.Key
+	explode   []scaling.Key
 	applied   []Change
 	now       time.Time
 }
@@ -51,7 +52,7 @@ func queuePolicy() *scaling.Policy {
 
 func (w *world) Current() []scaling.Workload { return w.workloads }
 func (w *world) Read(x *scaling.Workload, out []scaling.Reading) {
-	if x.Key == w.explode {
+	if slices.Contains(w.explode, x.Key) {
 		panic("a bug in one workload")
 	}
 	clear(out)
@@ -123,11 +124,11 @@ func TestModesKeepANumberFromBeingServed(t *testing.T) {
 func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
 	w := newWorld("bad", "good", "gone")
 	bad, good, gone := w.workloads[0].Key, w.workloads[1].Key, w.workloads[2].Key
-	w.explode = bad
+	w.explode = []scaling.Key{bad}
 	delete(w.views, gone)
 	e := New(w, w, w, Options{})
 	out := e.Tick(context.Background(), nine)
-	if out.Decided != 1 || out.Unseen != 1 || out.Err == nil {
+	if out.Decided != 1 || out.Unseen != 1 || len(out.Errors) == 0 {
 		t.Errorf("outcome %+v, want one decided, one unseen and the panic as an error", out)
 	}
 	for _, k := range []scaling.Key{bad, gone} {
@@ -350,5 +351,22 @@ func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
 	w.after(e, time.Minute)
 	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
 		t.Errorf("leading again: %+v, %v, want the 7 that were found", got, err)
+	}
+}
+
+func TestATickReportsEveryWorkloadThatPanicsWithItsStack(t *testing.T) {
+	w := newWorld("one", "two", "good")
+	w.explode = []scaling.Key{w.workloads[0].Key, w.workloads[1].Key}
+	out := New(w, w, w, Options{}).Tick(context.Background(), nine)
+	if len(out.Errors) != 2 || out.Decided != 1 {
+		t.Fatalf("errors %v, %d decided; want two errors and one decided", out.Errors, out.Decided)
+	}
+	for i, err := range out.Errors {
+		var panicked *PanicError
+		if !errors.As(err, &panicked) || !strings.HasPrefix(err.Error(), w.workloads[i].Key.String()+": decide: panic: ") {
+			t.Errorf("error %d is %v, want a panic of %s", i, err, w.workloads[i].Key)
+		} else if !strings.Contains(string(panicked.Stack), "engine_test.go") {
+			t.Errorf("the stack does not name the line that panicked:\n%s", panicked.Stack)
+		}
 	}
 }

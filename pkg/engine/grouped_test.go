@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -23,9 +22,9 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 		e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
 		w.after(e, time.Second)
 		decided := w.now
-		w.explode = chat
+		w.explode = []scaling.Key{chat}
 		out := w.after(e, 30*time.Second)
-		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || out.Err == nil || out.Decided != 1 {
+		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || len(out.Errors) == 0 || out.Decided != 1 {
 			t.Errorf("group %q: decided at %v, %v; outcome %+v", group, r.At, decided, out)
 		}
 		if got, err := e.Board().Lookup(chat, w.now); err != nil || !got.At.Equal(decided) {
@@ -38,7 +37,7 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 		if got, err := e.Board().Lookup(other, w.now); err != nil || !got.At.Equal(w.now) {
 			t.Errorf("group %q: the other workload: served %+v, %v", group, got, err)
 		}
-		w.explode = scaling.Key{}
+		w.explode = nil
 		w.after(e, time.Second)
 		decided = w.now
 		delete(w.views, chat)
@@ -158,17 +157,17 @@ func TestAnEngineTicksWithoutPolicies(t *testing.T) {
 			}
 			e := New(w, w, w, o)
 			for range 3 {
-				if out := w.after(e, time.Second); out.Err != nil || out.Decided != 0 || out.Unseen != 0 || len(out.Changes) != 0 {
+				if out := w.after(e, time.Second); len(out.Errors) != 0 || out.Decided != 0 || out.Unseen != 0 || len(out.Changes) != 0 {
 					t.Fatalf("outcome %+v", out)
 				}
 			}
 			chat := w.add("chat", scaling.Auto)
-			if out := w.after(e, time.Second); out.Err != nil || out.Decided != 1 {
+			if out := w.after(e, time.Second); len(out.Errors) != 0 || out.Decided != 1 {
 				t.Errorf("with its first policy: %+v", out)
 			}
 			w.workloads = nil
 			for range 2 {
-				if out := w.after(e, time.Second); out.Err != nil || out.Decided != 0 {
+				if out := w.after(e, time.Second); len(out.Errors) != 0 || out.Decided != 0 {
 					t.Errorf("after its last policy: %+v", out)
 				}
 			}
@@ -177,7 +176,7 @@ func TestAnEngineTicksWithoutPolicies(t *testing.T) {
 			}
 			e.StandDown()
 			w.after(e, time.Second)
-			e.Shutdown(context.Background(), w.now)
+			e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 		})
 	}
 }

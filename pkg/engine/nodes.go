@@ -104,9 +104,7 @@ func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 				out.count(n.engine.think(s, g.workloads[i], now, &g.thoughts[i]))
 			}
 		}
-		if err := n.decide(ctx, g, now); err != nil {
-			out.Err = err
-		}
+		n.decide(ctx, g, now, out)
 	}
 	n.release(now, out)
 	if n.cancel != nil {
@@ -116,21 +114,20 @@ func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 }
 
 // decide runs one group's brain. Its workloads' numbers are published whatever becomes of it: a panic in it is the group's alone.
-func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (err error) {
+func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out *Outcome) {
 	published := false
 	publish := func() {
 		for i, s := range g.slots {
 			if t := &g.thoughts[i]; t.made {
-				if failed := n.engine.publish(s, g.workloads[i], t, now); failed != nil {
-					err = failed
-				}
+				out.fail(n.engine.publish(s, g.workloads[i], t, now))
 			}
 		}
 		published = true
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("capacity group %s: panic: %v", g.group.Name, r)
+			err := fmt.Errorf("capacity group %s: %w", g.group.Name, panicError(r))
+			out.fail(err)
 			// Its memory may be what it choked on; the records on the NodePools hold what must not be lost.
 			g.state, g.remembers, g.observation, g.decision = capacity.State{}, false, capacity.Observation{}, capacity.Decision{}
 			for _, s := range g.slots {
@@ -163,7 +160,6 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time) (er
 			n.engine.options.OnGroup(news)
 		}
 	}
-	return err
 }
 
 // tell hands a decision to whoever listens.
@@ -253,7 +249,7 @@ func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[
 func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			out.Err = fmt.Errorf("release of NodePools without a group: panic: %v", r)
+			out.fail(fmt.Errorf("release of NodePools without a group: %w", panicError(r)))
 			clear(n.strays)
 		}
 	}()

@@ -167,8 +167,8 @@ func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
 	g.broken = "gpu"
 	w.backlog[chat], w.backlog[other] = 25, 42
 	out := w.after(e, time.Second)
-	if out.Err == nil || !strings.Contains(out.Err.Error(), "capacity group gpu: panic") {
-		t.Errorf("the tick says %v", out.Err)
+	if len(out.Errors) != 1 || !strings.Contains(out.Errors[0].Error(), "capacity group gpu: panic") {
+		t.Errorf("errors %v", out.Errors)
 	}
 	for key, want := range map[scaling.Key]int32{chat: 3, other: 5} {
 		if n, err := e.Board().Lookup(key, w.now); err != nil || n.Replicas != want {
@@ -299,7 +299,7 @@ func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
 
 func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
 	w, g, e, _ := night(t)
-	e.Shutdown(context.Background(), w.now)
+	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 	if len(g.acts) == 0 || !strings.Contains(g.acts[0], `"0" -> (absent)`) || g.pools["gpu-pool"].Limits[0].Ours {
 		t.Errorf("at shutdown: %q", g.acts)
 	}
@@ -307,7 +307,7 @@ func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
 	g.slow = true
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	e.Shutdown(ctx, w.now) // returns though nothing is ever written
+	e.Shutdown(ctx, rounds(ctx, w.now)) // returns although no write is ever applied
 }
 
 func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
@@ -315,7 +315,7 @@ func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
 	w.workloads[0].Group = "gpu"
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
-	e.Shutdown(context.Background(), w.now)
+	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 	if n, err := e.Board().Lookup(w.workloads[0].Key, w.now); err != nil || n.Replicas != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}

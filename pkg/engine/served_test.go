@@ -97,7 +97,7 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 			w.views[chat], w.backlog[chat] = found("a", 24), 240
 			e := New(w, w, w, Options{})
 			w.after(e, time.Minute)
-			w.explode = chat
+			w.explode = []scaling.Key{chat}
 			w.edited(c.edit)
 			for range 59 {
 				w.after(e, time.Second)
@@ -113,7 +113,7 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 			if got, err := e.Board().Lookup(chat, w.now); err == nil {
 				t.Errorf("after more than a minute without a decision: %+v", got)
 			}
-			w.explode = scaling.Key{}
+			w.explode = nil
 			w.after(e, time.Second)
 			if r, _ := e.Board().Record(chat); r.Superseded || r.Unseen {
 				t.Errorf("a decision under the policy in force: superseded %v, unseen %v", r.Superseded, r.Unseen)
@@ -130,7 +130,7 @@ func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
 	w.views[chat] = v
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
-	w.explode = chat
+	w.explode = []scaling.Key{chat}
 	w.edited(func(w *scaling.Workload) { w.Policy.MinReplicas = 3 })
 	w.after(e, time.Second)
 	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 0 {
@@ -163,7 +163,7 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 		}
 	}
 	// The clock steps back an hour and the workload panics from then on: for an hour the decision would not have grown old.
-	w.now, w.explode = w.now.Add(-time.Hour), chat
+	w.now, w.explode = w.now.Add(-time.Hour), []scaling.Key{chat}
 	// When the clock reads the same again, the decision is an hour old.
 	for range 3660 {
 		w.now = w.now.Add(time.Second)

@@ -8,41 +8,42 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// again is how far an instant must lie ahead for package capacity to repeat what no observation shows yet.
-const again = 11 * time.Second
-
-// Shutdown takes back what must not outlive this process: every limit on a NodePool, and every buffer. It is called after the last Tick, while the
-// Lease is still held, and returns when nothing is left to take back or ctx ends. Without Nodes it does nothing.
-func (e *Engine) Shutdown(ctx context.Context, now time.Time) {
+// Shutdown removes what must not outlive this process: every limit that it set on a NodePool, and every CapacityBuffer. Call it after
+// the last Tick while the Lease is still held. Each time that rounds delivers is one round; a write that no observation confirms is
+// repeated in later rounds. Shutdown returns when an observation shows that nothing is left, when rounds is closed, or when ctx ends.
+// Without Nodes it returns at once.
+func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) {
 	if e.nodes == nil {
 		return
 	}
-	for left := true; left && ctx.Err() == nil; now = now.Add(again) {
-		left = false
-		for _, g := range e.nodes.groups {
-			if e.lift(ctx, g, now) {
-				left = true
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now, open := <-rounds:
+			if !open || !e.removeLimits(ctx, now) {
+				return
 			}
 		}
-		if left {
-			settle(ctx)
+	}
+}
+
+// removeLimits runs one round over every group and reports whether another round is needed.
+func (e *Engine) removeLimits(ctx context.Context, now time.Time) (left bool) {
+	for _, g := range e.nodes.groups {
+		if e.removeLimitsOf(ctx, g, now) {
+			left = true
 		}
 	}
+	return left
 }
 
-// settle gives what was written the time to be seen.
-func settle(ctx context.Context) {
-	select {
-	case <-time.After(100 * time.Millisecond): // I/O edge: paces shutdown rounds
-	case <-ctx.Done():
-	}
-}
-
-// lift takes one group's limits and buffers back; false where there is none left.
-func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted bool) {
+// removeLimitsOf writes the restored limits and the deleted buffers of one group. It reports whether it wrote, or waits until a write
+// is observed. A group that panics is left to the next leader, which reads the record on the NodePool.
+func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool) {
 	defer func() {
 		if recover() != nil {
-			acted = false // the next leader finds the record
+			left = false
 		}
 	}()
 	g.observe(e.options.Nodes, nil, now)
@@ -52,7 +53,7 @@ func (e *Engine) lift(ctx context.Context, g *groupTick, now time.Time) (acted b
 		return !loosens(a) && (!buffer || b.Replicas > 0)
 	})
 	if len(outlive) == 0 {
-		return false
+		return g.state.LimitsPending()
 	}
 	select {
 	case <-e.options.Nodes.Act(g.group, outlive):

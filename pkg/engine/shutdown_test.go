@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -38,8 +39,51 @@ func TestABufferDoesNotOutliveUs(t *testing.T) {
 	e := New(w, w, w, Options{Groups: b, Nodes: b, ApplyTimeout: 20 * time.Millisecond})
 	w.after(e, time.Second)
 	b.replicas, b.acts = 3, nil
-	e.Shutdown(t.Context(), w.now)
+	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 	if b.replicas != 0 || !slices.ContainsFunc(b.acts, func(a string) bool { return strings.HasPrefix(a, "team/chat CapacityBuffer: 0 replicas") }) {
 		t.Errorf("%d replicas are left: %q", b.replicas, b.acts)
+	}
+}
+
+// rounds delivers a round each 100 ms of simulated time, from now on, until ctx ends.
+func rounds(ctx context.Context, now time.Time) <-chan time.Time {
+	c := make(chan time.Time)
+	go func() {
+		for ; ctx.Err() == nil; now = now.Add(100 * time.Millisecond) {
+			select {
+			case c <- now:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return c
+}
+
+// deaf is a ground that loses the first writes: the API server answers with a conflict.
+type deaf struct {
+	*ground
+	lose  int
+	times int
+}
+
+func (d *deaf) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	if d.times++; d.times <= d.lose {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return d.ground.Act(g, actions)
+}
+
+func TestShutdownRepeatsALostWriteUntilItIsObserved(t *testing.T) {
+	w, g, e, _ := night(t)
+	d := &deaf{ground: g, lose: 2}
+	e.options.Nodes = d
+	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
+	if len(g.pools["gpu-pool"].Limits) > 0 && g.pools["gpu-pool"].Limits[0].Ours {
+		t.Error("the limit is still set after two lost writes")
+	}
+	if d.times != 3 {
+		t.Errorf("%d writes, want 3: two lost ones and the one that is observed", d.times)
 	}
 }

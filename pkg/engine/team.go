@@ -114,14 +114,10 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 		for _, m := range t.members {
 			out.count(n.engine.think(m.slot, m.workload, now, m.thought))
 		}
-		if err := n.limit(t, now); err != nil {
-			out.Err = err
-		}
+		out.fail(n.limit(t, now))
 		for _, m := range t.members {
 			if !m.slot.grouped && m.thought.made {
-				if err := n.engine.publish(m.slot, m.workload, m.thought, now); err != nil {
-					out.Err = err
-				}
+				out.fail(n.engine.publish(m.slot, m.workload, m.thought, now))
 			}
 		}
 	}
@@ -132,7 +128,7 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("team %s: panic while its limits were divided: %v", t.team.Name, r)
+			err = fmt.Errorf("team %s: divide limits: %w", t.team.Name, panicError(r))
 			for _, m := range t.members {
 				m.revoke()
 			}

@@ -249,7 +249,7 @@ func TestAMemberWithoutADecisionKeepsItsShare(t *testing.T) {
 	w.tick(e)
 	w.follow(e)
 	w.expect(t, e, "at first", 8, 2)
-	w.explode = a
+	w.explode = []scaling.Key{a}
 	w.backlog[b] = 400
 	w.tick(e)
 	w.expect(t, e, "a panics: its last target is still served", 8, 2)
@@ -282,8 +282,8 @@ func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
 	}
 	out := w.tick(e)
 	w.expect(t, e, "the team's targets stay, a workload without a team goes on", 2, 2, 2, 40)
-	if out.Err == nil || !strings.Contains(out.Err.Error(), "team chat: panic") {
-		t.Errorf("the error is %v", out.Err)
+	if len(out.Errors) != 1 || !strings.Contains(out.Errors[0].Error(), "team chat: divide limits: panic") {
+		t.Errorf("errors %v", out.Errors)
 	}
 	if all := e.Board().Teams(); len(all) != 1 || all[0].Err == "" {
 		t.Errorf("teams %+v", all)

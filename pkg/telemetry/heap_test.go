@@ -173,8 +173,8 @@ func BenchmarkHeapPerPolicy(b *testing.B) {
 		e := engine.New(store, p, calm{}, engine.Options{})
 		now := time.Now()
 		for i := range 3 {
-			if out := e.Tick(context.Background(), now.Add(time.Duration(i)*time.Second)); out.Err != nil || out.Decided != n {
-				b.Fatalf("%d decided, %v", out.Decided, out.Err)
+			if out := e.Tick(context.Background(), now.Add(time.Duration(i)*time.Second)); len(out.Errors) != 0 || out.Decided != n {
+				b.Fatalf("%d decided, %v", out.Decided, out.Errors)
 			}
 		}
 		decided := live()
