@@ -175,7 +175,9 @@ func streams(t *testing.T) []attempt {
 	}
 	return []attempt{
 		{"5,000 streams at once", "", "4900 of 5000 are refused, KEDA reads", func(t *testing.T) string {
-			client, ctx := connect(t), t.Context()
+			client := connect(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
 			ended := make(chan codes.Code, 5000)
 			for range cap(ended) {
 				stream, err := client.StreamIsActive(ctx, chat)
