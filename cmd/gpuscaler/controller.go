@@ -72,7 +72,8 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.spending = c.newSpending()
 	read := cluster.Options{
-		Kinds: kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
+		Release: o.namespace + "/" + o.lease,
+		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 	}
 	read.SourceLimits = c.sourceLimits
 	if o.capacity {
@@ -166,8 +167,13 @@ func (c *controller) run(ctx context.Context) error {
 
 // lead is one term: the loop, and KEDA's entrance, which standbys keep shut so that its one connection never stays with them.
 func (c *controller) lead(ctx context.Context) {
+	if err := c.cluster.Rival(ctx); err != nil {
+		c.broken <- fmt.Errorf("not leading: %w", err)
+		return
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { c.loop.run(ctx); return nil })
+	all.Go(func() error { return c.alone(ctx) })
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
@@ -220,7 +226,46 @@ func (c *controller) campaign(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
+	c.waitAlone(ctx)
 	return c.leader.Run(ctx)
+}
+
+// rivalEvery is how often another release is looked for.
+const rivalEvery = 5 * time.Second
+
+// alone returns an error as soon as another release overrides NodePools of our groups; nil when ctx ends.
+func (c *controller) alone(ctx context.Context) error {
+	look := time.NewTicker(rivalEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		if err := c.cluster.Rival(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("no longer leading: %w", err)
+		}
+	}
+}
+
+// waitAlone waits until no other release overrides NodePools of our groups; it reports the reason once a minute.
+func (c *controller) waitAlone(ctx context.Context) {
+	for told := (time.Time{}); ; {
+		err := c.cluster.Rival(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if now := time.Now(); now.Sub(told) >= time.Minute {
+			told = now
+			c.log.Error("not leading", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rivalEvery):
+		}
+	}
 }
 
 // unbroken waits for a term that fails.

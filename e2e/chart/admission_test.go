@@ -135,7 +135,7 @@ const (
 	withRecord  = `{metadata: {annotations: {gpuscaler.io/record: "{}"}}}`
 	newLimit    = `{spec: {limits: {nvidia.com/gpu: 0}}}`
 	noConsent   = "hands no field over"
-	recordOnly  = "write gpuscaler.io/record only"
+	recordOnly  = "write gpuscaler.io/record and gpuscaler.io/holder only"
 	threeFields = "limits, weight and disruption only"
 )
 

@@ -46,6 +46,9 @@ type Options struct {
 	SourceLimits func() []SourceLimit
 	// Leading reports whether this process may write; standbys read only. nil: it always may.
 	Leading func() bool
+	// Release names our Lease, NAMESPACE/NAME. It is written beside each record, so that another release does not write the same
+	// NodePools. Empty: nothing is written, and other releases are not looked for.
+	Release string
 	// Instance names this process in Events; the pod's name.
 	Instance string
 	// DiscoveryPeriod is how often kinds that may be installed later are looked for; 0 means 10 seconds.
@@ -71,6 +74,7 @@ type Cluster struct {
 	events      *recorder
 	transitions *transitions
 	activator   *activator
+	rivals      *rivals
 	nodes       *nodes // nil where Options.Groups is
 
 	decidersMu  sync.Mutex
@@ -116,6 +120,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	}
 	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
 	c.transitions, c.activator = newTransitions(c), newActivator(c)
+	c.rivals = &rivals{cluster: c, known: map[string]rival{}}
 	c.scales = newScales(c)
 	if o.Groups != nil {
 		c.nodes = newNodes(c)

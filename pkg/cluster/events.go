@@ -38,6 +38,7 @@ const (
 	ReasonDeactivated               = "DeactivatedToZero"         // we wrote /scale 1 -> 0
 	ReasonActivationFailed          = "ActivationFailed"          // the API server refused it
 	ReasonActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
+	ReasonAnotherRelease            = "AnotherRelease"            // another release overrides a NodePool of ours: this one does not lead
 	ReasonAPIServiceStolen          = "APIServiceStolen"          // somebody else serves external metrics in our place
 	ReasonAPIServiceOccupied        = "APIServiceOccupied"        // mode owner, but it belongs to somebody else
 	ReasonAPIServiceTaken           = "APIServiceRegistered"      // the API server asks us for external metrics

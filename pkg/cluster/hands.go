@@ -78,8 +78,8 @@ func (h *hands) nudge(p capacity.NodePoolPatch, base *poolFacts) {
 	h.mu.Unlock()
 	one.Lock()
 	defer one.Unlock()
-	if !h.cluster.leading() {
-		return // it waited for longer than we lead
+	if !h.cluster.leading() || h.cluster.rivals.of(context.Background(), base) != "" {
+		return // it waited for longer than we lead, or another release overrides the NodePool: see Rival
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*handsTimeout) // the tick that asked may be over: see Nodes.Act
 	defer cancel()
@@ -158,7 +158,11 @@ func (h *hands) hold(ctx context.Context, p capacity.NodePoolPatch, current *uns
 	apply := newApply(nodePoolKind, "", p.Pool)
 	apply.SetResourceVersion(current.GetResourceVersion())
 	if p.Record != "" {
-		apply.SetAnnotations(map[string]string{RecordAnnotation: p.Record})
+		annotations := map[string]string{RecordAnnotation: p.Record}
+		if h.cluster.options.Release != "" {
+			annotations[HolderAnnotation] = h.cluster.options.Release
+		}
+		apply.SetAnnotations(annotations)
 	}
 	for _, c := range append(append([]capacity.Change(nil), p.Held...), held(p)...) {
 		value, err := decodeValue(c.To)

@@ -44,7 +44,8 @@ type poolFacts struct {
 	labels       map[string]string
 	requirements []requirement
 	taints       []corev1.Taint
-	ours         bool // our record stands on it, or a field is ours
+	holder       string // the release that wrote the record: the Lease that it leads by, NAMESPACE/NAME
+	ours         bool   // our record stands on it, or a field is ours
 }
 
 func poolOf(u *unstructured.Unstructured) *poolFacts {
@@ -54,6 +55,7 @@ func poolOf(u *unstructured.Unstructured) *poolFacts {
 	v := &f.view
 	v.Exists, v.Ready = u.GetDeletionTimestamp() == nil, !unready(u)
 	v.Record, v.Template = annotations[RecordAnnotation], annotations[templateHash]
+	f.holder = annotations[HolderAnnotation]
 	v.Consent, f.unknownWord = capacity.ConsentOf(annotations[NudgeAnnotation])
 	v.Weight = f.field(owned, "spec", "weight")
 	v.ConsolidateAfter = f.field(owned, "spec", "disruption", "consolidateAfter")

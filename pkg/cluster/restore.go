@@ -41,7 +41,7 @@ const rounds = 8
 // CapacityBuffers. It holds the controller's Lease while it works, so that nobody nudges meanwhile. One that fails does not keep the
 // others; an error is returned beside what was done before it.
 func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restored, error) {
-	c, err := New(cfg, Options{Groups: noGroups{}, Log: o.Log})
+	c, err := New(cfg, Options{Groups: noGroups{}, Log: o.Log, Release: o.Lease.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,24 @@ func (r *restorer) pools(ctx context.Context) (done []Restored, err error) {
 		}
 	}
 	for _, name := range sortedNames(all) {
-		if all[name].ours && (len(r.options.Names) == 0 || slices.Contains(r.options.Names, name)) {
+		if all[name].ours && r.asked(ctx, name, all[name]) {
 			done = append(done, r.pool(ctx, name))
 		}
 	}
 	return done, nil
+}
+
+// asked reports whether a NodePool is to be restored: one that is named, or without names every one but those of a release that still leads,
+// which would override them again.
+func (r *restorer) asked(ctx context.Context, name string, f *poolFacts) bool {
+	if len(r.options.Names) > 0 {
+		return slices.Contains(r.options.Names, name)
+	}
+	why := r.cluster.rivals.of(ctx, f)
+	if why != "" {
+		r.cluster.log.Warn("not restored: another gpuscaler release overrides the NodePool", "nodepool", name, "lease", f.holder, "why", why)
+	}
+	return why == ""
 }
 
 func (r *restorer) list(ctx context.Context) (map[string]*poolFacts, error) {
