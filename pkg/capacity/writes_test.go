@@ -106,16 +106,23 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 	o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: "cpu", FieldView: FieldView{Value: `"64"`, Ours: true}})
 	o.Pools[1].Record = `{"v":1,"group":"chat","resource":"nvidia.com/gpu",` +
 		`"fields":[{"name":"limits[cpu]","original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
-	d, _ := Decide(g, o, State{}, midnight)
-	if f := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Kind == FindRecord }); f >= 0 {
-		t.Errorf("the record is not read: %+v", d.Findings[f])
-	}
-	var restored []Change
-	for _, a := range d.Actions {
-		restored = append(restored, a.(NodePoolPatch).Changes...)
-	}
-	if len(restored) != 1 || restored[0].Resource != "cpu" || restored[0].To != `"400"` || !restored[0].Restore {
-		t.Errorf("changes %+v, want limits[cpu] back at 400", restored)
+	record := o.Pools[1].Record
+	for name, c := range map[string]struct {
+		record string
+		want   Value
+	}{"with its record": {record, `"400"`}, "without a record": {"", ""}} {
+		o.Pools[1].Record = c.record
+		d, _ := Decide(g, o, State{}, midnight)
+		if f := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Kind == FindRecord }); f >= 0 {
+			t.Errorf("%s: the record is not read: %+v", name, d.Findings[f])
+		}
+		var restored []Change
+		for _, a := range d.Actions {
+			restored = append(restored, a.(NodePoolPatch).Changes...)
+		}
+		if len(restored) != 1 || restored[0].Resource != "cpu" || restored[0].To != c.want || !restored[0].Restore {
+			t.Errorf("%s: changes %+v, want limits[cpu] back at %q", name, restored, c.want)
+		}
 	}
 }
 
