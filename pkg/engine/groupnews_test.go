@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func onDemandGroup(name string) capacity.Group {
+	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
+}
+
+func TestTheUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
+	node := func(kind capacity.CapacityType, stage capacity.Stage, gpus, used int64, hourly float64) capacity.Node {
+		return capacity.Node{Type: kind, Stage: stage, GPUs: gpus, Used: used, Hourly: hourly}
+	}
+	first := useOf("a", &capacity.PoolView{Exists: true, Ready: true, Nodes: []capacity.Node{
+		node(capacity.Spot, capacity.Usable, 8, 6, 4), // a quarter is unused
+		node(capacity.Spot, capacity.Launched, 8, 0, 4),
+		node(capacity.Spot, capacity.Asked, 8, 0, 4),
+		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
+		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // counted as the last type that is known
+	}})
+	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
+		node(capacity.Spot, capacity.Usable, 2, 5, 3), // more is asked for than there is
+		node(capacity.Spot, capacity.Usable, 0, 0, 1), // a node without the resource
+	}})
+	r := GroupRecord{Pools: []PoolUse{first, second}}
+	all := r.Use()
+	if want := (Use{Nodes: 3, Coming: 2, GPUs: 10, Used: 11, Hourly: 8, Unused: 1}); all[capacity.Spot] != want {
+		t.Errorf("spot %+v, want %+v", all[capacity.Spot], want)
+	}
+	if want := (Use{Nodes: 2, GPUs: 5, Used: 4, Hourly: 11, Unused: 2}); all[capacity.Reserved] != want {
+		t.Errorf("reserved %+v, want %+v", all[capacity.Reserved], want)
+	}
+	if !first.Exists || !first.Ready || second.Exists || second.Ready || all[capacity.OnDemand] != (Use{}) {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if spot := all[capacity.Spot]; spot.Idle() != 0 || all[capacity.Reserved].Idle() != 1 {
+		t.Errorf("idle %d and %d", spot.Idle(), all[capacity.Reserved].Idle())
+	}
+}
+
+// A mark on a pod is not a change of the group: only a changed NodePool, phase or rule is recorded.
+func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
+	w := newWorld("chat")
+	w.workloads[0].Group = "gpu"
+	group := onDemandGroup("gpu")
+	group.EmptyWholeNodes = true
+	g := newGround(group)
+	g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 3, Used: 3, Stage: capacity.Usable, Ready: true}}
+	g.pods["team/chat"] = []capacity.Pod{{UID: "idle", Namespace: "team", Name: "idle", Owner: capacity.OwnerReplicaSet, GPUs: 1, Ready: true}}
+	e := New(w, watched{w, []string{"idle"}}, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
+	w.after(e, time.Minute)
+	if len(g.acts) < 3 {
+		t.Fatalf("the mark is not repeated: %q", g.acts)
+	}
+	if h := e.Board().GroupHistory("gpu", nine, w.now); len(h) != 1 {
+		t.Errorf("%d records of the group, want the first alone", len(h))
+	}
+	if r, _ := e.Board().Group("gpu"); !r.At.Equal(w.now) || !r.Since.Equal(nine.Add(time.Second)) {
+		t.Errorf("decided at %v, its phase since %v; the phase is that of the first tick", r.At, r.Since)
+	}
+}
+
+// No pool brings a node: the target stops rising one tick after the group says so, and rises when it no longer does.
+func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
+	w := newWorld("chat")
+	chat := w.workloads[0].Key
+	w.workloads[0].Group = "gpu"
+	w.views[chat] = View{Replicas: 2, Ready: 2, Pending: 1, GPUs: 1, Operator: scaling.NoOperator}
+	w.backlog[chat] = 30
+	g := newGround(onDemandGroup("gpu"))
+	g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 2, Used: 2, Stage: capacity.Usable, Ready: true}}
+	g.pods["team/chat"] = []capacity.Pod{
+		{UID: "a", GPUs: 1, Ready: true}, {UID: "b", GPUs: 1, Ready: true}, {UID: "c", GPUs: 1, Pool: -1, Pending: true},
+	}
+	e := New(w, w, w, Options{Groups: g, Nodes: g})
+	w.after(e, time.Minute)
+	g.pools["gpu-pool"].Failures = []capacity.Failure{{UID: "claim", At: w.now, Capacity: true}}
+	w.backlog[chat] = 90
+	w.after(e, 5*time.Second)
+	if r, _ := e.Board().Record(chat); r.Decision.Replicas != 3 || r.Decision.Binding != scaling.RuleCapacity || r.Decision.Uncapped != 9 {
+		t.Errorf("%d by %v, uncapped %d; want 3 by the capacity cap", r.Decision.Replicas, r.Decision.Binding, r.Decision.Uncapped)
+	}
+	g.pools["gpu-pool"].Failures = nil
+	w.after(e, 5*time.Second)
+	if r, _ := e.Board().Record(chat); r.Decision.Replicas != 9 || r.View.Advice != (Advice{}) {
+		t.Errorf("%d, advice %+v; want 9 without a cap", r.Decision.Replicas, r.View.Advice)
+	}
+}
+
+// A listener fails for one workload of a group: the tick reports it, and the other workloads of the group are published.
+func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
+	w := newWorld("bad", "good")
+	bad, good := w.workloads[0].Key, w.workloads[1].Key
+	w.workloads[0].Group, w.workloads[1].Group = "gpu", "gpu"
+	g := newGround(onDemandGroup("gpu"))
+	e := New(w, w, w, Options{Groups: g, Nodes: g, OnTransition: func(r Record) {
+		if r.Workload.Key == bad {
+			panic("a bug in a listener")
+		}
+	}})
+	out := w.after(e, time.Second)
+	if _, err := e.Board().Lookup(good, w.now); err != nil || out.Err == nil {
+		t.Errorf("outcome %+v, the other workload %v", out, err)
+	}
+	if r, _ := e.Board().Group("gpu"); r.Err != "" || r.At.IsZero() {
+		t.Errorf("the group did not fail: %+v", r)
+	}
+}
+
+// Until a workload is seen for the first time its record shows the newest policy; after that, the one that decided last.
+func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
+	w := newWorld("chat")
+	chat, view := w.workloads[0].Key, w.views[w.workloads[0].Key]
+	delete(w.views, chat)
+	e := New(w, w, w, Options{})
+	origin := func(s string) string {
+		w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Origin: s}}
+		w.after(e, time.Second)
+		r, _ := e.Board().Record(chat)
+		return r.Workload.Origin
+	}
+	if a, b := origin("first"), origin("second"); a != "first" || b != "second" {
+		t.Errorf("before the first decision: %q, then %q", a, b)
+	}
+	w.views[chat] = view
+	if a := origin("third"); a != "third" {
+		t.Errorf("decided under %q", a)
+	}
+	delete(w.views, chat)
+	if a := origin("fourth"); a != "third" {
+		t.Errorf("not seen after a decision: %q, want the policy that decided", a)
+	}
+	if _, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
+		t.Errorf("%v, want ErrUnseen", err)
+	}
+}
+
+// The history counts what it holds, and no reader keeps it locked.
+func TestTheHistoryCountsWhatItHolds(t *testing.T) {
+	h := newHistory()
+	key := func(i int) scaling.Key { return scaling.Key{Name: string(rune('a' + i))} }
+	check := func(when string) {
+		t.Helper()
+		held := 0
+		for _, list := range h.byKey {
+			held += len(list)
+		}
+		if h.total != held {
+			t.Errorf("%s: it holds %d records and counts %d", when, held, h.total)
+		}
+	}
+	at := nine
+	for i := range 3 * historyPerWorkload {
+		for k := range 3 {
+			note(h, Record{Workload: scaling.Workload{Key: key(k)}, At: at})
+		}
+		if i%100 == 0 {
+			at = at.Add(30 * time.Minute)
+		}
+		at = at.Add(time.Second)
+	}
+	check("full lists")
+	h.forget(at.Add(26*time.Hour), func(k scaling.Key) bool { return k == key(1) })
+	check("after two policies are gone")
+	if len(h.byKey) != 1 {
+		t.Errorf("%d policies are left", len(h.byKey))
+	}
+	h.Begins(key(1))
+	h.Begins(key(0))
+	h.At(key(1), at)
+	h.Of(key(1), nine, at)
+	h.Walk(key(1), func(*Record) bool { return false })
+	added := make(chan struct{})
+	go func() {
+		defer close(added)
+		note(h, Record{Workload: scaling.Workload{Key: key(1)}, At: at})
+	}()
+	select {
+	case <-added:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a reader keeps the history locked")
+	}
+	check("after the readers")
+}
