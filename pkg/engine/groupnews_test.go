@@ -105,7 +105,7 @@ func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
 		}
 	}})
 	out := w.after(e, time.Second)
-	if _, err := e.Board().Lookup(good, w.now); err != nil || out.Err == nil {
+	if _, err := e.Board().Lookup(good, w.now); err != nil || len(out.Errors) != 1 {
 		t.Errorf("outcome %+v, the other workload %v", out, err)
 	}
 	if r, _ := e.Board().Group("gpu"); r.Err != "" || r.At.IsZero() {

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
+	w := newWorld("chat")
+	e := New(w, w, w, Options{})
+	w.after(e, time.Second)
+	unknown := scaling.Key{Namespace: "team", Name: "other"}
+	if d, ok := e.Board().Decision(unknown); ok || d != (scaling.Decision{}) {
+		t.Errorf("decision %+v, %v", d, ok)
+	}
+	if got := e.Board().Began(unknown); got != WentOn {
+		t.Errorf("began %v", got)
+	}
+	if r, ok := e.Board().Record(unknown); ok || !r.At.IsZero() {
+		t.Errorf("record %+v, %v", r, ok)
+	}
+	if d, ok := e.Board().Decision(w.workloads[0].Key); !ok || d.Replicas != 2 {
+		t.Errorf("the policy that is known: %+v, %v", d, ok)
+	}
+}
+
+func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
+	w := newWorld()
+	for _, k := range []scaling.Key{{Namespace: "b", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "c", Name: "b"}, {Namespace: "a", Name: "a"}} {
+		w.workloads = append(w.workloads, scaling.Workload{Key: k, Policy: queuePolicy()})
+	}
+	e := New(w, w, w, Options{})
+	e.Tick(context.Background(), nine)
+	want := []scaling.Key{{Namespace: "a", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "b", Name: "a"}, {Namespace: "c", Name: "b"}}
+	if got := e.Board().Keys(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// calls counts what is handed to the cluster.
+type calls struct {
+	*world
+	sizes []int
+}
+
+func (c *calls) Apply(ctx context.Context, changes []Change) error {
+	c.sizes = append(c.sizes, len(changes))
+	return c.world.Apply(ctx, changes)
+}
+
+func TestATickWithoutNewsCallsNobody(t *testing.T) {
+	w := newWorld("chat", "embed")
+	c := &calls{world: w}
+	e := New(w, w, c, Options{})
+	w.after(e, 10*time.Second)
+	w.backlog[w.workloads[1].Key] = 90
+	w.after(e, 10*time.Second)
+	if want := []int{2, 1}; !slices.Equal(c.sizes, want) {
+		t.Errorf("changes of %v, want %v", c.sizes, want)
+	}
+}
+
+// The numbers without a rule are those of the same tick, with all that it went on from: 3 were in force, not the 2 that run.
+func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) {
+	w := newWorld("chat")
+	p := queuePolicy()
+	p.ScaleUp.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}
+	w.workloads[0].Policy = p
+	chat := w.workloads[0].Key
+	e := New(w, w, w, Options{})
+	w.after(e, time.Second)
+	w.backlog[chat] = 90 // asks for 9; the HPA is slow, and 2 run throughout
+	w.after(e, 90*time.Second)
+	r, _ := e.Board().Record(chat)
+	without := map[scaling.Rule]int32{}
+	for _, c := range r.Without {
+		without[c.Rule] = c.Replicas
+	}
+	if r.Decision.Replicas != 4 || without[scaling.RuleRate] != 9 || without[scaling.RuleCombine] != 3 {
+		t.Errorf("%d; without the rate %d, without the signal %d; want 4, 9 and 3", r.Decision.Replicas, without[scaling.RuleRate], without[scaling.RuleCombine])
+	}
+}
+
+// A replay needs to know which decisions of a group went on from nothing: the first, and the first after one that failed.
+func TestWhetherADecisionOfAGroupWentOnFromAnother(t *testing.T) {
+	w := newWorld("chat")
+	w.workloads[0].Group = "gpu"
+	g := newGround(onDemandGroup("gpu"))
+	var fresh []bool
+	e := New(w, w, w, Options{Groups: g, Nodes: g, OnGroupTick: func(tick GroupTick) { fresh = append(fresh, tick.Fresh) }})
+	w.after(e, 3*time.Second)
+	g.broken = "gpu"
+	w.after(e, 2*time.Second)
+	g.broken = ""
+	w.after(e, 2*time.Second)
+	if want := []bool{true, false, false, true, false}; !slices.Equal(fresh, want) {
+		t.Errorf("%v, want %v", fresh, want)
+	}
+}
+
+// A clock that steps back by days does not keep the records of policies that are gone until it has caught up.
+func TestAClockThatStepsBackForgetsPoliciesThatAreGone(t *testing.T) {
+	h := newHistory()
+	none := func(scaling.Key) bool { return false }
+	h.forget(nine.AddDate(0, 0, 9), none)
+	note(h, Record{Workload: scaling.Workload{Key: scaling.Key{Name: "job"}}, At: nine})
+	h.forget(nine.Add(26*time.Hour), none)
+	if len(h.byKey) != 0 {
+		t.Error("the record of a day ago is kept")
+	}
+}
