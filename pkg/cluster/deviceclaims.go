@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,16 +128,18 @@ func trimDeviceClass(obj any) (any, error) {
 	return out, nil
 }
 
-// newDeviceKinds are the kinds of DRA, watched where they are served.
+// newDeviceKinds returns the kinds of DRA. They are watched only while NodePools are served: without Karpenter no limit is set, and the
+// role has no right to read them.
 func (n *nodes) newDeviceKinds() []*lateKind {
 	requests := on(
 		func(_, r *deviceRequests) { n.change(func() { n.requests[r.key()] = r }) },
 		func(r *deviceRequests) { n.change(func() { delete(n.requests, r.key()) }) },
 	)
+	karpenter := func(context.Context) bool { return n.pool.synced() != nil }
 	return []*lateKind{
-		{kind: resourceClaimKind, trim: trimDeviceRequests, on: requests},
-		{kind: resourceClaimTemplateKind, trim: trimDeviceRequests, on: requests},
-		{kind: deviceClassKind, trim: trimDeviceClass, on: on(
+		{kind: resourceClaimKind, trim: trimDeviceRequests, on: requests, allowed: karpenter},
+		{kind: resourceClaimTemplateKind, trim: trimDeviceRequests, on: requests, allowed: karpenter},
+		{kind: deviceClassKind, trim: trimDeviceClass, allowed: karpenter, on: on(
 			func(_, c *deviceClass) { n.change(func() { n.classes[c.Name] = c }) },
 			func(c *deviceClass) { n.change(func() { delete(n.classes, c.Name) }) },
 		)},

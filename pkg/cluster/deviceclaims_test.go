@@ -90,3 +90,16 @@ spec: {replicas: 1, selector: {matchLabels: {app: chat}}, template: {metadata: {
 		}
 	}
 }
+
+// Without Karpenter the role has no right to read claims, and every list of them would be refused.
+func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
+	cluster := grounds(t)
+	if len(cluster.nodes.devices) == 0 {
+		t.Fatal("no kind of DRA is known")
+	}
+	for _, k := range cluster.nodes.devices {
+		if k.allowed == nil || k.allowed(t.Context()) {
+			t.Errorf("%s is watched although no NodePool is served", k.kind.Kind)
+		}
+	}
+}
