@@ -2,6 +2,7 @@ package controller
 
 import (
 	"net"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,12 +31,15 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 }
 
 func (c *Controller) deployment(o Options) *appsv1.Deployment {
+	// As the chart does: without Karpenter its roles allow no read of nodes and of what they are made of.
+	capacity := o.Values["mode"] == "karpenter" || o.Values["mode"] == "all"
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
 		"--lease-duration=" + o.LeaseDuration.String(),
 		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort), "--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
+		"--capacity=" + strconv.FormatBool(capacity),
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}
 	for k, v := range podLabels {
