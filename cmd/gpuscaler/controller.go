@@ -74,6 +74,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	read := cluster.Options{
 		Release: o.namespace + "/" + o.lease,
 		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
+		ClusterName: c.clusterName,
 	}
 	read.SourceLimits = c.sourceLimits
 	if o.capacity {
@@ -118,6 +119,9 @@ func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
 	return out
 }
 
+// clusterName is the name in the PlatformConfig in force.
+func (c *controller) clusterName() string { return c.policies.Platform().Cluster }
+
 func (c *controller) leading() bool { return c.leader.Leading() }
 
 // registration guards the APIService behind which HPAs find us; port is where our Service answers.
@@ -125,7 +129,8 @@ func (c *controller) registration(certificate externalmetrics.Certificate) (*clu
 	o := c.options
 	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
 		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace, Name: o.service}, Port: o.servicePort,
-		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading, Instance: o.pod, Log: c.log, Metrics: c.registry,
+		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading,
+		Instance: o.pod, ClusterName: c.clusterName, Log: c.log, Metrics: c.registry,
 	})
 }
 

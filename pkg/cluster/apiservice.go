@@ -47,10 +47,12 @@ type APIServiceOptions struct {
 	CABundle func() []byte
 	// Registered is told the CA bundle of our registration as it stands, at each look; nil: nobody.
 	Registered func(bundle []byte)
-	Leading    func() bool           // nil: this process may always write
-	Instance   string                // this pod, in Events
-	Log        *slog.Logger          // nil: slog.Default()
-	Metrics    prometheus.Registerer // nil: nothing is registered
+	Leading    func() bool // nil: this process may always write
+	Instance   string      // this pod, in Events
+	// ClusterName returns the cluster's name, for an annotation of every Event; nil or empty: none.
+	ClusterName func() string
+	Log         *slog.Logger          // nil: slog.Default()
+	Metrics     prometheus.Registerer // nil: nothing is registered
 	// OwnerRole is a ClusterRole with which a registration of ours goes away, by Kubernetes' garbage collection: left behind by an
 	// uninstall it would break discovery, and with it the deletion of every namespace. Empty: the registration stays.
 	OwnerRole string
@@ -127,6 +129,7 @@ func newAPIService(typed kubernetes.Interface, objects dynamic.Interface, o APIS
 		}),
 	}
 	g.events = newRecorder(typed.EventsV1(), o.Instance, o.Log, newMetrics(nil))
+	g.events.cluster = o.ClusterName
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(g.owned, g.stolen)
 	}

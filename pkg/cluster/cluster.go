@@ -49,6 +49,8 @@ type Options struct {
 	// Release names our Lease, NAMESPACE/NAME. It is written beside each record, so that another release does not write the same
 	// NodePools. Empty: nothing is written, and other releases are not looked for.
 	Release string
+	// ClusterName returns the cluster's name, for an annotation of every Event; nil or empty: none.
+	ClusterName func() string
 	// Instance names this process in Events; the pod's name.
 	Instance string
 	// DiscoveryPeriod is how often kinds that may be installed later are looked for; 0 means 10 seconds.
@@ -119,6 +121,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 		world: newWorld(), metrics: newMetrics(o.Metrics),
 	}
 	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
+	c.events.cluster = o.ClusterName
 	c.transitions, c.activator = newTransitions(c), newActivator(c)
 	c.rivals = &rivals{cluster: c, known: map[string]rival{}}
 	c.scales = newScales(c)

@@ -18,6 +18,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
+// clusterAnnotation names the cluster on every Event: Events of several clusters are often collected in one place.
+const clusterAnnotation = "gpuscaler.io/cluster"
+
 // reportingController is who our Events come from.
 const reportingController = "gpuscaler.io/gpuscaler"
 
@@ -58,6 +61,7 @@ const (
 type recorder struct {
 	client   typedevents.EventsV1Interface
 	instance string
+	cluster  func() string // the cluster's name; nil or empty: it has none
 	queue    chan *eventsv1.Event
 	limit    flowcontrol.RateLimiter
 	log      *slog.Logger
@@ -99,6 +103,11 @@ func (r *recorder) send(about corev1.ObjectReference, kind, reason, note string)
 		Regarding:           about,
 		Note:                note,
 		Type:                kind,
+	}
+	if r.cluster != nil {
+		if name := r.cluster(); name != "" {
+			event.Annotations = map[string]string{clusterAnnotation: name}
+		}
 	}
 	select {
 	case r.queue <- event:

@@ -14,8 +14,8 @@ var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 // book is two types with prices of 2026-07, one of them with a spot price.
 func book() *Book {
 	return NewBook([]Type{
-		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, GPU: "L40S", Hourly: map[string]float64{OnDemand: 10, Spot: 4}, From: "list 2026-07-20"},
-		{Name: "p5.48xlarge", Region: "us-east-1", GPUs: 8, GPU: "H100", Hourly: map[string]float64{OnDemand: 56}, From: "list 2026-07-20"},
+		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{OnDemand: 10, Spot: 4}, From: "list 2026-07-20"},
+		{Name: "p5.48xlarge", Region: "us-east-1", GPUs: 8, Hourly: map[string]float64{OnDemand: 56}, From: "list 2026-07-20"},
 	}, nil, nil)
 }
 

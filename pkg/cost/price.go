@@ -34,7 +34,6 @@ func (p Price) Known() bool { return p.From != "" }
 type Type struct {
 	Name, Region string
 	GPUs         int                // whole GPUs of one instance; 0: unknown, or less than one
-	GPU          string             // "A10G"
 	Hourly       map[string]float64 // by capacity type
 	From         string             // who says so, and of which day
 }

@@ -15,13 +15,13 @@ import (
 
 // dataSourceFields lists which fields belong to a type; every type has the common ones.
 var dataSourceFields = map[DataSourceType][]string{
-	DataPrometheus: {"address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
-	DataRedis:      {"address", "username", "passwordFile", "database", "tls"},
-	DataScrape:     {"profile", "scheme", "port", "path", "podLabels", "podsIn", "http"},
+	DataPrometheus: {"maxBytes", "maxSeries", "address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
+	DataRedis:      {"maxBytes", "address", "username", "passwordFile", "database", "tls"},
+	DataScrape:     {"maxBytes", "profile", "scheme", "port", "path", "podLabels", "podsIn", "http"},
 	DataExternal:   {},
 }
 
-var commonDataSourceFields = []string{"name", "type", "default", "namespaces", "interval", "timeout", "maxBytes", "maxSeries", "description"}
+var commonDataSourceFields = []string{"name", "type", "default", "namespaces", "interval", "timeout"}
 
 func (c *platformCompiler) dataSources() {
 	defaults := map[string]bool{}

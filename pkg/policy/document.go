@@ -61,10 +61,8 @@ func (d *document) id() string {
 }
 
 type metadata struct {
-	Name        string            `yaml:"name" required:"true" doc:"the name, by which it is served and explained"`
-	Namespace   string            `yaml:"namespace,omitempty" doc:"the namespace of the workload (not in a PlatformConfig)"`
-	Labels      map[string]string `yaml:"labels,omitempty" doc:"for your own tools"`
-	Annotations map[string]string `yaml:"annotations,omitempty" doc:"for your own tools"`
+	Name      string `yaml:"name" required:"true" doc:"the name, by which it is served and explained"`
+	Namespace string `yaml:"namespace,omitempty" doc:"the namespace of the workload (not in a PlatformConfig)"`
 }
 
 type policyDocument struct {

@@ -162,6 +162,7 @@ var platformMistakes = []mistake{
 	{"a team with an unknown group", "capacityGroups: [batch]", "capacityGroups: [bach]"},
 	{"a team without namespaces", "namespaces: [team-embed], capacityGroups: [batch]", "capacityGroups: [batch]"},
 	{"a limit that is no number", "nvidia.com/gpu: 32", "nvidia.com/gpu: many"},
+	{"a bound on series where no series are read", `passwordFile: /etc/secret/redis`, `passwordFile: /etc/secret/redis, maxSeries: 10`},
 	{"a limit of what is not counted", "nvidia.com/gpu: 32", "cpu: 32"},
 	{"a limit in the words of a ResourceQuota", "nvidia.com/gpu: 32", "requests.nvidia.com/gpu: 32"},
 	{"an unknown capacity type", "on-demand: l40s-ondemand", "ondemand: l40s-ondemand"},

@@ -2,7 +2,7 @@ package policy
 
 // PlatformSpec is the spec of the PlatformConfig: what the platform team decides for everybody. There is one in a cluster.
 type PlatformSpec struct {
-	Cluster        string           `yaml:"cluster,omitempty" doc:"the cluster's name, a label on every metric, Event and report" default:"metadata.name"`
+	Cluster        string           `yaml:"cluster,omitempty" doc:"the cluster's name: an annotation of every Event, a label of the cost metrics, and in explanations, pages and reports" default:"metadata.name"`
 	Mode           string           `yaml:"mode,omitempty" enum:"auto,advisory,hold" doc:"auto acts; advisory decides and explains only; hold answers 503 on every metric, so every HPA stays where it is" default:"auto"`
 	Bounds         *BoundsSpec      `yaml:"bounds,omitempty" doc:"bounds of every policy; they win over trigger metadata, annotations and files"`
 	DataSources    []DataSourceSpec `yaml:"dataSources,omitempty" doc:"where readings come from; policies name them and never give an address"`
@@ -66,8 +66,8 @@ type DataSourceSpec struct {
 	Namespaces []string `yaml:"namespaces,omitempty" doc:"namespaces whose policies may name it" default:"all"`
 	Interval   Duration `yaml:"interval,omitempty" doc:"time between two polls" default:"15s"`
 	Timeout    Duration `yaml:"timeout,omitempty" doc:"time after which a poll has failed" default:"10s, at most the interval"`
-	MaxBytes   Bytes    `yaml:"maxBytes,omitempty" doc:"an answer cut at this size counts as missing" default:"32Mi"`
-	MaxSeries  int      `yaml:"maxSeries,omitempty" doc:"an answer with more series counts as missing" default:"50000"`
+	MaxBytes   Bytes    `yaml:"maxBytes,omitempty" doc:"prometheus, redis, scrape: an answer cut at this size counts as missing" default:"32Mi"`
+	MaxSeries  int      `yaml:"maxSeries,omitempty" doc:"prometheus: an answer with more series counts as missing" default:"50000"`
 
 	Address        string            `yaml:"address,omitempty" doc:"prometheus: http(s)://host:port/path. redis: host:port"`
 	Matchers       map[string]string `yaml:"matchers,omitempty" doc:"prometheus: label values put into every query"`
@@ -81,13 +81,12 @@ type DataSourceSpec struct {
 	Database     int      `yaml:"database,omitempty" doc:"redis: number of the database" default:"0"`
 	TLS          *TLSSpec `yaml:"tls,omitempty" doc:"redis: speak TLS"`
 
-	Profile     string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray,tgi" doc:"scrape: whose metrics these are" `
-	Scheme      string            `yaml:"scheme,omitempty" enum:"http,https" doc:"scrape" default:"http"`
-	Port        int               `yaml:"port,omitempty" doc:"scrape: port of /metrics" default:"the profile's own"`
-	Path        string            `yaml:"path,omitempty" doc:"scrape" default:"/metrics"`
-	PodLabels   map[string]string `yaml:"podLabels,omitempty" doc:"scrape: labels of the pods that serve the metrics, where those are not the workload's own (dcgm-exporter)"`
-	PodsIn      string            `yaml:"podsIn,omitempty" doc:"scrape: the namespace of those pods"`
-	Description string            `yaml:"description,omitempty" doc:"for people"`
+	Profile   string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray,tgi" doc:"scrape: whose metrics these are" `
+	Scheme    string            `yaml:"scheme,omitempty" enum:"http,https" doc:"scrape" default:"http"`
+	Port      int               `yaml:"port,omitempty" doc:"scrape: port of /metrics" default:"the profile's own"`
+	Path      string            `yaml:"path,omitempty" doc:"scrape" default:"/metrics"`
+	PodLabels map[string]string `yaml:"podLabels,omitempty" doc:"scrape: labels of the pods that serve the metrics, where those are not the workload's own (dcgm-exporter)"`
+	PodsIn    string            `yaml:"podsIn,omitempty" doc:"scrape: the namespace of those pods"`
 }
 
 // GroupSpec is a capacity group: NodePools that stand for one another.

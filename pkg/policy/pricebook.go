@@ -28,7 +28,6 @@ type RegionPricesSpec struct {
 // InstancePriceSpec is one instance type. A capacity type without a price has none: it is reported as unknown.
 type InstancePriceSpec struct {
 	Name     string   `yaml:"name" required:"true" doc:"p5.48xlarge"`
-	GPU      string   `yaml:"gpu,omitempty" doc:"the GPU's model, for people"`
 	GPUs     *int32   `yaml:"gpus" required:"true" doc:"how many GPUs an instance has"`
 	OnDemand *float64 `yaml:"on-demand,omitempty" doc:"price of one instance for an hour"`
 	Spot     *float64 `yaml:"spot,omitempty" doc:"price of one instance for an hour"`
@@ -120,7 +119,7 @@ func (d *document) book(spec *PriceBookSpec) *cost.Book {
 			} else {
 				seen[key] = true
 			}
-			types = append(types, d.instanceType(t, cost.Type{Name: t.Name, Region: r.Name, GPU: t.GPU, From: from}, at))
+			types = append(types, d.instanceType(t, cost.Type{Name: t.Name, Region: r.Name, From: from}, at))
 		}
 	}
 	overrides, commitments := costsOf(spec.Overrides, spec.Commitments)

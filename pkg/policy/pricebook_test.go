@@ -67,7 +67,7 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 		{"a negative price", "on-demand: 55.04", "on-demand: -1", "on-demand: is not what belongs here"},
 		{"infinity", "on-demand: 55.04", "on-demand: .inf", "on-demand: is not what belongs here"},
 		{"a price of 0", "on-demand: 55.04", "on-demand: 0", "a listed price of 0 is not known"},
-		{"no price", "on-demand: 55.04, spot: 26", "gpu: H100", "spec.regions[0].instanceTypes[0]: has no price"},
+		{"no price", ", on-demand: 55.04, spot: 26", "", "spec.regions[0].instanceTypes[0]: has no price"},
 		{"no GPUs", "gpus: 8, ", "", "spec.regions[0].instanceTypes[0].gpus: is missing"},
 		{"twice in a region", "    - {name: p5", "    - {name: p5.48xlarge, gpus: 8, spot: 1}\n    - {name: p5", "is listed twice"},
 		{"no day", `"2026-07-20"`, `"last summer"`, "prices.yaml:8:11: spec.regions[0].asOf: is not a day"},

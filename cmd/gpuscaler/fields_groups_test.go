@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// night is a policy whose schedules alone move it: six replicas from 7:00 to 9:00, and three from 10:00 to 10:30, in UTC.
+func night(group map[string]any) edit {
+	return edit{
+		"policy spec.capacityGroup": "chat", "policy spec.minReplicas": 0, "policy spec.activate": true, "policy spec.cooldownPeriod": "1m",
+		"policy spec.schedules": []any{
+			fields("name", "morning", "timezone", "UTC", "start", "0 7 * * *", "end", "0 9 * * *", "minReplicas", 6),
+			fields("name", "noon", "timezone", "UTC", "start", "0 10 * * *", "end", "30 10 * * *", "minReplicas", 3),
+		},
+		"platform spec.capacityGroups": []any{group},
+	}
+}
+
+func chatGroup(more ...any) map[string]any {
+	g := group("chat", "a")
+	for i := 0; i < len(more); i += 2 {
+		g[more[i].(string)] = more[i+1]
+	}
+	return g
+}
+
+// nodeWrites plays a cluster from 6:30 to 10:00, in which spot capacity is lost at 7:20 and returns at 7:40, and returns what is written to
+// NodePools and pods, and the replicas that are served.
+func nodeWrites(t *testing.T, d docSet) (out []string) {
+	store := good(t, d)
+	start := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
+	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 50 * time.Minute, Lost: 10}, {At: 70 * time.Minute, Added: 10}}}
+	c := simulator.Config{Start: start, Seed: 1, Groups: store.Groups()}
+	for name, kind := range map[string]string{"a-spot": "spot", "a-od": "on-demand"} {
+		p := simulator.NodePool{Name: name, CapacityType: kind, InstanceType: "g5", GPUs: 2, Hourly: 1, Weight: 20,
+			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+		if kind == "spot" {
+			p.Hourly, p.Weight, p.Market = 0.4, 80, market
+		}
+		c.NodePools = append(c.NodePools, p)
+	}
+	for _, compiled := range store.Compiled() {
+		c.Workloads = append(c.Workloads, simulator.Workload{Policy: compiled, Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"queue": simulator.Queue}})
+	}
+	var now time.Time
+	c.Engine.OnGroupTick = func(g engine.GroupTick) {
+		for _, a := range g.Decision.Actions {
+			out = append(out, fmt.Sprintf("%s %s", now.Format(time.TimeOnly), a.Text()))
+		}
+	}
+	w, err := simulator.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now = w.Time(); w.Now() < 210*time.Minute; now = w.Time() {
+		for _, change := range w.Step(t.Context()).Changes {
+			out = append(out, fmt.Sprintf("%s %s %d", now.Format(time.TimeOnly), change.Workload.Key, change.After.Replicas))
+		}
+	}
+	return out
+}
+
+// buffers decides for a group that has a schedule's floor ahead, on a cluster that serves CapacityBuffers.
+func buffers(t *testing.T, d docSet) (out []string) {
+	g := good(t, d).Groups()[0]
+	now := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
+	o := capacity.Observation{Buffers: true, Workloads: []capacity.Workload{{Key: "team-chat/llama", GPUs: 1, Known: true}},
+		Ahead: []capacity.Span{{From: now.Add(30 * time.Minute), Until: now.Add(time.Hour), GPUs: 6, Workload: "team-chat/llama", Replicas: 6}}}
+	for range g.Pools {
+		o.Pools = append(o.Pools, capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption})
+	}
+	var s capacity.State
+	var decision capacity.Decision
+	for range 60 {
+		s.Decide(g, &o, now, &decision)
+		for _, a := range decision.Actions {
+			out = append(out, now.Format(time.TimeOnly)+" "+a.Text())
+		}
+		now = now.Add(time.Minute)
+	}
+	return out
+}
+
+// groupProbes change what is written to NodePools and pods.
+func groupProbes() []fieldProbe {
+	const at = "platform spec.capacityGroups[0]."
+	window := func(more ...any) edit {
+		w := fields("name", "peak", "timezone", "UTC", "start", "0 7 * * *", "end", "0 8 * * *", "weight", 50, "limits", fields("nvidia.com/gpu", 4),
+			"disruption", fields("consolidateAfter", "Never", "consolidationPolicy", "WhenEmpty"))
+		for i := 0; i < len(more); i += 2 {
+			w[more[i].(string)] = more[i+1]
+		}
+		return night(chatGroup("schedules", []any{w}))
+	}
+	plain := night(chatGroup())
+	all := []fieldProbe{
+		{field: "policy spec.capacityGroup", is: absent{}, with: night(chatGroup("fence", true)), see: nodeWrites},
+		{field: at + "resource", is: "amd.com/gpu", with: night(chatGroup("fence", true)), see: nodeWrites},
+		{field: at + "nodePools", is: fields("spot", "a-spot"), with: night(chatGroup("fence", true)), see: nodeWrites},
+		{field: at + "mode", was: "auto", is: "advisory", with: night(chatGroup("fence", true)), see: nodeWrites},
+		{field: at + "onDemandBaseCapacity", is: 2, with: plain, see: nodeWrites},
+		{field: at + "spotPatience", is: "10m", with: plain, see: nodeWrites},
+		{field: at + "fallback", was: "soft", is: "hard", with: plain, see: nodeWrites},
+		{field: at + "returnNodesPerHour", was: 30, is: 1, with: night(chatGroup("holdAtPeaks", false)), see: nodeWrites},
+		{field: at + "fence", is: true, with: plain, see: nodeWrites},
+		{field: at + "holdAtPeaks", was: true, is: false, with: plain, see: nodeWrites},
+		{field: at + "startupShield", is: true, with: plain, see: nodeWrites},
+		{field: at + "emptyWholeNodes", is: true, with: joined(plain, edit{"policy spec.schedules[0].minReplicas": 5}), see: nodeWrites},
+		{field: at + "leadTime", is: "10m", with: plain, see: nodeWrites},
+		{field: at + "buffer", is: true, with: night(chatGroup("leadTime", "10m")), see: buffers},
+		{field: at + "schedules[0].start", is: "30 7 * * *", with: window(), see: nodeWrites},
+		{field: at + "schedules[0].end", is: "30 7 * * *", with: window(), see: nodeWrites},
+		{field: at + "schedules[0].timezone", is: "Europe/Berlin", with: window(), see: nodeWrites},
+		{field: at + "schedules[0].from", is: "2026-11-21", with: window("until", "2026-12-01"), see: nodeWrites},
+		{field: at + "schedules[0].until", was: "2026-12-01", is: "2026-11-19", with: window("from", "2026-11-01"), see: nodeWrites},
+		{field: at + "schedules[0].nodePools", is: []any{"spot"}, with: window(), see: nodeWrites},
+		{field: at + "schedules[0].limits", is: fields("nvidia.com/gpu", 8), with: window(), see: nodeWrites},
+		{field: at + "schedules[0].weight", is: 60, with: window(), see: nodeWrites},
+		{field: at + "schedules[0].disruption.consolidateAfter", is: "1h", with: window(), see: nodeWrites},
+		{field: at + "schedules[0].disruption.consolidationPolicy", is: "WhenEmptyOrUnderutilized", with: window(), see: nodeWrites},
+	}
+	return all
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// story is what the signals read over time, at so many seconds after half past seven in UTC.
+type story func(second int, signal string) scaling.Reading
+
+// stage is a cluster of one Deployment whose HPA follows every 15 seconds, and its signals.
+type stage struct {
+	tell     story
+	now      time.Time
+	start    time.Time
+	replicas map[scaling.Key]int32
+	gpus     int64
+}
+
+var halfPastSeven = time.Date(2026, 11, 20, 7, 30, 0, 0, time.UTC)
+
+func (s *stage) Read(w *scaling.Workload, out []scaling.Reading) {
+	for i := range out {
+		out[i] = s.tell(int(s.now.Sub(s.start)/time.Second), w.Policy.Signals[i].Name)
+		out[i].At = s.now.Add(-out[i].At.Sub(time.Time{})) // a story gives an age
+		if out[i].Coverage == 0 {
+			out[i].Coverage = 1
+		}
+	}
+}
+
+// View knows the Deployment llama, and shows nothing of any other object.
+func (s *stage) View(w *scaling.Workload) (engine.View, bool) {
+	n, known := s.replicas[w.Key]
+	if !known {
+		n = 4
+	}
+	kind := w.Target.Kind == "Deployment" || w.Target.APIVersion == "leaderworkerset.x-k8s.io/v1"
+	return engine.View{Replicas: n, Ready: n, GPUs: int32(s.gpus), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}, kind && w.Target.Name == "llama"
+}
+
+func (*stage) Apply(context.Context, []engine.Change) error { return nil }
+
+func (s *stage) Request(_ *scaling.Workload, resource string) (int64, bool, int64) {
+	if resource != "nvidia.com/gpu" {
+		return 0, true, 0
+	}
+	return s.gpus, true, 0
+}
+
+func (*stage) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
+
+// targets plays 50 minutes and returns what is served at the end of each half minute.
+func targets(tell story) func(*testing.T, docSet) []string {
+	return func(t *testing.T, d docSet) (out []string) {
+		store := good(t, d)
+		s := &stage{tell: tell, start: halfPastSeven, replicas: map[scaling.Key]int32{}, gpus: 1}
+		e := engine.New(store, s, s, engine.Options{})
+		for second := range 50 * 60 {
+			s.now = s.start.Add(time.Duration(second) * time.Second)
+			e.Tick(context.Background(), s.now)
+			if second%15 != 14 {
+				continue
+			}
+			var line []string
+			for _, w := range store.Current() {
+				served, err := e.Board().Lookup(w.Key, s.now)
+				if err == nil {
+					s.replicas[w.Key] = served.Replicas
+				}
+				line = append(line, fmt.Sprint(served.Replicas, served.Active, err))
+			}
+			out = append(out, strings.Join(line, ", "))
+		}
+		return out
+	}
+}
+
+func known(v float64) scaling.Reading { return scaling.Reading{Value: v, Reported: -1, Known: true} }
+
+// aged is a reading of some age.
+func aged(v float64, age time.Duration) scaling.Reading {
+	r := known(v)
+	r.At = time.Time{}.Add(age)
+	return r
+}
+
+// steady reads one value.
+func steady(v float64) story { return func(int, string) scaling.Reading { return known(v) } }
+
+// wave is a quarter of an hour of load, a burst within it, and then nothing.
+func wave(second int, _ string) scaling.Reading {
+	switch {
+	case second < 300:
+		return known(20)
+	case second < 360:
+		return known(190)
+	case second < 900:
+		return known(90)
+	case second < 1200:
+		return known(60)
+	case second < 1500:
+		return known(30)
+	}
+	return known(0)
+}
+
+// failing reads for five minutes, and then nothing.
+func failing(second int, _ string) scaling.Reading {
+	if second < 300 {
+		return known(40)
+	}
+	return scaling.Reading{Failures: int32(min((second-300)/15, 1000)), Reported: -1, Cause: scaling.CauseUnreachable}
+}
+
+// noisy swings every half minute.
+func noisy(second int, _ string) scaling.Reading {
+	if second > 2400 {
+		return known(20)
+	}
+	return known([]float64{40, 90, 60, 120, 30, 70}[second/30%6])
+}
+
+// byName gives each signal a story of its own.
+func byName(all map[string]story) story {
+	return func(second int, signal string) scaling.Reading { return all[signal](second, signal) }
+}
+
+func signals(all ...map[string]any) edit {
+	var list []any
+	for _, s := range all {
+		list = append(list, s)
+	}
+	return edit{"policy spec.signals": list}
+}
+
+// fields makes a mapping of pairs.
+func fields(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i].(string)] = pairs[i+1]
+	}
+	return out
+}
+
+func redisSignal(name string, more ...any) map[string]any {
+	out := fields("name", name, "type", "redis", "source", "jobs", "listName", name, "target", 10)
+	for i := 0; i < len(more); i += 2 {
+		out[more[i].(string)] = more[i+1]
+	}
+	return out
+}
+
+// joined is two edits.
+func joined(a, b edit) edit {
+	out := edit{}
+	for _, e := range []edit{a, b} {
+		for k, v := range e {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+var office = fields("name", "office", "timezone", "UTC", "start", "0 8 * * *", "end", "0 20 * * *", "minReplicas", 5)
+
+func withSchedule(more ...any) edit {
+	s := map[string]any{}
+	for k, v := range office {
+		s[k] = v
+	}
+	for i := 0; i < len(more); i += 2 {
+		s[more[i].(string)] = more[i+1]
+	}
+	return edit{"policy spec.schedules": []any{s}}
+}
+
+var rate = fields("type", "Pods", "value", 2, "periodSeconds", 60)
+
+func rates(direction string) edit {
+	other := fields("type", "Percent", "value", 10, "periodSeconds", 60)
+	return edit{"policy spec.behavior." + direction + ".policies": []any{rate, other}}
+}
+
+var idle = edit{"policy spec.minReplicas": 0}
+
+// targetProbes change what is served.
+func targetProbes() []fieldProbe {
+	all := []fieldProbe{
+		{field: "policy spec.minReplicas", is: 6, see: targets(wave)},
+		{field: "policy spec.maxReplicas", is: 7, see: targets(wave)},
+		{field: "policy spec.cooldownPeriod", was: "5m", is: "15m", with: idle, see: targets(wave)},
+		{field: "policy spec.formula", is: "queue.replicas + 2.0", see: targets(wave)},
+		{field: "policy spec.mode", was: "auto", is: "hold", see: targets(wave)},
+		{field: "policy spec.activation", was: "any", is: "all", with: joined(idle, signals(redisSignal("queue"), redisSignal("other", "activationTarget", 500))), see: targets(steady(20))},
+		{field: "policy spec.scaleTargetRef.name", is: "other", see: targets(wave)},
+		{field: "policy spec.scaleTargetRef.kind", was: "Deployment", is: "StatefulSet", see: targets(wave)},
+		{field: "policy spec.scaleTargetRef.apiVersion", was: "leaderworkerset.x-k8s.io/v1", is: "example.com/v1", see: targets(wave), with: edit{"policy spec.scaleTargetRef.kind": "LeaderWorkerSet"}},
+
+		{field: "policy spec.schedules[0].start", is: "45 7 * * *", with: withSchedule(), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].end", is: "5 8 * * *", with: withSchedule(), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].timezone", is: "Europe/Berlin", with: withSchedule(), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].from", is: "2026-11-21", with: withSchedule("until", "2026-12-01"), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].until", was: "2026-12-01", is: "2026-11-19", with: withSchedule("from", "2026-11-01"), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].minReplicas", is: 8, with: withSchedule(), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].maxReplicas", was: 7, is: 6, with: withSchedule(), see: targets(steady(190))},
+		{field: "policy spec.schedules[0].leadTime", is: "20m", with: withSchedule(), see: targets(steady(20))},
+
+		{field: "policy spec.behavior.panic.threshold", was: "200%", is: "900%", with: edit{"policy spec.behavior.scaleUp.policies": []any{rate}}, see: targets(wave)},
+		{field: "policy spec.behavior.panic.window", was: "60s", is: "10m", with: edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0}, see: targets(wave)},
+		{field: "policy spec.fallback.behavior", was: "static", is: "currentReplicas", with: edit{"policy spec.fallback.failureThreshold": 3, "policy spec.fallback.replicas": 8}, see: targets(failing)},
+		{field: "policy spec.fallback.failureThreshold", was: 3, is: 60, with: edit{"policy spec.fallback.behavior": "static", "policy spec.fallback.replicas": 8}, see: targets(failing)},
+		{field: "policy spec.fallback.replicas", was: 8, is: 12, with: edit{"policy spec.fallback.behavior": "static", "policy spec.fallback.failureThreshold": 3}, see: targets(failing)},
+
+		{field: "policy spec.signals[0].target", is: 20, see: targets(wave)},
+		{field: "policy spec.signals[0].activationTarget", is: 500, with: idle, see: targets(steady(20))},
+		{field: "policy spec.signals[0].metricType", was: "AverageValue", is: "Value", see: targets(steady(15))},
+		{field: "policy spec.signals[0].optional", is: true, with: signals(redisSignal("queue"), redisSignal("other")),
+			see: targets(byName(map[string]story{"queue": failing, "other": wave}))},
+		{field: "policy spec.signals[0].class", was: "demand", is: "utilization", see: targets(byName(map[string]story{"queue": wave, "other": growing})),
+			with: joined(signals(redisSignal("queue"), redisSignal("other", "target", 5000)), edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0})},
+		{field: "policy spec.signals[0].maxAge", was: "2m", is: "10m", see: targets(oldAtTheEnd)},
+		{field: "policy spec.signals[0].minCoverage", was: "80%", is: "50%", see: targets(partly)},
+		{field: "policy spec.signals[0].forecast.window", was: "5m", is: "20m", see: targets(noisy)},
+		{field: "policy spec.signals[0].forecast.deviations", was: 1, is: 3, see: targets(noisy)},
+		{field: "policy spec.signals[0].forecast.replacesReading", was: false, is: true, see: targets(noisy)},
+
+		{field: "platform spec.mode", was: "auto", is: "hold", see: targets(wave)},
+		{field: "platform spec.bounds.minReplicas", is: 6, see: targets(wave)},
+		{field: "platform spec.bounds.maxReplicas", is: 7, see: targets(wave)},
+		{field: "platform spec.teams[0].bounds.minReplicas", is: 6, with: oneTeam(), see: targets(wave)},
+		{field: "platform spec.teams[0].bounds.maxReplicas", is: 7, with: oneTeam(), see: targets(wave)},
+		{field: "platform spec.teams[0].limits", is: fields("nvidia.com/gpu", 5), with: oneTeam(), see: targets(wave)},
+		{field: "platform spec.teams[0].namespaces[0]", is: "team-other", with: joined(oneTeam(), edit{"platform spec.teams[0].bounds.maxReplicas": 7}), see: targets(wave)},
+	}
+	for _, direction := range []string{"scaleUp", "scaleDown"} {
+		at := "policy spec.behavior." + direction
+		all = append(all,
+			fieldProbe{field: at + ".stabilizationWindowSeconds", was: 60, is: 900, see: targets(wave)},
+			fieldProbe{field: at + ".tolerance", was: 0, is: 0.5, see: targets(wave)},
+			fieldProbe{field: at + ".selectPolicy", was: "Max", is: "Disabled", see: targets(wave)},
+			fieldProbe{field: at + ".policies[0].type", is: "Percent", with: rates(direction), see: targets(wave)},
+			fieldProbe{field: at + ".policies[0].value", is: 4, with: rates(direction), see: targets(wave)},
+			fieldProbe{field: at + ".policies[0].periodSeconds", is: 300, with: rates(direction), see: targets(wave)})
+	}
+	return all
+}
+
+func oneTeam() edit {
+	return edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"})}}
+}
+
+// growing rises by a tenth of its target each minute.
+func growing(second int, _ string) scaling.Reading { return known(float64(second) * 5) }
+
+// oldAtTheEnd falls after five minutes, and what it reads then is five minutes old.
+func oldAtTheEnd(second int, _ string) scaling.Reading {
+	if second < 300 {
+		return known(90)
+	}
+	return aged(20, 5*time.Minute)
+}
+
+// partly falls after five minutes, and then comes from six pods of ten.
+func partly(second int, _ string) scaling.Reading {
+	if second < 300 {
+		return known(90)
+	}
+	return scaling.Reading{Value: 20, Known: true, Coverage: 0.6, Reported: 6}
+}
+
+// defaultsProbes give each default the probe of the policy's own field.
+func defaultsProbes(all []fieldProbe) (out []fieldProbe) {
+	for _, p := range all {
+		rest, is := strings.CutPrefix(p.field, "policy spec.")
+		rest = strings.TrimPrefix(rest, "signals[0].")
+		head, _, _ := strings.Cut(rest, ".")
+		switch head {
+		case "behavior", "fallback", "cooldownPeriod", "maxAge", "minCoverage", "activate":
+		default:
+			is = false
+		}
+		if !is {
+			continue
+		}
+		next := p
+		next.field = "platform spec.defaults." + rest
+		next.with = edit{}
+		for at, v := range p.with {
+			if at == "policy spec.minReplicas" || at == "policy spec.signals" {
+				next.with[at] = v
+				continue
+			}
+			next.with[strings.Replace(at, "policy spec.", "platform spec.defaults.", 1)] = v
+		}
+		out = append(out, next)
+	}
+	return out
+}
