@@ -36,11 +36,11 @@ func demoCommand() *cobra.Command {
 	o := demoOptions{}
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "A day of GPUs in minutes, without a cluster: decisions, page and API on loopback",
-		Long: `Run the very engine of the controller on a simulated cluster: three teams' workloads with a diurnal
-curve, bursts, an idle night and spot losses, at an accelerated clock. It prints what it decides and
-why, serves a live page and the external-metrics API on loopback, and ends with a summary: after --for
-(simulated time), or on Ctrl-C.`,
+		Short: "Simulate a day of GPU workloads in minutes, without a cluster",
+		Long: `Run the engine of the controller on a simulated cluster: workloads of three teams with a
+diurnal curve, bursts, an idle night and spot losses, at an accelerated clock. The demo prints each decision
+with its reason, serves the web page and the external metrics API on loopback, and prints a summary at the
+end: after --for (simulated time), or on Ctrl-C.`,
 		Example: `  gpuscaler demo
   gpuscaler demo --requests requests.csv --speed 120
   gpuscaler demo --for 24h --speed 100000 -o json
@@ -49,12 +49,12 @@ why, serves a live page and the external-metrics API on loopback, and ends with 
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.requests, "requests", "", "a recorded trace that drives the chat service: CSV, JSON lines, rates; also .gz")
+	f.StringVar(&o.requests, "requests", "", "recorded traffic of the chat service: CSV, JSON lines, rates; also .gz")
 	o.trace.register(f)
 	f.Float64Var(&o.speed, "speed", demo.DefaultSpeed, "simulated seconds per second")
-	f.DurationVar(&o.duration, "for", 0, "simulated time after which it ends; 0: on Ctrl-C, or with --requests soon after the last")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random; one seed, one story")
-	f.StringVarP(&o.output, "output", "o", "text", "text: decisions as they come and a summary; json: the summary alone, for machines")
+	f.DurationVar(&o.duration, "for", 0, "simulated time after which the demo ends; 0: on Ctrl-C, or with --requests shortly after the last request")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of all random numbers; the same seed gives the same run")
+	f.StringVarP(&o.output, "output", "o", "text", "text: each decision and a summary; json: the summary")
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page; loopback only")
 	f.StringVar(&o.metricsAPIAddress, "external-metrics-address", "127.0.0.1:6443", "address of the external metrics API; loopback only")
 	return c
@@ -88,9 +88,9 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	return d.Summary().WriteText(out)
 }
 
-// live runs the world with its entrances until it is over or the person has seen enough.
+// live runs the simulation and its servers until the simulation ends or ctx is canceled.
 func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer) error {
-	if _, err := newLogger("error"); err != nil { // the libraries' chatter would bury the story
+	if _, err := newLogger("error"); err != nil { // log lines of libraries are hidden, so that the decisions stay readable
 		return err
 	}
 	page, err := listenLoopback(o.pageAddress)
@@ -109,7 +109,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nCtrl-C ends it with a summary; the first lines wait for the first readings\n\n", page.Addr(), api.Addr(), page.Addr())
+	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nPress Ctrl-C to end the demo with a summary. The first decisions are printed after the first readings.\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
 	bill := &demoBill{board: d.Engine().Board()}
@@ -131,7 +131,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	return all.Wait()
 }
 
-// demoBill is what the demo's GPUs cost at present, by the sums of a real cluster's.
+// demoBill computes what the GPUs of the demo cost now, with the same code as in a real cluster.
 type demoBill struct {
 	board  *engine.Board
 	latest atomic.Pointer[cost.Bill]
@@ -152,7 +152,7 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	return spent(bill, b.board), true
 }
 
-// rateLimited thins ticks out to one in ten simulated seconds.
+// rateLimited calls f at most once in ten simulated seconds.
 func rateLimited(f func(time.Time)) func(time.Time) {
 	var last time.Time
 	return func(now time.Time) {
@@ -163,7 +163,7 @@ func rateLimited(f func(time.Time)) func(time.Time) {
 	}
 }
 
-// listenLoopback refuses addresses that others could reach: the demo lets anybody read.
+// listenLoopback rejects addresses that other machines can reach, because the servers of the demo have no authentication.
 func listenLoopback(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -176,7 +176,7 @@ func listenLoopback(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// tellTransition prints each decision that changes a number, as one line.
+// logTransition prints each decision that changes a target, as one line.
 func logTransition(out io.Writer) func(engine.Record) {
 	var mu sync.Mutex
 	return func(r engine.Record) {

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// caseFlags say what a policy is tried on; replay and tune share them.
+// caseFlags are the flags that select policies, traffic and a simulated service. replay and tune share them.
 type caseFlags struct {
 	policies  []string
 	name      string
@@ -43,31 +43,31 @@ type caseFlags struct {
 
 func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.service = simulator.Chat8B
-	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; a platform.yaml beside it or a folder above is read too where none of them holds a PlatformConfig")
-	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to try, where there are several")
-	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; of several workloads NAMESPACE/NAME=FILE for each")
-	f.StringVar(&o.spot, "spot", "", "a trace of spot capacity; replicas then run on spot nodes first, and on demand where spot is gone")
+	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; if none of them contains a PlatformConfig, platform.yaml in the same directory or its parent is read too")
+	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to replay; required if the files contain several")
+	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several workloads, NAMESPACE/NAME=FILE for each")
+	f.StringVar(&o.spot, "spot", "", "trace of spot capacity; replicas then run on spot nodes first, and on demand while spot has no capacity")
 	o.trace.register(f)
-	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "`SHARE:WAIT`, the share of requests that must be served before they waited so long; NAMESPACE/NAME=99%:10s for one of several workloads")
-	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
-	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial, "replicas ready at the start, of every run; -1: what the first ten minutes need")
+	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
+	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
+	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial, "replicas ready at the start of every run; -1: computed from the first ten minutes of traffic")
 	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
-	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "$ for an hour of a GPU on demand")
-	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "$ for an hour of a spot GPU")
-	f.IntVar(&o.service.Slots, "slots", o.service.Slots, "requests that a replica serves at once")
-	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "service time of a request, besides its tokens")
-	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time of an input token")
-	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time of an output token, with all slots taken")
-	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: by its tokens")
-	f.StringToStringVar(&o.measures, "measure", nil, "what a signal of one's own reads, `SIGNAL=WHAT`: backlog=inSystem (else: a query of rate() or increase() arrivals, any other a queue); queue, inSystem, arrivals, waiting, running, cacheUse, activity, queueTime")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn; one seed, the same bytes")
+	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "price of an on-demand GPU in $ per hour")
+	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "price of a spot GPU in $ per hour")
+	f.IntVar(&o.service.Slots, "slots", o.service.Slots, "requests that a replica serves concurrently")
+	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "fixed part of the service time of a request")
+	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time per input token")
+	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time per output token, with all slots in use")
+	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: computed from its tokens")
+	f.StringToStringVar(&o.measures, "measure", nil, "what a custom signal measures, `SIGNAL=MEASURE`, for example backlog=inSystem; MEASURE is queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime; default: arrivals for a query of rate() or increase(), queue for other queries")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of all random numbers; the same seed gives the same output")
 }
 
-// open reads everything that the flags name: a case for each workload.
+// open reads the policies and traces that the flags name and returns one case for each workload.
 func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
 	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
 	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.wanted() {
-		return nil, errors.New("--policy and --requests (or --prometheus and --query) say what to try, and on what")
+		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
 	}
 	var err error
 	if c.Measures, err = simulator.ParseMeasures(o.measures); err != nil {
@@ -101,8 +101,8 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 	return out, nil
 }
 
-// recordings are the workloads that --requests names, with their files. One without a name belongs to --policy-name, or to the only
-// policy.
+// recordings returns the workloads that --requests names, with their files. A file without a name belongs to --policy-name, or to
+// the only policy.
 func (o *caseFlags) recordings() (names, files []string, err error) {
 	if len(o.requests) == 0 {
 		return []string{o.name}, []string{""}, nil
@@ -111,18 +111,19 @@ func (o *caseFlags) recordings() (names, files []string, err error) {
 		name, file := ofWorkload(text)
 		switch {
 		case name == "" && len(o.requests) > 1:
-			return nil, nil, fmt.Errorf("--requests %s: of several, say which workload's each is: NAMESPACE/NAME=FILE", text)
+			return nil, nil, fmt.Errorf("--requests %s: with several files, name the workload of each: NAMESPACE/NAME=FILE", text)
 		case name == "":
 			name = o.name
 		case slices.Contains(names, name):
-			return nil, nil, fmt.Errorf("--requests %s: %s has traffic already", text, name)
+			return nil, nil, fmt.Errorf("--requests %s: %s already has traffic", text, name)
 		}
 		names, files = append(names, name), append(files, file)
 	}
 	return names, files, nil
 }
 
-// ofWorkload cuts NAMESPACE/NAME= off a flag; the name is empty where there is none: a path may hold an = too.
+// ofWorkload splits NAMESPACE/NAME= from a flag value. The name is empty if the value has no such prefix; a file path can also
+// contain "=".
 func ofWorkload(text string) (name, rest string) {
 	before, after, ok := strings.Cut(text, "=")
 	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name, "/.") || strings.Contains(namespace, ".") {
@@ -131,7 +132,7 @@ func ofWorkload(text string) (name, rest string) {
 	return before, after
 }
 
-// objectives are the workloads' SLOs: their own, or the one without a name.
+// objectives returns the SLO of each workload: its own, or the one without a name.
 func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
 	common, own := defaultSLO, map[string]string{}
 	for _, text := range o.slos {
@@ -158,7 +159,7 @@ func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
 
 const defaultSLO = "99%:10s"
 
-// openPolicy reads policies as the controller does, and picks one.
+// openPolicy reads policies as the controller does and returns the one with the given name.
 func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled, error) {
 	found, err := openPolicies(paths, []string{name}, notes)
 	if err != nil {
@@ -167,19 +168,20 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	return found[0], nil
 }
 
-// openPolicies reads policies as the controller does, and picks those of the given names; an empty name is the only one.
+// openPolicies reads policies as the controller does and returns those with the given names. An empty name selects the only
+// policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
 	store := policy.NewStore(policy.Options{})
 	problems := store.Load(paths...).Problems
 	if store.Platform().Origin == "" {
 		if beside := platformNear(paths[0]); beside != "" {
-			fmt.Fprintln(notes, "with", beside)
+			fmt.Fprintln(notes, "also read", beside)
 			store = policy.NewStore(policy.Options{})
 			problems = store.Load(append([]string{beside}, paths...)...).Problems
 		}
 	}
 	if policy.Errors(problems) > 0 {
-		return nil, fmt.Errorf("the policies would be refused:\n%s", strings.TrimSpace(policy.Render(problems)))
+		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
 	all := store.Compiled()
 	var there []string
@@ -187,7 +189,7 @@ func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, e
 		there = append(there, c.Workload.Key.String())
 	}
 	if len(there) == 0 {
-		return nil, fmt.Errorf("%s: no policy there", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("%s: no policy found", strings.Join(paths, ", "))
 	}
 	out := make([]*policy.Compiled, len(names))
 	for i, name := range names {
@@ -196,14 +198,14 @@ func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, e
 		case name == "" && len(all) == 1:
 			at = 0
 		case at < 0:
-			return nil, fmt.Errorf("--policy-name %q: want one of %s", name, strings.Join(there, ", "))
+			return nil, fmt.Errorf("--policy-name %q: not found; use one of %s", name, strings.Join(there, ", "))
 		}
 		out[i] = all[at]
 	}
 	return out, nil
 }
 
-// platformNear is the platform.yaml in the policy's folder or the one above; empty where there is none.
+// platformNear returns the path of platform.yaml in the policy's directory or its parent, or "" if neither has one.
 func platformNear(path string) string {
 	folder := filepath.Dir(path)
 	for _, dir := range []string{folder, filepath.Join(folder, "..")} {
@@ -226,15 +228,16 @@ func replayCommand() *cobra.Command {
 	o := replayOptions{}
 	c := &cobra.Command{
 		Use:   "replay --policy FILE --requests FILE",
-		Short: "Try a policy on recorded traffic, beside its rivals and the least that anybody could have paid",
-		Long: `Run the very engine of the controller on recorded traffic in a simulated cluster, and judge it: what it
-costs and who waits, beside HPA, KEDA and a static fleet with their defaults and tuned, and beside the
-clairvoyant bound. A run that misses the SLO is never called cheap. Every assumption is printed.
+		Short: "Replay recorded traffic and compare a policy with other autoscalers and with a lower bound on cost",
+		Long: `Run the engine of the controller on recorded traffic in a simulated cluster, and report cost, waits and whether
+the SLO is met. --baselines adds runs of HPA, KEDA and others with their defaults and tuned; --bound adds a
+lower bound on the cost of any policy. A run that misses the SLO is never reported as the cheapest. All
+assumptions are printed.
 
-Several workloads run in one cluster, each judged by its own SLO: name the policies, and each one's traffic
-with --requests NAMESPACE/NAME=FILE. Their bounds add up.
+Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
+of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
 
---fail-if makes it a gate for CI: NAME<NUMBER with <, <=, > or >=; exit code 1 when one fails. Names:
+--fail-if makes the command a gate for CI: NAME<NUMBER with <, <=, > or >=. The exit code is 1 if a gate fails. Names:
   ` + strings.Join(evaluate.GateNames(), "\n  "),
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
@@ -249,11 +252,11 @@ with --requests NAMESPACE/NAME=FILE. Their bounds add up.
 	o.caseFlags.register(f)
 	o.reportFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
-	f.StringVar(&o.verify, "verify", "", "decide the recording in `FILE`, which run --record wrote, again, and fail on the first outcome that differs; --policy hands in formulas")
+	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the first difference; --policy supplies formulas")
 	return c
 }
 
-// verifyRecording decides a recording again. Formulas are not in it: they come from the policies, where these are given.
+// verifyRecording recomputes the decisions of a recording. A recording does not contain formulas, so they are read from policies.
 func verifyRecording(path string, policies []string, out io.Writer) error {
 	store := policy.NewStore(policy.Options{})
 	if len(policies) > 0 {
@@ -273,17 +276,17 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 		return err
 	}
 	if v.Decisions+v.Groups == 0 && len(v.LeftOut) == 0 {
-		return fmt.Errorf("%s holds no whole tick: nothing was decided again", path)
+		return fmt.Errorf("%s: no complete tick in the recording, so no decision was recomputed", path)
 	}
 	slices.Sort(v.LeftOut)
 	for _, key := range slices.Compact(v.LeftOut) {
-		fmt.Fprintf(out, "left out: %s has a formula, which a recording does not hold; name its file with --policy\n", key)
+		fmt.Fprintf(out, "skipped: %s has a formula, and recordings do not contain formulas; add its policy file with --policy\n", key)
 	}
 	groups := ""
 	if v.Groups > 0 {
 		groups = fmt.Sprintf(", and %d for capacity groups,", v.Groups)
 	}
-	fmt.Fprintf(out, "%d decisions in %d ticks%s from %s to %s came out the same, byte for byte\n", v.Decisions, v.Ticks, groups,
+	fmt.Fprintf(out, "%d decisions in %d ticks%s from %s to %s are identical\n", v.Decisions, v.Ticks, groups,
 		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339))
 	return nil
 }

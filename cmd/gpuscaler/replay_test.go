@@ -32,7 +32,7 @@ func replayed(t *testing.T, args ...string) (string, error) {
 	return out.String() + notes.String(), err
 }
 
-func TestReplayIsAGateForCI(t *testing.T) {
+func TestReplayFailsOnAGate(t *testing.T) {
 	if text, err := replayed(t, "--fail-if", "slo<0.5"); err != nil || !strings.Contains(text, "gpuscaler meets the SLO") {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -41,7 +41,7 @@ func TestReplayIsAGateForCI(t *testing.T) {
 	}
 }
 
-func TestReplayRefuses(t *testing.T) {
+func TestReplayRejectsWrongFlags(t *testing.T) {
 	for _, c := range []struct{ want, args string }{
 		{"unknown baseline", "--baselines kubernetes"}, {"want NAME<NUMBER", "--fail-if slo"}, {"--slo", "--slo 99"}, {"--slo", "--slo 120%:10s"},
 		{"want text, json or html", "-o pdf"}, {"--measure", "--measure inflight=speed"}, {"--policy-name", "--policy-name a/b"}, {"no such file", "--spot nowhere.csv"},
@@ -52,7 +52,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 }
 
-func TestReplayWritesAPage(t *testing.T) {
+func TestReplayWritesHTML(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")
 	if text, err := replayed(t, "-o", "html", "--file", page, "--baselines", "static", "--bound"); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -62,7 +62,7 @@ func TestReplayWritesAPage(t *testing.T) {
 	}
 }
 
-func TestTheBenchmarksPolicyIsWrittenForTheColdStart(t *testing.T) {
+func TestBenchmarkPolicyFitsTheColdStart(t *testing.T) {
 	shipped, err := openShipped("../../config/examples/scenarios/rate.yaml", "../../config/examples/scenarios/rate-slow-start.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTheBenchmarksPolicyIsWrittenForTheColdStart(t *testing.T) {
 	}
 }
 
-// Two teams' workloads in one cluster: each with its traffic and its SLO, and a gate on both.
+// Two workloads run in one cluster, each with its own traffic and SLO, and one gate checks both.
 func TestReplayOfSeveralWorkloads(t *testing.T) {
 	folder := t.TempDir()
 	shipped, err := os.ReadFile("../../config/examples/scenarios/inflight.yaml")
@@ -114,9 +114,9 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"say which workload's each is", []string{"--requests", chat, "--requests", filepath.Join(folder, "embed.csv")}},
-		{"has traffic already", []string{"--requests", chat, "--requests", chat}},
-		{"want one of team-chat/chat, team-chat/embed", []string{"--requests", "team-chat/batch=" + filepath.Join(folder, "chat.csv")}},
+		{"name the workload of each", []string{"--requests", chat, "--requests", filepath.Join(folder, "embed.csv")}},
+		{"already has traffic", []string{"--requests", chat, "--requests", chat}},
+		{"use one of team-chat/chat, team-chat/embed", []string{"--requests", "team-chat/batch=" + filepath.Join(folder, "chat.csv")}},
 		{"no --requests names that workload", []string{"--requests", chat, "--slo", "team-chat/embed=50%:1m"}},
 		{"no such file", []string{"--requests", chat, "--requests", "team-chat/embed=nowhere.csv"}},
 	} {
@@ -124,13 +124,13 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 			t.Errorf("%q: %v, want %q", c.args, err, c.want)
 		}
 	}
-	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(), "one at a time") {
+	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(), "one scenario at a time") {
 		t.Errorf("two pages in one: %v", err)
 	}
 }
 
-// A recording that was cut short before its first tick proves nothing, nor does one whose formulas were to come from a file that is not there.
-func TestARecordingOfNothingIsNotVerified(t *testing.T) {
+// A recording without a complete tick is an error, and so is a policy file that does not exist.
+func TestVerifyRejectsARecordingWithoutATick(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an empty file":   {"--verify", written(t, "empty.jsonl", "")},
 		"a line cut off":  {"--verify", written(t, "cut.jsonl", `{"start":`)},

@@ -18,27 +18,27 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// benchTrace is one row group of the benchmark.
+// benchTrace is one trace of the benchmark.
 type benchTrace struct {
 	name, file string
 	options    trace.Options
 }
 
-// benchTraces are the shared ones, scaled to a fleet of about a dozen replicas.
+// benchTraces are the shared traces, scaled to about a dozen replicas.
 var benchTraces = []benchTrace{
 	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", trace.Options{}},
 	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Scale: 0.3, Seed: 1}},
 	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", trace.Options{Scale: 0.02, From: 24 * time.Hour, To: 48 * time.Hour, Seed: 1}},
 }
 
-// replayBenchCommand is what `make bench-replay` runs.
+// replayBenchCommand is run by `make bench-replay`.
 func replayBenchCommand() *cobra.Command {
 	var data, quick, slow string
 	var colds []time.Duration
 	c := &cobra.Command{
 		Use:    "bench",
 		Hidden: true,
-		Short:  "The table of cost/LB, SLO and simulated seconds per second on the shared traces",
+		Short:  "Print cost/LB, SLO and simulated seconds per second on the shared traces",
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			shipped, err := openShipped(quick, slow)
@@ -63,21 +63,21 @@ func replayBenchCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
-	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml", "policy to try with cold starts of at most "+quickStart.String())
-	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml", "policy to try with longer ones")
+	c.Flags().StringVar(&data, "data", "../shared/data", "directory of the shared traces")
+	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml", "policy to replay with cold starts of at most "+quickStart.String())
+	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml", "policy to replay with longer cold starts")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c
 }
 
-// forecastColdStarts is the window of a forecast in cold starts that the shipped policy is written with, whatever the trace.
+// forecastColdStarts is the forecast window of the example policy, in cold starts.
 const forecastColdStarts = 6
 
-// quickStart is the longest cold start for which the policy for quick ones is tried.
+// quickStart is the longest cold start for which the policy for short cold starts is used.
 const quickStart = 2 * time.Minute
 
-// shippedPolicies are those that are tried: one for quick cold starts, and one that follows each reading, since a step that is missed
-// costs a long one many more late requests.
+// shippedPolicies are the replayed example policies: one for short cold starts, and one that reacts to each reading, because with
+// a long cold start a delayed scale-up makes many more requests late.
 type shippedPolicies struct{ quick, slow *policy.Compiled }
 
 func openShipped(quick, slow string) (out shippedPolicies, err error) {
@@ -88,7 +88,7 @@ func openShipped(quick, slow string) (out shippedPolicies, err error) {
 	return out, err
 }
 
-// suited is the policy for a cold start, with its forecasts' windows written for it.
+// suited returns the policy for a cold start, with the windows of its forecasts set for it.
 func (s shippedPolicies) suited(cold time.Duration) *policy.Compiled {
 	c := s.quick
 	if cold > quickStart {
@@ -139,7 +139,7 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 	return nil
 }
 
-// replaySpeed is how much faster than time the policy's own run is: drawing, deciding once a second, and counting.
+// replaySpeed returns the simulated seconds per second of the policy's own run.
 func replaySpeed(ctx context.Context, c evaluate.Case) (float64, error) {
 	begun := time.Now()
 	_, err := evaluate.Workload(ctx, c, nil)

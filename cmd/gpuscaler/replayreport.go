@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// judgeFlags say beside whom a policy is judged, how that is told, and when it fails a pipeline; replay and replay scenario share them.
+// reportFlags select the baselines, the output format and the gates. replay and replay scenario share them.
 type reportFlags struct {
 	names  string
 	tune   bool
@@ -31,16 +31,16 @@ type reportFlags struct {
 }
 
 func (o *reportFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&o.names, "baselines", "", "all, or names: "+strings.Join(baselineNames(), ", ")+"; empty: none")
-	f.BoolVar(&o.tune, "tune-baselines", true, "run each rival with its best settings on this traffic too")
-	f.BoolVar(&o.ours, "tune-policy", false, "run the policy with its best settings on this traffic too")
-	f.BoolVar(&o.bound, "bound", false, "find the least that any policy could have cost")
+	f.StringVar(&o.names, "baselines", "", "baselines to compare with: all, or a list of "+strings.Join(baselineNames(), ", ")+"; empty: none")
+	f.BoolVar(&o.tune, "tune-baselines", true, "also run each baseline with its best settings on this traffic")
+	f.BoolVar(&o.ours, "tune-policy", false, "also run the policy with its best settings on this traffic")
+	f.BoolVar(&o.bound, "bound", false, "compute a lower bound on the cost of any policy")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
-	f.StringVar(&o.file, "file", "", "where to write the report; empty: standard output")
-	f.StringArrayVar(&o.texts, "fail-if", nil, "fail where this holds: 'slo<0.99', 'cost/lb>1.5'; may be given several times")
+	f.StringVar(&o.file, "file", "", "output file of the report; empty: standard output")
+	f.StringArrayVar(&o.texts, "fail-if", nil, "exit with code 1 if this condition is true, for example 'slo<0.99' or 'cost/lb>1.5'; may be repeated")
 }
 
-// prepare reads the flags, before anything that takes long.
+// prepare parses the flags, so that errors are reported before the simulation starts.
 func (o *reportFlags) prepare() (err error) {
 	if o.render = map[string]func(io.Writer, *evaluate.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]; o.render == nil {
 		return fmt.Errorf("-o %q: want text, json or html", o.output)
@@ -56,7 +56,7 @@ func (o *reportFlags) prepare() (err error) {
 	return err
 }
 
-// asked are the cases with what the flags ask for.
+// asked adds the options of the flags to the cases.
 func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]
@@ -68,7 +68,7 @@ func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	return cases
 }
 
-// write renders the report and holds the gates against it.
+// write renders the report and checks the gates. It returns errReported if a gate failed.
 func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 	failed := r.Check(o.gates)
 	if err := toFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {
@@ -92,7 +92,7 @@ func baselineNames() (names []string) {
 	return names
 }
 
-// pickRivals finds rivals by their names.
+// selectBaselines returns the baselines with the given comma-separated names.
 func selectBaselines(text string) ([]simulator.Baseline, error) {
 	known := simulator.Baselines()
 	switch text {
@@ -115,7 +115,7 @@ next:
 	return out, nil
 }
 
-// progress is a line on standard error that says what is being worked on.
+// progress is a status line on standard error.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer

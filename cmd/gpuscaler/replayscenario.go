@@ -12,16 +12,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
 )
 
-// replayScenarioCommand runs several workloads at once, from one file.
+// replayScenarioCommand runs several workloads in one simulated cluster, as a file describes them.
 func replayScenarioCommand() *cobra.Command {
 	o := reportFlags{}
 	var cold time.Duration
 	c := &cobra.Command{
 		Use:   "scenario FILE...",
-		Short: "Several workloads in one simulated cluster, beside fleets that stand",
+		Short: "Replay several workloads in one simulated cluster and compare them with static fleets",
 		Long: `Run the workloads of a scenario file together, on its NodePools and its spot traces, with the engine of the
-controller, and once more with fleets of a fixed size: what is saved, and who waits for it. Each workload is
-judged by its own SLO; rivals move all of them, and bounds add up.`,
+controller, and again with static fleets, and compare cost and waits. Each workload has its own SLO. A baseline
+scales all workloads, and the lower bounds are added.`,
 		Example: `  gpuscaler replay scenario config/examples/scenarios/office-hours/scenario.yaml
   gpuscaler replay scenario config/examples/scenarios/training-spot/scenario.yaml --baselines all --bound -o html --file report.html
   gpuscaler replay scenario config/examples/scenarios/*/scenario.yaml --fail-if 'missed>0' --fail-if 'saved<30%'`,
@@ -31,11 +31,11 @@ judged by its own SLO; rivals move all of them, and bounds add up.`,
 		},
 	}
 	o.register(c.Flags())
-	c.Flags().DurationVar(&cold, "cold-start", 0, "from the request for a replica until it is ready; 0: by phases with their spread, as assumed")
+	c.Flags().DurationVar(&cold, "cold-start", 0, "time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
 	return c
 }
 
-// scenarioRun is one call of the command.
+// scenarioRun holds the arguments of one run of the command.
 type scenarioRun struct {
 	reportFlags
 	cold       time.Duration
@@ -48,7 +48,7 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 		return err
 	}
 	if len(o.files) > 1 && (o.file != "" || o.output == "html") {
-		return errors.New("a page or a --file holds one scenario: name one at a time")
+		return errors.New("-o html and --file accept one scenario at a time")
 	}
 	failed := false
 	for i, path := range o.files {
@@ -61,7 +61,7 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 			cases[i].ColdStart = o.cold
 		}
 		bar := newProgress(o.notes)
-		r, err := s.Judge(ctx, cases, bar.report)
+		r, err := s.Evaluate(ctx, cases, bar.report)
 		bar.end()
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -71,7 +71,7 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 		}
 		switch err := o.write(o.out, o.notes, r); {
 		case errors.Is(err, errReported):
-			failed = true // and those that follow are run all the same
+			failed = true // the remaining scenarios still run
 		case err != nil:
 			return err
 		}

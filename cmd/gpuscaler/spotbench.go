@@ -13,14 +13,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// spotBenchCommand is what `make bench-spot` runs: as many replicas as each recorded market has nodes on average.
+// spotBenchCommand is run by `make bench-spot`. It keeps as many replicas available as each recorded spot market has nodes on
+// average.
 func spotBenchCommand() *cobra.Command {
 	var data string
 	var cold time.Duration
 	c := &cobra.Command{
 		Use:    "bench-spot",
 		Hidden: true,
-		Short:  "Availability and cost on the shared spot traces, beside Karpenter alone, SkyServe and who knows the trace",
+		Short:  "Availability and cost on the shared spot traces, compared with Karpenter alone, SkyServe and a plan that knows the trace",
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			files, err := filepath.Glob(filepath.Join(data, "spot", "*"))
@@ -48,12 +49,12 @@ func spotBenchCommand() *cobra.Command {
 				ran++
 			}
 			if ran == 0 {
-				return fmt.Errorf("--data %s: no spot traces there", data)
+				return fmt.Errorf("--data %s: no spot traces found", data)
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "../shared/data", "folder of the shared traces")
-	c.Flags().DurationVar(&cold, "cold-start", 5*time.Minute, "from the request for a node until a replica on it is ready")
+	c.Flags().StringVar(&data, "data", "../shared/data", "directory of the shared traces")
+	c.Flags().DurationVar(&cold, "cold-start", 5*time.Minute, "time from the request for a node until a replica on it is ready")
 	return c
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// traceFlags say how to read a trace; every command that takes one shares them.
+// traceFlags are the flags that control how a trace is read. Every command that reads traces shares them.
 type traceFlags struct {
 	options trace.Options
 	format  string
@@ -26,7 +26,7 @@ type traceFlags struct {
 
 func (t *traceFlags) register(f *pflag.FlagSet) {
 	c := &t.options.Columns
-	f.StringVar(&t.format, "format", "", "csv, jsonl, rates or prometheus; empty: as the file looks")
+	f.StringVar(&t.format, "format", "", "csv, jsonl, rates or prometheus; empty: detected from the file")
 	f.StringVar(&c.Time, "time-column", "", "column of the timestamp: a header, a dotted JSON key, or #2 for the second")
 	f.StringVar(&c.InputTokens, "input-tokens-column", "", "column of the input tokens")
 	f.StringVar(&c.OutputTokens, "output-tokens-column", "", "column of the output tokens")
@@ -34,21 +34,21 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&t.unit, "time-unit", "", "unit of numeric timestamps: s, ms, us or ns")
 	f.StringVar(&t.zone, "timezone", "", "IANA zone of timestamps that have none; empty: UTC")
 	f.StringToStringVar(&t.options.Where, "where", nil, "`COLUMN=VALUE`: keep only rows whose column has this value: model=llama")
-	f.DurationVar(&t.options.From, "from", 0, "slice of the trace to keep, from its start")
-	f.DurationVar(&t.options.To, "to", 0, "end of that slice; 0: the end of the trace")
-	f.Float64Var(&t.options.Scale, "scale", 0, "multiply rates; thins a log, and is then at most 1")
+	f.DurationVar(&t.options.From, "from", 0, "start of the part of the trace to keep, relative to the start of the trace")
+	f.DurationVar(&t.options.To, "to", 0, "end of that part; 0: the end of the trace")
+	f.Float64Var(&t.options.Scale, "scale", 0, "factor on rates; for a request log at most 1: a random sample of the requests is kept")
 	f.BoolVar(&t.options.DropFailed, "drop-failed", false, "leave out requests that failed")
-	f.Uint64Var(&t.options.Seed, "trace-seed", 1, "seed of arrivals that are drawn from rates")
+	f.Uint64Var(&t.options.Seed, "trace-seed", 1, "seed for arrivals that are drawn from rates")
 	t.fetched.register(f)
 }
 
-// open reads the file, or fetches what --prometheus has.
+// open reads the file, or the answer of the Prometheus server that --prometheus names.
 func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error) {
 	switch {
 	case path == "" && !t.fetched.wanted():
-		return nil, errors.New("name a file of recorded traffic, or a server with --prometheus and --query")
+		return nil, errors.New("no trace given: name a file of recorded traffic, or a server with --prometheus and --query")
 	case path != "" && t.fetched.wanted():
-		return nil, fmt.Errorf("%s and --prometheus are two traces: name one", path)
+		return nil, fmt.Errorf("%s and --prometheus both name a trace: use one of them", path)
 	}
 	o := t.options
 	o.Format, o.TimeUnit = trace.Format(t.format), trace.TimeUnit(t.unit)
@@ -71,11 +71,11 @@ func traceCommand() *cobra.Command {
 	var spot bool
 	c := &cobra.Command{
 		Use:   "trace FILE | --prometheus URL --query PROMQL",
-		Short: "What a recorded trace holds, as the replay would understand it",
-		Long: `Read a trace as the replay does and say what it holds: requests, duration, rate profile, longest gap
+		Short: "Show what a recorded trace contains",
+		Long: `Read a trace as the replay does and print its requests, duration, rate profile, longest gap
 and a picture. Request logs (CSV, JSON lines), windowed rates (a CSV, or a .tar.gz of one per client),
-Prometheus range answers and spot traces are read, each also gzipped; --prometheus fetches such an answer.
-What cannot be read is refused with file, line, what was found and what is allowed.`,
+Prometheus range query results and spot traces are supported, also gzipped; --prometheus runs a range query.
+A row that cannot be read is an error with file, line, the value found and the values allowed.`,
 		Example: `  gpuscaler trace requests.csv.gz
   gpuscaler trace access.jsonl --time-column ts --where model=llama -o json
   gpuscaler trace --spot spot.csv
@@ -138,8 +138,8 @@ func generateCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "generate PRESET",
-		Short: "Make a seeded workload",
-		Long: `Make a workload and write it as a request log that every command here reads. One seed, one workload,
+		Short: "Generate a workload from a seed",
+		Long: `Generate a workload and write it as a request log that all commands read. A seed gives the same workload
 on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + `.`,
 		Example: `  gpuscaler trace generate office --for 24h --rate 2 --seed 7 --file office.csv
   gpuscaler trace generate bursty | gpuscaler trace /dev/stdin`,
@@ -148,7 +148,7 @@ on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + 
 		RunE: func(c *cobra.Command, args []string) error {
 			p, ok := trace.Preset(args[0])
 			if !ok {
-				return fmt.Errorf("no preset %q: there are %s", args[0], strings.Join(trace.PresetNames(), ", "))
+				return fmt.Errorf("unknown preset %q: use one of %s", args[0], strings.Join(trace.PresetNames(), ", "))
 			}
 			p.Seed = seed
 			if rate > 0 {
@@ -164,14 +164,14 @@ on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + 
 			return toFile(file, c.OutOrStdout(), t.WriteCSV)
 		},
 	}
-	c.Flags().Uint64Var(&seed, "seed", 1, "seed of everything drawn")
-	c.Flags().Float64Var(&rate, "rate", 0, "mean requests a second; 0: the preset's")
-	c.Flags().DurationVar(&duration, "for", 0, "length; 0: the preset's")
-	c.Flags().StringVar(&file, "file", "", "where to write; empty: standard output")
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of all random numbers")
+	c.Flags().Float64Var(&rate, "rate", 0, "mean requests per second; 0: the default of the preset")
+	c.Flags().DurationVar(&duration, "for", 0, "duration of the workload; 0: the default of the preset")
+	c.Flags().StringVar(&file, "file", "", "output file; empty: standard output")
 	return c
 }
 
-// toFile writes to a file, or to out where no file is named.
+// toFile writes to the file at path, or to out if path is empty.
 func toFile(path string, out io.Writer, write func(io.Writer) error) error {
 	if path == "" {
 		return write(out)

@@ -26,11 +26,11 @@ func tuneCommand() *cobra.Command {
 	o := tuneOptions{}
 	c := &cobra.Command{
 		Use:   "tune --policy FILE --requests FILE",
-		Short: "Search a policy's targets and windows for the cheapest that keep the SLO",
+		Short: "Search for the policy settings that meet the SLO at the lowest cost",
 		Long: `Search the policy's targets, windows, tolerances and cooldown on the first part of recorded traffic, on all
-cores, and keep the cheapest settings that meet the SLO there and on the last part, which the search has not seen.
-Bounds, schedules and formulas are intentions and stay. --file gets the policy with its new numbers; comments stay.
-Exit code 1 where no settings keep the SLO on both parts.`,
+cores, and select the cheapest settings that meet the SLO there and on the last part, which the search does not use.
+Bounds, schedules and formulas are not changed. --file names the output file for the tuned policy; comments are kept.
+The exit code is 1 if no settings meet the SLO on both parts.`,
 		Example: `  gpuscaler tune --policy chat.yaml --requests week.csv.gz --slo 0.99:10s
   gpuscaler tune --policy chat.yaml --requests week.csv.gz --held-out 0.4 --file chat.tuned.yaml`,
 		Args: cobra.NoArgs,
@@ -38,9 +38,9 @@ Exit code 1 where no settings keep the SLO on both parts.`,
 	}
 	f := c.Flags()
 	o.register(f)
-	f.Float64Var(&o.heldOut, "held-out", 0.3, "share of the traffic, its end, that the search does not see")
+	f.Float64Var(&o.heldOut, "held-out", 0.3, "share of the traffic, at its end, that the search does not use")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.StringVar(&o.file, "file", "", "where to write the tuned policy; empty: nowhere")
+	f.StringVar(&o.file, "file", "", "output file for the tuned policy; empty: not written")
 	return c
 }
 
@@ -56,7 +56,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if len(cases) > 1 {
-		return errors.New("--requests: one workload is tuned at a time")
+		return errors.New("--requests: tune accepts one workload")
 	}
 	searched, held, err := o.split(ctx, cases[0])
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	bar := newProgress(notes)
 	r, err := tune.Search(ctx, searched, held, func(runs, of int, best evaluate.Run) {
-		bar.report(fmt.Sprintf("%d settings tried; best %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
+		bar.report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
 	})
 	bar.end()
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return err
 }
 
-// split opens the traffic twice: what is searched, and the end that is held out.
+// split opens the traffic twice: the part that is searched, and the end that is held out.
 func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (searched, held evaluate.Case, err error) {
 	from := o.trace.options.From
 	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
@@ -102,13 +102,13 @@ func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (searched,
 	return
 }
 
-// write puts the numbers into a copy of the policy's file.
+// write copies the policy file to --file with the new values.
 func (o *tuneOptions) write(r *tune.Result) error {
 	if o.file == "" || !r.Found {
 		return nil
 	}
 	if len(o.policies) != 1 {
-		return fmt.Errorf("--file: name the one policy file to write")
+		return fmt.Errorf("--file: give exactly one --policy file")
 	}
 	text, err := os.ReadFile(o.policies[0])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package demo is the world of `gpuscaler demo`: three teams' policies, a workload generator and a cluster, simulated by package
-// world behind the engine's own ports and driven at an accelerated clock.
+// Package demo runs the simulation of `gpuscaler demo`: policies of three teams, a workload generator and a cluster, simulated by
+// package simulator at an accelerated clock.
 package demo
 
 import (
@@ -14,33 +14,33 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// DefaultSpeed lets a day pass in 24 minutes.
+// DefaultSpeed simulates a day in 24 minutes.
 const DefaultSpeed = 60
 
-// Options say how the demo runs. The zero value runs the built-in scenario for ever.
+// Options configure the demo. The zero value runs the built-in scenario without an end.
 type Options struct {
-	Speed    float64       // virtual seconds per second; 0 means DefaultSpeed; above MaxSpeed as fast as the machine can
-	For      time.Duration // virtual time after which it ends; 0: never, or with Requests a quarter of an hour after the last
-	Requests *trace.Trace  // drives the chat service in place of the generator; nil: the built-in workloads
+	Speed    float64       // virtual seconds per second; 0 means DefaultSpeed; above MaxSpeed: without waiting
+	For      time.Duration // virtual time after which the demo ends; 0: never, or with Requests 15 minutes after the last request
+	Requests *trace.Trace  // traffic of the chat service; nil: the built-in workloads
 	Seed     uint64
-	// Clock paces the run; it is read about as often as the world ticks. nil runs as fast as the machine can.
+	// Clock sets the pace of the run; it is read about once a tick. nil: the run does not wait.
 	Clock func() time.Time
-	// OnTransition is told of each change of an outcome, in the tick that made it.
+	// OnTransition is called for each change of an outcome, in the tick of the change.
 	OnTransition func(engine.Record)
 }
 
-// MaxSpeed is the greatest speed that is paced.
+// MaxSpeed is the highest speed at which the run waits for the clock.
 const MaxSpeed = 100_000
 
-// Demo is a world that runs by itself. Its board and clock may be read by any number of goroutines while it does.
+// Demo is a simulation that runs by itself. Any number of goroutines may read its board and clock during the run.
 type Demo struct {
 	options   Options
 	simulator *simulator.Simulator
-	now       atomic.Int64 // virtual, Unix nanoseconds
+	now       atomic.Int64 // virtual time in Unix nanoseconds
 	onTick    func(now time.Time)
 }
 
-// New makes the demo's world; nothing happens before Run.
+// New creates the demo. The simulation starts with Run.
 func New(o Options) (*Demo, error) {
 	if o.Speed == 0 {
 		o.Speed = DefaultSpeed
@@ -65,30 +65,31 @@ func New(o Options) (*Demo, error) {
 	return d, nil
 }
 
-// Engine is the engine that decides. Its Board may be read at any time.
+// Engine returns the engine that decides. Its Board may be read at any time.
 func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 
-// Now is the virtual time: that of the last tick, or of the one in progress. Servers must read this clock, or every decision would seem
-// old.
+// Now returns the virtual time of the last tick, or of the current one. Servers must use this clock, because with the real clock
+// every decision would be stale.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
-// Assumptions is what the world takes for granted.
+// Assumptions returns the assumptions of the simulator.
 func (d *Demo) Assumptions() simulator.Assumptions { return d.simulator.Assumptions() }
 
-// Moment is what is paid for at present, for a time of that length. It is called from OnTick's function: the world stands still there.
+// Moment returns what is billed now, for a period of the given length. It must be called from the function given to OnTick,
+// because the simulator does not advance then.
 func (d *Demo) Moment(length time.Duration) cost.Moment { return d.simulator.Moment(length) }
 
-// OnTick has f told the virtual time after each tick. It is called before Run.
+// OnTick sets a function that is called with the virtual time after each tick. OnTick must be called before Run.
 func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }
 
-// Run lets virtual time pass until For is over, and then returns nil; or until ctx ends, and then returns its error.
+// Run simulates until For has passed, and then returns nil, or until ctx ends, and then returns the error of ctx.
 func (d *Demo) Run(ctx context.Context) error {
 	pace := newPace(d.options)
 	for d.options.For == 0 || d.simulator.Now() < d.options.For {
 		if err := pace.wait(ctx, d.simulator.Now()); err != nil {
 			return err
 		}
-		d.now.Store(d.simulator.NextTick().UnixNano()) // before the tick: a decision that is younger than the clock is not served
+		d.now.Store(d.simulator.NextTick().UnixNano()) // before the tick, because a decision newer than the clock is not served
 		d.simulator.Step(ctx)
 		if d.onTick != nil {
 			d.onTick(d.simulator.Time())
@@ -101,8 +102,8 @@ func (d *Demo) Run(ctx context.Context) error {
 type pace struct {
 	clock   func() time.Time
 	speed   float64
-	start   time.Time     // of the clock,
-	from    time.Duration // when the world stood here
+	start   time.Time     // clock time
+	from    time.Duration // virtual time at start
 	unpaced bool
 }
 
@@ -114,8 +115,8 @@ func newPace(o Options) *pace {
 	return p
 }
 
-// wait waits until the clock has come to a virtual time. A process that was stopped for a while (a laptop that slept) goes on
-// where it was instead of running after the clock.
+// wait blocks until the clock reaches the virtual time. After the process was suspended, for example with a laptop, the run
+// continues from there instead of catching up.
 func (p *pace) wait(ctx context.Context, virtual time.Duration) error {
 	if p.unpaced {
 		return ctx.Err()

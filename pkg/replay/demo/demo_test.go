@@ -29,7 +29,7 @@ func play(t *testing.T, o Options) *Demo {
 	return d
 }
 
-func TestADayOfTheDemoShowsWhatItIsFor(t *testing.T) {
+func TestDemoDayShowsAllFeatures(t *testing.T) {
 	rules := map[scaling.Rule]bool{}
 	risen, fallen := map[string]int{}, map[string]int{}
 	d := play(t, Options{For: 24 * time.Hour, OnTransition: func(r engine.Record) {
@@ -60,19 +60,19 @@ func TestADayOfTheDemoShowsWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestNightJobsWaitForTheNight(t *testing.T) {
-	d := play(t, Options{For: 13 * time.Hour}) // to 20:40 in Berlin: the jobs come, the window opens at nine
+func TestNightJobsWaitForTheirSchedule(t *testing.T) {
+	d := play(t, Options{For: 13 * time.Hour}) // until 20:40 in Berlin: jobs arrive, and the schedule starts at 21:00
 	k := scaling.Key{Namespace: "team-batch", Name: "night-batch"}
 	decision, _ := d.Engine().Board().Decision(k)
 	if decision.Replicas != 0 || decision.Binding != scaling.RuleScheduleCeiling || decision.Uncapped != 0 {
-		t.Errorf("before nine %d replicas are wanted, by %s", decision.Replicas, decision.Binding)
+		t.Errorf("before 21:00 the target is %d, by %s", decision.Replicas, decision.Binding)
 	}
 	if jobs := d.Summary().Policies[0].Requests; jobs < 50 {
-		t.Errorf("%d jobs came", jobs)
+		t.Errorf("%d jobs arrived", jobs)
 	}
 }
 
-func TestTheSummaryReads(t *testing.T) {
+func TestSummaryAsTextAndJSON(t *testing.T) {
 	s := play(t, Options{For: time.Hour}).Summary()
 	var text bytes.Buffer
 	if err := s.WriteText(&text); err != nil {
@@ -101,7 +101,7 @@ func TestTheSummaryReads(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedIsTheSameDay(t *testing.T) {
+func TestSameSeedGivesTheSameDay(t *testing.T) {
 	day := func(seed uint64) []byte {
 		b, err := json.Marshal(play(t, Options{For: 6 * time.Hour, Seed: seed}).Summary())
 		if err != nil {
@@ -113,18 +113,18 @@ func TestTheSameSeedIsTheSameDay(t *testing.T) {
 		t.Error("two runs of one seed differ")
 	}
 	if bytes.Equal(day(1), day(2)) {
-		t.Error("two seeds are the same")
+		t.Error("two seeds give the same run")
 	}
 }
 
-func TestThePoliciesHaveNoProblems(t *testing.T) {
+func TestPoliciesHaveNoProblems(t *testing.T) {
 	report := policy.NewStore(policy.Options{}).LoadFS(Policies())
 	if len(report.Problems) > 0 {
 		t.Errorf("%s", policy.Render(report.Problems))
 	}
 }
 
-func TestARecordedTraceDrivesTheChatServiceAlone(t *testing.T) {
+func TestRecordedTraceReplacesAllTraffic(t *testing.T) {
 	requests, err := trace.Generate(trace.Profile{Name: "recorded", Duration: 20 * time.Minute, Rate: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestARecordedTraceDrivesTheChatServiceAlone(t *testing.T) {
 	}
 }
 
-// wall is a clock that moves by a step each time it is read.
+// wall is a clock that advances by a step at each reading.
 type wall struct {
 	now  time.Time
 	step time.Duration
@@ -152,7 +152,7 @@ func (w *wall) read() time.Time {
 	return w.now
 }
 
-func TestALaptopThatSleptDoesNotRunAfterTheClock(t *testing.T) {
+func TestSuspendedProcessDoesNotCatchUp(t *testing.T) {
 	slow := &wall{now: start, step: 10 * time.Second} // each tick takes ten seconds of the clock
 	d := play(t, Options{For: 5 * time.Minute, Speed: 60, Clock: slow.read})
 	if got := d.Now().Sub(start); got != 5*time.Minute {
@@ -160,7 +160,7 @@ func TestALaptopThatSleptDoesNotRunAfterTheClock(t *testing.T) {
 	}
 }
 
-func TestItWaitsForTheClockAndEndsAtOnce(t *testing.T) {
+func TestRunWaitsForTheClockAndStopsAtOnce(t *testing.T) {
 	d, err := New(Options{Speed: 1, Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestItWaitsForTheClockAndEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheBoardIsServedWhileTheWorldRuns(t *testing.T) {
+func TestBoardIsReadableDuringTheRun(t *testing.T) {
 	d, err := New(Options{For: 2 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestTheBoardIsServedWhileTheWorldRuns(t *testing.T) {
 			select {
 			case <-done:
 				if answered == 0 {
-					t.Error("no number was ever served")
+					t.Error("no target was served")
 				}
 				return
 			default:
@@ -211,7 +211,7 @@ func TestTheBoardIsServedWhileTheWorldRuns(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	for _, o := range []Options{{Speed: -1}, {For: -time.Second}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v was accepted", o)

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Prices are those of us-east-1 in 2026-07; spot as estimated from the Spot Advisor.
+// Prices in us-east-1, 2026-07; spot prices are estimated from the Spot Advisor.
 const (
 	l40sHourly, l40sSpotHourly = 1.861, 0.78 // g6e.xlarge
 	a10gHourly, a10gSpotHourly = 1.006, 0.41 // g5.xlarge
 )
 
-// pools are two kinds of GPU, each on spot first and on demand where spot is gone.
+// pools returns NodePools with two types of GPU, each with spot first and on-demand while spot has no capacity.
 func pools(seed uint64) []simulator.NodePool {
 	budgets := []simulator.Budget{{Percent: 50}}
 	pool := func(name, instance, capacity string, weight int32, hourly float64) simulator.NodePool {
@@ -30,7 +30,7 @@ func pools(seed uint64) []simulator.NodePool {
 	}
 }
 
-// poolsOf says which kind of GPU a workload runs on.
+// poolsOf returns the NodePools of a workload.
 func poolsOf(name string) []string {
 	if name == "llama-chat" {
 		return []string{"l40s-spot", "l40s-ondemand"}
@@ -38,7 +38,7 @@ func poolsOf(name string) []string {
 	return []string{"a10g-spot", "a10g-ondemand"}
 }
 
-// market is a week of spot capacity: about every two hours some nodes are taken, sometimes all, and they come back within an hour.
+// market returns a week of spot capacity. About every two hours some or all nodes are lost, and capacity returns within an hour.
 func market(pool string, seed uint64) *trace.Spot {
 	const most = 16
 	draws := trace.NewDraws(seed, "demo market "+pool)

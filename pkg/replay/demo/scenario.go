@@ -15,7 +15,7 @@ import (
 //go:embed policies
 var files embed.FS
 
-// Policies are the demo's policy files.
+// Policies returns the policy files of the demo.
 func Policies() fs.FS {
 	sub, err := fs.Sub(files, "policies")
 	if err != nil {
@@ -24,13 +24,13 @@ func Policies() fs.FS {
 	return sub
 }
 
-// start is a Monday in Berlin, a quarter of an hour before the office's floor is raised: something happens soon.
+// start is a Monday in Berlin, 15 minutes before the minimum of the office schedule rises, so that the first change happens soon.
 var start = time.Date(2026, 11, 2, 6, 40, 0, 0, time.UTC)
 
-// endless is longer than anybody watches; arrivals are drawn as they are needed.
+// endless is the duration of the built-in traffic; arrivals are drawn when they are needed.
 const endless = 300 * 24 * time.Hour
 
-// profiles is the built-in traffic, by Berlin's winter clock.
+// profiles returns the built-in traffic, in winter time of Berlin.
 func profiles() map[string]trace.Profile {
 	weekend := 0.15
 	return map[string]trace.Profile{
@@ -46,13 +46,13 @@ func profiles() map[string]trace.Profile {
 	}
 }
 
-// clock is a span of every day.
+// clock returns a period of every day.
 func clock(hour, minute, length int) trace.Hours {
 	from := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
 	return trace.Hours{From: from, To: from + time.Duration(length)*time.Minute}
 }
 
-// except is the rest of the day, around spans in order.
+// except returns the rest of the day, around the given periods in order.
 func except(busy ...trace.Hours) (idle []trace.Hours) {
 	last := busy[len(busy)-1].To
 	for _, b := range busy {
@@ -61,14 +61,14 @@ func except(busy ...trace.Hours) (idle []trace.Hours) {
 	return idle
 }
 
-// services is how long the demo's requests take.
+// services are the service times of the workloads.
 var services = map[string]simulator.Service{
 	"llama-chat":   simulator.Chat8B,
 	"embed-worker": {Slots: 4, Fixed: 800 * time.Millisecond},
 	"night-batch":  {Slots: 1, Fixed: 25 * time.Second},
 }
 
-// scenario compiles the policies and lays out the world.
+// scenario compiles the policies and returns the configuration of the simulator.
 func scenario(o Options) (simulator.Config, error) {
 	store := policy.NewStore(policy.Options{})
 	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
@@ -87,7 +87,7 @@ func scenario(o Options) (simulator.Config, error) {
 	return config, nil
 }
 
-// traffic is the built-in stream of a workload. With a recorded trace the others stay idle.
+// traffic returns the built-in traffic of a workload. With a recorded trace, the other workloads get no requests.
 func (o Options) traffic(name string) (*trace.Trace, error) {
 	if o.Requests != nil {
 		if name == "llama-chat" {
@@ -101,7 +101,7 @@ func (o Options) traffic(name string) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-// slo is how long a request may wait: people who chat, and jobs that nobody watches.
+// slo returns how long a request may wait.
 func slo(k scaling.Key) time.Duration {
 	switch k.Name {
 	case "llama-chat":
@@ -112,7 +112,7 @@ func slo(k scaling.Key) time.Duration {
 	return time.Hour
 }
 
-// initial is how many replicas stand at the start: those that the morning has brought.
+// initial returns the replicas at the start.
 func initial(k scaling.Key) int32 {
 	if k.Name == "llama-chat" {
 		return 2

@@ -10,34 +10,34 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// Summary is what a run came to, for people and (as JSON) for machines.
+// Summary is the result of a run, printed as text or JSON.
 type Summary struct {
-	Start    time.Time `json:"start"` // virtual
-	End      time.Time `json:"end"`   // virtual
+	Start    time.Time `json:"start"` // virtual time
+	End      time.Time `json:"end"`   // virtual time
 	Policies []Policy  `json:"policies"`
 	Cost     float64   `json:"cost"` // $
 	GPUHours float64   `json:"gpuHours"`
 	Losses   int64     `json:"spotLosses"`
 }
 
-// Policy is one policy's end and its run.
+// Policy is the last state of one policy and the totals of its run.
 type Policy struct {
 	Policy  string   `json:"policy"` // namespace/name
 	Target  int32    `json:"target"`
 	Ready   int32    `json:"ready"`
-	Served  *int32   `json:"served"`          // what an HPA would read; null where it would read an error
+	Served  *int32   `json:"served"`          // target that an HPA would read; null if it would get an error
 	Error   string   `json:"error,omitempty"` // that error
 	Reasons []string `json:"reasons"`
 
 	Requests int64   `json:"requests"`
-	OnTime   float64 `json:"onTime"` // share that waited at most LimitSeconds
+	OnTime   float64 `json:"onTime"` // share of requests that waited at most LimitSeconds
 	Limit    float64 `json:"limitSeconds"`
 	P99      float64 `json:"waitP99Seconds"`
 	Starts   int64   `json:"replicaStarts"`
 	AtZero   float64 `json:"hoursAtZero"`
 }
 
-// Summary sums up the run so far. It must not be called while Run runs.
+// Summary returns the totals of the run so far. It must not be called during Run.
 func (d *Demo) Summary() Summary {
 	r := d.simulator.Result()
 	s := Summary{Start: start, End: d.Now(), Cost: r.Cost, GPUHours: r.Paid.Hours()}

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Admission says whether scaling to zero can meet the SLO on this traffic at all. After an idle spell that is longer than the
-// cooldown, requests come to no replica; those that come within cold start - W of the first wait too long, whatever the policy does:
+// Admission says whether scaling to zero can meet the SLO on this traffic. After an idle period longer than the cooldown there
+// are no replicas. Requests that arrive within cold start - W after the first one then wait too long, with any policy:
 //
-//	late = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
+// \tlate = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
 //
-// With k warm replicas the same spells are played through a fluid queue of k.
+// With k warm replicas, the same periods are computed with a fluid queue of k servers.
 type Admission struct {
 	Applies   bool    `json:"scalesToZero"`      // the policy may scale to zero
-	Wakes     int     `json:"wakes"`             // idle spells longer than the cooldown
-	LateShare float64 `json:"lateShare"`         // of all requests, at the least, from zero
+	Wakes     int     `json:"wakes"`             // idle periods longer than the cooldown
+	LateShare float64 `json:"lateShare"`         // lowest possible share of late requests when scaling to zero
 	CanMeet   bool    `json:"canMeetSLO"`        // scaling to zero can meet the SLO
-	LeastWarm int32   `json:"leastWarmReplicas"` // that would meet it; -1: not even the policy's maximum
+	LeastWarm int32   `json:"leastWarmReplicas"` // warm replicas that would meet the SLO; -1: even the policy's maximum is not enough
 }
 
-// admission checks a policy that may reach zero by itself.
+// admission checks a policy whose minimum is zero, and returns warnings.
 func (c *Case) admission() (Admission, []string) {
 	p := c.limits()
 	out := Admission{Applies: p.MinReplicas == 0, CanMeet: true}
@@ -55,21 +55,21 @@ func (c *Case) admission() (Admission, []string) {
 		}
 	}
 	if !out.CanMeet {
-		what := fmt.Sprintf("least warm replicas that can: %d (minReplicas, or a schedule's floor)", out.LeastWarm)
+		what := fmt.Sprintf("the lowest number of warm replicas that meets the SLO is %d (minReplicas, or the minimum of a schedule)", out.LeastWarm)
 		if out.LeastWarm < 0 {
-			what = fmt.Sprintf("not even maxReplicas (%d) kept warm can", p.MaxReplicas)
+			what = fmt.Sprintf("even maxReplicas (%d) warm replicas are not enough", p.MaxReplicas)
 		}
 		warnings = append(warnings, fmt.Sprintf(
-			"scale-to-zero cannot meet this SLO: %d wakes with a cold start of %s make at least %.2f%% of the requests wait longer than %s, %.2f%% may; %s",
+			"scale-to-zero cannot meet this SLO: %d wakes with a cold start of %s make at least %.2f%% of the requests wait longer than %s, and only %.2f%% may; %s",
 			out.Wakes, cold, 100*out.LateShare, c.SLO.Wait, 100*allowed, what))
 	}
 	return out, warnings
 }
 
-// arrival is a request after a wake: when, and how much of a replica it takes.
+// arrival is a request after a wake: its time, and the replica time that it needs.
 type arrival struct{ after, work time.Duration }
 
-// wakes are the requests that come within a cold start after each spell without any that outlasts the cooldown.
+// wakes returns the requests that arrive within a cold start after each idle period longer than the cooldown.
 func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
 	last, began := time.Duration(0), time.Duration(-1)
 	if c.initial() == 0 {
@@ -91,9 +91,9 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 	return wakes, requests
 }
 
-// lateIn is how many requests of one wake wait longer than W with so many warm replicas, until the cold start is over.
+// lateIn returns how many requests of one wake wait longer than W with the given warm replicas, until the cold start is over.
 func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
-	free := time.Duration(0) // when a fluid queue of the warm replicas has done all before
+	free := time.Duration(0) // when the fluid queue of the warm replicas has finished the requests before
 	for _, a := range wake {
 		start := cold
 		if warm > 0 {
@@ -107,7 +107,7 @@ func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int)
 	return late
 }
 
-// closedBySchedule warns of requests that come while the policy's own schedule keeps zero replicas: nobody can serve them.
+// closedBySchedule returns a warning for each schedule of the policy that keeps zero replicas while requests arrive.
 func (c *Case) closedBySchedule() (warnings []string) {
 	p := c.limits()
 	for i := range p.Schedules {
@@ -124,7 +124,7 @@ func (c *Case) closedBySchedule() (warnings []string) {
 		}
 		if closed > 0 {
 			name := cmp.Or(s.Window.Name, strconv.Itoa(i+1))
-			warnings = append(warnings, fmt.Sprintf("schedule %s keeps zero replicas while %d requests come (%.2f%% of all): they wait until it ends",
+			warnings = append(warnings, fmt.Sprintf("schedule %s keeps zero replicas while %d requests arrive (%.2f%% of all): they wait until the schedule ends",
 				name, closed, 100*float64(closed)/float64(all)))
 		}
 	}

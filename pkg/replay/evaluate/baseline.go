@@ -6,10 +6,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// rivalRuns is what a policy with eight knobs takes: who has fewer is searched no less, or the comparison would flatter us.
+// baselineRuns is the number of runs that the search of a policy with eight knobs takes. A baseline with fewer knobs gets the
+// same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * evolutionRunsPerKnob
 
-// tuneRival searches a rival's knobs on the case's own traffic: from its defaults, and from the most generous setting of each.
+// tuneBaseline searches the knobs of a baseline on the traffic of the case, starting at its defaults and at the most generous
+// setting of each knob.
 func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
 	withoutSeries := c.withoutSeries()
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))

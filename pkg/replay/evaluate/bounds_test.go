@@ -9,17 +9,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Two hours of patience and twenty minutes of traffic: nothing need be served by the end. That is no bound of $0, and the sum is the
-// other's, which says so.
-func TestAWorkloadThatNeedNotBeServedAddsNothing(t *testing.T) {
+// With an SLO wait of two hours and twenty minutes of traffic, no request must be served before the end. That is not a bound of
+// $0: the sum is the bound of the other workload, with a note.
+func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })
 	cases[0].SLO.Wait = 2 * time.Hour
 	r := evaluateCases(t, cases)
 	one, two, sum := r.Workloads[0].Bounds[1], r.Workloads[1].Bound(RequestBound), r.Bound(RequestBound)
-	if !strings.Contains(one.Problem, "nothing need be served before the end") || two == nil || sum == nil || sum.Lower != two.Lower || !(sum.Lower > 0) {
+	if !strings.Contains(one.Problem, "no request must be served before the end") || two == nil || sum == nil || sum.Lower != two.Lower || !(sum.Lower > 0) {
 		t.Fatalf("%+v and %+v sum up to %+v", one, two, sum)
 	}
-	if text := strings.Join(sum.Relaxations, "\n"); !strings.Contains(text, "no bound for team/chat: nothing need be served") {
+	if text := strings.Join(sum.Relaxations, "\n"); !strings.Contains(text, "no bound for team/chat: no request must be served") {
 		t.Error(text)
 	}
 	if alone := evaluateCase(t, cases[0]); alone.Bound(RequestBound) != nil || alone.Runs[0].CostOverRequest != nil {
@@ -27,8 +27,8 @@ func TestAWorkloadThatNeedNotBeServedAddsNothing(t *testing.T) {
 	}
 }
 
-// A short cold start and days ask for more slots than anybody waits for: then the work alone bounds, rather than nothing.
-func TestTheWorkAloneBoundsWhatHasTooManySlots(t *testing.T) {
+// A short cold start and a trace of several days need more slots than the limit. The bound is then computed from the work alone.
+func TestTooManySlotsFallBackToTheWorkBound(t *testing.T) {
 	p, _ := trace.Preset("flat")
 	p.Duration, p.Seed, p.Rate = 28*time.Hour, 3, 0.01
 	tr, err := trace.Generate(p)
@@ -41,7 +41,7 @@ func TestTheWorkAloneBoundsWhatHasTooManySlots(t *testing.T) {
 		onNodes(c)
 	}))
 	b := r.Bound(RequestBound)
-	if b == nil || !(b.Lower > 0) || !strings.Contains(strings.Join(b.Relaxations, "\n"), "was not looked for: the shortest cold start of 5s") {
+	if b == nil || !(b.Lower > 0) || !strings.Contains(strings.Join(b.Relaxations, "\n"), "was not computed: the shortest cold start of 5s") {
 		t.Fatalf("%+v", r.Bounds)
 	}
 	if fluid := r.Bound(FluidBound); b.Lower > fluid.Lower {

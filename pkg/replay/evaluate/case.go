@@ -15,16 +15,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// AutoInitial lets the first minutes of the traffic choose how many replicas stand at the start.
+// AutoInitial computes the initial replicas from the first minutes of the traffic.
 const AutoInitial = -1
 
-// SLO is the share of requests, 0..1, that must wait at most Wait for their service.
+// SLO requires that a share of the requests, 0..1, waits at most Wait before service starts.
 type SLO struct {
 	Share float64       `json:"share"`
 	Wait  time.Duration `json:"-"`
 }
 
-// ParseSLO reads 99%:10s or 0.99:10s.
+// ParseSLO parses 99%:10s or 0.99:10s.
 func ParseSLO(text string) (SLO, error) {
 	bad := fmt.Errorf("%q: want a share of requests and the longest wait, e.g. 99%%:10s", text)
 	share, wait, ok := strings.Cut(text, ":")
@@ -46,38 +46,38 @@ func ParseSLO(text string) (SLO, error) {
 	return SLO{Share: v, Wait: d}, nil
 }
 
-// Case is one policy on one stream of traffic. Several that are judged together share one world, and then what belongs to the world
-// (spot, NodePools, prices, cold start, seed, start and length) must be the same in each.
+// Case is one policy with its traffic. Cases that run together share one simulated cluster, so its settings (spot, NodePools,
+// prices, cold start, seed, start and length) must be the same in each.
 type Case struct {
 	Policy    *policy.Compiled
 	Traffic   *trace.Trace
-	Start     time.Time            // the instant at which the run begins; zero: when the traffic does
-	For       time.Duration        // how long it lasts; 0: as long as the traffic
-	Spot      *trace.Spot          // how many spot nodes there are; nil: GPUs on demand, by the second
-	NodePools []simulator.NodePool // what nodes there are, where Spot does not say; empty: GPUs on demand, by the second
-	Pools     []string             // names of the NodePools that it may run on; empty: all
+	Start     time.Time            // time at which the run starts; zero: start of the traffic
+	For       time.Duration        // duration of the run; 0: as long as the traffic
+	Spot      *trace.Spot          // available spot nodes over time; nil: on-demand GPUs, billed per second
+	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
+	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service
-	Measures  map[string]simulator.Measure // what a signal measures where its source does not tell
+	Measures  map[string]simulator.Measure // what a signal measures, if its source does not imply it
 	SLO       SLO
 	GPUs      int32 // per replica
-	Initial   int32 // ready at the start; AutoInitial
-	Static    int32 // replicas that stand all the time where nobody scales, a run of its own; 0: there is none
-	// ColdStart is the whole time from the request for a replica until it is ready, divided among its phases as assumed, without
-	// spread; 0: each phase as assumed, with its spread.
+	Initial   int32 // replicas ready at the start, or AutoInitial
+	Static    int32 // replicas of the static fleet, which gets its own run; 0: no such run
+	// ColdStart is the time from the request for a replica until it is ready, without variation. It is divided among the phases in
+	// the proportions of the assumptions. 0: each phase is drawn as the assumptions specify.
 	ColdStart     time.Duration
-	Hourly        float64 // $ for a GPU on demand
-	SpotHourly    float64 // $ for a spot GPU
+	Hourly        float64 // $ per hour of an on-demand GPU
+	SpotHourly    float64 // $ per hour of a spot GPU
 	Seed          uint64
 	Baselines     []simulator.Baseline
 	TuneBaselines bool
-	TuneOurs      bool // run the policy with its best settings on this traffic too, as the rivals are
+	TuneOurs      bool // also run the policy with its best settings on this traffic, as for baselines
 	Bound         bool
-	SeriesPoints  int // of each run's series; 0: none
+	SeriesPoints  int // points of each run's series; 0: no series
 
-	recorded trace.Kind // what the traffic was before it was drawn
+	recorded trace.Kind // kind of the traffic before it was drawn
 }
 
-// Defaults of the prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
+// Default prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
 const (
 	DefaultHourly     = 1.861
 	DefaultSpotHourly = 0.78
@@ -114,7 +114,7 @@ func (c *Case) bounds() simulator.Bounds {
 	return simulator.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
 }
 
-// start is the instant of the run's first moment; a Monday at midnight where nothing names one.
+// start returns the start time of the run; a Monday at midnight if neither the case nor the traffic has one.
 func (c *Case) start() time.Time {
 	for _, at := range []time.Time{c.Start, c.Traffic.Start} {
 		if !at.IsZero() {
@@ -124,7 +124,7 @@ func (c *Case) start() time.Time {
 	return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 }
 
-// horizon is the virtual time that each run lasts and is paid for: the traffic, to the end of its last slot.
+// horizon returns the virtual time that each run lasts and is billed for: the traffic, rounded up to a slot.
 func (c *Case) horizon() time.Duration {
 	if c.For > 0 {
 		return (c.For + slotLength - 1) / slotLength * slotLength
@@ -132,7 +132,7 @@ func (c *Case) horizon() time.Duration {
 	return (c.Traffic.Duration/slotLength + 1) * slotLength
 }
 
-// perReplica is how many requests a second a replica serves at its best, measured on a prefix of the traffic, and the arrivals a
+// perReplica returns the requests per second that a replica can serve, measured on a prefix of the traffic, and the arrivals per
 // second in that prefix.
 func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	var busy time.Duration
@@ -151,7 +151,7 @@ func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
 }
 
-// initial is the replicas that stand at the start: those that the first ten minutes need, within the policy's bounds.
+// initial returns the replicas at the start: those that the first ten minutes need, within the policy's bounds.
 func (c *Case) initial() int32 {
 	if c.Initial >= 0 {
 		return c.Initial
@@ -164,7 +164,7 @@ func (c *Case) initial() int32 {
 	return min(max(int32(math.Ceil(arrive/served)), p.MinReplicas), p.MaxReplicas)
 }
 
-// assumptions are the world's, with the cold start that was asked for.
+// assumptions returns those of the simulator, with the cold start of the case.
 func (c *Case) assumptions() *simulator.Assumptions {
 	a := simulator.DefaultAssumptions()
 	if c.ColdStart > 0 {
@@ -185,8 +185,8 @@ func (c *Case) assumptions() *simulator.Assumptions {
 	return &a
 }
 
-// leastColdStart is the shortest time from launch to ready: all phases for GPUs by the second, the model's load alone where a node
-// with the image may stand already.
+// leastColdStart returns the shortest time from launch to ready: all phases if GPUs are billed per second, and the model load
+// alone if a node with the image can exist already.
 func (c *Case) leastColdStart() time.Duration {
 	a := c.assumptions()
 	least := func(s simulator.Spread) time.Duration {
@@ -201,13 +201,13 @@ func (c *Case) leastColdStart() time.Duration {
 	return least(a.NodeLaunch) + least(a.GPUReady) + least(a.ImagePull) + least(a.ModelLoad)
 }
 
-// typicalColdStart is the time from the request for a replica until it is ready where nothing stands yet.
+// typicalColdStart returns the time from the request for a replica until it is ready on a new node.
 func (c *Case) typicalColdStart() time.Duration {
 	a := c.assumptions()
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload is the case's part of a world; maker is nil for the policy itself.
+// workload returns the case as a workload of the simulator. A nil factory means the policy itself.
 func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
@@ -219,8 +219,8 @@ func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	return w
 }
 
-// pools are those that the case names; with a spot trace spot first and on demand where it is gone: one node per replica, removed
-// when empty. None: GPUs by the second.
+// pools returns the NodePools of the case. With a spot trace there are two: spot first, and on demand while spot has no capacity,
+// with one node per replica that is removed when empty. Nil: GPUs billed per second.
 func (c *Case) pools() []simulator.NodePool {
 	if c.Spot == nil {
 		return c.NodePools
@@ -236,7 +236,7 @@ func (c *Case) pools() []simulator.NodePool {
 	return []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20, c.Hourly)}
 }
 
-// leastHourly is the lowest price of a replica, on the nodes that it may run on.
+// leastHourly returns the lowest price of a replica per hour, on the nodes that it may run on.
 func (c *Case) leastHourly() float64 {
 	perGPU := math.Inf(1)
 	for _, p := range c.pools() {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// requests is the traffic as the bounds see it.
+// requests returns the traffic in the form that the lower bounds use.
 func (c *Case) requests() ([]lowerbound.Request, error) {
 	list, err := c.Traffic.Collect(0)
 	if err != nil {
@@ -26,10 +26,12 @@ func (c *Case) requests() ([]lowerbound.Request, error) {
 	return out, nil
 }
 
-// mostSlots bounds the request-level bound: a short cold start needs short slots, and days in those take longer than anybody waits.
+// maxSlots limits the slots of the request-level bound. A short cold start needs short slots, and several days of short slots
+// take too long to solve.
 const maxSlots = 50_000
 
-// setup is what both bounds share, in slots of the fluid one: ten seconds, and up to a minute where requests may wait for hours.
+// setup returns the parameters that both bounds share, with slots of the fluid bound: ten seconds, and up to a minute if requests
+// may wait for hours.
 func (c *Case) setup() lowerbound.Setup {
 	slot := slotLength
 	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
@@ -43,7 +45,7 @@ func (c *Case) setup() lowerbound.Setup {
 	}
 }
 
-// fine is the setup of the request-level bound, which takes two slots off the cold start.
+// fineSetup returns the setup of the request-level bound, which subtracts two slots from the cold start.
 func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
 		if s.ColdStart < 2*s.Slot {
@@ -51,22 +53,22 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 		}
 	}
 	if s.Horizon/s.Slot > maxSlots {
-		return s, fmt.Errorf("the shortest cold start of %s asks for slots of %s, of which %s has more than %d: try a cold start without spread (--cold-start 2m), or less traffic",
+		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: use a fixed cold start (--cold-start 2m) or less traffic",
 			s.ColdStart, s.Slot, s.Horizon, maxSlots)
 	}
-	s.MaxReplicas *= 2 // those that drain are alive too, beside as many that are wanted
+	s.MaxReplicas *= 2 // draining replicas exist in addition to the desired ones
 	return s, nil
 }
 
-// certificate is what somebody who knows the trace could do. The bounds take the shortest cold start that there may be; plans are for
-// the one that is usual where nothing stands yet, or their replicas would come minutes late.
+// certificate holds the bounds and the schedules of a workload whose future is known. The bounds use the shortest possible cold
+// start. The schedules use the typical one for new nodes; with the shortest, their replicas would be minutes late.
 type certificate struct {
 	bounds []Bound
-	exact  []simulator.Step // the schedule behind the fluid bound, or what it becomes with the usual cold start
-	safe   []simulator.Step // with half the slot and W less that slot: so real waits, which slots do not see, stay within W
+	exact  []simulator.Step // the schedule behind the fluid bound, for the typical cold start
+	safe   []simulator.Step // with half the slot length and W shorter by one slot, so that real waits within a slot stay below W
 }
 
-// teller tells how a bound comes on, and when to leave it.
+// boundProgress reports the progress of a bound, and its context cancels the computation.
 type boundProgress struct {
 	ctx    context.Context
 	report func(kind string, p lowerbound.Progress)
@@ -76,7 +78,7 @@ func (t boundProgress) options(kind string) lowerbound.Options {
 	return lowerbound.Options{Context: t.ctx, Progress: func(p lowerbound.Progress) { t.report(kind, p) }}
 }
 
-// certify finds both bounds, and the schedules.
+// certify computes both bounds and the schedules.
 func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	requests, err := c.requests()
 	if err != nil {
@@ -110,14 +112,14 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	return out, nil
 }
 
-// empty says why a bound of nothing is none: $0 would look like one.
+// empty sets a problem on a bound of $0, which would otherwise read like a result.
 func (b *Bound) empty(requests int, wait time.Duration) {
 	if b.Problem != "" || b.Lower > 0 {
 		return
 	}
-	why := fmt.Sprintf("nothing need be served before the end: no more requests than may be late are due by then, where each may wait %s", wait)
+	why := fmt.Sprintf("no request must be served before the end: at most the allowed number of late requests is due by then, because each may wait %s", wait)
 	if requests == 0 {
-		why = "no request comes"
+		why = "the traffic has no requests"
 	}
 	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
 }
@@ -133,8 +135,8 @@ func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boun
 	return out, planOf(steps, s.ColdStart), err
 }
 
-// requestBound is the best of the bounds that the work alone and the cuts give: each of them is one. Where the slots are too many, the
-// work stands alone and the relaxations say so.
+// requestBound returns the highest of the bounds that the work alone and the cuts give; each of them is valid. If there are too
+// many slots, it returns the bound of the work alone and notes that in the relaxations.
 func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, error) {
 	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
 	work, err := lowerbound.Work(requests, s)
@@ -145,21 +147,21 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress bo
 	loose.setInterval(&work)
 	s, err = fineSetup(s)
 	if err != nil {
-		loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too was not looked for: "+err.Error())
+		loose.Relaxations = append(loose.Relaxations, "the bound that includes starts was not computed: "+err.Error())
 		return loose, nil
 	}
 	loose.Slot = s.Slot.Seconds()
 	for _, cut := range lowerbound.Cuts(requests) {
 		p, err := lowerbound.RequestLevel(requests, s, cut)
 		if err != nil {
-			loose.Relaxations = append(loose.Relaxations, "the bound that counts starts too cannot be had: "+err.Error())
+			loose.Relaxations = append(loose.Relaxations, "the bound that includes starts is not available: "+err.Error())
 			break
 		}
 		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
 		if _, err := next.solve(p, progress.options("request-level bound")); err != nil {
 			return loose, err
 		}
-		if next.Problem != "" { // what asks for less than any run does cannot be done
+		if next.Problem != "" { // the relaxed problem is infeasible, so the real one is too
 			return next, nil
 		}
 		if next.Lower >= loose.Lower {
@@ -169,16 +171,16 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress bo
 	return loose, nil
 }
 
-// is takes over an interval.
+// setInterval copies the interval of a solver into the bound.
 func (b *Bound) setInterval(i *lowerbound.Interval) {
 	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
 }
 
-// solve fills the bound in. That nobody can meet the SLO is an answer, not a failure.
+// solve computes the bound. An infeasible SLO is a result, not an error.
 func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.Step, error) {
 	i, err := lowerbound.Solve(p, o)
 	if errors.Is(err, lowerbound.ErrInfeasible) {
-		b.Problem = fmt.Sprintf("no schedule of at most %d replicas meets the SLO, whoever knows the future", p.MaxReplicas)
+		b.Problem = fmt.Sprintf("no schedule of at most %d replicas meets the SLO, even with the whole traffic known", p.MaxReplicas)
 		return nil, nil
 	}
 	if err != nil {
@@ -192,7 +194,7 @@ func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.S
 	return steps, nil
 }
 
-// planOf turns ready replicas by slot into wishes: each is launched a cold start before it is to be ready.
+// planOf converts ready replicas by slot into desired replicas: each replica is requested one cold start before it must be ready.
 func planOf(ready []simulator.Step, cold time.Duration) []simulator.Step {
 	if len(ready) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A schedule that keeps nobody while people ask is called by its name, as its owner wrote it.
-func TestAClosedScheduleIsNamed(t *testing.T) {
+// The warning about a schedule with zero replicas while requests arrive names the schedule.
+func TestClosedScheduleWarningNamesTheSchedule(t *testing.T) {
 	c := small(t, nil)
 	for name, want := range map[string]string{"night": "schedule night keeps zero replicas while ", "": "schedule 1 keeps zero replicas while "} {
 		closed := calendar.Window{Name: name, From: c.start().Add(5 * time.Minute), To: c.start().Add(time.Hour)}

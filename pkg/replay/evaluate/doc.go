@@ -1,23 +1,23 @@
-// Package evaluate tries a policy on recorded traffic and says how it did, beside its rivals and the least that anybody could have paid.
+// Package evaluate replays recorded traffic and compares a policy with baselines and with a lower bound on cost.
 //
-// All runs of a Case share the traffic, the replicas that stand at the start, the service times, the cold starts and the seed; they
-// differ only in who moves the replicas. Judgement is at equal service: a run that misses the SLO is "misses SLO" and has no place
-// among the cheap ones, whatever it cost.
+// All runs of a Case share the traffic, the initial replicas, the service times, the cold starts and the seed. They differ only in what
+// scales the replicas. Runs are compared at equal service: a run that misses the SLO is marked "misses SLO" and is never reported as the
+// cheapest, at any cost.
 //
-// # Who runs
+// # Runs
 //
-//	gpuscaler     the policy, decided by the engine that runs in a cluster
-//	rivals        with their documented defaults, and tuned: a search over their documented knobs on the very traffic
-//	              that they are then judged on. That flatters them; gpuscaler is granted as much only where Case.TuneOurs says so,
-//	              in a row of its own.
-//	clairvoyant   the schedule behind the fluid bound, carried out by replicas that start and serve like everybody else's. Where nodes
-//	              may stand already, the bound takes the shortest cold start, and the schedule that is carried out the usual one.
-//	careful       a stricter schedule that real waits keep; given a replica more, and another, where spot or the end of a
-//	              replica cuts work off
+//	gpuscaler     the policy, decided by the engine of the controller
+//	baselines     other autoscalers with their documented defaults, and tuned: a search over their documented knobs on the same
+//	              traffic that they are evaluated on. This favors the baselines; with Case.TuneOurs the policy is tuned in the
+//	              same way, in a separate row.
+//	clairvoyant   the schedule behind the fluid bound, run with replicas that start and serve like those of all other runs. If nodes
+//	              can exist already, the bound uses the shortest cold start and the schedule that runs uses the typical one.
+//	careful       a stricter schedule, so that real waits meet the SLO, with more replicas if spot losses or ending replicas stop
+//	              requests
 //
-// # Two bounds
+// # Lower bounds
 //
-// The fluid bound is the tight one of a slotted model, and a run may in odd cases cost less. The request-level bound holds against
-// every first-in-first-out run of real servers; runs are judged against it. Package bound has the proofs; the relaxations stand in
-// the report.
+// The fluid bound is exact for a model with time slots; in rare cases a run costs less. The request-level bound holds for every
+// first-in-first-out run of real servers, and runs are compared with it. Package lowerbound has the proofs; the report lists the
+// relaxations.
 package evaluate

@@ -12,16 +12,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// Progress is told what is being worked on, and how much of it is done, 0..1; from several goroutines.
+// Progress receives the name of the current run and the finished share of it, 0..1. Several goroutines call it.
 type Progress func(what string, done float64)
 
-// Judge runs the case. The report depends on nothing but the case: one case, the same bytes.
+// Workload runs the policy of one case and the baselines that it names, and returns the report. The same case gives the same
+// bytes.
 func Workload(ctx context.Context, c Case, progress Progress) (*Report, error) {
 	return Workloads(ctx, []Case{c}, progress)
 }
 
-// Together runs several workloads in one world, each judged by its own SLO. Their bounds add up to one that holds for all of them: no
-// workload's replica serves another's requests. Rivals move all workloads; a tuned one was tuned to each workload on its own.
+// Workloads runs several workloads in one simulated cluster, each with its own SLO. A replica serves only its own workload, so
+// the sum of the lower bounds is a lower bound for all workloads. A baseline scales all workloads; a tuned baseline is tuned to
+// each workload separately.
 func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, error) {
 	if progress == nil {
 		progress = func(string, float64) {}
@@ -75,16 +77,16 @@ func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, e
 	return out, err
 }
 
-// named is the policies' own row, before it ran.
+// named returns the row of the policies before their run.
 func (t trial) named() Run {
 	words := "policy " + t[0].Policy.Workload.Key.String()
 	if len(t) > 1 {
 		words = "each workload's policy"
 	}
-	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine that runs in a cluster"}
+	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine of the controller"}
 }
 
-// fill plays a run into a row that has its name already, and its settings.
+// fill runs the trial and stores the result in row, which already has its name and settings.
 func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
 	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].horizon())) })
@@ -97,7 +99,7 @@ func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progres
 	return nil
 }
 
-// set keeps what a run's workloads were set to.
+// set stores the settings of each workload, and how many settings the search tried.
 func (r *Run) set(names []string, settings []Tried, tried []int) {
 	for i, l := range r.Loads() {
 		for k, name := range names {
@@ -107,7 +109,7 @@ func (r *Run) set(names []string, settings []Tried, tried []int) {
 	}
 }
 
-// standing is the run of the fleets that the cases name; nothing where none is named.
+// staticFleet returns the run with the fixed number of replicas of each case, or nil if a case names none.
 func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error) {
 	by, fleet := t.ours(), slices.Clone(t)
 	for i := range t {
@@ -116,11 +118,11 @@ func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error
 		}
 		by[i], fleet[i].Initial = simulator.Static(t[i].Static), t[i].Static
 	}
-	out := Run{Name: StaticFleet, Variant: Default, Words: "the replicas that would stand all the time where nobody scales, as the scenario says"}
+	out := Run{Name: StaticFleet, Variant: Default, Words: "a fixed number of replicas, as the scenario specifies"}
 	return []Run{out}, fleet.fill(ctx, &out, by, progress)
 }
 
-// rival runs a rival with its defaults and, where asked for, tuned to each workload on its own.
+// baseline runs a baseline with its defaults and, if requested, with settings tuned to each workload.
 func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Progress) ([]Run, error) {
 	var names []string
 	defaults := Tried{}
@@ -151,7 +153,7 @@ func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Prog
 	return []Run{first, second}, err
 }
 
-// tuned is each policy with the best settings on its traffic: what the rivals are granted.
+// tuned runs each policy with the best settings found on its traffic, as the tuned baselines do.
 func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	other, out := slices.Clone(t), t.named()
 	out.Variant = Tuned
@@ -178,14 +180,14 @@ func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	return []Run{out}, err
 }
 
-// tellTuning tells how far a search has come.
+// tuningProgress returns a callback that reports how many of the planned runs of a search are finished.
 func tuningProgress(name string, progress Progress) func(runs, of int, best Run) {
 	what := name + " tuning"
 	progress(what, 0)
 	return func(runs, of int, _ Run) { progress(what, min(1, float64(runs)/float64(max(1, of)))) }
 }
 
-// compare sets the runs beside the bounds and names the cheapest that meets the SLO.
+// compare sets the ratios of each run's cost to the lower bounds, and the name of the cheapest run that meets the SLO.
 func (r *Report) compare() {
 	fluid, loose := r.Bound(FluidBound), r.Bound(RequestBound)
 	var best *Run

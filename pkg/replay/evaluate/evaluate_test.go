@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// chat is a policy on running and waiting requests, from one replica on.
+// chat returns a policy on running and waiting requests with at least one replica.
 func chat(change func(*scaling.Policy)) *policy.Compiled {
 	p := &scaling.Policy{
 		Signals:     []scaling.Signal{{Name: "load", Type: "prometheus", Target: 7, MaxAge: 2 * time.Minute}},
@@ -31,7 +31,7 @@ func chat(change func(*scaling.Policy)) *policy.Compiled {
 	}
 }
 
-// small is twenty minutes of bursty traffic.
+// small returns a case with twenty minutes of bursty traffic.
 func small(t testing.TB, change func(*Case)) Case {
 	t.Helper()
 	p, _ := trace.Preset("bursty")
@@ -59,7 +59,7 @@ func evaluateCase(t testing.TB, c Case) *Report {
 	return r
 }
 
-func TestEveryRunIsJudgedOnTheSameTraffic(t *testing.T) {
+func TestAllRunsUseTheSameTraffic(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines(), true, true }))
 	if want := 1 + 2*len(simulator.Baselines()) + 2; len(r.Runs) != want {
 		t.Fatalf("%d runs, want %d", len(r.Runs), want)
@@ -70,7 +70,7 @@ func TestEveryRunIsJudgedOnTheSameTraffic(t *testing.T) {
 	}
 	for _, run := range r.Runs {
 		if run.Arrived != r.Traffic.Requests {
-			t.Errorf("%s saw %d requests of %d", run.Title(), run.Arrived, r.Traffic.Requests)
+			t.Errorf("%s received %d requests of %d", run.Title(), run.Arrived, r.Traffic.Requests)
 		}
 		if got := run.Ledger.Sum().Hours(); math.Abs(got-run.GPUHours) > 1e-9 {
 			t.Errorf("%s: the ledger's parts sum to %v GPU hours, %v were paid", run.Title(), got, run.GPUHours)
@@ -89,15 +89,15 @@ func TestEveryRunIsJudgedOnTheSameTraffic(t *testing.T) {
 			t.Errorf("%s costs %v, less than the certified %v", run.Title(), run.Cost, loose.Lower)
 		}
 		if !run.MeetsSLO && (run.CostOverRequest != nil || run.CostOverFluid != nil || r.Cheapest == run.Title()) {
-			t.Errorf("%s misses the SLO, and is compared by its cost all the same", run.Title())
+			t.Errorf("%s misses the SLO, and still has a cost ratio", run.Title())
 		}
 	}
 	if !r.Run("clairvoyant, careful", Clairvoyant).MeetsSLO {
-		t.Errorf("the careful schedule was made to keep the SLO: %+v", r.Run("clairvoyant, careful", Clairvoyant))
+		t.Errorf("the careful schedule misses the SLO: %+v", r.Run("clairvoyant, careful", Clairvoyant))
 	}
 }
 
-// TestATunedRivalIsNeverWorse: the defaults are among what the search tries.
+// The defaults are among the settings that the search tries.
 func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = simulator.Baselines(), true }))
 	for _, baseline := range simulator.Baselines() {
@@ -107,7 +107,7 @@ func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 	}
 }
 
-func TestOneSeedOneReport(t *testing.T) {
+func TestSameSeedGivesTheSameReport(t *testing.T) {
 	c := small(t, func(c *Case) {
 		c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines()[1:3], true, true
 		c.Spot = &trace.Spot{Name: "market", Duration: time.Hour, Initial: 4, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 3}, {At: 15 * time.Minute, Added: 3}}}
@@ -121,20 +121,20 @@ func TestOneSeedOneReport(t *testing.T) {
 		texts[i] = b
 	}
 	if !bytes.Equal(texts[0], texts[1]) {
-		t.Error("two judgements of one case differ")
+		t.Error("two evaluations of one case differ")
 	}
 	r := evaluateCase(t, c)
 	if r.Runs[0].SpotLosses == 0 || len(r.Runs[0].CostBy) != 2 {
-		t.Errorf("three of four spot nodes went, and the run shows %d losses and costs of %v", r.Runs[0].SpotLosses, r.Runs[0].CostBy)
+		t.Errorf("three of four spot nodes were lost, and the run has %d losses and costs of %v", r.Runs[0].SpotLosses, r.Runs[0].CostBy)
 	}
 	c.Seed = 2
 	if other := evaluateCase(t, c); other.Runs[0].Cost == r.Runs[0].Cost && other.Runs[0].Wait == r.Runs[0].Wait {
-		t.Error("another seed gives the same run to the digit")
+		t.Error("another seed gives exactly the same run")
 	}
 }
 
-// TestFromZeroTheFirstWaitTooLong: a burst each quarter of an hour, zero in between, and a cold start of two minutes.
-func TestFromZeroTheFirstWaitTooLong(t *testing.T) {
+// The traffic has a burst every fifteen minutes and no requests in between, and the cold start is two minutes.
+func TestScaleToZeroMakesTheFirstRequestsLate(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,input,output\n")
 	for burst := range 4 {
@@ -157,10 +157,10 @@ func TestFromZeroTheFirstWaitTooLong(t *testing.T) {
 		t.Errorf("three wakes cannot meet the SLO, one warm replica can: %+v", a)
 	}
 	if want := 3 * 110.0 / 480; math.Abs(a.LateShare-want) > 0.01 {
-		t.Errorf("%.3f are late at the least; in each of three wakes 110 of 480 wait more than 10 s: %.3f", a.LateShare, want)
+		t.Errorf("lowest possible late share %.3f; in each of three wakes 110 of 480 wait more than 10 s: %.3f", a.LateShare, want)
 	}
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "least warm replicas that can: 1") {
-		t.Errorf("the warning: %q", r.Warnings)
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "the lowest number of warm replicas that meets the SLO is 1") {
+		t.Errorf("warnings: %q", r.Warnings)
 	}
 	if got := 1 - r.Runs[0].OnTime; got < a.LateShare-1e-9 {
 		t.Errorf("the run makes %v late, fewer than the least possible %v", got, a.LateShare)
@@ -171,7 +171,7 @@ func TestFromZeroTheFirstWaitTooLong(t *testing.T) {
 	}
 }
 
-func TestAnImpossibleSLOIsSaidToBeOne(t *testing.T) {
+func TestInfeasibleSLOIsReported(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) {
 		c.Policy, c.Initial, c.Bound = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 }), 1, true
 	}))
@@ -179,7 +179,7 @@ func TestAnImpossibleSLOIsSaidToBeOne(t *testing.T) {
 		t.Errorf("bounds: %+v", r.Bounds)
 	}
 	if r.Cheapest != "" {
-		t.Errorf("%s is called the cheapest, and nobody meets the SLO", r.Cheapest)
+		t.Errorf("%s is reported as the cheapest, and no run meets the SLO", r.Cheapest)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestGates(t *testing.T) {
 	for text, fails := range map[string]bool{
 		"slo<0.99": true, "slo<98%": false, "slo < 0.985": false, "slo<=0.985": true, "cost>12": false, "cost>=12": true,
 		"p99>30s": true, "p99>1m": false, "cost/lb>1.35": true, "missed>0": true, "missed>1": false,
-		"cost/fluid>9": true, "saved<0.1": true, // no fluid bound and no static fleet: it cannot be judged, and fails
+		"cost/fluid>9": true, "saved<0.1": true, // no fluid bound and no static fleet: the gate cannot be checked, so it fails
 	} {
 		g, err := ParseGate(text)
 		if err != nil {
@@ -202,12 +202,12 @@ func TestGates(t *testing.T) {
 	}
 	for _, text := range []string{"", "slo", "slo=0.99", "slo<", "slo<99", "slo<-1", "slo<NaN", "cost>Inf", "speed>3", "p99>30", "p99>-3s", "slo<0.9x", "<0.9"} {
 		if g, err := ParseGate(text); err == nil {
-			t.Errorf("%q was taken for a gate: %+v", text, g)
+			t.Errorf("%q was parsed as a gate: %+v", text, g)
 		}
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidCasesAreRejected(t *testing.T) {
 	for name, change := range map[string]func(*Case){
 		"no policy": func(c *Case) { c.Policy = nil }, "no traffic": func(c *Case) { c.Traffic = nil }, "SLO": func(c *Case) { c.SLO.Share = 1.2 },
 		"cold start": func(c *Case) { c.ColdStart = -1 }, "prices": func(c *Case) { c.Hourly = math.NaN() }, "initial": func(c *Case) { c.Initial = -7 },
@@ -219,6 +219,6 @@ func TestRefusals(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	if _, err := Workload(ended, small(t, nil), nil); err == nil {
-		t.Error("a judgement that was interrupted gives a report")
+		t.Error("a canceled evaluation returns a report")
 	}
 }

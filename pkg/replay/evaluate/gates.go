@@ -15,32 +15,32 @@ type Gate struct {
 	limit    float64
 }
 
-// GateResult is a gate with what it found.
+// GateResult is a gate with the value that it was compared with.
 type GateResult struct {
-	Gate   string  `json:"gate"`          // as it was written
-	Found  float64 `json:"found"`         // the number
-	Failed bool    `json:"failed"`        // the gate holds, so the pipeline fails
-	Why    string  `json:"why,omitempty"` // where there was nothing to compare; the gate has failed then
+	Gate   string  `json:"gate"`          // text of the gate
+	Found  float64 `json:"found"`         // value of the run
+	Failed bool    `json:"failed"`        // the condition is true or cannot be checked, so the pipeline fails
+	Why    string  `json:"why,omitempty"` // set if the value does not exist; the gate then fails
 }
 
-// subject is something that a gate may ask about.
+// subject is a quantity that a gate can check.
 type subject struct {
 	name, unit string
-	of         func(*Report) *float64 // nil: there is no such number
+	of         func(*Report) *float64 // returns nil if the report has no such value
 }
 
-// always is a number that the policy's own run has.
+// always reads a value that every run has.
 func always(f func(*Run) float64) func(*Report) *float64 {
 	return func(r *Report) *float64 { v := f(&r.Runs[0]); return &v }
 }
 
 var subjects = []subject{
-	{"slo", "a share, 0..1; of several workloads the worst one's", always(func(r *Run) float64 { return r.OnTime })},
+	{"slo", "a share, 0..1; for several workloads the lowest", always(func(r *Run) float64 { return r.OnTime })},
 	{"missed", "a count of workloads that miss their SLO", always(func(r *Run) float64 { return float64(r.Missed()) })},
 	{"cost", "$", always(func(r *Run) float64 { return r.Cost })},
 	{"cost/lb", "a ratio to the request-level bound; needs --bound", func(r *Report) *float64 { return r.Runs[0].CostOverRequest }},
 	{"cost/fluid", "a ratio to the fluid bound; needs --bound", func(r *Report) *float64 { return r.Runs[0].CostOverFluid }},
-	{"saved", "a share, 0..1, of a static fleet's cost; needs a scenario that names one", func(r *Report) *float64 { return r.Saved }},
+	{"saved", "a share, 0..1, of a static fleet's cost; needs a scenario with a static fleet", func(r *Report) *float64 { return r.Saved }},
 	{"gpu-hours", "hours", always(func(r *Run) float64 { return r.GPUHours })},
 	{"utilization", "a share, 0..1", always(func(r *Run) float64 { return r.Utilization })},
 	{"productive", "a share, 0..1", always(func(r *Run) float64 { return r.Productive })},
@@ -53,7 +53,7 @@ var subjects = []subject{
 	{"requeued", "a count", always(func(r *Run) float64 { return float64(r.Requeued) })},
 }
 
-// GateNames are what a gate may ask about, with their units.
+// GateNames returns the names that a gate can check, with their units.
 func GateNames() []string {
 	var out []string
 	for _, s := range subjects {
@@ -62,7 +62,7 @@ func GateNames() []string {
 	return out
 }
 
-// ParseGate reads a gate: NAME RELATION NUMBER, the relation one of < <= > >=. Waits are durations, shares may be percentages.
+// ParseGate parses NAME RELATION NUMBER, where RELATION is one of < <= > >=. Waits are durations, and shares may be percentages.
 func ParseGate(text string) (Gate, error) {
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {
@@ -80,7 +80,7 @@ func ParseGate(text string) (Gate, error) {
 		}
 	}
 	if g.subject == nil {
-		return Gate{}, fmt.Errorf("gate %q: nothing is called %q; there are %s", text, name, strings.Join(GateNames(), ", "))
+		return Gate{}, fmt.Errorf("gate %q: unknown name %q; use one of %s", text, name, strings.Join(GateNames(), ", "))
 	}
 	limit, err := g.subject.parse(strings.TrimSpace(rest[len(relation):]))
 	if err != nil {
@@ -90,7 +90,7 @@ func ParseGate(text string) (Gate, error) {
 	return g, nil
 }
 
-// parse reads a limit in the subject's unit.
+// parse parses a limit in the unit of the subject.
 func (s *subject) parse(text string) (float64, error) {
 	if strings.HasPrefix(s.unit, "a wait") {
 		d, err := time.ParseDuration(text)
@@ -113,13 +113,13 @@ func (s *subject) parse(text string) (float64, error) {
 	return v, nil
 }
 
-// Check holds the gates against the policy's own run, and keeps what it found in the report. It answers how many have failed.
+// Check evaluates the gates on the run of the policy, stores the results in the report, and returns how many failed.
 func (r *Report) Check(gates []Gate) (failed int) {
 	for _, g := range gates {
 		result := GateResult{Gate: g.Text}
 		found := g.subject.of(r)
-		if found == nil { // a gate that cannot be judged must not let a policy through
-			result.Failed, result.Why = true, "there is no such number: the run misses the SLO, or no bound or static fleet is there"
+		if found == nil { // a gate that cannot be checked fails
+			result.Failed, result.Why = true, "the value does not exist: the run misses the SLO, or the report has no lower bound or no static fleet"
 		} else {
 			result.Found, result.Failed = *found, g.holds(*found)
 		}
@@ -143,5 +143,5 @@ func (g *Gate) holds(v float64) bool {
 	return v >= g.limit
 }
 
-// number prints a value without more digits than it has.
+// number formats a value with the fewest digits that identify it.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

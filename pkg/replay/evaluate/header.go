@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// head is the report before any run.
+// head returns the report before any run.
 func (t trial) head() *Report {
 	c := &t[0]
 	a := c.assumptions()
@@ -55,7 +55,7 @@ func (c *Case) subject() Subject {
 	return out
 }
 
-// certified puts the bounds into the report; those of several workloads add up.
+// certified copies the bounds into the report, and adds those of several workloads.
 func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
 		s.Bounds = certificates[i].bounds
@@ -74,14 +74,14 @@ func (r *Report) certified(certificates []certificate) {
 		default:
 			sum.Gap = sum.Upper / sum.Lower
 			sum.Relaxations = append(sum.Relaxations, r.relaxed(certificates, kind)...)
-			sum.Relaxations = append(sum.Relaxations, "a sum over workloads, each of which is bounded on its own: none serves another's requests, and nothing that they share costs anything")
+			sum.Relaxations = append(sum.Relaxations, "a sum over workloads with a separate bound for each: no workload serves requests of another, and shared capacity is free")
 		}
 		r.Bounds = append(r.Bounds, sum)
 	}
 }
 
-// add is the bound of one workload more. One of which nothing need be served adds nothing, and is told; one that nobody can serve within
-// its SLO leaves no bound of the whole. What all have in common is said once, and what is one's own with its name.
+// add adds the bound of another workload. A workload without a request that must be served adds nothing and is noted in the
+// relaxations; a workload that cannot meet its SLO makes the sum unavailable.
 func (b *Bound) add(o *Bound, of string) {
 	switch {
 	case o.nothing:
@@ -97,7 +97,8 @@ func (b *Bound) add(o *Bound, of string) {
 	b.Exact, b.Slot = b.Exact && o.Exact, max(b.Slot, o.Slot)
 }
 
-// relaxed are the relaxations of the workloads' bounds of a kind: once what all of them have, and with a workload's name what is its own.
+// relaxed returns the relaxations of one kind of bound: each that all workloads share once, and each other one with the name of
+// its workload.
 func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	bounded, count := 0, map[string]int{}
 	for i := range certificates {
@@ -121,10 +122,10 @@ func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	return out
 }
 
-// own is what the cases take for granted besides the world.
+// own returns the assumptions of the cases, in addition to those of the simulator.
 func (t trial) own() (out []simulator.Assumption) {
 	c := &t[0]
-	money := func(v float64) string { return "$" + number(v) + " an hour" }
+	money := func(v float64) string { return "$" + number(v) + " per hour" }
 	for i := range t {
 		of := ""
 		if len(t) > 1 {
@@ -133,38 +134,38 @@ func (t trial) own() (out []simulator.Assumption) {
 		out = append(out, t[i].served(of)...)
 	}
 	if len(c.NodePools) == 0 {
-		out = append(out, simulator.Assumption{Name: "GPU on demand", Value: money(c.Hourly), Source: "g6e.xlarge (L40S), us-east-1, 2026-07, unless flags say otherwise"})
+		out = append(out, simulator.Assumption{Name: "GPU on demand", Value: money(c.Hourly), Source: "g6e.xlarge (L40S), us-east-1, 2026-07, unless set by flags"})
 	}
 	for _, p := range c.NodePools {
 		out = append(out, simulator.Assumption{Name: "NodePool " + p.Name, Value: fmt.Sprintf("%s, %d GPUs a node at %s, weight %d", p.CapacityType, p.GPUs, money(p.Hourly), p.Weight), Source: "the scenario"})
 	}
 	out = append(out,
-		simulator.Assumption{Name: "end", Value: "runs stop with the traffic; a request that waits then counts as late if it is late already", Source: "the case"},
-		simulator.Assumption{Name: "tuned baselines", Value: "searched on this very traffic", Source: "favors the baselines"})
+		simulator.Assumption{Name: "end", Value: "runs stop with the traffic; a request that waits at that time is late if its wait already exceeds the SLO", Source: "the case"},
+		simulator.Assumption{Name: "tuned baselines", Value: "searched on the same traffic", Source: "favors the baselines"})
 	if len(t) > 1 {
-		out = append(out, simulator.Assumption{Name: "together", Value: "tuned to each workload alone, then run together; traffic that names its start begins as far apart as it was recorded", Source: "the case"})
+		out = append(out, simulator.Assumption{Name: "together", Value: "baselines are tuned to each workload separately and then run together; traces with a start time keep their distance", Source: "the case"})
 	}
 	if c.Spot != nil {
-		out = append(out, simulator.Assumption{Name: "spot GPU", Value: money(c.SpotHourly), Source: "Spot Advisor's savings, unless flags say otherwise"})
+		out = append(out, simulator.Assumption{Name: "spot GPU", Value: money(c.SpotHourly), Source: "Spot Advisor's savings, unless set by flags"})
 	}
 	if len(c.pools()) > 0 {
-		out = append(out, simulator.Assumption{Name: "bounds", Value: "every GPU at the lowest price, all the time, with the shortest cold start", Source: "the bound knows one kind of capacity"})
+		out = append(out, simulator.Assumption{Name: "bounds", Value: "every GPU at the lowest price, with the shortest cold start", Source: "the bound has one capacity type"})
 	}
 	return out
 }
 
-// served is how one workload serves.
+// served returns the assumptions about how one workload serves requests.
 func (c *Case) served(of string) []simulator.Assumption {
 	s := &c.Service
 	service := "fixed " + s.Fixed.String()
 	if s.Fixed <= 0 {
-		service = s.Base.String() + " + " + s.Prefill.String() + " an input token + " + s.Decode.String() + " an output token"
+		service = s.Base.String() + " + " + s.Prefill.String() + " per input token + " + s.Decode.String() + " per output token"
 	}
 	out := []simulator.Assumption{
-		{Name: "service time" + of, Value: service, Source: "an 8B model on one mid-size GPU, unless flags say otherwise"},
+		{Name: "service time" + of, Value: service, Source: "an 8B model on one mid-size GPU, unless set by flags"},
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
-		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "the first ten minutes' need, unless flags say otherwise"},
+		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "computed from the first ten minutes, unless set by flags"},
 	}
 	for i := range c.limits().Signals {
 		means := simulator.MeaningOf(c.Policy, i, c.Measures)

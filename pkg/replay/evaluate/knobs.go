@@ -11,20 +11,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Knob is a parameter of a policy that a search may turn.
+// Knob is a parameter of a policy that a search may change.
 type Knob struct {
 	Name  string
-	Path  []string // in the policy's document, under spec; a number is an index
-	Value float64  // as it is written now
+	Path  []string // path below spec in the policy document; a number is an index
+	Value float64  // value in the policy now
 	Tries []float64
-	Whole bool                   // only whole numbers can be written
-	Write func(v float64) string // the value as the document writes it
+	Whole bool                   // only whole numbers are valid
+	Write func(v float64) string // formats the value for the document
 	set   func(*scaling.Policy, float64)
 }
 
-// Knobs are those of a policy: each signal's target and its forecast, the window and the rate of the way down, the
-// window and the tolerance of the way up, the cooldown before zero. Bounds, schedules and formulas are intentions, not parameters:
-// nobody asked for fewer replicas at night because a trace had none.
+// Knobs returns the parameters of a policy: the target and the forecast of each signal, the windows and tolerances of scale-up
+// and scale-down, the panic threshold, and the cooldown before zero. Bounds, schedules and formulas are not searched, because
+// they express requirements that a trace cannot replace.
 func Knobs(c *policy.Compiled) (out []Knob) {
 	p := c.Workload.Policy
 	for i := range p.Signals {
@@ -63,7 +63,7 @@ func toleranceKnob(side string, now float64, set func(*scaling.Policy, float64))
 		Write: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }, set: set}
 }
 
-// targetKnob moves a signal's target around what stands there. A share stays one.
+// targetKnob covers values around the current target of a signal. A percentage stays at most 100%.
 func targetKnob(p *scaling.Policy, i int) Knob {
 	s := &p.Signals[i]
 	k := Knob{Name: s.Name + " target", Path: []string{"signals", strconv.Itoa(i), "target"}, Value: s.Target,
@@ -86,7 +86,7 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	return k
 }
 
-// forecastKnobs are how much a signal keeps ahead of need, and for how long.
+// forecastKnobs cover the deviations and the window of a signal's forecast.
 func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	s := &p.Signals[i]
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
@@ -102,7 +102,7 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	}
 }
 
-// threeDigits rounds a target to what a person would write.
+// threeDigits rounds a value to three digits.
 func threeDigits(v float64) float64 {
 	unit := digit(v)
 	if out := tidy(math.Round(v/unit) * unit); out > 0 {
@@ -111,10 +111,10 @@ func threeDigits(v float64) float64 {
 	return v
 }
 
-// digit is what the third digit of a number above 0 counts.
+// digit returns the unit of the third digit of a number above 0.
 func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
 
-// tidy takes away what rounding to three digits leaves: 0.07 for 0.07000000000000001.
+// tidy removes the rounding error after three digits: 0.07 instead of 0.07000000000000001.
 func tidy(v float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {
@@ -123,7 +123,7 @@ func tidy(v float64) float64 {
 	return out
 }
 
-// With is the policy with its knobs at the given settings. The one that it is made of stays as it is.
+// With returns a copy of the policy with its knobs at the given settings.
 func With(c *policy.Compiled, knobs []Knob, settings []float64) *policy.Compiled {
 	out := *c
 	p := *c.Workload.Policy
@@ -135,7 +135,7 @@ func With(c *policy.Compiled, knobs []Knob, settings []float64) *policy.Compiled
 	return &out
 }
 
-// Values are the knobs' settings as they are written now.
+// Values returns the current values of the knobs.
 func Values(knobs []Knob) []float64 {
 	out := make([]float64, len(knobs))
 	for i := range knobs {
@@ -144,7 +144,7 @@ func Values(knobs []Knob) []float64 {
 	return out
 }
 
-// Generous are the settings that ask for the most replicas: where a search from a policy that misses the SLO may start.
+// Generous returns the settings that request the most replicas. A search for a policy that misses the SLO can start there.
 func Generous(knobs []Knob) []float64 {
 	out := make([]float64, len(knobs))
 	for i := range knobs {
@@ -153,7 +153,7 @@ func Generous(knobs []Knob) []float64 {
 	return out
 }
 
-// SearchPolicy is a search over the policy's knobs on the case's traffic; Climb starts it.
+// SearchPolicy returns a search over the knobs of the policy on the traffic of the case. Climb starts it.
 func (c *Case) SearchPolicy(knobs []Knob) *Search {
 	withoutSeries := c.withoutSeries()
 	s := &Search{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {

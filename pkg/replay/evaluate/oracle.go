@@ -10,15 +10,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// clairvoyant carries out the schedules behind the bounds, where each workload has one.
+// clairvoyant runs the schedules behind the lower bounds, if each workload has one.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
 		of          func(*certificate) []simulator.Step
 		name, words string
-		most        int32 // replicas more than the schedule's, at most
+		most        int32 // maximum number of replicas added to the schedule
 	}{
-		{func(c *certificate) []simulator.Step { return c.exact }, "clairvoyant", t.planned() + ", carried out in this world: it knows the trace", 0},
-		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", "a schedule in slots half as long, for a wait that is one such slot shorter, which real waits then keep; it knows the trace, not what spot takes", maxSpareReplicas},
+		{func(c *certificate) []simulator.Step { return c.exact }, "clairvoyant", t.planned() + ", run in this simulator: it knows the trace", 0},
+		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; it knows the trace, but not the spot losses", maxSpareReplicas},
 	} {
 		steps, planned := make([][]simulator.Step, len(t)), true
 		for i := range t {
@@ -37,13 +37,13 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 	return out, nil
 }
 
-// mostSpare bounds how much a careful plan is given beyond its schedule, where the world takes nodes away and cuts off what still runs
-// on a replica that ends.
+// maxSpareReplicas limits the replicas that are added to a careful plan because the simulator takes nodes away and stops requests
+// on replicas that end.
 const maxSpareReplicas = 6
 
-// carryOut plays plans in the world. A workload that misses its SLO is given one replica more than its plan says, while it says any, and
-// keeps each for one service time longer; then another, until all keep theirs. Where that is not enough either, the plans are played as
-// they are.
+// carryOut runs plans in the simulator. If a workload misses its SLO, its plan gets one more replica whenever it has any, and
+// keeps each replica one service time longer; this repeats until all workloads meet their SLO. If the maximum is not enough, the
+// result is the run of the unchanged plans.
 func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.Step, most int32, progress Progress) error {
 	spare := make([]int32, len(t))
 	for first := (*Run)(nil); ; {
@@ -59,7 +59,7 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.St
 		}
 		given := t.spare(spare)
 		if run.MeetsSLO && given != "" {
-			run.Words += "; " + given + ", without which the SLO is missed here"
+			run.Words += "; with " + given + ", because the SLO is missed otherwise"
 		}
 		more := false
 		for i, l := range run.Loads() {
@@ -75,14 +75,15 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.St
 		case !more:
 			*oracle = *first
 			if given != "" {
-				oracle.Words += "; not even " + given + " keep the SLO here"
+				oracle.Words += "; even with " + given + " the SLO is missed"
 			}
 			return nil
 		}
 	}
 }
 
-// spared is a plan with some replicas more while it has any, within what the policy allows, each kept for as many service times longer.
+// withSpare returns the plan with more replicas whenever it has any, up to the maximum of the policy, each kept for as many more
+// service times.
 func (c *Case) withSpare(steps []simulator.Step, more int32) []simulator.Step {
 	if more == 0 {
 		return steps
@@ -103,7 +104,7 @@ func (c *Case) longestService() (longest time.Duration) {
 	return longest
 }
 
-// kept is a plan that gives up a replica so much later.
+// kept returns a plan in which each replica is removed later by the given time.
 func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 	var instants []time.Duration
 	for i, s := range steps {
@@ -127,7 +128,7 @@ func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 	return out
 }
 
-// spare is what plans were given, in words; empty where nothing was.
+// spare returns text that lists the added replicas, or "" if none were added.
 func (t trial) spare(given []int32) string {
 	var parts []string
 	for i, n := range given {
@@ -137,19 +138,19 @@ func (t trial) spare(given []int32) string {
 		}
 		switch {
 		case n == 1:
-			parts = append(parts, "one replica more"+of)
+			parts = append(parts, "one more replica"+of)
 		case n > 1:
-			parts = append(parts, fmt.Sprintf("%d replicas more%s", n, of))
+			parts = append(parts, fmt.Sprintf("%d more replicas%s", n, of))
 		}
 	}
 	return strings.Join(parts, " and ")
 }
 
-// planned says which schedule the clairvoyant carries out.
+// planned returns text that says which schedule the oracle runs.
 func (t trial) planned() string {
 	for i := range t {
 		if t[i].typicalColdStart() != t[i].leastColdStart() {
-			return "a schedule like the one behind the fluid bound, for cold starts as they usually are"
+			return "a schedule like the one behind the fluid bound, for typical cold starts"
 		}
 	}
 	return "the schedule behind the fluid bound"

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// onNodes has nodes of one GPU: spot, some of which goes, and on demand.
+// onNodes adds NodePools with one GPU per node: spot with a loss, and on-demand.
 func onNodes(c *Case) {
 	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
 		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
@@ -23,16 +23,16 @@ func onNodes(c *Case) {
 		{At: 30 * time.Minute, Lost: 1}, {At: 70 * time.Minute, Lost: 1}, {At: 80 * time.Minute, Added: 2}, {At: 150 * time.Minute, Lost: 2}}}
 }
 
-// On nodes a replica may be ready in seconds, and usually takes minutes. The bound takes the seconds; whoever carries a plan out at that
-// price would start each replica minutes too late, all day, and serve nobody in time.
-func TestAPlanOnNodesIsMadeForTheColdStartsThereAre(t *testing.T) {
+// On existing nodes a replica can be ready in seconds, but a new node takes minutes. The bound uses the seconds. A plan for that
+// cold start would start each replica minutes too late.
+func TestPlanOnNodesUsesTheTypicalColdStart(t *testing.T) {
 	c := small(t, func(c *Case) { c.ColdStart, c.Bound, c.SLO.Share = 0, true, 0.9; onNodes(c) })
 	if least, usual := c.leastColdStart(), c.typicalColdStart(); least > 10*time.Second || usual < 5*time.Minute {
 		t.Fatalf("from %s to usually %s", least, usual)
 	}
 	r := evaluateCase(t, c)
 	oracle, careful := r.Run("clairvoyant", Clairvoyant), r.Run("clairvoyant, careful", Clairvoyant)
-	if oracle == nil || careful == nil || oracle.OnTime < 0.5 || !careful.MeetsSLO || !strings.Contains(oracle.Words, "as they usually are") {
+	if oracle == nil || careful == nil || oracle.OnTime < 0.5 || !careful.MeetsSLO || !strings.Contains(oracle.Words, "typical cold starts") {
 		t.Errorf("the plan of the bound: %+v; the careful one: %+v", oracle, careful)
 	}
 	for _, run := range r.Runs {
@@ -42,9 +42,9 @@ func TestAPlanOnNodesIsMadeForTheColdStartsThereAre(t *testing.T) {
 	}
 }
 
-// Jobs of ten minutes are cut off where spot goes and where a replica ends, which no schedule of slots knows: the plan is given more
-// until the SLO is kept, and says so.
-func TestACarefulPlanIsGivenWhatTheWorldTakes(t *testing.T) {
+// Requests of ten minutes are stopped by spot losses and ending replicas, which a schedule of slots does not include. The plan
+// gets more replicas until the SLO is met, and its description says so.
+func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	p, _ := trace.Preset("bursty")
 	p.Duration, p.Seed, p.Rate = 4*time.Hour, 3, 0.004
 	tr, err := trace.Generate(p)
@@ -76,21 +76,21 @@ func TestACarefulPlanIsGivenWhatTheWorldTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("at least $%.2f; as planned $%.2f, %.3f on time, %d begun anew; with more $%.2f, %.3f%s", b.Lower, bare.Cost, bare.OnTime, bare.Requeued, careful.Cost, careful.OnTime, careful.Words)
+	t.Logf("at least $%.2f; as planned $%.2f, %.3f on time, %d requeued; with more replicas $%.2f, %.3f%s", b.Lower, bare.Cost, bare.OnTime, bare.Requeued, careful.Cost, careful.OnTime, careful.Words)
 	if bare.MeetsSLO || bare.Requeued == 0 || bare.Words != "" {
-		t.Errorf("as it is planned: %+v", bare)
+		t.Errorf("the unchanged plan: %+v", bare)
 	}
-	if !careful.MeetsSLO || !strings.Contains(careful.Words, "more, without which the SLO is missed here") || careful.Cost <= b.Lower {
+	if !careful.MeetsSLO || !strings.Contains(careful.Words, "because the SLO is missed otherwise") || careful.Cost <= b.Lower {
 		t.Errorf("%+v", careful)
 	}
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
-	hopeless := Run{Words: "a plan"}
-	if err := cases.carryOut(t.Context(), &hopeless, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil || hopeless.MeetsSLO || hopeless.Words != "a plan; not even 2 replicas more keep the SLO here" {
-		t.Errorf("%v, %+v", err, hopeless)
+	infeasible := Run{Words: "a plan"}
+	if err := cases.carryOut(t.Context(), &infeasible, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil || infeasible.MeetsSLO || infeasible.Words != "a plan; even with 2 more replicas the SLO is missed" {
+		t.Errorf("%v, %+v", err, infeasible)
 	}
 }
 
-func TestAPlanThatGivesUpLater(t *testing.T) {
+func TestKeptPlanRemovesReplicasLater(t *testing.T) {
 	plan := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 20, Replicas: 2}, {At: 24, Replicas: 3}, {At: 40, Replicas: 0}}
 	want := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 25, Replicas: 3}, {At: 45, Replicas: 0}}
 	if got := kept(plan, 5); !slices.Equal(got, want) {

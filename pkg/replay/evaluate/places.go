@@ -2,8 +2,8 @@ package evaluate
 
 import "math"
 
-// placeOf says where a value stands among a knob's tries, which rise or fall: 1.5 is halfway from the second to the third. A value beyond
-// them stands at the nearer end.
+// placeOf returns the position of a value among the tries of a knob, which rise or fall: 1.5 is halfway between the second and
+// the third. For a value outside the range it returns the nearer end.
 func placeOf(tries []float64, v float64) float64 {
 	last := len(tries) - 1
 	for i, at := range tries {
@@ -24,8 +24,8 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// valueAt is the value at a place, 0 to the last; between two tries one that a person would write, and never beyond them: a ratio is halved
-// as a ratio, and a target of a millisecond stays one that is above 0.
+// valueAt returns the value at a position, 0 to the last. Between two tries the value is rounded to digits that a person would
+// write, and never outside the tries. Positive ranges are divided by ratio, so that a target of one millisecond stays above 0.
 func valueAt(tries []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(tries) || float64(i) == place {
@@ -41,14 +41,14 @@ func valueAt(tries []float64, place float64) float64 {
 		v = math.Round(v)
 	case from > 0 && to > 0:
 		v = threeDigits(v)
-	default: // next to 0, three digits of the other end
+	default: // one end is 0: three digits of the other end
 		unit := digit(max(math.Abs(from), math.Abs(to)))
 		v = tidy(math.Round(v/unit) * unit)
 	}
 	return min(max(v, min(from, to)), max(from, to))
 }
 
-// at is the setting at the given places.
+// at returns the settings at the given positions.
 func (s *Search) at(places []float64) *Tried {
 	t := &Tried{places: places}
 	for k, place := range places {

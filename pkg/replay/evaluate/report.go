@@ -6,25 +6,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// Schema names the shape of a Report as JSON. Fields are added under the same name; one that goes or changes its meaning makes a new one.
+// Schema names the JSON format of a Report. New fields keep the name; a removed field or a changed meaning requires a new name.
 const Schema = "gpuscaler.io/replay/v1"
 
-// Report is the judgement of one workload, or of several in one world. Durations are seconds, shares are 0..1, money is $.
+// Report is the evaluation of one workload, or of several in one simulated cluster. Durations are seconds, shares are 0..1, money
+// is $.
 type Report struct {
 	Schema      string                 `json:"schema"`          // gpuscaler.io/replay/v1
-	Words       string                 `json:"words,omitempty"` // what a scenario says of itself
-	Subject                            // of several: their names, sums of requests, of replicas and of bounds
-	Workloads   []Subject              `json:"workloads,omitempty"`            // each of them, where there are several
-	ColdStart   float64                `json:"coldStartSeconds"`               // 0: by phases, see assumptions
-	Seed        uint64                 `json:"seed"`                           // of everything drawn
-	Cheapest    string                 `json:"cheapest"`                       // the run that costs least of those that meet the SLO, the clairvoyant aside; empty: none does
-	Saved       *float64               `json:"savedOverStaticFleet,omitempty"` // share of what replicas that stand all the time would cost; absent where the case names none, or the run misses the SLO
+	Words       string                 `json:"words,omitempty"` // description in the scenario file
+	Subject                            // for several workloads: their names, and sums of requests, replicas and bounds
+	Workloads   []Subject              `json:"workloads,omitempty"`            // each workload, if there are several
+	ColdStart   float64                `json:"coldStartSeconds"`               // 0: sum of phases, see assumptions
+	Seed        uint64                 `json:"seed"`                           // seed of all random numbers
+	Cheapest    string                 `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: no run meets it
+	Saved       *float64               `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent without a static fleet, or if the run misses the SLO
 	Runs        []Run                  `json:"runs"`                           // gpuscaler first
 	Gates       []GateResult           `json:"gates,omitempty"`
 	Assumptions []simulator.Assumption `json:"assumptions"`
 }
 
-// Subject is what is judged: a policy on its traffic, and what of it is no run's.
+// Subject is a policy with its traffic, and the results that do not depend on a run.
 type Subject struct {
 	Policy    string     `json:"policy"` // namespace/name
 	Traffic   Traffic    `json:"traffic"`
@@ -32,23 +33,23 @@ type Subject struct {
 	Initial   int32      `json:"initialReplicas"` // replicas ready at the start, in every run and for the bound
 	Bounds    []Bound    `json:"bounds,omitempty"`
 	Admission *Admission `json:"admission,omitempty"`
-	Warnings  []string   `json:"warnings,omitempty"` // what the admission check says
+	Warnings  []string   `json:"warnings,omitempty"` // findings about scaling to zero
 }
 
-// Traffic is what was replayed.
+// Traffic describes the replayed traffic.
 type Traffic struct {
-	Name     string    `json:"name"`            // file, profile, or how many traces
-	Kind     string    `json:"kind,omitempty"`  // what it is read from
-	Start    time.Time `json:"start,omitzero"`  // instant of its first moment
+	Name     string    `json:"name"`            // file, profile, or number of traces
+	Kind     string    `json:"kind,omitempty"`  // kind of the source
+	Start    time.Time `json:"start,omitzero"`  // start time
 	Duration float64   `json:"durationSeconds"` // from the start to the end of the replay
-	Requests int64     `json:"requests"`        // in all
+	Requests int64     `json:"requests"`        // total requests
 	Spot     string    `json:"spot,omitempty"`  // name of the spot trace
 }
 
-// Objective is the SLO: a share of requests that wait at most so long.
+// Objective is the SLO: a share of the requests waits at most WaitSeconds.
 type Objective struct {
 	Share float64 `json:"share"`       // share of requests
-	Wait  float64 `json:"waitSeconds"` // the longest that these may wait
+	Wait  float64 `json:"waitSeconds"` // maximum wait of these requests
 }
 
 // Variants of a run.
@@ -59,83 +60,83 @@ const (
 	Clairvoyant = "clairvoyant"
 )
 
-// StaticFleet is the run of the replicas that stand all the time where nobody scales.
+// StaticFleet is the name of the run with a fixed number of replicas.
 const StaticFleet = "static fleet"
 
-// Run is one way to move the replicas, and what came of it.
+// Run is one way to scale the replicas, with its results.
 type Run struct {
 	Name    string `json:"name"`    // gpuscaler, a baseline, static fleet or clairvoyant
 	Variant string `json:"variant"` // policy, default, tuned or clairvoyant
 	Words   string `json:"words"`   // how it decides
-	Load           // of several workloads: counts are sums; onTime, waits and meetsSLO are the worst workload's
+	Load           // for several workloads: counts are sums; onTime, waits and meetsSLO are those of the worst workload
 
 	Cost             float64            `json:"cost"`                                // $
 	CostBy           map[string]float64 `json:"costByCapacityType"`                  // $ by capacity type: on-demand, spot, reserved
-	CostOverRequest  *float64           `json:"costOverRequestLevelBound,omitempty"` // absent where the SLO is missed, and without a bound
-	CostOverFluid    *float64           `json:"costOverFluidBound,omitempty"`        // likewise
+	CostOverRequest  *float64           `json:"costOverRequestLevelBound,omitempty"` // absent if the SLO is missed, and without a bound
+	CostOverFluid    *float64           `json:"costOverFluidBound,omitempty"`        // absent if the SLO is missed, and without a bound
 	GPUHours         float64            `json:"gpuHours"`                            // GPU time paid for, in hours
 	Productive       float64            `json:"productive"`                          // share of the paid GPU time that served requests
-	NodeStarts       int64              `json:"nodeStarts"`                          // nodes started, without those that stood there
+	NodeStarts       int64              `json:"nodeStarts"`                          // nodes started, except those at the start
 	SpotLosses       int64              `json:"spotLosses"`                          // nodes that the spot market took
 	CapacityRefusals int64              `json:"capacityRefusals"`                    // launches refused for insufficient capacity
-	Ledger           simulator.Ledger   `json:"ledgerGPUSeconds"`                    // the parts sum to gpuHours
+	Ledger           simulator.Ledger   `json:"ledgerGPUSeconds"`                    // GPU seconds by cause; the sum is gpuHours
 
-	Workloads []WorkloadRun `json:"workloads,omitempty"` // each of them, where there are several, as in Report.Workloads
+	Workloads []WorkloadRun `json:"workloads,omitempty"` // each workload, if there are several, as in Report.Workloads
 
 	Series *simulator.Series `json:"-"`
 }
 
-// WorkloadRun is one workload's part of a run. Nodes are shared, so the whole run has a cost, and a workload has GPU hours.
+// WorkloadRun is one workload's part of a run. Workloads share nodes, so only the run has a cost, and a workload has GPU hours.
 type WorkloadRun struct {
 	Policy   string  `json:"policy"`   // namespace/name
-	GPUHours float64 `json:"gpuHours"` // of the GPUs that its replicas held
+	GPUHours float64 `json:"gpuHours"` // GPU hours that its replicas held
 	Load
 }
 
-// Load is what came of one workload.
+// Load holds the results of one workload.
 type Load struct {
 	Settings []Setting `json:"settings,omitempty"`
-	Tried    int       `json:"settingsTried,omitempty"` // runs that the tuning took
+	Tried    int       `json:"settingsTried,omitempty"` // runs of the tuning
 
 	MeetsSLO       bool     `json:"meetsSLO"`                 // onTime is at least the SLO's share
 	OnTime         float64  `json:"onTime"`                   // share of requests that waited at most the SLO's wait
-	Wait           Waits    `json:"waitSeconds"`              // until its service begins, of a request
-	Utilization    float64  `json:"gpuUtilization"`           // of the ready replicas' slots
+	Wait           Waits    `json:"waitSeconds"`              // time from arrival to the start of service
+	Utilization    float64  `json:"gpuUtilization"`           // used share of the ready replicas' slots
 	ReplicaStarts  int64    `json:"replicaStarts"`            // replicas started
-	ScaleUps       int64    `json:"scaleUps"`                 // rises of spec.replicas
-	ScaleDowns     int64    `json:"scaleDowns"`               // falls of spec.replicas
-	AtZero         float64  `json:"atZeroSeconds"`            // time with no replica wanted
-	ReplicasLost   int64    `json:"replicasLost"`             // replicas that ended because their node did
+	ScaleUps       int64    `json:"scaleUps"`                 // increases of spec.replicas
+	ScaleDowns     int64    `json:"scaleDowns"`               // decreases of spec.replicas
+	AtZero         float64  `json:"atZeroSeconds"`            // time with a target of zero
+	ReplicasLost   int64    `json:"replicasLost"`             // replicas that ended with their node
 	Arrived        int64    `json:"arrived"`                  // requests
-	Served         int64    `json:"served"`                   // requests that were served to their end
+	Served         int64    `json:"served"`                   // requests that were served completely
 	Requeued       int64    `json:"requeued"`                 // requests that lost their replica and waited again
-	Reasons        []Reason `json:"reasons,omitempty"`        // changes of gpuscaler's number, in a report with charts
-	ReasonsLeftOut int      `json:"reasonsLeftOut,omitempty"` // changes beyond those listed
+	Reasons        []Reason `json:"reasons,omitempty"`        // changes of the target, in a report with charts
+	ReasonsLeftOut int      `json:"reasonsLeftOut,omitempty"` // changes that are not listed
 }
 
-// Waits are quantiles of the time that requests waited for their service.
+// Waits are quantiles of the time from arrival to the start of service.
 type Waits struct {
 	Mean float64 `json:"mean"` // mean wait
 	P50  float64 `json:"p50"`  // half of the requests waited at most this
-	P95  float64 `json:"p95"`  // 95% did
-	P99  float64 `json:"p99"`  // 99% did
+	P95  float64 `json:"p95"`  // 95% waited at most this
+	P99  float64 `json:"p99"`  // 99% waited at most this
 	Max  float64 `json:"max"`  // longest wait
 }
 
-// Setting is the value of a rival's knob.
+// Setting is the value of one knob.
 type Setting struct {
-	Name  string  `json:"name"`  // of the knob, with its unit
-	Value float64 `json:"value"` // what it was set to
+	Name  string  `json:"name"`  // name of the knob, with its unit
+	Value float64 `json:"value"` // value of the knob
 }
 
-// Reason is one change of gpuscaler's number.
+// Reason explains one change of the target.
 type Reason struct {
 	At    float64 `json:"atSeconds"` // since the start
 	From  int32   `json:"from"`      // replicas before
 	To    int32   `json:"to"`        // replicas after
 	Ready int32   `json:"ready"`     // replicas ready
 	Rule  string  `json:"rule"`      // the rule that decided
-	Text  string  `json:"text"`      // its reason
+	Text  string  `json:"text"`      // reason in words
 }
 
 // Kinds of Bound.
@@ -147,20 +148,20 @@ const (
 // Bound is an interval on the least cost that meets the SLO.
 type Bound struct {
 	Kind        string   `json:"kind"`              // fluid or requestLevel
-	Lower       float64  `json:"lower"`             // $: no schedule that meets the SLO costs less
-	Upper       float64  `json:"upper"`             // of the fluid model: its schedule costs this there
+	Lower       float64  `json:"lower"`             // $; no schedule that meets the SLO costs less
+	Upper       float64  `json:"upper"`             // $; cost of the schedule found, in the fluid model
 	Gap         float64  `json:"gap"`               // upper / lower
-	Exact       bool     `json:"exact"`             // lower and upper are one
+	Exact       bool     `json:"exact"`             // lower equals upper
 	Late        int64    `json:"late"`              // requests late in the schedule behind upper
 	Allowed     int64    `json:"allowed"`           // requests that may be late
 	Slot        float64  `json:"slotSeconds"`       // length of a slot
-	Relaxations []string `json:"relaxations"`       // what makes it a lower bound: each only lowers it
+	Relaxations []string `json:"relaxations"`       // simplifications; each can only lower the bound
 	Problem     string   `json:"problem,omitempty"` // why there is no bound
 
-	nothing bool // there is none because nothing need be served
+	nothing bool // no bound, because no request must be served
 }
 
-// Loads are the parts of a run by workload, as many as the report has subjects.
+// Loads returns the results by workload, in the order of Report.Subjects.
 func (r *Run) Loads() []*Load {
 	if len(r.Workloads) == 0 {
 		return []*Load{&r.Load}
@@ -172,7 +173,7 @@ func (r *Run) Loads() []*Load {
 	return out
 }
 
-// Missed is how many workloads miss their SLO in a run.
+// Missed returns the number of workloads that miss their SLO.
 func (r *Run) Missed() (n int) {
 	for _, l := range r.Loads() {
 		if !l.MeetsSLO {
@@ -182,7 +183,7 @@ func (r *Run) Missed() (n int) {
 	return n
 }
 
-// Subjects are all that is judged, one at least.
+// Subjects returns all evaluated workloads, at least one.
 func (r *Report) Subjects() []*Subject {
 	if len(r.Workloads) == 0 {
 		return []*Subject{&r.Subject}
@@ -194,7 +195,7 @@ func (r *Report) Subjects() []*Subject {
 	return out
 }
 
-// Run finds a run by name and variant, nil where there is none.
+// Run returns the run with the given name and variant, or nil.
 func (r *Report) Run(name, variant string) *Run {
 	for i := range r.Runs {
 		if r.Runs[i].Name == name && r.Runs[i].Variant == variant {
@@ -204,7 +205,7 @@ func (r *Report) Run(name, variant string) *Run {
 	return nil
 }
 
-// Bound finds a bound by kind; nil where it was not asked for or could not be found.
+// Bound returns the bound of the given kind, or nil if it was not requested or not found.
 func (r *Subject) Bound(kind string) *Bound {
 	for i := range r.Bounds {
 		if r.Bounds[i].Kind == kind && r.Bounds[i].Problem == "" {
@@ -214,10 +215,10 @@ func (r *Subject) Bound(kind string) *Bound {
 	return nil
 }
 
-// Events is how often the number of replicas was changed.
+// Events returns how often spec.replicas changed.
 func (r *Load) Events() int64 { return r.ScaleUps + r.ScaleDowns }
 
-// Title is a run's name with its variant where that tells something.
+// Title returns the name of the run, with its variant if it is tuned.
 func (r *Run) Title() string {
 	if r.Variant == Tuned {
 		return r.Name + " (tuned)"

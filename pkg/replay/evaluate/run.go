@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// mostReasons bounds the list of a run: a policy that flaps for a fortnight would fill a report with itself.
+// maxReasons limits the reasons that a run lists. A policy that changes its target every minute for two weeks would fill the
+// report.
 const maxReasons = 2000
 
 func reasonOf(r engine.Record, start time.Time) Reason {
@@ -25,7 +26,7 @@ func reasonOf(r engine.Record, start time.Time) Reason {
 	return out
 }
 
-// take fills in what a world's result says.
+// take copies the results of the simulator into the run.
 func (r *Run) take(t trial, from *simulator.Result) {
 	for i := range t {
 		w := &r.Workloads[i]
@@ -57,7 +58,8 @@ func (l *Load) take(from *simulator.LoadResult, share float64) {
 	l.ReplicasLost, l.Arrived, l.Served, l.Requeued = from.Lost, from.Arrived, from.Served, from.Requeued
 }
 
-// gather sums the workloads up: counts add, and of what cannot be added the worst workload's counts. A single one is the run itself.
+// gather computes the totals of several workloads: counts are added; for shares and waits the worst workload counts. A single
+// workload becomes the run itself.
 func (r *Run) gather() {
 	if len(r.Workloads) == 1 {
 		r.Load, r.Workloads = r.Workloads[0].Load, nil
@@ -85,8 +87,8 @@ func (r *Run) gather() {
 	}
 }
 
-// better tells whether a is to be preferred at an SLO: first who meets it, then who is cheaper; among those that miss it, who misses
-// it by less.
+// better reports whether run a is preferred to run b. A run that meets the SLO is preferred; of two that meet it, the cheaper
+// one; of two that miss it, the one with more requests on time.
 func better(a, b *Run) bool {
 	switch {
 	case a.MeetsSLO != b.MeetsSLO:

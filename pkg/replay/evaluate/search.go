@@ -12,45 +12,45 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Search looks for the settings that meet the SLO at the least cost. A crowd of settings, spread over all tries of all knobs, breeds
-// around its best (differential evolution), and starts anew where it agrees; then single knobs of the best are turned until just enough
-// is on time. All knobs move at once, since a leaner target pays only with a longer window, and the other way round: whoever turns one
-// knob at a time stops at the first setting that just meets the SLO.
+// Search finds the settings that meet the SLO at the lowest cost. A population of settings, spread over the tries of all knobs,
+// is evolved by differential evolution and restarted when it converges. Then single knobs of the best settings are changed until
+// just enough requests are on time. All knobs change together, because a leaner target is only cheaper with a longer window and
+// the reverse; a search that changes one knob at a time stops at the first setting that meets the SLO.
 //
-// Runs go on all cores, and the first of equals wins: the answer does not depend on their number.
+// Runs use all cores, and the first of equal results wins, so the result does not depend on the number of cores.
 type Search struct {
-	Tries    [][]float64                                                // by knob, from the most generous to the leanest; what lies between two counts too
-	Whole    []bool                                                     // by knob: only whole numbers count; nil: none is
-	Share    float64                                                    // of requests to be on time, as the SLO has it, 0..1
-	Play     func(ctx context.Context, settings []float64) (Run, error) // from several goroutines
-	Progress func(runs, of int, best Run)                               // after each round, of about how many runs; may be nil
-	Least    int                                                        // runs to breed for, also where there are few knobs
+	Tries    [][]float64                                                // by knob, from the most generous to the leanest; values between two tries are allowed
+	Whole    []bool                                                     // by knob: only whole numbers are allowed; nil: no such knob
+	Share    float64                                                    // share of requests on time that the SLO requires, 0..1
+	Play     func(ctx context.Context, settings []float64) (Run, error) // called by several goroutines
+	Progress func(runs, of int, best Run)                               // called after each round with the finished and the estimated total runs; may be nil
+	Least    int                                                        // minimum number of runs of the evolution
 
 	known map[string]*Tried
 	order []string
 	best  *Tried
 }
 
-// Tried is one setting and what came of it.
+// Tried is one setting with its run.
 type Tried struct {
 	Settings []float64
 	Run      Run
 
-	places []float64 // of the settings among the tries: 1.5 is halfway from the second to the third
+	places []float64 // positions of the settings among the tries: 1.5 is halfway between the second and the third
 }
 
-// What a search may take. Eight knobs come to some 400 runs, of half a second for a day of a few requests a second.
+// Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.
 const (
-	maxGridRuns          = 100 // combinations of tries: as many are all run before any is bred from
+	maxGridRuns          = 100 // up to this many combinations of tries are all run before the evolution
 	evolutionRunsPerKnob = 40  // runs
-	populationPerKnob    = 3   // settings that live at a time
+	populationPerKnob    = 3   // size of the population, per knob
 	minPopulation        = 6
-	convergedShare       = 0.01 // a crowd within this share of its best is asked no more
-	trimmedSettings      = 3    // settings whose knobs are turned at the end
+	convergedShare       = 0.01 // a population within this share of its best is converged
+	trimmedSettings      = 3    // settings whose single knobs are changed at the end
 	halvings             = 3
 )
 
-// Climb begins with the given settings and answers the best that was found, with what it came to: never worse than they are.
+// Climb starts with the given settings and returns the best settings found, which are never worse than the given ones.
 func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) {
 	s.known, s.order, s.best = map[string]*Tried{}, nil, nil
 	var population []*Tried
@@ -74,8 +74,8 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	return *s.best, nil
 }
 
-// combine runs every combination of the tries where there are few, as one or two knobs have, and answers the best of them; a crowd that
-// breeds may overlook the valley of one of them.
+// combine runs all combinations of the tries if there are at most maxGridRuns, and returns the best of them. With one or two
+// knobs, the evolution can miss a narrow optimum.
 func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
 	all := [][]float64{nil}
 	for _, tries := range s.Tries {
@@ -101,13 +101,13 @@ func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error)
 	return s.byWorth(population)[:min(s.size(), len(population))], nil
 }
 
-// breeds is for how many runs a crowd breeds.
+// evolutionRuns returns the number of runs of the evolution.
 func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*len(s.Tries)) }
 
-// size is how many settings live at a time.
+// size returns the size of the population.
 func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
-// breed lets each of the crowd be followed by a child of it where that is worth more.
+// evolve replaces a member of the population by its mutant if the mutant is better, until the runs are used up.
 func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, most := s.size(), len(s.order)+s.evolutionRuns()
@@ -141,8 +141,8 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 	return err
 }
 
-// spread fills a crowd up to a size. Newcomers keep about half the knobs of its first, who was written by somebody with a thought or is
-// the best so far; of the others each knob's tries are covered evenly.
+// spread adds settings until the population has the given size. A new member keeps about half of the knobs of the first member,
+// which is either written by a person or the best so far; its other knobs cover their tries evenly.
 func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
 	population = slices.Clone(population)
 	orders := make([][]int, len(s.Tries))
@@ -162,10 +162,10 @@ func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tri
 	return population
 }
 
-// child moves most knobs of a parent towards one of the best, and by a part of how two others differ: steps that shrink as the crowd comes
-// together.
+// mutate moves most knobs of parent towards one of the best settings, and by a part of the difference between two other members.
+// The steps become smaller as the population converges.
 func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
-	const most = 0.8 // of the knobs
+	const most = 0.8 // share of the knobs that change
 	places := slices.Clone(parent.places)
 	by, one := 0.4+0.4*random.Float64(), random.IntN(len(places))
 	for k := range places {
@@ -174,7 +174,7 @@ func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 		}
 		was, last := places[k], float64(len(s.Tries[k])-1)
 		places[k] += float64(by*(best.places[k]-was)) + float64(by*(a.places[k]-b.places[k]))
-		switch { // past an end, it lands somewhere on the way there
+		switch { // beyond an end: a random position between the old position and that end
 		case places[k] < 0:
 			places[k] = was * random.Float64()
 		case places[k] > last:
@@ -184,7 +184,7 @@ func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 	return s.at(places)
 }
 
-// trim turns single knobs of the settings that are worth the most: leaner where there is something to spare, else more generous.
+// trim changes single knobs of the best settings: leaner if the SLO is met, more generous if it is missed.
 func (s *Search) trim(ctx context.Context) error {
 	var all []*Tried
 	for _, key := range s.order {
@@ -192,7 +192,7 @@ func (s *Search) trim(ctx context.Context) error {
 	}
 	all = s.byWorth(all)
 	for _, t := range all[:min(trimmedSettings, len(all))] {
-		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // high is leaner
+		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // high is the leaner end
 		for k, tries := range s.Tries {
 			low[k], high[k] = max(0, t.places[k]-1), t.places[k]
 			if t.Run.MeetsSLO {
@@ -222,8 +222,9 @@ func (s *Search) trim(ctx context.Context) error {
 	return nil
 }
 
-// worth is about what a run would cost had it just enough on time; less is better. On the shared traces twice as many late requests save
-// some 7%, as far as that goes: who has hardly any late, or more than twice what is allowed, says little about the SLO's edge.
+// worth estimates what a run would cost if just enough requests were on time; less is better. On the shared traces, twice as many
+// late requests save about 7% of the cost. The correction is limited to 0.25..2 times the allowed late requests, because other
+// runs say little about the cost at the SLO.
 func (s *Search) worth(t *Tried) float64 {
 	const gain = 0.1
 	late := (1 - t.Run.OnTime) / max(1-s.Share, 1e-6)
@@ -233,13 +234,14 @@ func (s *Search) worth(t *Tried) float64 {
 	return t.Run.Cost * math.Pow(max(late, 0.25), gain)
 }
 
+// byWorth returns a copy of the list, sorted by worth.
 func (s *Search) byWorth(list []*Tried) []*Tried {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *Tried) int { return cmp.Compare(s.worth(a), s.worth(b)) })
 	return list
 }
 
-// Ranked is all that was tried, the best first.
+// Ranked returns all settings that were tried, the best first.
 func (s *Search) Ranked() []Tried {
 	var out []Tried
 	for _, key := range s.order {
@@ -257,7 +259,7 @@ func (s *Search) Ranked() []Tried {
 	return out
 }
 
-// try runs those settings that were not run before, and answers each with its run.
+// try runs the settings that were not run before, and returns all with their runs.
 func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 	out := make([]*Tried, len(list))
 	all, ctx := errgroup.WithContext(ctx)
@@ -289,7 +291,7 @@ func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 	return out, nil
 }
 
-// lean is the case without what only a report needs.
+// withoutSeries returns a copy of the case without the series, which only a report needs.
 func (c *Case) withoutSeries() *Case {
 	withoutSeries := *c
 	withoutSeries.SeriesPoints = 0

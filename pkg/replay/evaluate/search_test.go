@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ridge is a landscape as those of real policies: each unit of any knob costs, and what is on time depends on their product, so that a
-// lean target must be paid for by a long window. The cheapest that meets 99% has 8 of the first and 2 of the second: cost 32.
+// ridge returns a cost function like those of real policies: each unit of a knob costs money, and the share on time depends on the product of
+// the knobs, so a leaner target requires a longer window. The cheapest settings that meet 99% are 8 and 2, with cost 32.
 func ridge(_ context.Context, x []float64) (Run, error) {
 	r := Run{Cost: 2*x[0] + 8*x[1]}
 	r.OnTime = 1 - math.Min(1, 0.01*math.Pow(16/(x[0]*x[1]), 4))
@@ -29,8 +29,8 @@ func onRidge() *Search {
 	return &Search{Share: 0.99, Play: ridge, Tries: [][]float64{{32, 16, 4, 1}, {32, 16, 4, 1}}}
 }
 
-// TestASearchFollowsTheEdgeOfTheSLO: at 16 and 1 the SLO is just met, and no turn of one knob alone brings anything.
-func TestASearchFollowsTheEdgeOfTheSLO(t *testing.T) {
+// At 16 and 1 the SLO is just met, and no change of a single knob improves the result.
+func TestSearchChangesTwoKnobsTogether(t *testing.T) {
 	best, err := onRidge().Climb(context.Background(), []float64{16, 1})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestASearchFollowsTheEdgeOfTheSLO(t *testing.T) {
 	}
 }
 
-func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
+func TestSearchIsNeverWorseThanItsStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		knobs := rapid.IntRange(1, 4).Draw(t, "knobs")
 		s := Search{Share: 0.9}
@@ -69,7 +69,7 @@ func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
 		}
 		first, _ := s.Play(context.Background(), start)
 		if better(&first, &best.Run) {
-			t.Fatalf("%v is worse than where it started", best)
+			t.Fatalf("%v is worse than the start", best)
 		}
 		if most := said + populationPerKnob*knobs + minPopulation; asked > most {
 			t.Fatalf("%d runs, of %d at the most", asked, most)
@@ -80,8 +80,8 @@ func TestASearchIsNeverWorseThanItsStartsAndEnds(t *testing.T) {
 	})
 }
 
-// TestASearchAnswersTheSameOnAnyNumberOfCores: which of several runs ends first is chance.
-func TestASearchAnswersTheSameOnAnyNumberOfCores(t *testing.T) {
+// The order in which concurrent runs finish varies.
+func TestSearchResultDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	var found [2]Tried
 	for i, cores := range []int{1, 4} {
 		was := runtime.GOMAXPROCS(cores)
@@ -97,8 +97,8 @@ func TestASearchAnswersTheSameOnAnyNumberOfCores(t *testing.T) {
 	}
 }
 
-// TestAPlaceAndItsValue: the value at a place lies where the place says, but for the rounding to what a person would write.
-func TestAPlaceAndItsValue(t *testing.T) {
+// The value at a position converts back to the same position, except for the rounding to a few digits.
+func TestValueConvertsBackToItsPosition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tries := rapid.SliceOfNDistinct(rapid.IntRange(0, 3600), 1, 8, rapid.ID[int]).Draw(t, "tries")
 		slices.Sort(tries)
@@ -116,18 +116,19 @@ func TestAPlaceAndItsValue(t *testing.T) {
 			t.Fatalf("%v at %v of %v lies outside", v, place, list)
 		}
 		if back := placeOf(list, v); math.Abs(back-place) > 0.5 && math.Abs(valueAt(list, back)-v) > 1e-9 {
-			t.Fatalf("%v at %v of %v stands at %v", v, place, list, back)
+			t.Fatalf("%v at %v of %v is at position %v", v, place, list, back)
 		}
 		for i := range list {
 			if placeOf(list, list[i]) != float64(i) || valueAt(list, float64(i)) != list[i] {
-				t.Fatalf("try %d of %v stands at %v", i, list, placeOf(list, list[i]))
+				t.Fatalf("try %d of %v is at position %v", i, list, placeOf(list, list[i]))
 			}
 		}
 	})
 }
 
-// TestAValueLiesBetweenItsNeighbours: of any size, a target of a millisecond in seconds too, and above 0 where both are.
-func TestAValueLiesBetweenItsNeighbours(t *testing.T) {
+// This holds for values of any size, for example a target of one millisecond in seconds, and the value is above 0 if both
+// neighbors are.
+func TestValueIsBetweenItsNeighbors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := math.Pow(10, rapid.Float64Range(-9, 6).Draw(t, "size"))
 		list := rapid.SliceOfNDistinct(rapid.Float64Range(0, 10), 2, 8, rapid.ID[float64]).Draw(t, "tries")
@@ -152,8 +153,8 @@ func TestAValueLiesBetweenItsNeighbours(t *testing.T) {
 	}
 }
 
-// TestASearchTriesWhatCanBeWritten: a knob that is whole is whole in what is played, ranked and answered, and no setting is run twice.
-func TestASearchTriesWhatCanBeWritten(t *testing.T) {
+// A knob with whole numbers is whole in every run, in the ranking and in the result, and no setting runs twice.
+func TestSearchTriesWholeNumbersOnly(t *testing.T) {
 	s := Search{Share: 0.99, Tries: [][]float64{{9, 5, 2, 1, 0}, {3, 2, 1}}, Whole: []bool{true, false}}
 	s.Play = func(_ context.Context, x []float64) (Run, error) {
 		r := Run{Cost: 20 - x[0] - x[1]/2}
@@ -173,12 +174,12 @@ func TestASearchTriesWhatCanBeWritten(t *testing.T) {
 		}
 	}
 	if parts == 0 {
-		t.Error("nothing between two tries was tried of the knob that need not be whole")
+		t.Error("no value between two tries was used for the knob that allows fractions")
 	}
 }
 
-// TestWhatAKnobWritesIsWhatWasPlayed: at any place of any knob, of small targets too.
-func TestWhatAKnobWritesIsWhatWasPlayed(t *testing.T) {
+// The text written for a value parses to that value, at any position of any knob, also for small targets.
+func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
 		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},
 		{Name: "busy", Unit: scaling.Percent, Target: 0.0123}, {Name: "running", Target: 0.4}}}

@@ -12,14 +12,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// trial is what one world runs: its cases side by side. What belongs to the world is read from the first.
+// trial is a set of cases that run in one simulated cluster. Settings of the cluster are read from the first case.
 type trial []Case
 
-// mostApart bounds how far apart recorded traffic may begin: more is two recordings that never met, and weeks without any request.
+// maxStartDistance limits the time between the starts of two recordings. A longer distance means that the recordings do not
+// belong together.
 const maxStartDistance = 31 * 24 * time.Hour
 
-// gather draws each case's traffic once, rather than by every run, and puts all on one clock: recordings that name their start begin as
-// far apart as they did.
+// gather draws the traffic of each case once, instead of in every run, and aligns the cases: recordings with a start time keep
+// their distance.
 func gather(cases []Case) (trial, error) {
 	out := make(trial, len(cases))
 	var begin time.Time
@@ -44,21 +45,21 @@ func gather(cases []Case) (trial, error) {
 			return nil, err
 		}
 	}
-	// What comes after the end is no part of the case: the run does not see it, so neither do the bounds and the counts.
+	// Traffic after the end is removed, so that the runs, the bounds and the counts use the same requests.
 	for i := range out {
 		out[i].Traffic = out[i].Traffic.Until(out[i].horizon())
 	}
 	return out, nil
 }
 
-// align lets all begin at one instant, and end with the last.
+// align sets the same start for all cases, and the end of the last one as the end of all.
 func (t trial) align(begin time.Time) error {
 	for i := range t {
 		c := &t[i]
 		if c.Start.IsZero() && !c.Traffic.Start.IsZero() {
 			late := c.Traffic.Start.Sub(begin)
 			if late > maxStartDistance {
-				return fmt.Errorf("replay: %s begins %s after the first of the others: cut the traffic, so that it is of one time", c.Traffic.Name, late)
+				return fmt.Errorf("replay: %s starts %s after the first trace: cut the traffic so that all traces cover the same time", c.Traffic.Name, late)
 			}
 			c.Traffic = c.Traffic.Delayed(late)
 		}
@@ -71,7 +72,7 @@ func (t trial) align(begin time.Time) error {
 	for i := range t {
 		last = max(last, t[i].horizon())
 		if i > 0 && !t[i].sameCluster(&t[0]) {
-			errs = append(errs, fmt.Errorf("replay: %s and %s are judged together, and name two worlds", t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
+			errs = append(errs, fmt.Errorf("replay: %s and %s run in one simulated cluster, but their cluster settings differ", t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
 		}
 	}
 	for i := range t {
@@ -85,13 +86,13 @@ func (c *Case) sameCluster(o *Case) bool {
 		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.SeriesPoints == o.SeriesPoints
 }
 
-// alone is one case as a trial of its own, on the same nodes.
+// alone returns a trial of this case only, on the same nodes.
 func (c *Case) alone() trial { return trial{*c} }
 
-// makers are what moves each case's replicas; nil: its policy.
+// actuatorFactories create what scales each case; nil means its policy.
 type actuatorFactories []simulator.ActuatorFactory
 
-// ours lets the policies decide.
+// ours returns factories that let the policies decide.
 func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }
 
 func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {
@@ -116,7 +117,7 @@ func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulat
 	return out
 }
 
-// run plays the trial once.
+// run simulates the trial once. progress, which may be nil, receives the virtual time.
 func (t trial) run(ctx context.Context, by actuatorFactories, progress func(time.Duration)) (Run, error) {
 	out := Run{Workloads: make([]WorkloadRun, len(t))}
 	w, err := simulator.New(t.config(by, t.listen(out.Workloads)))
@@ -146,7 +147,7 @@ func nodeStarts(r *simulator.Result) (n int64) {
 	return n
 }
 
-// listen gathers the reasons of the policies' changes.
+// listen returns a callback that collects the reasons for target changes of the policies.
 func (t trial) listen(out []WorkloadRun) func(engine.Record) {
 	last := make([]int32, len(t))
 	for i := range last {

@@ -15,14 +15,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// named is a policy of another name.
+// named returns the chat policy with another name.
 func named(name string, change func(*scaling.Policy)) *policy.Compiled {
 	c := chat(change)
 	c.Workload.Key.Name = name
 	return c
 }
 
-// pair is a chat service beside one that is asked half as much and may wait twice as long, in the same cluster.
+// pair returns a chat service and an embedding service with half the traffic and twice the allowed wait, in the same cluster.
 func pair(t testing.TB, change func(*Case)) []Case {
 	t.Helper()
 	first := small(t, change)
@@ -50,8 +50,8 @@ func evaluateCases(t testing.TB, cases []Case) *Report {
 	return r
 }
 
-// Where GPUs are bought one by one, two workloads cost together what they cost alone, and wait as long.
-func TestTwoWorkloadsTogetherAreTheSumOfTwo(t *testing.T) {
+// Without NodePools, two workloads together cost the sum of their separate costs, with the same waits.
+func TestTwoWorkloadsCostTheSumOfTheirCosts(t *testing.T) {
 	cases := pair(t, func(c *Case) {
 		c.Baselines, c.TuneBaselines, c.Bound, c.Static = simulator.Baselines()[:3], true, true, 6
 	})
@@ -68,7 +68,7 @@ func TestTwoWorkloadsTogetherAreTheSumOfTwo(t *testing.T) {
 		if run.Title() != alone[0].Runs[i].Title() || len(run.Workloads) != 2 {
 			t.Fatalf("run %d is %s of %d workloads, alone %s", i, run.Title(), len(run.Workloads), alone[0].Runs[i].Title())
 		}
-		// Cold starts are without spread here, and GPUs without end: nothing is left that one could take from the other.
+		// Cold starts are fixed and GPUs are unlimited here, so the workloads do not compete.
 		if math.Abs(run.Cost-sum) > 1e-6*sum {
 			t.Errorf("%s costs %v together, %v alone", run.Title(), run.Cost, sum)
 		}
@@ -98,7 +98,7 @@ func TestTwoWorkloadsTogetherAreTheSumOfTwo(t *testing.T) {
 	}
 }
 
-// On nodes of four GPUs that both share, nobody beats the sum of the bounds, and one report is one report.
+// On shared nodes of four GPUs, no run costs less than the sum of the bounds, and two evaluations give the same report.
 func TestWorkloadsShareNodesAndABound(t *testing.T) {
 	cases := pair(t, func(c *Case) {
 		c.Baselines, c.Bound = simulator.Baselines()[:5], true
@@ -130,12 +130,12 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		texts[i] = b.String()
 	}
 	if texts[0] != texts[1] {
-		t.Error("two judgements of the same cases differ")
+		t.Error("two evaluations of the same cases differ")
 	}
 }
 
-// One workload cannot be served within its SLO by anybody: then there is no bound of the whole, and the report names who.
-func TestOneImpossibleWorkloadHasNoSumOfBounds(t *testing.T) {
+// If one workload cannot meet its SLO, there is no bound for all workloads, and the report names that workload.
+func TestInfeasibleWorkloadHasNoSumOfBounds(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
 	cases[0].Initial = 1
@@ -144,12 +144,12 @@ func TestOneImpossibleWorkloadHasNoSumOfBounds(t *testing.T) {
 		t.Errorf("bounds %+v", r.Bounds)
 	}
 	if r.Workloads[1].Bound(FluidBound) == nil || r.Runs[0].MeetsSLO || r.Runs[0].Missed() != 1 || r.Runs[0].OnTime != r.Runs[0].Workloads[0].OnTime {
-		t.Errorf("the other one is bounded and kept: %+v, %+v", r.Workloads[1].Bounds, r.Runs[0])
+		t.Errorf("the other workload has a bound and meets its SLO: %+v, %+v", r.Workloads[1].Bounds, r.Runs[0])
 	}
 }
 
-// A log that begins five minutes after the other is played five minutes later, by one calendar.
-func TestRecordingsKeepTheirDistance(t *testing.T) {
+// A trace that starts five minutes after the other is replayed five minutes later.
+func TestTracesKeepTheDistanceOfTheirStarts(t *testing.T) {
 	cases := pair(t, nil)
 	begin := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for i := range cases {
@@ -166,11 +166,11 @@ func TestRecordingsKeepTheirDistance(t *testing.T) {
 	}
 	cases[1].Traffic.Start = begin.Add(40 * 24 * time.Hour)
 	if _, err := Workloads(context.Background(), cases, nil); err == nil || !strings.Contains(err.Error(), "cut the traffic") {
-		t.Errorf("two recordings that never met: %v", err)
+		t.Errorf("two traces 40 days apart: %v", err)
 	}
 	other := pair(t, nil)
 	other[1].ColdStart = time.Hour
-	if _, err := Workloads(context.Background(), other, nil); err == nil || !strings.Contains(err.Error(), "two worlds") {
+	if _, err := Workloads(context.Background(), other, nil); err == nil || !strings.Contains(err.Error(), "cluster settings differ") {
 		t.Errorf("two cold starts in one cluster: %v", err)
 	}
 }

@@ -10,23 +10,24 @@ import (
 const (
 	// SyncPeriod is the controller's --horizontal-pod-autoscaler-sync-period.
 	SyncPeriod = 15 * time.Second
-	// DownscaleStabilization is the window where a behavior names none.
+	// DownscaleStabilization is the default stabilization window for scale-down.
 	DownscaleStabilization = 300 * time.Second
 
 	upLimitFactor  = 2.0
 	upLimitMinimum = 4.0
 )
 
-// Behavior is spec.behavior with its defaults filled in (the API server does that).
+// Behavior is spec.behavior with the defaults that the API server sets.
 type Behavior struct{ Up, Down scaling.Direction }
 
-// Spec is a HorizontalPodAutoscaler. Min is at least 1: an HPA does not act on a target at zero before Kubernetes 1.37.
+// Spec is the spec of a HorizontalPodAutoscaler. Min is at least 1: an HPA does not scale a target from zero before Kubernetes
+// 1.37.
 type Spec struct {
 	Min, Max int32
-	Behavior *Behavior // nil: double or 4 per sync up, the greatest of 300 s down, tolerance 10% both ways
+	Behavior *Behavior // nil: up by doubling or 4 pods per sync, down to the maximum of 300 s, tolerance 10%
 }
 
-// DefaultBehavior is what the API server makes of `behavior: {}`.
+// DefaultBehavior returns the result of `behavior: {}` after the defaults of the API server.
 func DefaultBehavior() *Behavior {
 	const quarter = 15 * time.Second
 	return &Behavior{
@@ -37,7 +38,8 @@ func DefaultBehavior() *Behavior {
 	}
 }
 
-// Follower is the behavior of an HPA that follows every step of a number decided elsewhere: no tolerance, no window, no rate.
+// Follower returns the behavior of an HPA that follows every change of a target computed elsewhere: no tolerance, no window, no
+// rate limit.
 func Follower() *Behavior {
 	b := DefaultBehavior()
 	b.Up = scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 1000, Period: SyncPeriod}}}
@@ -45,7 +47,7 @@ func Follower() *Behavior {
 	return b
 }
 
-// Tolerances are those of the HPA's spec.
+// Tolerances returns the tolerances of the behavior, or the defaults.
 func (s *Spec) Tolerances() Tolerances {
 	if s.Behavior == nil {
 		return DefaultTolerances
@@ -53,20 +55,20 @@ func (s *Spec) Tolerances() Tolerances {
 	return Tolerances{Down: s.Behavior.Down.Tolerance, Up: s.Behavior.Up.Tolerance}
 }
 
-// Proposal is what one metric asks for; not Known where reading it failed.
+// Proposal is the recommendation of one metric. Known is false if reading the metric failed.
 type Proposal struct {
 	Replicas int32
 	Known    bool
 }
 
-// Verdict says how a sync ended.
+// Verdict is the result of a sync.
 type Verdict uint8
 
 const (
-	Scaled   Verdict = iota // the number is what the metrics and the rules make it
-	Disabled                // the target is at zero: the HPA does nothing
-	Bounded                 // spec.replicas lay outside the bounds, and metrics were not read
-	Failed                  // metrics failed, and the replicas stay
+	Scaled   Verdict = iota // replicas follow from the metrics and the behavior
+	Disabled                // spec.replicas is zero, so the HPA is disabled
+	Bounded                 // spec.replicas was outside the bounds; metrics were not read
+	Failed                  // metrics failed; the replicas do not change
 )
 
 type recommendation struct {
@@ -79,14 +81,14 @@ type change struct {
 	replicas int32
 }
 
-// Controller is the memory of one HPA between its syncs. The zero value is a controller that has not synced yet.
+// Controller is the state of one HPA between syncs. The zero value is a controller before its first sync.
 type Controller struct {
 	recommendations []recommendation
 	ups, downs      []change
 }
 
-// Sync is one pass of reconcileAutoscaler: current is spec.replicas, and the result is what to write there. Proposals are read
-// only where the verdict is neither Disabled nor Bounded.
+// Sync is one pass of reconcileAutoscaler: current is spec.replicas, and the result is its new value. Proposals are ignored if
+// the verdict is Disabled or Bounded.
 func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Proposal) (int32, Verdict) {
 	if len(c.recommendations) == 0 {
 		c.recommendations = append(c.recommendations, recommendation{now, current})
@@ -116,7 +118,7 @@ func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Pro
 	return desired, verdict
 }
 
-// combine takes the greatest proposal; a metric that failed forbids a fall.
+// combine returns the highest proposal. A failed metric prevents a scale-down.
 func combine(proposals []Proposal, current int32) (replicas int32, ok bool) {
 	known := 0
 	for _, p := range proposals {
@@ -131,7 +133,7 @@ func combine(proposals []Proposal, current int32) (replicas int32, ok bool) {
 	return replicas, true
 }
 
-// plain is the path of an HPA without behavior.
+// plain computes the replicas of an HPA without behavior.
 func (c *Controller) plain(s *Spec, now time.Time, current, proposed int32) int32 {
 	best, old := proposed, -1
 	cutoff := now.Add(-DownscaleStabilization)
@@ -158,7 +160,7 @@ func (c *Controller) record(old int, r recommendation) {
 	}
 }
 
-// behave is the path of an HPA with behavior: windows first, rates after.
+// behave computes the replicas of an HPA with behavior: first the windows, then the rates.
 func (c *Controller) behave(s *Spec, now time.Time, current, proposed int32) int32 {
 	up, down, old := proposed, proposed, -1
 	upCutoff, downCutoff := now.Add(-s.Behavior.Up.StabilizationWindow), now.Add(-s.Behavior.Down.StabilizationWindow)
@@ -184,7 +186,7 @@ func (c *Controller) behave(s *Spec, now time.Time, current, proposed int32) int
 	return n
 }
 
-// start is the replicas at the beginning of a period, from the changes within it.
+// start returns the replicas at the start of a period, computed from the changes in it.
 func (c *Controller) start(now time.Time, period time.Duration, current int32) int32 {
 	cutoff := now.Add(-period)
 	for _, e := range c.ups {
@@ -246,7 +248,7 @@ func (c *Controller) downLimit(d *scaling.Direction, now time.Time, current int3
 	return result
 }
 
-// store remembers a change for the rates, in the place of one that no period reaches any more.
+// store records a change for the rate limits, and reuses the entry of a change that is older than all periods.
 func (c *Controller) store(b *Behavior, now time.Time, by int32) {
 	events, rates := &c.ups, b.Up.Rates
 	if by < 0 {

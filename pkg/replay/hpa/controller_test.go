@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sync runs a controller from a start through one proposal per 15 s and returns what it wrote each time.
+// sync runs a controller through one proposal per 15 s and returns the replicas after each.
 func sync(spec Spec, start int32, proposals ...int32) []int32 {
 	var c Controller
 	now, current := time.Unix(1_800_000_000, 0), start
@@ -38,40 +38,40 @@ func expect(t *testing.T, got, want []int32) {
 	}
 }
 
-func TestWithoutBehaviorItRisesByDoublingOrFour(t *testing.T) {
+func TestWithoutBehaviorScaleUpDoublesOrAddsFour(t *testing.T) {
 	expect(t, sync(Spec{Min: 1, Max: 40}, 1, repeat(100, 5)...), []int32{4, 8, 16, 32, 40})
 }
 
-func TestWithoutBehaviorItFallsAfterFiveMinutesAtOnce(t *testing.T) {
+func TestWithoutBehaviorScaleDownWaitsFiveMinutes(t *testing.T) {
 	got := sync(Spec{Min: 1, Max: 40}, 20, repeat(2, 23)...)
-	expect(t, got, repeat(20, 21)) // the seed of the first sync counts for 300 s, its own second included
+	expect(t, got, repeat(20, 21)) // the recommendation of the first sync counts for 300 s
 	if got[21] != 2 {
 		t.Errorf("after 315 s it wrote %d, want 2", got[21])
 	}
 }
 
-func TestAnEmptyBehaviorIsTheDefaultOne(t *testing.T) {
+func TestEmptyBehaviorEqualsTheDefault(t *testing.T) {
 	spec := Spec{Min: 1, Max: 40, Behavior: DefaultBehavior()}
 	expect(t, sync(spec, 1, repeat(100, 5)...), []int32{5, 10, 20, 40, 40})
 	got := sync(spec, 20, repeat(2, 23)...)
-	expect(t, got, repeat(20, 20)) // strictly younger than 300 s
+	expect(t, got, repeat(20, 20)) // younger than 300 s
 	if got[20] != 2 {
 		t.Errorf("after 300 s it wrote %d, want 2", got[20])
 	}
 }
 
-func TestAFollowerFollowsEachStep(t *testing.T) {
+func TestFollowerFollowsEveryChange(t *testing.T) {
 	steps := []int32{3, 11, 10, 11, 1, 500, 20, 19}
 	expect(t, sync(Spec{Min: 1, Max: 1000, Behavior: Follower()}, 1, steps...), steps)
 }
 
-func TestOneReplicaAMinuteDown(t *testing.T) {
+func TestScaleDownByOneReplicaAMinute(t *testing.T) {
 	b := Follower()
 	b.Down.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}
 	expect(t, sync(Spec{Min: 1, Max: 40, Behavior: b}, 5, repeat(1, 13)...), []int32{4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1})
 }
 
-func TestPercentUpIsRoundedUp(t *testing.T) {
+func TestPercentScaleUpIsRoundedUp(t *testing.T) {
 	b := Follower()
 	b.Up.Rates = []scaling.RatePolicy{{Type: scaling.PercentRate, Value: 10, Period: SyncPeriod}}
 	expect(t, sync(Spec{Min: 1, Max: 40, Behavior: b}, 5, repeat(40, 4)...), []int32{6, 7, 8, 9})
@@ -91,7 +91,7 @@ func TestSelectPolicies(t *testing.T) {
 	}
 }
 
-func TestAMetricThatFailsForbidsAFall(t *testing.T) {
+func TestFailedMetricPreventsScaleDown(t *testing.T) {
 	spec := Spec{Min: 1, Max: 10, Behavior: Follower()}
 	for _, c := range []struct {
 		name      string
@@ -100,9 +100,9 @@ func TestAMetricThatFailsForbidsAFall(t *testing.T) {
 		verdict   Verdict
 	}{
 		{"all fail", []Proposal{{}, {}}, 5, Failed},
-		{"one fails, the other wants less", []Proposal{{}, {2, true}}, 5, Failed},
-		{"one fails, the other wants more", []Proposal{{}, {7, true}}, 7, Scaled},
-		{"the greatest counts", []Proposal{{3, true}, {6, true}}, 6, Scaled},
+		{"one fails, the other proposes less", []Proposal{{}, {2, true}}, 5, Failed},
+		{"one fails, the other proposes more", []Proposal{{}, {7, true}}, 7, Scaled},
+		{"the highest proposal is used", []Proposal{{3, true}, {6, true}}, 6, Scaled},
 	} {
 		var controller Controller
 		got, verdict := controller.Sync(&spec, time.Unix(0, 0), 5, c.proposals)
@@ -112,7 +112,7 @@ func TestAMetricThatFailsForbidsAFall(t *testing.T) {
 	}
 }
 
-func TestBoundsComeBeforeMetricsAndZeroIsLeftAlone(t *testing.T) {
+func TestBoundsApplyBeforeMetricsAndZeroIsKept(t *testing.T) {
 	spec := Spec{Min: 2, Max: 10}
 	for _, c := range []struct {
 		current, want int32
@@ -126,7 +126,7 @@ func TestBoundsComeBeforeMetricsAndZeroIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestItAlwaysStaysInBoundsAndKeepsLittleMemory(t *testing.T) {
+func TestReplicasStayWithinBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{Min: rapid.Int32Range(1, 5).Draw(t, "min"), Max: rapid.Int32Range(5, 50).Draw(t, "max")}
 		if rapid.Bool().Draw(t, "behavior") {

@@ -2,18 +2,20 @@ package hpa
 
 import "time"
 
-// ScaleLoop is KEDA's own part of a ScaledObject with minReplicaCount 0 and no fallback (v2.21, pkg/scaling/executor): 0 to 1 and N to
-// 0, once in each polling interval. Between them stands the HPA that it makes. The zero value has never seen a trigger active.
+// ScaleLoop is the operator's part of a ScaledObject with minReplicaCount 0 and no fallback (KEDA v2.21, pkg/scaling/executor):
+// it scales from 0 to 1 and from N to 0, once per polling interval. The HPA that KEDA creates scales between 1 and the maximum.
+// The zero value has not seen an active trigger.
 type ScaleLoop struct {
 	Cooldown   time.Duration // cooldownPeriod
 	lastActive time.Time     // status.lastActiveTime
 }
 
-// Seen notes that triggers were active; the status has whole seconds.
+// Seen records that triggers were active. The status has whole seconds.
 func (l *ScaleLoop) Seen(now time.Time) { l.lastActive = now.Truncate(time.Second) }
 
-// Poll is one turn: replicas is spec.replicas, and the result is what to write there. active says that at least one trigger is; known,
-// that none failed. One that fails neither lets go nor, beside an active one, counts as activity.
+// Poll is one pass: replicas is spec.replicas, and the result is its new value. active means that at least one trigger is active;
+// known means that no trigger failed. If a trigger fails, Poll does not scale to zero, and an active trigger does not restart the
+// cooldown.
 func (l *ScaleLoop) Poll(now time.Time, replicas int32, active, known bool) int32 {
 	switch {
 	case active && replicas == 0:

@@ -1,14 +1,15 @@
-// Package hpa is the arithmetic of the HorizontalPodAutoscaler (Kubernetes 1.36, pkg/controller/podautoscaler) as functions of
-// values: what a metric proposes, and what the controller makes of proposals over time. It reads no clock and no cluster, so that
-// it can be compared with Kubernetes' own ReplicaCalculator sample by sample, and with its HorizontalController sync by sync (e2e/hpacheck).
+// Package hpa implements the arithmetic of the HorizontalPodAutoscaler (Kubernetes 1.36, pkg/controller/podautoscaler) as
+// functions of values: the replicas that a metric proposes, and the controller's result over time. It reads no clock and no
+// cluster, so that e2e/hpacheck can compare it with Kubernetes' ReplicaCalculator for each sample and with its
+// HorizontalController for each sync.
 //
-// Quantities are milli-units, as in the controller: 1500 is 1.5. Expressions keep the controller's order of operations, so the
-// doubles round alike.
+// Quantities are in milli-units, as in the controller: 1500 is 1.5. Expressions keep the controller's order of operations, so
+// that floating-point results are equal.
 package hpa
 
 import "math"
 
-// Tolerances are the relative deviations from 1 that are ignored, each at least 0.
+// Tolerances are the relative deviations from 1 that do not change the replicas, each at least 0.
 type Tolerances struct{ Down, Up float64 }
 
 // DefaultTolerances are the controller's --horizontal-pod-autoscaler-tolerance.
@@ -18,8 +19,8 @@ func (t Tolerances) within(ratio float64) bool {
 	return (1.0-t.Down) <= ratio && ratio <= (1.0+t.Up)
 }
 
-// Milli is how metric adapters turn a value into a quantity: truncated to thousandths. Values beyond an int64 saturate, and what is not a
-// number is 0.
+// Milli converts a value to a quantity as metric adapters do: truncated to thousandths. Values beyond int64 saturate, and NaN is
+// 0.
 func Milli(v float64) int64 {
 	switch v *= 1000; {
 	case v >= math.MaxInt64:
@@ -30,9 +31,9 @@ func Milli(v float64) int64 {
 	return 0
 }
 
-// AverageValue is what an External (or Object) metric with target.type AverageValue proposes: usage is the sum over its series,
-// target the value per pod (> 0), status the target's status.replicas. Inside the tolerances it is status, not spec.replicas:
-// during a roll-out the surge is adopted. Pods and their readiness play no part.
+// AverageValue returns the proposal of an External or Object metric with target.type AverageValue: usage is the sum over its
+// series, target the value per pod (> 0), and status the target's status.replicas. Within the tolerances the result is status,
+// not spec.replicas, so the surge of a rollout is adopted. Pods and their readiness have no effect.
 func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 	ratio := float64(usage) / (float64(target) * float64(status))
 	if t.within(ratio) {
@@ -41,8 +42,8 @@ func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 	return whole(math.Ceil(float64(usage) / float64(target)))
 }
 
-// Value is what an External metric with target.type Value proposes; current is spec.replicas and ready the pods Running and Ready.
-// With no ready pod it proposes 0.
+// Value returns the proposal of an External metric with target.type Value; current is spec.replicas, and ready is the number of
+// pods that are Running and Ready. Without a ready pod it proposes 0.
 func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	ratio := float64(usage) / float64(target)
 	if current == 0 {
@@ -54,17 +55,17 @@ func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	return whole(math.Ceil(ratio * float64(ready)))
 }
 
-// Pods is what a Pods metric sees.
+// Pods is the input of a Pods metric.
 type Pods struct {
-	Sum     int64 // of the metric over the pods that have it and count
-	Counted int32 // those pods
+	Sum     int64 // sum of the metric over the counted pods
+	Counted int32 // pods that have the metric and are ready
 	Unready int32 // pods in phase Pending
-	Missing int32 // pods that run without the metric
+	Missing int32 // running pods without the metric
 	Current int32 // spec.replicas
 }
 
-// Average is what a Pods metric with averageValue target (> 0) proposes; ok is false where no pod has the metric. Missing pods
-// are taken to be on target where it would scale down and idle where it would scale up; unready ones are idle in a scale-up.
+// Average returns the proposal of a Pods metric with an averageValue target (> 0); ok is false if no pod has the metric. Missing
+// pods count as on target for a scale-down and as idle for a scale-up; unready pods count as idle for a scale-up.
 func (p Pods) Average(target int64, t Tolerances) (replicas int32, ok bool) {
 	if p.Counted <= 0 {
 		return 0, false
@@ -99,7 +100,7 @@ func (p Pods) Average(target int64, t Tolerances) (replicas int32, ok bool) {
 	return replicas, true
 }
 
-// whole is the controller's conversion: NaN (0 over 0) is 0, and too much is the greatest int32.
+// whole converts as the controller does: NaN (0 over 0) is 0, and values above the maximum become the maximum int32.
 func whole(v float64) int32 {
 	switch {
 	case v > math.MaxInt32:

@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// replicas in quantities.
+// milli converts replicas to a quantity.
 func milli(n int32) int64 { return int64(n) * 1000 }
 
-func TestWithTheDefaultToleranceSmallStepsAreSwallowed(t *testing.T) {
-	for _, c := range []struct{ status, low, high int32 }{ // numbers that an HPA at status does not follow
+func TestDefaultToleranceIgnoresSmallSteps(t *testing.T) {
+	for _, c := range []struct{ status, low, high int32 }{ // targets that an HPA at status does not follow
 		{10, 9, 11}, {20, 18, 22}, {30, 27, 33}, {50, 45, 55}, {100, 90, 110},
 	} {
 		for d := c.low - 2; d <= c.high+2; d++ {
@@ -20,28 +20,28 @@ func TestWithTheDefaultToleranceSmallStepsAreSwallowed(t *testing.T) {
 				want = c.status
 			}
 			if got := AverageValue(milli(d), 1000, c.status, DefaultTolerances); got != want {
-				t.Errorf("at %d, %d is served: the HPA wants %d, not %d", c.status, d, got, want)
+				t.Errorf("at %d, %d is served: the HPA proposes %d, want %d", c.status, d, got, want)
 			}
 		}
 	}
 	for s := int32(1); s < 10; s++ {
 		for _, d := range []int32{s - 1, s + 1} {
 			if got := AverageValue(milli(d), 1000, s, DefaultTolerances); got != d {
-				t.Errorf("at %d, %d is served: the HPA wants %d; every step below 10 is followed", s, d, got)
+				t.Errorf("at %d, %d is served: the HPA proposes %d, but follows every step below 10", s, d, got)
 			}
 		}
 	}
 }
 
-func TestScalingTheMetricDoesNotHelp(t *testing.T) {
+func TestScaledMetricHasTheSameTolerance(t *testing.T) {
 	for _, target := range []int64{1, 1000, 1_000_000} {
 		if got := AverageValue(11*target, target, 10, DefaultTolerances); got != 10 {
-			t.Errorf("with a target of %dm the HPA wants %d of 11, not the 10 that it has", target, got)
+			t.Errorf("with a target of %dm the HPA proposes %d for 11, want the current 10", target, got)
 		}
 	}
 }
 
-func TestARolloutDriftsInsideTheToleranceAndNotWithoutIt(t *testing.T) {
+func TestRolloutSurgeIsAdoptedOnlyWithATolerance(t *testing.T) {
 	none := Tolerances{}
 	for _, c := range []struct {
 		decided, status int32
@@ -49,8 +49,8 @@ func TestARolloutDriftsInsideTheToleranceAndNotWithoutIt(t *testing.T) {
 	}{
 		{10, 11, 11}, // maxSurge 1: the surplus pod is adopted
 		{20, 21, 21}, {20, 22, 22},
-		{9, 10, 10},  // below ten pods, and still
-		{20, 25, 20}, // maxSurge 25% leaves the band
+		{9, 10, 10},  // also below ten pods
+		{20, 25, 20}, // maxSurge 25% is outside the tolerance
 	} {
 		if got := AverageValue(milli(c.decided), 1000, c.status, DefaultTolerances); got != c.with {
 			t.Errorf("%d decided, %d pods: %d, want %d", c.decided, c.status, got, c.with)
@@ -61,7 +61,7 @@ func TestARolloutDriftsInsideTheToleranceAndNotWithoutIt(t *testing.T) {
 	}
 }
 
-func TestFromZeroAnAverageValueIsAbsolute(t *testing.T) {
+func TestAverageValueFromZeroIsAbsolute(t *testing.T) {
 	if got := AverageValue(milli(3), 1000, 0, DefaultTolerances); got != 3 {
 		t.Errorf("ratio +Inf: %d, want 3", got)
 	}
@@ -80,10 +80,10 @@ func TestValueMultipliesByReadyPods(t *testing.T) {
 		want           int32
 	}{
 		{1000, 1000, 6, 6, 6},
-		{1100, 1000, 6, 6, 6}, // within the tolerance: spec, whatever is ready
+		{1100, 1000, 6, 6, 6}, // within the tolerance: spec.replicas, for any number of ready pods
 		{2000, 1000, 6, 6, 12},
-		{2000, 1000, 6, 2, 4}, // four pods load: the HPA falls although the load has doubled
-		{2000, 1000, 6, 0, 0}, // none is ready: down to minReplicas
+		{2000, 1000, 6, 2, 4}, // four pods are loading: the HPA scales down although the load has doubled
+		{2000, 1000, 6, 0, 0}, // no pod is ready: down to minReplicas
 		{2500, 1000, 0, 0, 3}, // from zero: the ratio itself
 	} {
 		if got := Value(c.usage, c.target, c.current, c.ready, DefaultTolerances); got != c.want {
@@ -102,12 +102,12 @@ func TestPodsMetricWithUnreadyAndMissingPods(t *testing.T) {
 		{"on target", Pods{Sum: 4 * 700, Counted: 4, Current: 4}, 4, true},
 		{"within the tolerance", Pods{Sum: 4 * 760, Counted: 4, Current: 4}, 4, true},
 		{"all busy", Pods{Sum: 4 * 1000, Counted: 4, Current: 4}, 6, true},
-		{"all busy, two images on their way", Pods{Sum: 4 * 1000, Counted: 4, Unready: 2, Current: 6}, 6, true},
-		{"all busy, one on its way", Pods{Sum: 4 * 1000, Counted: 4, Unready: 1, Current: 5}, 6, true},
+		{"all busy, two pods pulling images", Pods{Sum: 4 * 1000, Counted: 4, Unready: 2, Current: 6}, 6, true},
+		{"all busy, one pod pending", Pods{Sum: 4 * 1000, Counted: 4, Unready: 1, Current: 5}, 6, true},
 		{"all idle", Pods{Sum: 0, Counted: 4, Current: 4}, 0, true},
-		{"all idle but two unseen, which count as on target", Pods{Sum: 0, Counted: 4, Missing: 2, Current: 6}, 2, true},
-		{"busy, two unseen, which count as idle", Pods{Sum: 4 * 1000, Counted: 4, Missing: 2, Current: 6}, 6, true},
-		{"nobody reports", Pods{Counted: 0, Missing: 3, Current: 3}, 0, false},
+		{"four idle, two without the metric count as on target", Pods{Sum: 0, Counted: 4, Missing: 2, Current: 6}, 2, true},
+		{"busy, two without the metric count as idle", Pods{Sum: 4 * 1000, Counted: 4, Missing: 2, Current: 6}, 6, true},
+		{"no pod reports", Pods{Counted: 0, Missing: 3, Current: 3}, 0, false},
 	} {
 		got, ok := c.pods.Average(700, DefaultTolerances)
 		if got != c.want || ok != c.ok {
@@ -116,7 +116,7 @@ func TestPodsMetricWithUnreadyAndMissingPods(t *testing.T) {
 	}
 }
 
-func TestWithoutToleranceAnAverageValueOfOneFollowsExactly(t *testing.T) {
+func TestAverageValueOfOneWithoutToleranceFollowsExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		decided, status := rapid.Int32Range(0, 100_000).Draw(t, "decided"), rapid.Int32Range(0, 100_000).Draw(t, "status")
 		if got := AverageValue(milli(decided), 1000, status, Tolerances{}); got != decided {
@@ -125,7 +125,7 @@ func TestWithoutToleranceAnAverageValueOfOneFollowsExactly(t *testing.T) {
 	})
 }
 
-func TestMilliOfAnything(t *testing.T) {
+func TestMilliAcceptsAnyValue(t *testing.T) {
 	for v, want := range map[float64]int64{0: 0, 1.5: 1500, 0.0004: 0, -3: 0, math.Inf(1): math.MaxInt64, math.Inf(-1): 0, 1e300: math.MaxInt64} {
 		if got := Milli(v); got != want {
 			t.Errorf("Milli(%g) = %d, want %d", v, got, want)

@@ -22,25 +22,26 @@ var page = picture.Parse(pageText, template.FuncMap{
 	"money": money, "boundName": boundName, "subject": subjectLine, "sideBySide": sideBySide, "whatRuns": whatRuns, "reasons": reasons, "gates": gates, "assumptions": assumptions,
 })
 
-// pageData is what the page shows.
+// pageData is the data of the HTML page.
 type pageData struct {
 	*evaluate.Report
 	Headline   []string
 	Conclusion string
 	Parts      []workload
-	Charts     []*picture.Chart // of the whole
+	Charts     []*picture.Chart // charts of all workloads together
 	Costs      picture.Bars
 }
 
-// workload is what the page shows of one of them.
+// workload is the section of one workload on the page.
 type workload struct {
 	*evaluate.Subject
-	Table  *picture.Table // nil where it is the only one
+	Table  *picture.Table // nil if there is one workload
 	Charts []*picture.Chart
 	Ours   *evaluate.Load
 }
 
-// WriteHTML writes the report as one self-contained page, readable in light and dark and on paper. Charts need runs with a series.
+// WriteHTML writes the report as one self-contained page for light and dark screens and for paper. Charts need runs with a
+// series.
 func WriteHTML(w io.Writer, r *evaluate.Report) error {
 	d := pageData{Report: r, Headline: strings.Split(headline(r), "\n"), Conclusion: conclusion(r)}
 	for i, s := range r.Subjects() {
@@ -53,7 +54,7 @@ func WriteHTML(w io.Writer, r *evaluate.Report) error {
 	return page.Execute(w, d)
 }
 
-// section is one workload's section.
+// section returns the section of one workload.
 func section(r *evaluate.Report, s *evaluate.Subject, i int) workload {
 	out := workload{Subject: s, Ours: r.Runs[0].Loads()[i]}
 	if len(r.Workloads) > 0 {
@@ -66,7 +67,7 @@ func section(r *evaluate.Report, s *evaluate.Subject, i int) workload {
 	return out
 }
 
-// series is a workload's in a run; nil where the run has none.
+// series returns the series of a workload in a run, or nil if the run has none.
 func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 	if run.Series == nil {
 		return nil
@@ -79,7 +80,7 @@ func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 	return nil
 }
 
-// groups gather the ledger's causes to as many colours as an eye tells apart.
+// groups combines the causes of the ledger into as many colors as a reader can distinguish.
 var groups = []struct {
 	name, color string
 	causes      []simulator.Cause
@@ -92,7 +93,7 @@ var groups = []struct {
 	{"empty and fragmented nodes", "grey", []simulator.Cause{simulator.Empty, simulator.Fragmentation}},
 }
 
-// bars are the runs' costs on one axis. Those that miss the SLO stand last: their cost compares with nobody's.
+// bars returns the costs of the runs on one axis. Runs that miss the SLO come last, because their cost cannot be compared.
 func bars(r *evaluate.Report) (out picture.Bars) {
 	order := make([]*evaluate.Run, len(r.Runs))
 	most := 1e-12
@@ -127,14 +128,14 @@ func bars(r *evaluate.Report) (out picture.Bars) {
 	return out
 }
 
-// charts are one workload over time, in the policies' own run.
+// charts returns the charts of one workload over time, in the run of the policies.
 func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*picture.Chart {
 	l, resolution := series(&r.Runs[0], s), r.Runs[0].Series.Resolution
 	axis, minute := picture.Elapsed(resolution, r.Traffic.Duration), time.Minute.Seconds()/resolution.Seconds()
-	demand := picture.NewChart("Demand", "requests a minute", axis)
+	demand := picture.NewChart("Demand", "requests per minute", axis)
 	demand.Add("arrivals", picture.Soft, "blue", scaled(l.Arrived, minute))
 
-	replicas := picture.NewChart("Replicas", "gpuscaler's number, and what was ready; a dot is a change, with its reason", axis)
+	replicas := picture.NewChart("Replicas", "target and ready replicas; a dot is a change of the target, with its reason", axis)
 	replicas.Add("ready", picture.Soft, "green", scaled(l.Ready, 1))
 	replicas.Add("target", picture.Line, "blue", scaled(l.Target, 1))
 	if oracle := r.Run("clairvoyant, careful", evaluate.Clairvoyant); oracle != nil {
@@ -143,9 +144,9 @@ func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*pic
 		}
 	}
 
-	queue := picture.NewChart("Queue", "requests that wait, at each sample", axis)
+	queue := picture.NewChart("Queue", "waiting requests at each sample", axis)
 	queue.Add("waiting", picture.Soft, "orange", scaled(l.Queue, 1))
-	late := picture.NewChart("Late", fmt.Sprintf("requests a minute whose service began later than %s after they came; those that still wait are in the queue", span(s.SLO.Wait)), axis)
+	late := picture.NewChart("Late", fmt.Sprintf("requests per minute that waited longer than %s; requests that still wait are in the queue", span(s.SLO.Wait)), axis)
 	late.Add("late", picture.Soft, "red", scaled(l.Late, minute))
 	out := []*picture.Chart{demand, replicas, queue, late}
 	for _, c := range out {
@@ -157,10 +158,10 @@ func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*pic
 	return out
 }
 
-// lines are colours that an eye tells apart as lines.
+// lines are the line colors that a reader can distinguish.
 var lines = []string{"blue", "green", "orange", "violet", "red", "slate"}
 
-// nodes are those that are paid for, in the policies' own run.
+// nodes returns the chart of the billed nodes in the run of the policies.
 func nodes(r *evaluate.Report) *picture.Chart {
 	s := r.Runs[0].Series
 	out := picture.NewChart("Nodes", "paid for, by NodePool", picture.Elapsed(s.Resolution, r.Traffic.Duration))
@@ -177,9 +178,10 @@ func nodes(r *evaluate.Report) *picture.Chart {
 	return out
 }
 
-// costs are gpuscaler's, and those of the cheapest that meet the SLO: a line for one that does not would look cheap.
+// costs returns the chart of the cost of gpuscaler and of the cheapest runs that meet the SLO. Runs that miss the SLO are
+// omitted, because they would look cheap.
 func costs(r *evaluate.Report) *picture.Chart {
-	c := picture.NewChart("Cost so far", "$, of gpuscaler, and of the cheapest of the others that meet the SLO", picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
+	c := picture.NewChart("Cost so far", "in $: gpuscaler and the cheapest other runs that meet the SLO", picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
 	others := slices.Clone(r.Runs[1:])
 	slices.SortStableFunc(others, func(a, b evaluate.Run) int { return cmp.Compare(a.Cost, b.Cost) })
 	c.Add(r.Runs[0].Title(), picture.Line, lines[0], r.Runs[0].Series.Cost)

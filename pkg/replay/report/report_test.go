@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// example is a quarter of an hour with a market that fails, two rivals and the bounds.
+// example is an evaluation of fifteen minutes with a failing spot market, two baselines and the bounds.
 func example(t testing.TB) *evaluate.Report {
 	t.Helper()
 	p, _ := trace.Preset("bursty")
@@ -72,12 +72,12 @@ func golden(t *testing.T, name string, write func(io.Writer, *evaluate.Report) e
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s has changed; look at it, and run with -update", path)
+		t.Errorf("%s differs: check the difference, and run the test with -update", path)
 	}
 	return got.Bytes()
 }
 
-func TestWhatPeopleAndMachinesRead(t *testing.T) {
+func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 	r := example(t)
 	text := string(golden(t, "report.txt", WriteText, r))
 	for _, line := range strings.Split(text, "\n") {
@@ -86,7 +86,7 @@ func TestWhatPeopleAndMachinesRead(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text, "FAILS") {
-		t.Error("the gate that fails is not told")
+		t.Error("the text does not contain the failed gate")
 	}
 	var back evaluate.Report
 	if err := json.Unmarshal(golden(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != evaluate.Schema {
@@ -94,8 +94,8 @@ func TestWhatPeopleAndMachinesRead(t *testing.T) {
 	}
 }
 
-// TestTheShapeOfTheJSON is the promise to those who parse it: a field may be added; one that goes breaks them.
-func TestTheShapeOfTheJSON(t *testing.T) {
+// Clients parse the JSON: fields may be added, and a removed field breaks clients.
+func TestJSONHasAllFields(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteJSON(&b, example(t)); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestTheShapeOfTheJSON(t *testing.T) {
 	}
 }
 
-func TestThePageStandsAlone(t *testing.T) {
+func TestPageIsSelfContained(t *testing.T) {
 	r := example(t)
 	r.Policy, r.Runs[0].Reasons[0].Text = "team/<b>chat</b>", "<script>alert(1)</script>"
 	var b bytes.Buffer
@@ -148,8 +148,8 @@ func TestThePageStandsAlone(t *testing.T) {
 	}
 }
 
-// Fleets that stand are what a scenario compares with: no rival, and no saving where somebody waits too long.
-func TestASavingIsOneOnlyWhereTheSLOIsKept(t *testing.T) {
+// A scenario compares with static fleets: a lower cost is a saving only if the SLO is met.
+func TestSavingRequiresTheSLO(t *testing.T) {
 	saved, more := 0.9, -0.2
 	fleet := evaluate.Run{Name: evaluate.StaticFleet, Variant: evaluate.Default, Cost: 10, Load: evaluate.Load{MeetsSLO: true}}
 	for _, c := range []struct {
@@ -157,9 +157,9 @@ func TestASavingIsOneOnlyWhereTheSLOIsKept(t *testing.T) {
 		saved *float64
 		want  string
 	}{
-		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the fleets that would stand all the time."},
-		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. It costs 90.00% less than the fleets that would stand all the time, which is no saving."},
-		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the fleets that would stand all the time."},
+		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the static fleets."},
+		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. It costs 90.00% less than the static fleets, but this is not a saving."},
+		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the static fleets."},
 	} {
 		r := &evaluate.Report{Saved: c.saved, Cheapest: evaluate.StaticFleet, Runs: []evaluate.Run{{Name: "gpuscaler", Cost: 1, Load: evaluate.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
 		if got := conclusion(r); got != c.want {

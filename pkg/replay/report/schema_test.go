@@ -19,13 +19,13 @@ import (
 
 const schemaFile = "../../../config/schema/replay.md"
 
-// TestTheSchemaIsWrittenDown: every field of the JSON stands in the reference with what it means, as its own source says it. A field
-// that goes, or changes its type, shows there; then it is a schema of another name.
-func TestTheSchemaIsWrittenDown(t *testing.T) {
+// The reference lists every field of the JSON, with the comment of the field in its Go source. A removed field or a changed type
+// appears there as a difference and requires a new schema name.
+func TestSchemaReferenceIsCurrent(t *testing.T) {
 	s := schema{words: comments(t, "../evaluate/report.go", "../evaluate/gates.go", "../evaluate/admission.go", "../simulator/assumptions.go")}
-	s.line("# What `gpuscaler replay -o json` says")
+	s.line("# Output of `gpuscaler replay -o json`")
 	s.line("")
-	s.line("Schema `%s`: fields are added under this name; one that goes or changes its meaning makes a new name. Durations are seconds, shares are\n0 to 1, money is $. *Not always* marks a field that is absent where it has nothing to say. Several workloads in one cluster stand in\n`workloads`; the fields beside it are then their sums, or the worst of them.", evaluate.Schema)
+	s.line("Schema `%s`: new fields keep this name; a removed field or a changed meaning requires a new name. Durations are seconds,\nshares are 0 to 1, money is $. *Not always* marks a field that can be absent. Several workloads in one cluster are listed in\n`workloads`; the top-level fields are then their sums, or the values of the worst workload.", evaluate.Schema)
 	s.line("")
 	s.line("| field | type | | meaning |")
 	s.line("|---|---|---|---|")
@@ -40,16 +40,16 @@ func TestTheSchemaIsWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(s.out.Bytes(), want) {
-		t.Errorf("%s is not what the types say; look at it, and run with -update", schemaFile)
+		t.Errorf("%s differs from the types: check the difference, and run the test with -update", schemaFile)
 	}
 	for _, name := range s.bare {
-		t.Errorf("%s has no meaning: write one behind the field", name)
+		t.Errorf("%s has no description: add a comment after the field", name)
 	}
-	said := map[string]bool{}
+	documented := map[string]bool{}
 	for _, line := range strings.Split(string(want), "\n") {
 		if name, is := strings.CutPrefix(line, "| `"); is {
 			name, _, _ = strings.Cut(name, "`")
-			said[name] = true
+			documented[name] = true
 		}
 	}
 	b, err := json.Marshal(example(t))
@@ -61,27 +61,27 @@ func TestTheSchemaIsWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk("", report, func(path string) {
-		if !said[path] {
-			t.Errorf("a report holds %s, and the reference does not", path)
+		if !documented[path] {
+			t.Errorf("the report contains %s, and the reference does not", path)
 		}
 	})
 }
 
-// walk tells of every field of a document, an element of a list as name[].
-func walk(path string, v any, tell func(string)) {
+// walk calls visit with the path of every field of a document. A list element is name[].
+func walk(path string, v any, visit func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, inner := range v {
 			at := strings.TrimPrefix(path+"."+name, ".")
 			if strings.HasSuffix(path, "costByCapacityType") || strings.HasSuffix(path, "ledgerGPUSeconds") {
-				continue // their names are values: a capacity type, a cause
+				continue // the keys are values: capacity types and causes
 			}
-			tell(at)
-			walk(at, inner, tell)
+			visit(at)
+			walk(at, inner, visit)
 		}
 	case []any:
 		for _, inner := range v {
-			walk(path+"[]", inner, tell)
+			walk(path+"[]", inner, visit)
 		}
 	}
 }
@@ -94,7 +94,7 @@ type schema struct {
 
 func (s *schema) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
-// fields writes a struct's fields; those of an embedded one are its own.
+// fields writes the fields of a struct. Fields of an embedded struct are written as its own.
 func (s *schema) fields(path string, of reflect.Type) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -119,7 +119,7 @@ func (s *schema) fields(path string, of reflect.Type) {
 		if inner != nil && !(inner == reflect.TypeFor[evaluate.Subject]() && list) && inner != reflect.TypeFor[evaluate.WorkloadRun]() {
 			s.fields(at+element(list)+".", inner)
 		} else if inner != nil {
-			s.line("| `%s[]...` | | | as the fields beside `workloads`%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (of the GPUs that its replicas held)"}[inner == reflect.TypeFor[evaluate.WorkloadRun]()])
+			s.line("| `%s[]...` | | | same as the top-level fields%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (GPU hours that its replicas held)"}[inner == reflect.TypeFor[evaluate.WorkloadRun]()])
 		}
 	}
 }
@@ -131,7 +131,7 @@ func element(list bool) string {
 	return ""
 }
 
-// jsonType is how a Go type looks in JSON, with the struct to go into.
+// jsonType returns the JSON type of a Go type, and the struct whose fields follow.
 func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -157,7 +157,7 @@ func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	return "number", nil, false
 }
 
-// comments are what stands behind the fields in the source, by Type.Field.
+// comments returns the comments after the fields in the source, by Type.Field.
 func comments(t *testing.T, files ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

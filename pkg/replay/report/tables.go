@@ -8,11 +8,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// sideBySide sets the runs beside one another. What a bound would say is left out where there is none.
+// sideBySide returns the table that compares all runs. Columns about lower bounds are omitted without a bound.
 func sideBySide(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Side by side", Ours: true, Heads: []string{"run", "SLO", "on time", "cost"}}
 	if len(r.Workloads) > 0 {
-		t.Note = "on time and waits are the worst workload's"
+		t.Note = "on time and waits are those of the worst workload"
 	}
 	bounded := len(r.Bounds) > 0
 	if bounded {
@@ -21,7 +21,7 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	t.Heads = append(t.Heads, "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait", "GPU busy", "replicas started", "nodes started", "changes", "time at zero", "spot losses")
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		row := []any{run.Title(), judged(run.MeetsSLO, Verdict(run)), percent(run.OnTime), money(run.Cost)}
+		row := []any{run.Title(), marked(run.MeetsSLO, Verdict(run)), percent(run.OnTime), money(run.Cost)}
 		if bounded {
 			row = append(row, ratio(run.CostOverRequest), ratio(run.CostOverFluid))
 		}
@@ -31,27 +31,27 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// judged marks a verdict.
-func judged(meets bool, verdict string) any {
+// marked marks a verdict as good or bad.
+func marked(meets bool, verdict string) any {
 	if meets {
 		return picture.Good(verdict)
 	}
 	return picture.Bad(verdict)
 }
 
-// ofWorkload is one workload's part of the runs.
+// ofWorkload returns the table of one workload in all runs.
 func ofWorkload(r *evaluate.Report, i int) picture.Table {
 	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait", "GPU busy", "replicas started", "changes", "time at zero", "-settings"}}
 	for k := range r.Runs {
 		w := &r.Runs[k].Workloads[i]
 		l := &w.Load
-		t.Rows = append(t.Rows, []any{r.Runs[k].Title(), judged(l.MeetsSLO, verdict(l)), percent(l.OnTime), fmt.Sprintf("%.2f", w.GPUHours),
+		t.Rows = append(t.Rows, []any{r.Runs[k].Title(), marked(l.MeetsSLO, verdict(l)), percent(l.OnTime), fmt.Sprintf("%.2f", w.GPUHours),
 			span(l.Wait.P50), span(l.Wait.P95), span(l.Wait.P99), span(l.Wait.Max), percent(l.Utilization), l.ReplicaStarts, l.Events(), span(l.AtZero), Settings(l)})
 	}
 	return t
 }
 
-// whatRuns says what each run is.
+// whatRuns returns the table that describes each run.
 func whatRuns(r *evaluate.Report) picture.Table {
 	t := picture.Table{Heads: []string{"run", "cost by capacity type", "-settings", "-what"}}
 	for i := range r.Runs {
@@ -61,7 +61,7 @@ func whatRuns(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// ledger is what the GPU time went to, in percent.
+// ledger returns the paid GPU time by cause, in percent.
 func ledger(r *evaluate.Report) picture.Table {
 	t, used := picture.Table{Heads: []string{"run"}}, causes(r)
 	for _, c := range used {
@@ -78,7 +78,7 @@ func ledger(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// reasons are the changes of gpuscaler's number.
+// reasons returns the changes of the target.
 func reasons(l *evaluate.Load) picture.Table {
 	t := picture.Table{Heads: []string{"at", "from", "to", "ready", "-rule", "-why"}}
 	for _, x := range l.Reasons {
@@ -98,7 +98,7 @@ func assumptions(r *evaluate.Report) picture.Table {
 func gates(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Gates", Heads: []string{"verdict", "-fail if", "-found"}}
 	for _, g := range r.Gates {
-		verdict := judged(!g.Failed, map[bool]string{true: "FAILS", false: "passes"}[g.Failed])
+		verdict := marked(!g.Failed, map[bool]string{true: "FAILS", false: "passes"}[g.Failed])
 		t.Rows = append(t.Rows, []any{verdict, g.Gate, cmp.Or(g.Why, fmt.Sprintf("%.6g", g.Found))})
 	}
 	return t

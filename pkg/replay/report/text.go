@@ -1,4 +1,4 @@
-// Package report renders a judgement of package judge: a table for a terminal, JSON for machines, and one self-contained HTML file.
+// Package report renders a report of package evaluate as a table for a terminal, as JSON, and as one self-contained HTML page.
 package report
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// WriteJSON writes the report as JSON; its shape is evaluate.Schema, and the fields are documented there.
+// WriteJSON writes the report as JSON. evaluate.Schema names the format, and config/schema/replay.md documents it.
 func WriteJSON(w io.Writer, r *evaluate.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -30,7 +30,7 @@ func WriteText(w io.Writer, r *evaluate.Report) error {
 	for i := range r.Workloads {
 		fmt.Fprintf(out, "\n%s on %s\n%s", r.Workloads[i].Policy, subjectLine(&r.Workloads[i]), ofWorkload(r, i))
 	}
-	fmt.Fprintf(out, "\n%s\nWHERE THE GPU TIME WENT, %% of what was paid; the parts sum to the whole\n%s", whatRuns(r), ledger(r))
+	fmt.Fprintf(out, "\n%s\nGPU TIME BY CAUSE, %% of the paid GPU time\n%s", whatRuns(r), ledger(r))
 	writeBounds(out, r)
 	if len(r.Gates) > 0 {
 		fmt.Fprintf(out, "\nGATES\n%s", gates(r))
@@ -40,7 +40,7 @@ func WriteText(w io.Writer, r *evaluate.Report) error {
 	return err
 }
 
-// least is a workload's part of the bounds, in words; empty without any.
+// least returns text about the bounds of one workload, or "" without bounds.
 func least(s *evaluate.Subject) string {
 	for i := range s.Bounds {
 		switch b := &s.Bounds[i]; {
@@ -54,7 +54,7 @@ func least(s *evaluate.Subject) string {
 	return ""
 }
 
-// causes are those of the ledger that any run has.
+// causes returns the causes that occur in any run.
 func causes(r *evaluate.Report) (used []simulator.Cause) {
 	for c := range len(simulator.Ledger{}) {
 		if slices.ContainsFunc(r.Runs, func(run evaluate.Run) bool { return run.Ledger[c] > 0 }) {
@@ -64,7 +64,7 @@ func causes(r *evaluate.Report) (used []simulator.Cause) {
 	return used
 }
 
-// share is a cause's part of what was paid.
+// share returns the share of a cause in the paid GPU time of a run.
 func share(run *evaluate.Run, c simulator.Cause) float64 {
 	sum := run.Ledger.Sum()
 	if sum == 0 {

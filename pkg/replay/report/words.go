@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// headline is what was tried, in a line or two.
+// headline describes the evaluated policies and their traffic.
 func headline(r *evaluate.Report) string {
 	cold := "cold start by phases (see assumptions)"
 	if r.ColdStart > 0 {
@@ -44,7 +44,7 @@ func objective(o evaluate.Objective) string {
 	return fmt.Sprintf("%s of requests wait at most %s", percent(o.Share), span(o.Wait))
 }
 
-// Verdict is the judgement of a run; a run that misses the SLO is never cheap.
+// Verdict returns whether a run meets the SLO, in words.
 func Verdict(run *evaluate.Run) string {
 	switch {
 	case run.MeetsSLO:
@@ -55,7 +55,7 @@ func Verdict(run *evaluate.Run) string {
 	return "misses SLO"
 }
 
-// verdict is that of one workload.
+// verdict returns whether one workload meets its SLO, in words.
 func verdict(l *evaluate.Load) string {
 	if l.MeetsSLO {
 		return "meets"
@@ -63,7 +63,7 @@ func verdict(l *evaluate.Load) string {
 	return "misses SLO"
 }
 
-// conclusion is the sentence that a reader takes away.
+// conclusion summarizes the report in one or two sentences.
 func conclusion(r *evaluate.Report) string {
 	ours := &r.Runs[0]
 	out := compared(r)
@@ -71,9 +71,9 @@ func conclusion(r *evaluate.Report) string {
 		return out
 	}
 	if ours.MeetsSLO {
-		return out + fmt.Sprintf(" It costs %s than the fleets that would stand all the time.", lessOrMore(*r.Saved))
+		return out + fmt.Sprintf(" It costs %s than the static fleets.", lessOrMore(*r.Saved))
 	}
-	return out + fmt.Sprintf(" It costs %s than the fleets that would stand all the time, which is no saving.", lessOrMore(*r.Saved))
+	return out + fmt.Sprintf(" It costs %s than the static fleets, but this is not a saving.", lessOrMore(*r.Saved))
 }
 
 func lessOrMore(saved float64) string {
@@ -83,7 +83,7 @@ func lessOrMore(saved float64) string {
 	return percent(saved) + " less"
 }
 
-// compared sets gpuscaler beside the cheapest of the others.
+// compared compares gpuscaler with the cheapest of the other runs.
 func compared(r *evaluate.Report) string {
 	if r.Cheapest == "" {
 		return "No run meets the SLO."
@@ -114,14 +114,14 @@ func compared(r *evaluate.Report) string {
 	case baselines == 0:
 		return meets + "."
 	case next == nil:
-		return meets + ", and no rival does."
+		return meets + ", and no baseline does."
 	case ours.Cost < next.Cost:
-		return fmt.Sprintf("%s at %s less than %s, the cheapest rival that does.", meets, percent(1-ours.Cost/next.Cost), next.Title())
+		return fmt.Sprintf("%s at %s less than %s, the cheapest baseline that also meets it.", meets, percent(1-ours.Cost/next.Cost), next.Title())
 	}
 	return fmt.Sprintf("%s; %s does so at %s less.", meets, next.Title(), percent(1-next.Cost/ours.Cost))
 }
 
-// Settings are a rival's knobs in words.
+// Settings returns the settings of a tuned run in words.
 func Settings(run *evaluate.Load) string {
 	var parts []string
 	for _, s := range run.Settings {
@@ -138,7 +138,7 @@ func Settings(run *evaluate.Load) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
 
-// money has three decimals where a rival may differ in them only.
+// money formats a price in $, with three decimals below $10 because baselines can differ only there.
 func money(v float64) string {
 	if v >= 100 {
 		return "$" + strconv.FormatFloat(v, 'f', 2, 64)
@@ -153,7 +153,7 @@ func ratio(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 3, 64)
 }
 
-// byType is the cost by capacity type, in alphabetical order.
+// byType returns the cost by capacity type, in alphabetical order.
 func byType(run *evaluate.Run) string {
 	var parts []string
 	for kind, cost := range run.CostBy {
@@ -167,7 +167,7 @@ func span(seconds float64) string {
 	return picture.Span(time.Duration(seconds * float64(time.Second)))
 }
 
-// subjectLine is what one of several workloads is judged by.
+// subjectLine describes the traffic and the SLO of one of several workloads.
 func subjectLine(s *evaluate.Subject) string {
 	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s", s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
 }

@@ -1,4 +1,4 @@
-// Package scenario runs several workloads together in one simulated cluster, beside the fleets that would stand there without any
-// scaling: what a platform team saves, and who waits for it. A scenario is one YAML file that names policies, traffic and NodePools;
-// everything that it names lies beside it, and it gives the same bytes on every machine.
+// Package scenario runs several workloads together in one simulated cluster and compares them with static fleets: what is saved,
+// and how long requests wait. A scenario is one YAML file that names policies, traffic and NodePools in the same directory. The
+// result is the same on every machine.
 package scenario

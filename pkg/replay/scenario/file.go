@@ -25,7 +25,7 @@ const (
 	maxFile    = 256 << 10
 )
 
-// file is a scenario as it is written.
+// file is the YAML format of a scenario.
 type file struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
@@ -51,7 +51,7 @@ type workloadSpec struct {
 	Service  serviceSpec       `yaml:"service"`
 	GPUs     int32             `yaml:"gpus"`
 	Initial  int32             `yaml:"initial"`
-	Static   int32             `yaml:"static"` // replicas that stand all the time where nobody scales
+	Static   int32             `yaml:"static"` // replicas of the static fleet
 	Pools    []string          `yaml:"nodePools"`
 	Measures map[string]string `yaml:"measures"`
 }
@@ -74,10 +74,10 @@ type poolSpec struct {
 	GPUs         int32   `yaml:"gpus"`
 	Hourly       float64 `yaml:"hourly"`
 	Weight       int32   `yaml:"weight"`
-	Spot         string  `yaml:"spot"` // a trace of how many nodes there are
+	Spot         string  `yaml:"spot"` // trace of the available nodes
 }
 
-// span is a duration as policies write it: 90m, 7d, or a bare integer of seconds.
+// span is a duration in the notation of policies: 90m, 7d, or an integer number of seconds.
 type span time.Duration
 
 func (s *span) UnmarshalYAML(n *yaml.Node) error {
@@ -100,7 +100,7 @@ func (s *span) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Open reads a scenario and all that it names. Errors name the file and what is allowed.
+// Open reads a scenario and the files that it names. Errors name the file and the allowed values.
 func Open(path string) (*Scenario, error) {
 	in, err := os.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func parse(in io.Reader) (*file, error) {
 		return nil, err
 	}
 	if len(raw) > maxFile {
-		return nil, errors.New("more than 256 KiB: traffic stands in files of its own")
+		return nil, errors.New("more than 256 KiB: put traffic into separate files")
 	}
 	var f file
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
@@ -175,7 +175,7 @@ func openPolicies(folder string, names []string) (*policy.Store, error) {
 	}
 	store := policy.NewStore(policy.Options{})
 	if problems := store.Load(paths...).Problems; policy.Errors(problems) > 0 {
-		return nil, fmt.Errorf("the policies would be refused:\n%s", strings.TrimSpace(policy.Render(problems)))
+		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
 	return store, nil
 }
@@ -196,7 +196,7 @@ func (w *workloadSpec) build(folder string, store *policy.Store, f *file) (out W
 		return out, err
 	}
 	if w.Static < 1 {
-		return out, fmt.Errorf("static %d: want the replicas that stand there where nobody scales", w.Static)
+		return out, fmt.Errorf("static %d: want the number of replicas of the static fleet", w.Static)
 	}
 	out.Static, out.Initial, out.GPUs, out.Pools = w.Static, w.Initial, max(1, w.GPUs), w.Pools
 	out.Service = simulator.Chat8B
@@ -219,7 +219,7 @@ func (t *trafficSpec) open(folder string, f *file) (*trace.Trace, error) {
 	}
 	p, ok := trace.Preset(t.Preset)
 	if !ok {
-		return nil, fmt.Errorf("traffic.preset %q: there are %s", t.Preset, strings.Join(trace.PresetNames(), ", "))
+		return nil, fmt.Errorf("traffic.preset %q: use one of %s", t.Preset, strings.Join(trace.PresetNames(), ", "))
 	}
 	p.Start, p.Duration, p.Seed = f.Spec.Start, time.Duration(f.Spec.For), t.Seed
 	if t.Rate > 0 {

@@ -10,18 +10,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Scenario is several workloads and where they run.
+// Scenario is a set of workloads with the cluster that they run in.
 type Scenario struct {
 	Name, Words string
 	Start       time.Time
 	For         time.Duration
 	Seed        uint64
 	Workloads   []Workload
-	NodePools   []simulator.NodePool // empty: GPUs by the second at Hourly
-	Hourly      float64              // $ for a GPU where there are no NodePools
+	NodePools   []simulator.NodePool // empty: GPUs billed per second at Hourly
+	Hourly      float64              // $ per GPU hour if there are no NodePools
 }
 
-// Workload is one of them.
+// Workload is one workload of a scenario.
 type Workload struct {
 	Policy   *policy.Compiled
 	Traffic  *trace.Trace
@@ -29,12 +29,12 @@ type Workload struct {
 	SLO      evaluate.SLO
 	GPUs     int32 // per replica
 	Initial  int32
-	Static   int32 // replicas of the fleet that stands there where nobody scales
+	Static   int32 // replicas of the static fleet
 	Pools    []string
 	Measures map[string]simulator.Measure
 }
 
-// Cases are the scenario's workloads as they are judged together, beside the fleets that would stand there.
+// Cases returns the workloads of the scenario, with their static fleets.
 func (s *Scenario) Cases() []evaluate.Case {
 	var out []evaluate.Case
 	for _, w := range s.Workloads {
@@ -46,8 +46,8 @@ func (s *Scenario) Cases() []evaluate.Case {
 	return out
 }
 
-// Judge plays the cases, which are the scenario's own with what their caller asks for besides. The same cases give the same report.
-func (s *Scenario) Judge(ctx context.Context, cases []evaluate.Case, progress evaluate.Progress) (*evaluate.Report, error) {
+// Evaluate runs the cases, which come from Cases with further options. The same cases give the same report.
+func (s *Scenario) Evaluate(ctx context.Context, cases []evaluate.Case, progress evaluate.Progress) (*evaluate.Report, error) {
 	out, err := evaluate.Workloads(ctx, cases, progress)
 	if err == nil {
 		out.Words = s.Name + ": " + s.Words

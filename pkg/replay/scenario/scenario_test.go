@@ -14,8 +14,9 @@ import (
 
 const shipped = "../../../config/examples/scenarios"
 
-// What each shipped scenario is said to save. The table that -v prints has the figures; these are what must not be lost.
-func TestTheShippedScenariosKeepTheirSLOForLess(t *testing.T) {
+// Each example scenario must save at least the given share of the static fleet's cost and meet its SLO. With -v the test prints
+// the exact figures.
+func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 	for name, c := range map[string]struct{ saved, serving float64 }{
 		"office-hours":  {saved: 0.50, serving: 0.50},
 		"bursty-queue":  {saved: 0.40, serving: 0.50},
@@ -55,14 +56,14 @@ func TestTheShippedScenariosKeepTheirSLOForLess(t *testing.T) {
 
 func play(t *testing.T, s *scenario.Scenario) *evaluate.Report {
 	t.Helper()
-	r, err := s.Judge(t.Context(), s.Cases(), nil)
+	r, err := s.Evaluate(t.Context(), s.Cases(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func TestOneScenarioGivesTheSameReport(t *testing.T) {
+func TestSameScenarioGivesTheSameReport(t *testing.T) {
 	var texts []string
 	for range 2 {
 		s, err := scenario.Open(filepath.Join(shipped, "bursty-queue", "scenario.yaml"))
@@ -80,7 +81,7 @@ func TestOneScenarioGivesTheSameReport(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidScenariosAreRejected(t *testing.T) {
 	good, err := os.ReadFile(filepath.Join(shipped, "training-spot", "scenario.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +96,13 @@ func TestRefusals(t *testing.T) {
 		{"for: 3d", "for: soon", "line 9"},
 		{"seed: 1\n  policies", "sead: 1\n  policies", "sead"},
 		{"policies: [policy.yaml]", "policies: []", "names no file"},
-		{"policies: [policy.yaml]", "policies: [scenario.yaml]", "would be refused"},
+		{"policies: [policy.yaml]", "policies: [scenario.yaml]", "would reject the policies"},
 		{"team-train/finetune", "team-train/finetun", "in none of spec.policies"},
 		{"slo: 95%:2h", "slo: 2h", "want a share"},
 		{"slo: 95%:2h", "slo: 101%:2h", "want a share"},
-		{"static: 6", "static: 0", "stand there"},
+		{"static: 6", "static: 0", "number of replicas of the static fleet"},
 		{"preset: nights, ", "", "either file or preset"},
-		{"preset: nights", "preset: evenings", "there are flat"},
+		{"preset: nights", "preset: evenings", "use one of flat"},
 		{"capacityType: spot", "capacityType: cheap", "want spot"},
 		{"spot: spot.csv", "spot: nowhere.csv", "nowhere.csv"},
 		{"rate: arrivals", "rate: speed", "want queue"},
@@ -119,7 +120,7 @@ func TestRefusals(t *testing.T) {
 		}
 		s, err := scenario.Open(path)
 		if err == nil {
-			_, err = s.Judge(t.Context(), s.Cases(), nil)
+			_, err = s.Evaluate(t.Context(), s.Cases(), nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.new, err, c.want)
@@ -127,7 +128,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// relative is a path from a test's own folder, which lies three levels below the root of temporary files at most.
+// relative returns a relative path from the directory of the test to an absolute path.
 func relative(t *testing.T, to string) string {
 	t.Helper()
 	return strings.Repeat("../", 12) + strings.TrimPrefix(filepath.ToSlash(to), "/")
@@ -147,7 +148,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		if s, err := scenario.Open(path); err == nil && (s.Name == "" || len(s.Workloads) == 0) {
-			t.Errorf("taken without a name or workloads: %q", text)
+			t.Errorf("accepted without a name or workloads: %q", text)
 		}
 	})
 }

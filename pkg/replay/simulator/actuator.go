@@ -7,29 +7,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Actuator stands between a wish and a workload's replicas: it reads gpuscaler's number, or decides for itself (a rival), and
-// writes spec.replicas. It is asked at the instants that it names, the first time at virtual time 0.
+// Actuator writes spec.replicas of a workload: it follows the target of gpuscaler, or decides itself (a baseline). The simulator
+// calls Act at virtual time 0, and then at the times that each Move requests.
 type Actuator interface {
 	Act(s *Scene) Move
 }
 
-// Maker makes an actuator without any memory, so that one Config serves several worlds.
+// ActuatorFactory returns a new actuator without state, so that one Config can be used for several simulators.
 type ActuatorFactory func() Actuator
 
-// Move is what an actuator answers.
+// Move is the result of an actuator.
 type Move struct {
-	Replicas int32         // to write; the same as Spec to write nothing
-	Again    time.Duration // when to ask again; below a millisecond means the next tick
-	// Of an actuator that decides for itself, for the ledger: what its metrics ask for, and why there may be more (0: Cooldown).
+	Replicas int32         // new spec.replicas; the current value means no write
+	Again    time.Duration // time until the next call; below one millisecond means the next tick
+	// Asked and Idle are set by baselines, for the ledger: the replicas that the metrics request, and the cause of further ones (0: Cooldown).
 	Asked int32
 	Idle  Cause
 }
 
-// Scene is what an actuator sees of its workload. It is valid during Act only.
+// Scene is the input of an actuator. It is valid only during Act.
 type Scene struct {
 	Now     time.Time
 	Spec    int32 // spec.replicas
-	Status  int32 // status.replicas: pods that exist and do not end
+	Status  int32 // status.replicas: pods that are not terminating
 	Ready   int32
 	Loading int32 // pods on a node, not ready
 	Pending int32 // pods without a node
@@ -38,19 +38,19 @@ type Scene struct {
 	l *load
 }
 
-// Served is gpuscaler's number for the workload, as an entrance would hand it out; ok is false where the entrance answers an error.
+// Served returns the target that the external metrics API serves for the workload; ok is false if the API would return an error.
 func (s *Scene) Served() (engine.Served, bool) {
 	served, err := s.l.w.engine.Board().Lookup(s.l.key, s.Now)
 	return served, err == nil
 }
 
-// Sample is the newest sample of a measure that a query returns now; ok is false while there is none, or a fault silences it.
+// Sample returns the newest sample of a measure that a query returns now; ok is false if there is none, or if a fault hides it.
 func (s *Scene) Sample(m Measure) (Sample, bool) { return s.l.newest(m, "") }
 
-// Uniform is a number between 0 and 1 that is the workload's own: the phase of its actuator.
+// Uniform returns a number in 0..1 that is fixed for the workload. It sets the phase of its actuator.
 func (s *Scene) Uniform() float64 { return s.l.meter.phase }
 
-// Policy is the workload's policy, nil for a rival.
+// Policy returns the workload's policy, or nil for a baseline.
 func (s *Scene) Policy() *scaling.Policy {
 	if s.l.config.Policy == nil {
 		return nil
@@ -71,13 +71,13 @@ func (l *load) act() {
 		if m.Idle == Serving {
 			m.Idle = Cooldown
 		}
-		l.blame(m.Asked, m.Idle)
+		l.setCause(m.Asked, m.Idle)
 	}
 	l.scale(m.Replicas)
 	w.queue.add(event{at: w.now + m.Again.Truncate(time.Microsecond), kind: act, a: l.index})
 }
 
-// Direct writes gpuscaler's number as it is, each tick: what a follower without any delay would do.
+// Direct returns an actuator that writes the target of gpuscaler each tick, without delay.
 func Direct() Actuator { return direct{} }
 
 type direct struct{}
@@ -90,7 +90,7 @@ func (direct) Act(s *Scene) Move {
 	return m
 }
 
-// Follower implements the part of a View that tells who follows.
+// Follower returns the follower in an engine.View.
 func (direct) Follower() engine.Follower {
 	return engine.Follower{Kind: "Simulation", Name: "direct", Exact: true}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Spread is a duration that varies: log-normal around Median, never below Min; Sigma 0 is always Median.
+// Spread is a random duration: log-normal with the given median, at least Min. Sigma 0 means always Median.
 type Spread struct {
 	Median, Min time.Duration
-	Sigma       float64 // deviation of the logarithm
+	Sigma       float64 // standard deviation of the logarithm
 }
 
-// Fixed is a duration that does not vary.
+// Fixed returns a duration without variation.
 func Fixed(d time.Duration) Spread { return Spread{Median: d} }
 
 func (s Spread) draw(d *trace.Draws) time.Duration {
@@ -30,34 +30,34 @@ func (s Spread) String() string {
 	return fmt.Sprintf("log-normal, median %s, sigma %g", s.Median, s.Sigma)
 }
 
-// Assumptions is all that the world takes for granted, in one place and printed with every report. DefaultAssumptions says where each number is from.
+// Assumptions are all constants of the simulator. Every report prints them. DefaultAssumptions has the source of each value.
 type Assumptions struct {
-	// Cold start, phase by phase. A replica on a node that is there skips the first two, and the third where the node has the image.
+	// Phases of a cold start. A replica on an existing node skips the first two, and the third if the node has the image.
 	NodeLaunch Spread // from the request for a node until it is registered
-	GPUReady   Spread // until its GPUs can be allocated
-	ImagePull  Spread // once per node and workload
-	ModelLoad  Spread // each replica, unless its workload says otherwise
+	GPUReady   Spread // from then until its GPUs can be allocated
+	ImagePull  Spread // once for each node and workload
+	ModelLoad  Spread // for each replica, unless its workload sets another value
 
-	TerminationGrace time.Duration // how long a replica that ends may serve its last requests; what is left then waits again
+	TerminationGrace time.Duration // time in which a terminating replica finishes its requests; the rest is requeued
 
 	// Metrics.
-	ScrapeInterval time.Duration // between two samples
-	ScrapeLag      time.Duration // from a sample until a query can return it
-	PollInterval   time.Duration // between two of our polls
+	ScrapeInterval time.Duration // time between two samples
+	ScrapeLag      time.Duration // delay until a query returns a sample
+	PollInterval   time.Duration // time between two polls of gpuscaler
 	BusyActivity   float64       // GPU activity of a replica with one request of many slots, 0..1; with all slots taken it is 1
 
-	// Nodes, as Karpenter treats them.
-	BatchWindow     time.Duration // pending replicas are gathered for so long
-	ProvisionRetry  time.Duration // replicas that found no node are looked at again
-	IceCache        time.Duration // an offering without capacity is not asked for again
-	DisruptionLoop  time.Duration // between two looks for nodes to remove
-	Validation      time.Duration // a removal is checked again after this
-	NodeTermination time.Duration // from the decision until an empty node is no longer paid for
-	SpotNotice      time.Duration // from the notice until a spot node is gone
-	Pack            bool          // replicas go to the fullest node that fits; otherwise to the emptiest, as kube-scheduler's default has it
+	// Nodes, as Karpenter manages them.
+	BatchWindow     time.Duration // time for which pending replicas are collected
+	ProvisionRetry  time.Duration // time until replicas without a node are tried again
+	IceCache        time.Duration // time for which an offering without capacity is not tried
+	DisruptionLoop  time.Duration // time between two searches for nodes to remove
+	Validation      time.Duration // delay before a removal is validated
+	NodeTermination time.Duration // time from the decision until an empty node is not billed any more
+	SpotNotice      time.Duration // time from the interruption notice until the spot node is lost
+	Pack            bool          // replicas are placed on the fullest node that fits; false: on the emptiest, kube-scheduler's default
 }
 
-// DefaultAssumptions are for an 8B model on a cloud with Karpenter.
+// DefaultAssumptions returns values for an 8B model on a cloud with Karpenter.
 func DefaultAssumptions() Assumptions {
 	return Assumptions{
 		NodeLaunch: Spread{Median: 60 * time.Second, Min: 20 * time.Second, Sigma: 0.2},
@@ -85,11 +85,11 @@ func DefaultAssumptions() Assumptions {
 // Assumption is one line of the printed list.
 type Assumption struct {
 	Name   string `json:"name"`   // what is assumed
-	Value  string `json:"value"`  // what it is taken to be
-	Source string `json:"source"` // where the value comes from
+	Value  string `json:"value"`  // assumed value
+	Source string `json:"source"` // source of the value
 }
 
-// List is every assumption with its value and where the default is from.
+// List returns all assumptions with the source of their default values.
 func (a *Assumptions) List() []Assumption {
 	packing := "emptiest node first"
 	if a.Pack {
@@ -115,10 +115,10 @@ func (a *Assumptions) List() []Assumption {
 		{"packing", packing, "kube-scheduler NodeResourcesFit: LeastAllocated by default"},
 		{"dispatch", "one FIFO queue per workload, to the replica with the fewest requests", "a gateway with least-request balancing"},
 		{"scale-in order", "pods without a node, then not ready, then many on a node, then the youngest", "Kubernetes' ReplicaSet controller"},
-		{"spot losses", "of the market's nodes that a trace takes, ours go in proportion to our share", "assumed: the provider does not choose"},
-		{"billing", "per second from the request for a node until it is gone", "AWS bills running instances by the second"},
+		{"spot losses", "of the nodes that a trace removes, a share proportional to ours is ours", "assumed: the provider does not choose"},
+		{"billing", "per second from the request for a node until it is removed", "AWS bills running instances by the second"},
 		{"consolidation", "empty nodes, then one node at a time onto others or onto a cheaper one", "Karpenter without its multi-node step"},
-		{"service", "tokens at the speed of a full batch, whatever the batch", "conservative at low load"},
+		{"service", "tokens at the speed of a full batch, for any batch size", "conservative at low load"},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// Static is a fixed number of replicas: what is paid for where nobody scales.
+// Static returns a fixed number of replicas, the fleet without an autoscaler.
 func Static(n int32) ActuatorFactory {
 	return func() Actuator { return static(n) }
 }
@@ -19,25 +19,25 @@ func (n static) Act(*Scene) Move {
 	return Move{Replicas: int32(n), Again: time.Hour, Idle: Minimum}
 }
 
-// Step is one instant of a plan.
+// Step is one change in a plan.
 type Step struct {
 	At       time.Duration // since the start
 	Replicas int32
 }
 
-// Planned follows a plan written beforehand, such as the schedule behind a clairvoyant bound. Steps are in order of At.
+// Planned follows a plan, such as the schedule behind a lower bound. Steps are in order of At.
 func Planned(steps []Step) ActuatorFactory {
 	return func() Actuator { return &planned{steps: steps} }
 }
 
-// PlanOf is the plan that has so many replicas ready in each slot of a schedule, where a cold start takes lead: replicas are
-// started that much ahead, and kept where the schedule needs them again before new ones could come.
+// PlanOf returns a plan with the given ready replicas in each slot of a schedule, for a cold start of lead: replicas start that
+// much earlier, and are kept if the schedule needs them again before new ones could be ready.
 func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	var steps []Step
 	ahead := int((lead + slot - 1) / slot)
 	for t := -ahead; t < len(schedule); t++ {
 		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
-		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead // the last rise in sight is exactly lead away
+		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead // the last increase within the cold start is exactly lead away
 		n := slices.Max(schedule[from : to+1])
 		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {
 			steps[len(steps)-1].Replicas = n
@@ -63,7 +63,7 @@ func (p *planned) Act(s *Scene) Move {
 	return m
 }
 
-// Type is a metric's target type in an HPA.
+// Type is the target type of an HPA metric.
 type Type uint8
 
 const (
@@ -72,27 +72,27 @@ const (
 	PodsAverage              // Pods: the mean over the pods that have the metric
 )
 
-// Metric is one metric of an HPA that decides for itself.
+// Metric is one metric of a baseline HPA.
 type Metric struct {
 	Measure Measure
 	Type    Type
 	Target  float64
 }
 
-// HPA is an HPA that reads a workload's own metrics.
+// HPA returns an HPA that reads metrics of the workload itself.
 func HPA(spec hpa.Spec, metrics ...Metric) ActuatorFactory {
 	return func() Actuator {
 		return &baselineHPA{spec: spec, metrics: metrics, proposals: make([]hpa.Proposal, len(metrics))}
 	}
 }
 
-// HPAOnActivity is the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default behavior
-// where spec names none.
+// HPAOnActivity returns the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default
+// behavior unless spec sets one.
 func HPAOnActivity(spec hpa.Spec, target float64) ActuatorFactory {
 	return HPA(spec, Metric{Measure: Activity, Type: PodsAverage, Target: target})
 }
 
-// HPAOnQueue is an HPA on the requests that wait, per replica.
+// HPAOnQueue returns an HPA on waiting requests per replica.
 func HPAOnQueue(spec hpa.Spec, target float64) ActuatorFactory {
 	return HPA(spec, Metric{Measure: Queue, Type: AverageValue, Target: target})
 }
@@ -115,12 +115,12 @@ func (r *baselineHPA) Act(s *Scene) Move {
 	return m
 }
 
-// phaseOf is when a loop of that period runs first.
+// phaseOf returns the time of the first run of a loop with the given period.
 func phaseOf(s *Scene, period time.Duration) time.Duration {
 	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
 }
 
-// sync is one pass: what to write, what the metrics ask for, and why there may be more.
+// sync is one pass. It returns the replicas to write, the replicas that the metrics request, and the cause of further ones.
 func (r *baselineHPA) sync(s *Scene) (replicas, asked int32, idle Cause) {
 	for i := range r.metrics {
 		r.proposals[i] = r.metrics[i].propose(s, r.spec.Tolerances())
@@ -152,8 +152,8 @@ func (m *Metric) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 	return hpa.Proposal{Replicas: hpa.AverageValue(hpa.Milli(sample.Value), target, s.Status, t), Known: true}
 }
 
-// pods is the sample as a Pods metric sees it. A replica that loads its model runs: its GPU is seen, idle; its server is not there
-// yet.
+// pods converts the sample to the input of a Pods metric. A replica that loads its model is a running pod: its GPU is reported as
+// idle, and its model server does not report yet.
 func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 	reported := min(sample.Pods, s.Ready)
 	mean := sample.Value
@@ -173,7 +173,7 @@ func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 	return p
 }
 
-// starting is how many replicas load their model.
+// starting returns the number of replicas that load their model.
 func (s *Scene) starting() (n int32) {
 	if s.Loading == 0 {
 		return 0
@@ -186,12 +186,12 @@ func (s *Scene) starting() (n int32) {
 	return n
 }
 
-// KEDA is a ScaledObject with triggers of its own. The zero values of the times are KEDA's defaults.
+// KEDA is a ScaledObject with its own triggers. The zero values of the times are the defaults of KEDA.
 type KEDA struct {
 	Min, Max int32         // minReplicaCount, maxReplicaCount
 	Polling  time.Duration // pollingInterval; 0 means 30 s
 	Cooldown time.Duration // cooldownPeriod; 0 means 300 s, negative none
-	Behavior *hpa.Behavior // of the HPA that it makes; nil: none
+	Behavior *hpa.Behavior // behavior of the created HPA; nil: none
 	Triggers []KEDATrigger
 	Cron     []CronTrigger
 }
@@ -203,7 +203,7 @@ type KEDATrigger struct {
 	Activation float64 // active while the value is above
 }
 
-// Make makes ScaledObjects.
+// NewActuator implements ActuatorFactory.
 func (k KEDA) NewActuator() Actuator {
 	r := &baselineKEDA{config: k, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, polling: k.Polling}}
 	if k.Cooldown == 0 {
@@ -247,7 +247,7 @@ func (r *baselineKEDA) Act(s *Scene) Move {
 	return m
 }
 
-// again is the time until the HPA or the loop is due.
+// again returns the time until the HPA or the loop is due.
 func (r *baselineKEDA) again(s *Scene) time.Duration {
 	next := r.hpa.next
 	if r.loop.next.Before(next) {
@@ -256,7 +256,7 @@ func (r *baselineKEDA) again(s *Scene) time.Duration {
 	return next.Sub(s.Now)
 }
 
-// activity is what the triggers say: one that is active is enough, and one that fails keeps what there is.
+// activity combines the triggers: one active trigger is enough, and if one fails the replicas are kept.
 func (r *baselineKEDA) activity(s *Scene) activity {
 	a := activity{known: true, active: r.cronIsOpen(s.Now) || r.config.Min > 0}
 	for _, t := range r.config.Triggers {

@@ -7,29 +7,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Rival is a way to scale that gpuscaler is compared with: its documented defaults, and what may be tuned.
+// Baseline is an autoscaler that gpuscaler is compared with: its documented defaults, and its parameters for tuning.
 type Baseline struct {
 	Name  string
-	Words string // what it is, for the report
+	Words string // description for the report
 	Knobs []Knob
-	// Make makes it with the given settings, one for each knob.
+	// NewActuator returns the autoscaler with the given settings, one for each knob.
 	NewActuator func(b Bounds, settings []float64) ActuatorFactory
 }
 
-// Knob is a parameter of a rival.
+// Knob is a parameter of a baseline.
 type Knob struct {
 	Name    string
 	Default float64
-	Tries   []float64 // what a search may try, from the most generous to the leanest
+	Tries   []float64 // values for a search, from the most generous to the leanest
 }
 
-// Bounds are the replicas that a workload may have.
+// Bounds are the minimum and maximum replicas of a workload.
 type Bounds struct {
 	Min, Max  int32
-	Schedules []scaling.Schedule // of the policy; those who know cron write its floors
+	Schedules []scaling.Schedule // schedules of the policy; baselines with cron triggers use their minimum
 }
 
-// Default makes the rival with its documented defaults.
+// Default returns the baseline with its documented defaults.
 func (r *Baseline) Default(b Bounds) ActuatorFactory {
 	settings := make([]float64, len(r.Knobs))
 	for i, k := range r.Knobs {
@@ -41,7 +41,7 @@ func (r *Baseline) Default(b Bounds) ActuatorFactory {
 // downWindow is scaleDown.stabilizationWindowSeconds.
 var downWindow = Knob{Name: "scaleDown window, s", Default: 300, Tries: []float64{1800, 900, 600, 300, 120, 60, 0}}
 
-// Rivals are those that this package knows. An HPA never reaches zero: its least is one.
+// Baselines returns all baselines. An HPA cannot scale to zero, so its minimum is one.
 func Baselines() []Baseline {
 	return []Baseline{
 		{
@@ -125,7 +125,7 @@ func hpaOf(b Bounds, window float64) hpa.Spec {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// cronOf is a policy's floors as a team that uses KEDA writes them.
+// cronOf returns the minimum of each schedule as a cron trigger of KEDA.
 func cronOf(schedules []scaling.Schedule) (triggers []CronTrigger) {
 	for _, s := range schedules {
 		if s.Min > 0 {

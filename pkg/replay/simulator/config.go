@@ -13,19 +13,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Config is a world to be run. It is not written to, so that several worlds may be made of one.
+// Config describes a simulation. It is not modified, so that several simulators can use the same one.
 type Config struct {
-	Start time.Time     // the instant of virtual time 0; schedules are read on its calendar
-	Seed  uint64        // of everything drawn
-	Tick  time.Duration // between two engine ticks; 0 means a second
+	Start time.Time     // time of virtual time 0; schedules use its calendar
+	Seed  uint64        // seed of all random numbers
+	Tick  time.Duration // time between two engine ticks; 0 means one second
 
-	Workloads   []Workload   // their order makes no difference
-	NodePools   []NodePool   // empty: every replica brings a node of its own, which ends with it (a fleet of GPUs by the second)
-	Fleet       Fleet        // where NodePools is empty
+	Workloads   []Workload   // in any order
+	NodePools   []NodePool   // empty: every replica has its own node, which ends with it (GPUs billed per second)
+	Fleet       Fleet        // used if NodePools is empty
 	Assumptions *Assumptions // nil means the defaults
 	Faults      []Fault
 
-	// Groups are decided by package capacity, as in a cluster: what it nudges are the NodePools above, whose owner hands over all of
+	// Groups are decided by package capacity, as in a cluster. They override fields of NodePools, whose owner allows this for all of
 	// their fields. A policy belongs to the group that its workload names.
 	Groups []*capacity.Group
 
@@ -33,48 +33,48 @@ type Config struct {
 	Engine     engine.Options
 }
 
-// Fleet is the GPUs of a world without NodePools.
+// Fleet is the capacity of a simulation without NodePools.
 type Fleet struct {
-	GPUs         int32   // 0: without end
+	GPUs         int32   // 0: unlimited
 	HourlyPerGPU float64 // $
 }
 
-// Workload is a stream of requests, and the replicas that serve it.
+// Workload is a stream of requests with the replicas that serve it.
 type Workload struct {
-	Policy   *policy.Compiled // what decides; nil where the Actuator decides for itself
-	Key      scaling.Key      // of the policy where there is one
-	Actuator ActuatorFactory  // what moves the replicas; nil: FollowHPA, or Direct where no policy is
+	Policy   *policy.Compiled // policy that decides; nil for a baseline
+	Key      scaling.Key      // used if Policy is nil
+	Actuator ActuatorFactory  // what writes the replicas; nil: chosen for the policy, see follower
 
 	Traffic *trace.Trace // nil: no requests
 	Service Service
-	SLO     time.Duration // W: a request that waits longer for its service is late; 0 means 10 s
+	SLO     time.Duration // W: a request that waits longer is late; 0 means 10 s
 
 	GPUs         int32    // per replica; 0 means 1
 	Initial      int32    // replicas ready at the start
-	ModelLoad    *Spread  // nil: as assumed
-	Pools        []string // names of NodePools it may run on; empty: all
-	DoNotDisrupt bool     // its replicas' nodes are not consolidated
-	// Measures says what a signal measures, by its name, where its source does not tell (a query of one's own, an external metric).
+	ModelLoad    *Spread  // nil: from Assumptions
+	Pools        []string // names of the allowed NodePools; empty: all
+	DoNotDisrupt bool     // the nodes of its replicas are not consolidated
+	// Measures says what a signal measures, by signal name, if its source does not imply it (a custom query, an external metric).
 	Measures map[string]Measure
 }
 
-// Service is how long a request takes once it has started. With tokens known: Base + Prefill x input + Decode x output.
+// Service is the service time of a request. If its tokens are known: Base + Prefill x input + Decode x output.
 type Service struct {
-	Slots   int           // requests that a replica serves at once; 0 means 1
-	Fixed   time.Duration // above 0: every request takes this
+	Slots   int           // requests that a replica serves concurrently; 0 means 1
+	Fixed   time.Duration // above 0: service time of every request
 	Base    time.Duration
 	Prefill time.Duration // per input token
 	Decode  time.Duration // per output token, at a full batch
-	Input   int           // tokens of a request whose trace does not say
+	Input   int           // input tokens of a request without a count
 	Output  int
-	// CacheTokens is what fills a replica's KV cache, for kvCacheUsage; 0: the cache is never seen to fill.
+	// CacheTokens is the size of a replica's KV cache in tokens, for kvCacheUsage; 0: usage is always 0.
 	CacheTokens int
 }
 
-// Chat8B is an 8B model on one mid-size GPU: 1.2 of the Azure trace's conversations a second with 8 slots.
+// Chat8B is an 8B model on one mid-size GPU with 8 slots. It serves 1.2 conversations of the Azure trace per second.
 var Chat8B = Service{Slots: 8, Base: 50 * time.Millisecond, Prefill: 200 * time.Microsecond, Decode: 30 * time.Millisecond, Input: 1155, Output: 211, CacheTokens: 32000}
 
-// Takes is the service time of a request, in whole microseconds, at least one.
+// Takes returns the service time of a request in whole microseconds, at least one.
 func (s *Service) Takes(r trace.Request) time.Duration {
 	d := s.Fixed
 	if d <= 0 {
@@ -84,6 +84,7 @@ func (s *Service) Takes(r trace.Request) time.Duration {
 	return max(d.Truncate(time.Microsecond), time.Microsecond)
 }
 
+// tokens returns the input and output tokens of a request, with the defaults of the service if they are unknown.
 func (s *Service) tokens(r trace.Request) (in, out int) {
 	in, out = r.InputTokens, r.OutputTokens
 	if in == trace.UnknownTokens {
@@ -95,13 +96,13 @@ func (s *Service) tokens(r trace.Request) (in, out int) {
 	return in, out
 }
 
-// Fault silences metrics for a while.
+// Fault hides metrics for a period of time.
 type Fault struct {
 	Key      scaling.Key   // zero: every workload
 	Signal   string        // a signal's name; empty: all
 	From, To time.Duration // virtual time
-	Cause    scaling.Cause // what the readers are told; 0 means CauseUnreachable
-	Share    float64       // of the pods that do not report, 0..1; 0: nothing is answered at all. Only what pods report can be silenced in part
+	Cause    scaling.Cause // cause in the readings; 0 means CauseUnreachable
+	Share    float64       // share of the pods that do not report, 0..1, for measures of pods; 0: every query fails
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

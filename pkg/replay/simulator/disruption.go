@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// command is a removal that Karpenter has decided on: of empty nodes, or of one node whose replicas fit elsewhere, or on one
-// cheaper node. Several nodes are never consolidated into one.
+// command is a removal that Karpenter has decided: of empty nodes, or of one node whose replicas fit on other nodes or on one
+// cheaper new node. Several nodes are never consolidated into one.
 type command struct {
 	nodes  []*node
 	reason string
-	to     *pool // where a replacement is launched; nil: none is needed
+	to     *pool // pool of the replacement node; nil: none is needed
 }
 
-// replacementTimeout is how long Karpenter waits for a replacement to come up.
+// replacementTimeout is how long Karpenter waits for a replacement node.
 const replacementTimeout = 10 * time.Minute
 
-// disrupt is a turn of Karpenter's disruption loop: emptiness first, then consolidation. What it finds is looked at again after
-// the validation time.
+// disrupt is one pass of Karpenter's disruption loop: emptiness first, then consolidation. A removal is validated before it is
+// executed.
 func (w *Simulator) disrupt() {
 	w.timeOut()
 	c := w.emptyNodes()
@@ -33,7 +33,7 @@ func (w *Simulator) disrupt() {
 	w.queue.add(event{at: w.now + w.assumptions.Validation, kind: validate})
 }
 
-// carryOut removes what is still to be removed after the validation time.
+// carryOut executes a removal if it is still valid after the validation time.
 func (w *Simulator) carryOut() {
 	c := w.nodes.command
 	w.nodes.command = nil
@@ -66,7 +66,7 @@ func (w *Simulator) carryOut() {
 	n.chosen, heir.heirOf, heir.heirGen = true, n, n.gen
 }
 
-// emptyNodes finds nodes without replicas, as many of each pool as its budget allows.
+// emptyNodes returns a removal of nodes without replicas, within the budget of each pool.
 func (w *Simulator) emptyNodes() *command {
 	var found []*node
 	for _, p := range w.nodes.pools {
@@ -84,7 +84,8 @@ func (w *Simulator) emptyNodes() *command {
 	return &command{nodes: found, reason: reasonEmpty}
 }
 
-// underutilized finds one node whose replicas have room elsewhere, fewest replicas first. While replicas wait there is none.
+// underutilized returns a removal of one node whose replicas fit elsewhere, preferring nodes with few replicas. It returns nil
+// while replicas are waiting for a node.
 func (w *Simulator) underutilized() *command {
 	if len(w.waiting) > 0 {
 		return nil
@@ -111,17 +112,17 @@ func (w *Simulator) underutilized() *command {
 	return nil
 }
 
-// protected tells replicas that must not be disrupted.
+// protected reports whether the replica must not be disrupted.
 func (r *replica) protected() bool { return r.load.config.DoNotDisrupt || r.shield != "" }
 
-// removable tells nodes that consolidation may look at.
+// removable reports whether consolidation may remove the node.
 func (n *node) removable() bool {
 	after := n.pool.config.ConsolidateAfter
 	return n.schedulable() && after != Never && n.pool.w.now-n.changed >= after
 }
 
-// move simulates the scheduling of a node's replicas elsewhere: ok where other nodes have room for all (to is nil), or a single
-// new node of the pool that the scheduler would choose does, for less money. A spot node is not replaced by another one.
+// move simulates scheduling the replicas of a node elsewhere. ok is true if the other nodes have room for all (to is nil), or if
+// a single cheaper node of the pool that the scheduler chooses has room for the rest. A spot node is not replaced by a spot node.
 func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	room := map[*node]int32{}
 	var left []*replica
@@ -156,7 +157,7 @@ func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	return to, true
 }
 
-// allowed is how many more nodes of the pool may go for a reason.
+// allowed returns how many more nodes of the pool may be removed for a reason.
 func (p *pool) allowed(reason string) int32 {
 	var total, going int32
 	for _, n := range p.nodes {
@@ -185,7 +186,7 @@ func (p *pool) allowed(reason string) int32 {
 	return max(0, least-going)
 }
 
-// drain ends a node the polite way: its replicas are evicted, and when the last has gone so does the node.
+// drain evicts the replicas of a node. The node is removed after the last replica has ended.
 func (n *node) drain() {
 	w := n.pool.w
 	n.change(func() { n.state = leaving })
@@ -198,7 +199,7 @@ func (n *node) drain() {
 	n.evict()
 }
 
-// evict ends the node's replicas; their loads make others.
+// evict terminates the replicas of the node; their workloads create new ones.
 func (n *node) evict() {
 	for _, r := range slices.Clone(n.pods) {
 		if r.state == draining {
@@ -210,7 +211,7 @@ func (n *node) evict() {
 	}
 }
 
-// nodeUsable is called when a node has come up.
+// nodeUsable is called when the GPUs of a node become usable.
 func (w *Simulator) nodeUsable(n *node) {
 	if old := n.heirOf; old != nil {
 		n.heirOf = nil
@@ -221,7 +222,8 @@ func (w *Simulator) nodeUsable(n *node) {
 	w.provision()
 }
 
-// timeOut gives up on replacements that did not come in time, or whose node went by itself: the new node is then one as any other.
+// timeOut cancels replacements that were not ready in time, or whose old node was removed otherwise. The new node then is an
+// ordinary node.
 func (w *Simulator) timeOut() {
 	for _, p := range w.nodes.pools {
 		for _, n := range p.nodes {

@@ -2,31 +2,32 @@ package simulator
 
 import "time"
 
-// kind is what happens at an event.
+// kind is the type of an event.
 type kind uint8
 
 const (
-	arrive   kind = iota // the next request of a load
-	finish               // a request leaves a slot of a replica
-	phase                // a replica's cold start goes on
-	graceEnd             // a replica that ends cuts what it still serves
+	arrive   kind = iota // the next request of a load arrives
+	finish               // a request of a replica finishes
+	phase                // a phase of a replica's cold start ends
+	graceEnd             // the grace period of a terminating replica ends
 	scrape               // a load's metrics are sampled
-	poll                 // the newest sample reaches the readers
-	act                  // an actuator is asked
-	boot                 // a node's start goes on
-	spotTurn             // the spot market of a pool moves
-	lose                 // a spot node is taken away
-	provide              // the provisioner looks at pending replicas
-	disrupt              // the provisioner looks for nodes to remove
-	validate             // it looks again at what it found
-	retire               // a node that was to be removed is gone
-	sample               // the series take a point
+	poll                 // the newest sample becomes a reading
+	act                  // an actuator runs
+	boot                 // a phase of a node's start ends
+	spotTurn             // the spot market of a pool changes
+	lose                 // a spot node is lost
+	provide              // the provisioner processes pending replicas
+	disrupt              // the disruption loop searches for nodes to remove
+	validate             // a removal is validated
+	retire               // the termination of a node ends
+	sample               // the series record a point
 )
 
-// event is one entry of the queue. a and b name what it happens to; gen tells whether that is still there.
+// event is one entry of the queue. a and b identify the object, and gen is compared with the object's generation to skip events
+// of removed objects.
 type event struct {
 	at   time.Duration
-	seq  uint64 // events of one instant happen in the order in which they were made
+	seq  uint64 // events with equal times are processed in the order of creation
 	gen  uint32
 	a, b int32
 	kind kind
@@ -56,7 +57,7 @@ func (q *events) add(e event) {
 	h[i] = e
 }
 
-// next takes the first event that is due by an instant.
+// next removes and returns the first event that is due at or before the given time.
 func (q *events) next(by time.Duration) (event, bool) {
 	if len(q.heap) == 0 || q.heap[0].at > by {
 		return event{}, false
@@ -70,7 +71,7 @@ func (q *events) next(by time.Duration) (event, bool) {
 	return first, true
 }
 
-// sink puts e in at the root.
+// sink inserts e at the root and restores the heap.
 func (q *events) sink(e event) {
 	h, i := q.heap, 0
 	for {

@@ -1,14 +1,14 @@
 package simulator
 
-// A world without NodePools: GPUs by the second. Every replica brings a node of its own size that ends with it; at most
-// Fleet.GPUs of them, first come first served.
+// Without NodePools, GPUs are billed per second: every replica has a node of its own size that ends with it, and at most Fleet.GPUs exist,
+// first come, first served.
 
-// private tells a pool whose nodes come and go with a replica each.
+// private reports whether every node of the pool belongs to one replica and ends with it.
 func (p *pool) private() bool { return p.config.InstanceType == privateNode }
 
 const privateNode = "(one node per replica)"
 
-// fleet gives nodes to the replicas that wait.
+// fleet assigns nodes to waiting replicas.
 func (w *Simulator) fleet() {
 	p, limit := w.nodes.pools[0], int64(w.config.Fleet.GPUs)
 	for _, r := range w.waiting {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// follower chooses who follows a policy where its workload does not say: an HPA, with gpuscaler's activator where the policy asks
-// for it, or KEDA where it reaches zero without.
+// follower returns the actuator for a policy whose workload does not set one: an HPA, with gpuscaler's activator if the policy
+// enables it, or KEDA if the minimum is zero without it.
 func follower(c *Workload) ActuatorFactory {
 	if c.Policy == nil {
 		return Direct
@@ -23,13 +23,13 @@ func follower(c *Workload) ActuatorFactory {
 	return FollowHPA(HPAFollower{})
 }
 
-// HPAFollower is an HPA with `type: External, averageValue: 1` on gpuscaler's number.
+// HPAFollower is an HPA with `type: External, averageValue: 1` on the target of gpuscaler.
 type HPAFollower struct {
-	Spec     *hpa.Spec // nil: the policy's bounds, and a behavior that follows every step
-	Activate bool      // gpuscaler writes 0 to 1 and 1 to 0
+	Spec     *hpa.Spec // nil: the policy's bounds, and a behavior that follows every change
+	Activate bool      // gpuscaler scales from 0 to 1 and from 1 to 0
 }
 
-// FollowHPA makes HPAFollowers.
+// FollowHPA returns an HPA that follows the target of gpuscaler.
 func FollowHPA(f HPAFollower) ActuatorFactory {
 	return func() Actuator { return &followHPA{config: f} }
 }
@@ -42,7 +42,7 @@ type followHPA struct {
 	desired int32
 }
 
-// open settles the spec and the phase of the syncs, once.
+// open sets the spec and the phase of the syncs at the first call.
 func (f *followHPA) open(s *Scene) {
 	f.next = s.Now.Add(time.Duration(s.Uniform() * float64(hpa.SyncPeriod)))
 	switch p := s.Policy(); {
@@ -90,10 +90,10 @@ func (f *followHPA) Follower() engine.Follower {
 // KEDAFollower is a ScaledObject with gpuscaler as its external-push trigger, target 1.
 type KEDAFollower struct {
 	Polling  time.Duration // pollingInterval; 0 means KEDA's 30 s
-	Cooldown time.Duration // cooldownPeriod: gpuscaler has counted its own already, so 0 is right
+	Cooldown time.Duration // cooldownPeriod; 0 is right, because gpuscaler applies its own cooldown
 }
 
-// FollowKEDA makes KEDAFollowers.
+// FollowKEDA returns a ScaledObject that follows the target of gpuscaler.
 func FollowKEDA(f KEDAFollower) ActuatorFactory {
 	return func() Actuator {
 		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, polling: f.Polling}}
@@ -109,7 +109,7 @@ func (f *followKEDA) Act(s *Scene) Move {
 	m := f.followHPA.Act(s)
 	served, ok := s.Served()
 	if ok && served.Replicas > 0 && s.Spec == 0 {
-		m.Replicas = 1 // pushed: KEDA does not wait for its poll
+		m.Replicas = 1 // KEDA receives the push and does not wait for its poll
 		return m
 	}
 	if f.loop.due(s) {
@@ -124,14 +124,14 @@ func (f *followKEDA) Follower() engine.Follower {
 	return v
 }
 
-// kedaLoop is the operator's scale loop at its polls. Between them stands the HPA that it makes.
+// kedaLoop runs the operator's scale loop at its polls. The HPA that KEDA creates scales in between.
 type kedaLoop struct {
 	hpa.ScaleLoop
 	polling time.Duration
 	next    time.Time
 }
 
-// activity is what a trigger says in a poll.
+// activity is the state of the triggers at a poll.
 type activity struct{ active, known bool }
 
 const (
@@ -139,14 +139,14 @@ const (
 	kedaCooldown = 300 * time.Second
 )
 
-// due tells whether a poll is due, and when the next one is. The first comes with the ScaledObject.
+// due reports whether a poll is due, and sets the time of the next one.
 func (k *kedaLoop) due(s *Scene) bool {
 	if k.polling == 0 {
 		k.polling = kedaPolling
 	}
 	if k.next.IsZero() {
 		k.next = s.Now.Add(time.Duration(s.Uniform() * float64(k.polling)))
-		k.Seen(s.Now) // it had been active before
+		k.Seen(s.Now) // the workload was active before the start
 	}
 	if s.Now.Before(k.next) {
 		return false
@@ -155,7 +155,7 @@ func (k *kedaLoop) due(s *Scene) bool {
 	return true
 }
 
-// poll is one turn of the loop; n is what the HPA has just written.
+// poll is one pass of the loop; n is the value that the HPA has just written.
 func (k *kedaLoop) poll(s *Scene, n int32, a activity) int32 {
 	if to := k.Poll(s.Now, s.Spec, a.active, a.known); to != s.Spec {
 		return to

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// groups stands behind the engine's ports for capacity groups: what package cluster sees of Karpenter's objects and does to them.
+// groups implements the ports of the engine for capacity groups: it returns and changes simulated NodePools and pods as package
+// cluster does with real ones.
 type groups struct{ w *Simulator }
 
 var (
@@ -22,29 +23,29 @@ var (
 	_ engine.Nodes  = groups{}
 )
 
-// owner is who wrote the NodePools of a world.
+// owner is the field manager of the simulated NodePools.
 const owner = "kubectl"
 
-// evidenceKept is for how long failures and losses are shown.
-const evidenceKept = time.Hour
+// evidenceRetention is how long failures and losses are reported.
+const evidenceRetention = time.Hour
 
-// nudged is a NodePool's object, as far as a capacity group looks at it.
-type nudged struct {
+// overridable is the state of a NodePool that belongs to a capacity group.
+type overridable struct {
 	resource string
 	fields   map[string]capacity.FieldView // by capacity.Change.Name
 	record   string
 	failures []capacity.Failure
 	losses   []capacity.Loss
-	claims   int // refused launches so far
+	claims   int // failed launches so far
 }
 
-// openGroups makes the objects of the groups' NodePools. Errors name a NodePool that is not there.
+// openGroups creates the objects of the groups' NodePools. It returns an error if a NodePool does not exist.
 func (w *Simulator) openGroups() error {
 	for _, g := range w.config.Groups {
 		for _, member := range g.Pools {
 			p := w.pool(member.Name)
 			if p == nil {
-				return fmt.Errorf("capacity group %s: there is no NodePool %s", g.Name, member.Name)
+				return fmt.Errorf("capacity group %s: NodePool %s does not exist", g.Name, member.Name)
 			}
 			c := &p.config
 			field := func(v string) capacity.FieldView { return capacity.FieldView{Value: capacity.Value(v), Owner: owner} }
@@ -55,12 +56,12 @@ func (w *Simulator) openGroups() error {
 			if c.OnlyWhenEmpty {
 				policy = "WhenEmpty"
 			}
-			p.nudged = &nudged{resource: g.Resource, fields: map[string]capacity.FieldView{
+			p.overridable = &overridable{resource: g.Resource, fields: map[string]capacity.FieldView{
 				"weight": field(strconv.Itoa(int(c.Weight))), "disruption.consolidateAfter": field(strconv.Quote(after)),
 				"disruption.consolidationPolicy": field(strconv.Quote(policy)), "disruption.budgets": field(budgetsText(c.Budgets)),
 			}}
 			if c.Limit != nil {
-				p.nudged.fields[limitOf(g.Resource)] = field(strconv.FormatInt(*c.Limit, 10))
+				p.overridable.fields[limitOf(g.Resource)] = field(strconv.FormatInt(*c.Limit, 10))
 			}
 		}
 	}
@@ -81,12 +82,12 @@ func (w *Simulator) pool(name string) *pool {
 // Groups implements engine.Groups.
 func (g groups) Groups() []*capacity.Group { return g.w.config.Groups }
 
-// Strays implements engine.Nodes: a world has none.
+// Strays implements engine.Nodes. The simulator has no orphaned NodePools.
 func (g groups) Strays([]*capacity.Group, []scaling.Workload) ([]engine.Stray, []capacity.Action) {
 	return nil, nil
 }
 
-// place is a node in an observation.
+// place is the position of a node in an observation.
 type place struct{ pool, node int }
 
 // Observe implements engine.Nodes.
@@ -119,9 +120,9 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 	}
 }
 
-// view is the NodePool as the cluster shows it.
-func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.PoolView {
-	u, start := p.nudged, p.w.config.Start
+// view returns the NodePool as the cluster cache returns it, and calls found with each node and its index.
+func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity.PoolView {
+	u, start := p.overridable, p.w.config.Start
 	v := capacity.PoolView{
 		Exists: true, Ready: true, Record: u.record, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption,
 		Weight: u.fields["weight"], ConsolidateAfter: u.fields["disruption.consolidateAfter"],
@@ -131,7 +132,7 @@ func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.
 		v.Limits = []capacity.LimitView{{Resource: u.resource, FieldView: limit}}
 	}
 	for i, n := range p.nodes {
-		tell(n, i)
+		found(n, i)
 		stage := capacity.Launched
 		if n.state >= usable {
 			stage = capacity.Usable
@@ -142,14 +143,14 @@ func (p *pool) view(kind capacity.CapacityType, tell func(*node, int)) capacity.
 		})
 		v.Usage += int64(n.gpus)
 	}
-	old := p.w.Time().Add(-evidenceKept)
+	old := p.w.Time().Add(-evidenceRetention)
 	u.failures = slices.DeleteFunc(u.failures, func(f capacity.Failure) bool { return f.At.Before(old) })
 	u.losses = slices.DeleteFunc(u.losses, func(l capacity.Loss) bool { return l.At.Before(old) })
 	v.Failures, v.Losses = slices.Clone(u.failures), slices.Clone(u.losses)
 	return v
 }
 
-// bound is what the pods on the node ask for. Those that Karpenter only has in mind for it while it starts are on no node yet.
+// bound returns the GPUs that the pods on the node request. Pods that Karpenter only nominated to a starting node are not bound.
 func (n *node) bound() (gpus int64) {
 	for _, r := range n.pods {
 		if r.state > booked {
@@ -163,7 +164,7 @@ func (n *node) uid() string { return fmt.Sprintf("%s-%d-%d", n.pool.config.Name,
 
 func (r *replica) uid() string { return fmt.Sprintf("%d-%d", r.id, r.gen) }
 
-// pod is a replica as the cluster shows it. One whose node is in the making has none yet.
+// pod returns a replica as the cluster cache returns it. It has no node while its node is being created.
 func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) capacity.Pod {
 	out := capacity.Pod{
 		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(), Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus),
@@ -182,23 +183,23 @@ func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) c
 	return out
 }
 
-// refused is evidence: a NodeClaim that the provider had no capacity for.
+// refused records a NodeClaim that failed with insufficient capacity.
 func (p *pool) refused() {
-	if u := p.nudged; u != nil {
+	if u := p.overridable; u != nil {
 		u.claims++
 		u.failures = append(u.failures, capacity.Failure{UID: fmt.Sprintf("%s-refused-%d", p.config.Name, u.claims), At: p.w.Time(), Capacity: true})
 	}
 }
 
-// isLost is evidence: a node that the provider takes.
+// isLost records a node that the provider interrupts.
 func (n *node) isLost() {
-	if u := n.pool.nudged; u != nil {
+	if u := n.pool.overridable; u != nil {
 		u.losses = append(u.losses, capacity.Loss{UID: n.uid(), At: n.pool.w.Time()})
 	}
 }
 
-// carriedOut is a channel that is closed: a world's API server answers at once.
-var carriedOut = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+// completed is a closed channel, because writes to the simulated API server complete immediately.
+var completed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Act implements engine.Nodes.
 func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
@@ -210,12 +211,12 @@ func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{
 			g.w.mark(a)
 		}
 	}
-	return carriedOut
+	return completed
 }
 
-// patch is the server-side apply of what the group holds, after what it restores.
+// patch applies the overrides of the group, after the restored fields.
 func (p *pool) patch(a capacity.NodePoolPatch) {
-	u := p.nudged
+	u := p.overridable
 	u.record = a.Record
 	for _, c := range a.Changes {
 		if c.Restore {
@@ -228,9 +229,9 @@ func (p *pool) patch(a capacity.NodePoolPatch) {
 	p.reread()
 }
 
-// reread makes the fields count.
+// reread copies the fields of the NodePool into the configuration of the pool.
 func (p *pool) reread() {
-	u, c, w := p.nudged, &p.config, p.w
+	u, c, w := p.overridable, &p.config, p.w
 	text := func(name string) string { return strings.Trim(string(u.fields[name].Value), `"`) }
 	c.Limit = nil
 	if n, err := strconv.ParseInt(text(limitOf(u.resource)), 10, 64); err == nil {
@@ -250,7 +251,7 @@ func (p *pool) reread() {
 	})
 }
 
-// mark sets an annotation of a replica that is still there.
+// mark sets an annotation of a replica that still exists.
 func (w *Simulator) mark(a capacity.PodMark) {
 	var id int32
 	var gen uint32
@@ -262,7 +263,7 @@ func (w *Simulator) mark(a capacity.PodMark) {
 		r.shield = a.Value
 		return
 	}
-	r.cost, _ = strconv.Atoi(a.Value) // a mark that is cleared is no cost
+	r.cost, _ = strconv.Atoi(a.Value) // a removed annotation means 0
 }
 
 // budget is an entry of spec.disruption.budgets.
@@ -290,12 +291,12 @@ func budgetsText(list []Budget) string {
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // strings and numbers always encode
 	}
 	return string(text)
 }
 
-// budgetsOf reads what budgetsText wrote and what a hold adds: entries for one day and a length of time.
+// budgetsOf parses the output of budgetsText, and the entries that a consolidation freeze adds, which apply for a limited time.
 func budgetsOf(text string, w *Simulator) (out []Budget) {
 	var list []budget
 	if json.Unmarshal([]byte(text), &list) != nil {

@@ -63,8 +63,8 @@ func TestWhenSpotReturnsTheGroupMovesBackWithoutAGap(t *testing.T) {
 			if s == 8*3600 {
 				onDemand = w.nodesOf("on-demand")
 				if withGroup {
-					fields = w.pool("spot").nudged.fields
-					for name, f := range w.pool("on-demand").nudged.fields {
+					fields = w.pool("spot").overridable.fields
+					for name, f := range w.pool("on-demand").overridable.fields {
 						fields["on-demand "+name] = f
 					}
 				}
@@ -150,7 +150,7 @@ func TestADayFromZeroToZero(t *testing.T) {
 		p.Idle = []trace.Hours{{From: 18 * time.Hour, To: 8 * time.Hour}}
 	})
 	limit := func(w *Simulator, pool string) string {
-		return strings.Trim(string(w.pool(pool).nudged.fields["limits[nvidia.com/gpu]"].Value), `"`)
+		return strings.Trim(string(w.pool(pool).overridable.fields["limits[nvidia.com/gpu]"].Value), `"`)
 	}
 	r := watch(t, c, 24*time.Hour, func(w *Simulator, s int) {
 		l, spot, od := w.loads[0], w.nodesOf("spot"), w.nodesOf("on-demand")

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// settle takes a replica that found its place off the list of those that wait.
+// settle removes a replica from the list of waiting replicas.
 func (w *Simulator) settle(r *replica) {
 	if i := slices.Index(w.waiting, r); i >= 0 {
 		w.waiting = slices.Delete(w.waiting, i, i+1)
 	}
 }
 
-// provision is called when a replica is new, or a GPU has become free.
+// provision is called when a replica is created, or when a GPU becomes free.
 func (w *Simulator) provision() {
 	if len(w.waiting) == 0 {
 		return
@@ -30,8 +30,8 @@ func (w *Simulator) provision() {
 
 func (r *replica) homeless() bool { return r.state == homeless }
 
-// bind is kube-scheduler: replicas that wait take free GPUs, oldest first; also those that Karpenter has a node in the making
-// for, whose node then comes empty.
+// bind is kube-scheduler: waiting replicas get free GPUs, oldest first. This includes replicas that Karpenter nominated to a
+// starting node, which then is empty when it is ready.
 func (w *Simulator) bind() {
 	for i := 0; i < len(w.waiting); {
 		r := w.waiting[i]
@@ -47,13 +47,13 @@ func (w *Simulator) bind() {
 	}
 }
 
-// schedulable tells nodes that take replicas now.
+// schedulable reports whether the node accepts replicas now.
 func (n *node) schedulable() bool { return n.state == usable && !n.chosen && !n.doomed }
 
-// coming tells nodes that will.
+// coming reports whether the node is starting and will accept replicas.
 func (n *node) coming() bool { return n.state < usable && !n.doomed && n.heirOf == nil }
 
-// roomFor is the node that a scheduler would choose for a replica of the load among those that are suitable, or nil.
+// roomFor returns the suitable node that a scheduler chooses for a replica of the load, or nil.
 func (w *Simulator) roomFor(l *load, suitable func(*node) bool) (best *node) {
 	for _, p := range w.nodes.pools {
 		if !p.config.takes(l.config) {
@@ -71,8 +71,7 @@ func (w *Simulator) roomFor(l *load, suitable func(*node) bool) (best *node) {
 	return best
 }
 
-// prefers tells whether a scheduler puts the next replica on a rather than on b: by the share of its GPUs that is taken, and of
-// equal ones on the older node.
+// prefers reports whether a scheduler prefers node a to node b: by the used share of the GPUs, then by age.
 func (w *Simulator) prefers(a, b *node) bool {
 	x, y := int64(a.used)*int64(b.gpus), int64(b.used)*int64(a.gpus)
 	if w.assumptions.Pack {
@@ -81,13 +80,13 @@ func (w *Simulator) prefers(a, b *node) bool {
 	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.born, b.born)) < 0
 }
 
-// provide is a round of Karpenter's provisioner over the replicas without a node: nodes in the making first, then new ones. Every
-// launch of a round is asked for before the first one is refused.
+// provide is one pass of Karpenter's provisioner over the replicas without a node: starting nodes first, then new nodes. All
+// launches of a pass are requested before the first failure is known.
 func (w *Simulator) provide() {
 	w.nodes.providing = false
 	w.bind()
 	var refused []*pool
-	// Big replicas first, or small ones would fill the nodes that these need.
+	// Large replicas come first, because small ones would fill the nodes that the large ones need.
 	round := slices.DeleteFunc(slices.Clone(w.waiting), func(r *replica) bool { return !r.homeless() })
 	slices.SortStableFunc(round, func(a, b *replica) int { return cmp.Compare(b.load.gpus, a.load.gpus) })
 	for _, r := range round {
@@ -113,7 +112,7 @@ func (w *Simulator) provide() {
 	}
 }
 
-// choose is the pool of the greatest weight that takes a replica of the load; nil where none does.
+// choose returns the pool with the highest weight that accepts a replica of the load, or nil.
 func (w *Simulator) choose(l *load) *pool {
 	for _, p := range w.nodes.byWeight {
 		if p.config.takes(l.config) && p.config.GPUs >= l.gpus && p.mayGrow() && p.refusedUntil <= w.now {
@@ -123,12 +122,12 @@ func (w *Simulator) choose(l *load) *pool {
 	return nil
 }
 
-// mayGrow tells whether the pool's limit has room for a whole node.
+// mayGrow reports whether the limit of the pool allows another node.
 func (p *pool) mayGrow() bool {
 	return p.config.Limit == nil || p.gpus+int64(p.config.GPUs) <= *p.config.Limit
 }
 
-// launch asks the provider for a node; nil where it has no capacity.
+// launch requests a node from the provider. It returns nil on insufficient capacity.
 func (p *pool) launch() *node {
 	if !p.available() {
 		p.refusals++
@@ -140,7 +139,7 @@ func (p *pool) launch() *node {
 	return n
 }
 
-// release takes a replica that waits off a node in the making.
+// release removes a waiting replica from a starting node.
 func (n *node) release(r *replica) {
 	n.change(func() { n.used -= r.load.gpus })
 	n.pods = slices.Delete(n.pods, slices.Index(n.pods, r), slices.Index(n.pods, r)+1)

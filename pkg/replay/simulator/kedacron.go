@@ -10,13 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// CronTrigger is KEDA's cron trigger: so many replicas within a window of time, and one outside it.
+// CronTrigger is KEDA's cron trigger: Desired replicas within a time window, and one outside.
 type CronTrigger struct {
 	Window  calendar.Window
 	Desired int32
 }
 
-// NewCron reads a cron trigger's timezone, start and end.
+// NewCron parses the timezone, start and end of a cron trigger.
 func NewCron(timezone, start, end string, desired int32) (CronTrigger, error) {
 	t := CronTrigger{Desired: desired}
 	zone, err := time.LoadLocation(timezone)
@@ -34,7 +34,7 @@ func NewCron(timezone, start, end string, desired int32) (CronTrigger, error) {
 		}
 		s, ok := parsed.(*cron.SpecSchedule)
 		if !ok {
-			return t, fmt.Errorf("cron trigger: %q names no times of day", side.text)
+			return t, fmt.Errorf("cron trigger: %q is not a cron expression with fields", side.text)
 		}
 		*side.to = calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}
 	}
@@ -46,7 +46,7 @@ func (c *CronTrigger) open(now time.Time) bool {
 	return open
 }
 
-// propose is the trigger's metric with its target of 1.
+// propose returns the proposal of the trigger's metric with its target of 1.
 func (c *CronTrigger) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 	value := int64(1)
 	if c.open(s.Now) {

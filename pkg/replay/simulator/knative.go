@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Knative is the KPA of Knative Serving on concurrency: requests at the replicas and in front of them. The zero values of the times are
-// Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
+// Knative is the KPA of Knative Serving on concurrency: requests in the replicas and in the queue. The zero values of the times
+// are Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
 type Knative struct {
 	Min, Max       int32
 	Target         float64       // concurrency per replica: container concurrency x target utilization
@@ -22,12 +22,12 @@ const (
 	knativeGrace       = 30 * time.Second // scale-to-zero-grace-period
 	knativeScaleUp     = 1000             // max-scale-up-rate
 	knativeScaleDown   = 2                // max-scale-down-rate
-	knativePanicShare  = 10               // the stable window by this is the panic window
+	knativePanicShare  = 10               // the panic window is the stable window divided by this
 	knativeStable      = time.Minute
 	knativePanicExceed = 2
 )
 
-// Make makes KPAs.
+// NewActuator implements ActuatorFactory.
 func (k Knative) NewActuator() Actuator {
 	if k.StableWindow == 0 {
 		k.StableWindow = knativeStable
@@ -38,7 +38,7 @@ func (k Knative) NewActuator() Actuator {
 	return &kpa{config: k, stable: newMoving(k.StableWindow), panicked: newMoving(k.StableWindow / knativePanicShare)}
 }
 
-// moving is a mean over the newest samples, one a second.
+// moving is the mean of the newest samples, one per second.
 type moving struct {
 	samples []float64
 	next    int
@@ -68,9 +68,9 @@ type kpa struct {
 	stable, panicked moving
 	decide           time.Time
 	begun            bool
-	panicAt          time.Time // zero: calm
-	most             int32     // asked for since the panic began
-	idleAt           time.Time // since when nothing is asked for; zero: something is
+	panicAt          time.Time // time of the last panic; zero: no panic
+	most             int32     // highest proposal since the panic started
+	idleAt           time.Time // start of the time without demand; zero: there is demand
 	delayed          []kpaAsk
 }
 
@@ -79,7 +79,8 @@ type kpaAsk struct {
 	n  int32
 }
 
-// Act scrapes each second and decides each second scrape. The activator is what asks for the first replica, at once.
+// Act scrapes each second and decides at every second scrape. At zero replicas the activator requests the first replica
+// immediately.
 func (k *kpa) Act(s *Scene) Move {
 	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle, Again: knativeScrape}
 	if s.l.fault("") != nil {
@@ -90,7 +91,7 @@ func (k *kpa) Act(s *Scene) Move {
 	k.panicked.add(concurrency)
 	if !k.begun {
 		k.begun = true
-		if s.Ready > 1 { // as one that was just started: it keeps what it finds until it knows more
+		if s.Ready > 1 { // a restarted autoscaler keeps the current replicas for one stable window
 			k.panicAt, k.most = s.Now, s.Ready
 		}
 	}
@@ -106,7 +107,7 @@ func (k *kpa) Act(s *Scene) Move {
 	return m
 }
 
-// scale is autoscaler.Scale: the stable window's ask, or in a panic the greatest ask since it began.
+// scale is autoscaler.Scale: the proposal of the stable window, or in a panic the highest proposal since it started.
 func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 {
 	pods := math.Max(1, float64(ready))
 	most, least := math.Ceil(knativeScaleUp*pods), math.Floor(pods/knativeScaleDown)
@@ -126,7 +127,7 @@ func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 
 	return k.delay(now, n)
 }
 
-// delay is scale-down-delay: the greatest ask of the last while.
+// delay implements scale-down-delay: the highest proposal within the delay.
 func (k *kpa) delay(now time.Time, n int32) int32 {
 	if k.config.ScaleDownDelay == 0 {
 		return n
@@ -136,7 +137,7 @@ func (k *kpa) delay(now time.Time, n int32) int32 {
 	return k.delayed[0].n
 }
 
-// bounded keeps min-scale and max-scale; the last replica goes a grace period after nothing was asked for.
+// bounded applies min-scale and max-scale. The last replica is removed a grace period after demand ends.
 func (k *kpa) bounded(s *Scene, n int32) int32 {
 	if n > 0 {
 		k.idleAt = time.Time{}

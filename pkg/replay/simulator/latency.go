@@ -2,18 +2,18 @@ package simulator
 
 import "time"
 
-// coarse is how finely waits are kept for signals: within an eighth, about as model servers' histograms do.
+// coarse is the resolution of waits for signals: within 1/8, similar to the histograms of model servers.
 const coarse = 3
 
-// waitWindow is what a histogram of waits would show over a window that ends with a scrape: one round for each scrape, newest last.
+// waitWindow is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.
 type waitWindow struct {
 	rounds []waitRound
-	open   waitRound // since the last scrape
+	open   waitRound // waits since the last scrape
 	keep   time.Duration
 }
 
 type waitRound struct {
-	at    time.Duration // of the scrape that closed it
+	at    time.Duration // time of the scrape that closed the round
 	count int64
 	sum   time.Duration
 	cells [(64 - coarse) << coarse]uint32
@@ -25,7 +25,7 @@ func (w *waitWindow) add(d time.Duration) {
 	w.open.cells[cellOf(d.Microseconds(), coarse)]++
 }
 
-// scrape closes the round, and forgets what no window reaches any more.
+// scrape closes the round and drops rounds outside every window.
 func (w *waitWindow) scrape(now time.Duration) {
 	w.open.at = now
 	w.rounds = append(w.rounds, w.open)
@@ -37,7 +37,8 @@ func (w *waitWindow) scrape(now time.Duration) {
 	w.rounds = append(w.rounds[:0], w.rounds[old:]...)
 }
 
-// read is the quantile (0: the mean), in seconds, of the waits that ended within a window before a scrape; ok is false where none did.
+// read returns a quantile (0: the mean), in seconds, of the waits that ended in a window before a scrape; ok is false if there
+// are none.
 func (w *waitWindow) read(at, window time.Duration, quantile float64) (seconds float64, ok bool) {
 	var total waitRound
 	for i := range w.rounds {

@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// Cause says why a GPU was paid for at some instant.
+// Cause is the reason for which a GPU is paid at a point in time.
 type Cause uint8
 
 const (
-	Serving       Cause = iota // the share of its slots that requests are in
-	Headroom                   // idle slots of replicas that the signals ask for
-	Cooldown                   // above what the signals ask for: a window, a rate or a cooldown has not passed
-	ScheduleFloor              // above what the signals ask for: a schedule or a forecast wants it
-	Minimum                    // above what the signals ask for: the least replicas of the policy, or a static fleet
-	Held                       // above what the signals ask for: inputs are missing, a veto, or a person
-	Following                  // above the target: whoever follows it has not acted yet
+	Serving       Cause = iota // the share of slots with requests
+	Headroom                   // idle slots of replicas that the signals request
+	Cooldown                   // replicas above the signals: a window, a rate limit or a cooldown has not passed
+	ScheduleFloor              // replicas above the signals: requested by a schedule or a forecast
+	Minimum                    // replicas above the signals: minReplicas, or a static fleet
+	Held                       // replicas above the signals: missing data, a veto, or an operator override
+	Following                  // replicas above the target: the follower has not acted yet
 	Loading                    // image pull and model load
-	Draining                   // idle slots of a replica that ends and serves its last requests
-	Launching                  // nodes that start, until their GPUs can be used
+	Draining                   // idle slots of terminating replicas that finish their requests
+	Launching                  // starting nodes, until their GPUs are usable
 	Empty                      // nodes without any replica
 	Fragmentation              // free GPUs of nodes with replicas
-	Terminating                // nodes on their way out, without replicas
+	Terminating                // terminating nodes, without replicas
 	numCauses
 )
 
 var causeNames = [numCauses]string{"serving", "headroom", "cooldown", "scheduleFloor", "minimum", "held", "following", "loading",
 	"draining", "launching", "empty", "fragmentation", "terminating"}
 
-// String is the word used in reports.
+// String returns the name used in reports.
 func (c Cause) String() string { return causeNames[c] }
 
-// Ledger is GPU time by cause. The parts sum to the GPU time that was paid for.
+// Ledger is GPU time by cause. The sum is the paid GPU time.
 type Ledger [numCauses]time.Duration
 
-// Sum is the GPU time of all causes.
+// Sum returns the GPU time of all causes.
 func (l *Ledger) Sum() (total time.Duration) {
 	for _, d := range l {
 		total += d
@@ -42,7 +42,7 @@ func (l *Ledger) Sum() (total time.Duration) {
 	return total
 }
 
-// MarshalJSON writes the seconds of each cause, by its word.
+// MarshalJSON writes the seconds of each cause, by its name.
 func (l Ledger) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for c, d := range l {
@@ -57,10 +57,11 @@ func (l Ledger) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Idle is all that served nobody.
+// Idle returns the GPU time that did not serve requests.
 func (l *Ledger) Idle() time.Duration { return l.Sum() - l[Serving] }
 
-// account integrates a load's GPU time. Amounts are slot-microseconds of one GPU, whole numbers, so that nothing is lost to rounding.
+// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond, as integers, so that nothing is
+// lost by rounding.
 type account struct {
 	parts [numCauses]int64
 	since time.Duration
@@ -69,7 +70,7 @@ type account struct {
 	readyTime, runningTime, busyTime int64
 }
 
-// touch books the time since the last change of the load's numbers. It must be called before each of them changes.
+// touch adds the time since the last change to the account. It must be called before each change of the load's counters.
 func (l *load) touch() {
 	dt := (l.w.now - l.since).Microseconds()
 	if dt == 0 {
@@ -95,7 +96,7 @@ func (l *load) touch() {
 	l.parts[Headroom] += (idle - following - surplus) * dt
 }
 
-// ledger is the account in GPU time. What division loses goes to the greatest part's remainder, so that the sum stays whole.
+// ledger returns the account in GPU time. The remainder of the divisions is added to Headroom, so that the sum is exact.
 func (l *load) ledger() (out Ledger) {
 	slots := int64(l.service.Slots)
 	var whole, left int64

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// load is a workload as the world runs it.
+// load is the state of a workload.
 type load struct {
 	w        *Simulator
 	index    int32
@@ -21,33 +21,33 @@ type load struct {
 	upcoming trace.Request
 
 	queue    ring
-	replicas []*replica // all but those that end, oldest first
+	replicas []*replica // all except terminating ones, oldest first
 	idlest   buckets
 	target   int32 // spec.replicas
 
-	// Replicas by state, and the slots in use; touch before each change.
+	// Replicas by state, and the used slots. Call touch before each change.
 	pending, loading, ready, draining int32
-	running, drainRunning             int32 // slots in use, of ready replicas and of those that end
+	running, drainRunning             int32 // used slots of ready and of terminating replicas
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
 	account
-	asked int32 // what the signals ask for, at the last tick
-	idle  Cause // why there are more than that
+	asked int32 // replicas that the signals requested at the last tick
+	idle  Cause // cause of further replicas
 
 	waits    Waits
 	arrived  int64
 	served   int64
 	requeued int64
-	starts   int64         // replicas that were created after the start
-	lost     int64         // replicas that ended because their node did
+	starts   int64         // replicas created after the start
+	lost     int64         // replicas that ended with their node
 	moves    [2]int64      // scale events: up, down
-	zeroAt   time.Duration // since when nothing is wanted
+	zeroAt   time.Duration // start of the time with a target of zero
 	zeroTime time.Duration
 
 	actuator Actuator
 	loadTime Spread
 	random   *trace.Draws // model loads
-	boots    boots        // of nodes that are its replicas' own
+	boots    boots        // random numbers for nodes of single replicas
 	meter    meter
 }
 
@@ -84,7 +84,7 @@ func (l *load) begin() {
 	l.beginMeter()
 }
 
-// nextArrival puts the next request of the trace into the queue of events.
+// nextArrival adds the next request of the trace to the event queue.
 func (l *load) nextArrival() {
 	if l.stream == nil {
 		return
@@ -105,7 +105,7 @@ func (l *load) arrives() {
 	l.dispatch()
 }
 
-// dispatch starts requests while there are slots, oldest first.
+// dispatch starts waiting requests while there are free slots, oldest first.
 func (l *load) dispatch() {
 	for l.queue.n > 0 {
 		r := l.idlest.first()
@@ -125,7 +125,7 @@ func (l *load) dispatch() {
 	}
 }
 
-// scale is a write of spec.replicas.
+// scale writes spec.replicas.
 func (l *load) scale(n int32) {
 	n = max(n, 0)
 	if n == l.target {
@@ -147,7 +147,7 @@ func (l *load) scale(n int32) {
 	l.reconcile()
 }
 
-// reconcile is the Deployment's controller: it makes what is missing and ends what is too much.
+// reconcile is the controller of the Deployment: it creates missing replicas and terminates surplus ones.
 func (l *load) reconcile() {
 	made := false
 	for int32(len(l.replicas)) < l.target {
@@ -163,8 +163,8 @@ func (l *load) reconcile() {
 	}
 }
 
-// victim is the replica that a ReplicaSet ends first: without a node before with one, not ready before ready, those of the lowest
-// deletion cost, many on a node before few, and else the youngest.
+// victim returns the replica that a ReplicaSet terminates first: without a node before with one, not ready before ready, lower
+// deletion cost first, many on a node before few, then the youngest.
 func (l *load) victim() *replica {
 	return slices.MinFunc(l.replicas, func(a, b *replica) int {
 		if c := cmp.Or(cmp.Compare(a.state.rank(), b.state.rank()), cmp.Compare(a.cost, b.cost)); c != 0 {
@@ -182,7 +182,7 @@ func (l *load) victim() *replica {
 	})
 }
 
-// requeue puts requests that lost their replica back at the head, oldest first.
+// requeue puts requests of a lost replica back at the head of the queue, oldest first.
 func (l *load) requeue(cut []request) {
 	slices.SortFunc(cut, func(a, b request) int { return cmp.Compare(b.arrived, a.arrived) })
 	for _, q := range cut {
@@ -192,25 +192,25 @@ func (l *load) requeue(cut []request) {
 	l.requeued += int64(len(cut))
 }
 
-// follow looks at what the last tick decided, for the ledger.
+// follow reads the decision of the last tick for the ledger.
 func (l *load) follow() {
 	if l.config.Policy == nil {
 		return
 	}
 	if d, ok := l.w.engine.Board().Decision(l.key); ok {
-		l.blame(asked(&d), idleCause(&d))
+		l.setCause(asked(&d), idleCause(&d))
 	}
 }
 
-// blame says what is asked for and why there is more.
-func (l *load) blame(asked int32, idle Cause) {
+// setCause sets the requested replicas and the cause of further ones.
+func (l *load) setCause(asked int32, idle Cause) {
 	if asked != l.asked || idle != l.idle {
 		l.touch()
 		l.asked, l.idle = asked, idle
 	}
 }
 
-// asked is what the signals alone wanted; nothing that is known where inputs are missing.
+// asked returns the replicas that the signals request, or 0 if inputs are missing.
 func asked(d *scaling.Decision) int32 {
 	if d.Degraded {
 		return 0

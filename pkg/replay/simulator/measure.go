@@ -8,42 +8,42 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Measure is something that can be measured of a workload.
+// Measure is a quantity of a workload that a signal can read.
 type Measure uint8
 
 const (
 	Unmeasured Measure = iota
-	Queue              // requests that wait, seen from before the replicas (a gateway, a list): it exists at zero replicas
-	InSystem           // those that wait and those that are served, seen from before the replicas (SQS with in-flight messages)
-	Arrivals           // requests per second, seen from before the replicas
-	Waiting            // requests that wait, as the replicas report it: none does at zero replicas
-	Running            // requests that are served, as the replicas report it
-	CacheUse           // mean share of the KV caches that is taken
+	Queue              // waiting requests, measured in front of the replicas (a gateway, a list), so it exists at zero replicas
+	InSystem           // waiting and running requests, measured in front of the replicas (SQS with in-flight messages)
+	Arrivals           // requests per second, measured in front of the replicas
+	Waiting            // waiting requests, reported by the replicas; unknown at zero replicas
+	Running            // running requests, reported by the replicas
+	CacheUse           // mean usage of the KV caches, 0..1
 	Activity           // mean GPU activity over the last scrape interval
 	QueueTime          // mean wait of the requests that started in the last scrape interval
 	numMeasures
 )
 
-// ofPods tells measures that vanish with the last ready replica.
+// ofPods reports whether the measure is unknown without a ready replica.
 func (m Measure) ofPods() bool { return m >= Waiting }
 
-// Meaning is what a signal's value is taken for.
+// Meaning is the quantity that a signal is assumed to measure.
 type Meaning struct {
 	Measure Measure
-	Units   float64 // of the signal's value that are one of the measure's; 1 but for rates that are asked for by the minute or the like
-	Each    bool    // divided by the ready replicas: what one of them has
-	Why     string  // what says so, for the report
+	Units   float64 // factor from the measure to the signal's value; 1 except for rates per minute or similar
+	Each    bool    // divided by the ready replicas
+	Why     string  // reason, for the report
 }
 
-// MeaningOf is what a policy's signal means in this world: as told by its name, and else by its source. Whether a rate is the whole or one
-// replica's part its query says, and where it does not, what the policy takes it for: a sum that is taken for a mean runs away here as it
-// would in a cluster.
-func MeaningOf(c *policy.Compiled, signal int, told map[string]Measure) Meaning {
+// MeaningOf returns what a signal of a policy measures in the simulator: as set by its name in byName, or implied by its source.
+// Whether a rate is a sum or a mean per replica follows from its query or, if the query does not say, from the policy. A sum that
+// the policy treats as a mean therefore scales too high here, as in a cluster.
+func MeaningOf(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
 	growth, grows := source.PerSecond()
-	out := Meaning{Units: 1, Why: "told by name"}
+	out := Meaning{Units: 1, Why: "set by name"}
 	var is bool
-	if out.Measure, is = told[s.Name]; !is {
+	if out.Measure, is = byName[s.Name]; !is {
 		out.Measure, out.Why = measureOf(source, grows)
 	}
 	if out.Measure == Arrivals {
@@ -55,7 +55,7 @@ func MeaningOf(c *policy.Compiled, signal int, told map[string]Measure) Meaning 
 	return out
 }
 
-// measureOf finds what a source measures in this world; grows tells that its query asks how fast a counter grows.
+// measureOf returns what a source measures in the simulator. grows means that its query computes the rate of a counter.
 func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 	switch s.Type {
 	case policy.SourcePrometheus:
@@ -63,11 +63,11 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 		case s.Window > 0:
 			return QueueTime, "its metric is a latency"
 		case grows:
-			return Arrivals, "its query asks how fast a counter grows: of requests, unless told otherwise by its name"
+			return Arrivals, "its query computes the rate of a counter: assumed to count requests, unless set by name"
 		}
-		return Queue, "assumed of a query, unless told otherwise by its name"
+		return Queue, "assumed for a query, unless set by name"
 	case policy.SourceRedis, policy.SourceKueue, policy.SourceKEDA, policy.SourceExternal:
-		return Queue, "assumed of " + string(s.Type) + ", unless told otherwise by its name"
+		return Queue, "assumed for " + string(s.Type) + ", unless set by name"
 	case policy.SourceDCGM:
 		return Activity, "its source"
 	}
@@ -86,11 +86,11 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 	return of, "its source"
 }
 
-// String says what is measured, for the report.
+// String describes the measure for the report.
 func (m Meaning) String() string {
 	text := m.Measure.String()
 	if m.Each {
-		text += " and ready replica"
+		text += " per ready replica"
 	}
 	if m.Units != 1 {
 		text += ", times " + strconv.FormatFloat(m.Units, 'g', 6, 64)
@@ -98,20 +98,20 @@ func (m Meaning) String() string {
 	return text
 }
 
-// measureWords are the words that flags and scenarios use, and what they stand for.
+// measureWords are the names in flags and scenarios, with their descriptions.
 var measureWords = [numMeasures]struct{ name, words string }{
 	Unmeasured: {"", "nothing"},
-	Queue:      {"queue", "requests that wait"},
-	InSystem:   {"inSystem", "requests that wait or are served"},
-	Arrivals:   {"arrivals", "requests a second"},
-	Waiting:    {"waiting", "requests that wait, as the replicas report them"},
-	Running:    {"running", "requests that are served, as the replicas report them"},
-	CacheUse:   {"cacheUse", "mean share of the KV caches that is taken"},
+	Queue:      {"queue", "waiting requests"},
+	InSystem:   {"inSystem", "waiting and running requests"},
+	Arrivals:   {"arrivals", "requests per second"},
+	Waiting:    {"waiting", "waiting requests, reported by the replicas"},
+	Running:    {"running", "running requests, reported by the replicas"},
+	CacheUse:   {"cacheUse", "mean usage of the KV caches"},
 	Activity:   {"activity", "mean GPU activity"},
-	QueueTime:  {"queueTime", "wait of the requests that started lately"},
+	QueueTime:  {"queueTime", "wait of the requests that started recently"},
 }
 
-// String is the measure's word, and what it stands for.
+// String returns the name of the measure with its description.
 func (m Measure) String() string {
 	if m >= numMeasures || m == Unmeasured {
 		return "nothing"
@@ -119,7 +119,7 @@ func (m Measure) String() string {
 	return measureWords[m].name + ": " + measureWords[m].words
 }
 
-// ParseMeasures reads what signals of one's own measure, by the signal's name.
+// ParseMeasures parses the measures of custom signals, by signal name.
 func ParseMeasures(texts map[string]string) (map[string]Measure, error) {
 	out := map[string]Measure{}
 next:

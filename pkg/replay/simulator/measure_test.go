@@ -11,7 +11,7 @@ import (
 )
 
 // askedBy is a policy of one Prometheus query that is called load.
-func askedBy(query string, target float64) *policy.Compiled {
+func policyOf(query string, target float64) *policy.Compiled {
 	p := chat("chat", func(p *scaling.Policy) {
 		p.MinReplicas, p.MaxReplicas = 1, 40
 		p.Signals = []scaling.Signal{{Name: "load", Type: "prometheus", Target: target, MaxAge: 2 * time.Minute}}
@@ -23,21 +23,21 @@ func askedBy(query string, target float64) *policy.Compiled {
 // Five requests a second, and a replica for each: a policy that asks for their rate gets five replicas, by the second or by the minute,
 // and one that asks for a queue none more than it has, for nobody waits.
 func TestAQueryOfARateReadsArrivals(t *testing.T) {
-	told := map[string]Measure{"load": Queue}
+	byName := map[string]Measure{"load": Queue}
 	for name, c := range map[string]struct {
 		query  string
 		target float64
-		told   map[string]Measure
+		byName map[string]Measure
 		want   float64
 	}{
-		"by the second":    {"sum(rate(requests_total[1m]))", 1, nil, 5},
-		"by the minute":    {"sum(increase(requests_total[1m]))", 60, nil, 5},
-		"times sixty":      {"60 * sum(rate(requests_total[1m]))", 60, nil, 5},
-		"a queue":          {"sum(queue)", 1, nil, 1},
-		"told it is one":   {"sum(rate(requests_total[1m]))", 1, told, 1},
-		"told by a minute": {"sum(increase(requests_total[1m]))", 60, map[string]Measure{"load": Arrivals}, 5},
+		"by the second":  {"sum(rate(requests_total[1m]))", 1, nil, 5},
+		"by the minute":  {"sum(increase(requests_total[1m]))", 60, nil, 5},
+		"times sixty":    {"60 * sum(rate(requests_total[1m]))", 60, nil, 5},
+		"a queue":        {"sum(queue)", 1, nil, 1},
+		"set as a rate":  {"sum(rate(requests_total[1m]))", 1, byName, 1},
+		"set, by minute": {"sum(increase(requests_total[1m]))", 60, map[string]Measure{"load": Arrivals}, 5},
 	} {
-		w := Workload{Policy: askedBy(c.query, c.target), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.told}
+		w := Workload{Policy: policyOf(c.query, c.target), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.byName}
 		w.Traffic = generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 5 })
 		sum, n := 0.0, 0
 		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, func(w *Simulator, s int) {
@@ -57,20 +57,20 @@ func TestAQueryOfARateReadsArrivals(t *testing.T) {
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	arrivals := map[string]Measure{"load": Arrivals}
 	for name, c := range map[string]struct {
-		query string
-		told  map[string]Measure
-		away  bool
+		query  string
+		byName map[string]Measure
+		away   bool
 	}{
 		"a mean over pods":     {query: "avg(rate(requests_total[1m]))"},
 		"the most of pods":     {query: "max by (pool) (sum by (pool, pod) (rate(requests_total[1m])))"},
 		"as the policy has it": {query: "rate(requests_total[1m])"},
-		"told by name":         {query: "requests:rate1m", told: arrivals},
-		"told, and a sum":      {query: "sum(rate(requests_total[1m]))", told: arrivals, away: true},
+		"set by name":          {query: "requests:rate1m", byName: arrivals},
+		"set, and a sum":       {query: "sum(rate(requests_total[1m]))", byName: arrivals, away: true},
 		"a sum":                {query: "sum(rate(requests_total[1m]))", away: true},
 	} {
-		p := askedBy(c.query, 1)
+		p := policyOf(c.query, 1)
 		p.Workload.Policy.Signals[0].Kind = scaling.Mean
-		w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.told}
+		w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.byName}
 		w.Traffic = generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 5 })
 		sum, n := 0.0, 0
 		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, func(w *Simulator, s int) {
@@ -89,7 +89,7 @@ func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 
 // A mean over no replicas is unknown, not 0: what stands beside it decides.
 func TestAMeanOfARateIsUnknownWithoutReplicas(t *testing.T) {
-	p := askedBy("avg(rate(requests_total[1m]))", 1)
+	p := policyOf("avg(rate(requests_total[1m]))", 1)
 	p.Workload.Policy.MinReplicas, p.Workload.Policy.Signals[0].Kind = 0, scaling.Mean
 	w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 0}
 	w.Traffic = generate(t, "flat", 10*time.Minute, func(p *trace.Profile) { p.Rate = 5 })
@@ -113,23 +113,23 @@ func TestWhatSignalsMean(t *testing.T) {
 		source policy.Source
 		want   string
 	}{
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests a second"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests a second, times 60"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"}, "arrivals: requests a second and ready replica, times 60"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: requests that wait"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9}, "queueTime: wait of the requests that started lately"},
-		{policy.Source{Type: policy.SourceRedis}, "queue: requests that wait"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests per second"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests per second, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"}, "arrivals: requests per second per ready replica, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: waiting requests"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9}, "queueTime: wait of the requests that started recently"},
+		{policy.Source{Type: policy.SourceRedis}, "queue: waiting requests"},
 		{policy.Source{Type: policy.SourceDCGM}, "activity: mean GPU activity"},
-		{policy.Source{Type: policy.SourceVLLM, Metric: "kvCacheUsage"}, "cacheUse: mean share of the KV caches that is taken"},
+		{policy.Source{Type: policy.SourceVLLM, Metric: "kvCacheUsage"}, "cacheUse: mean usage of the KV caches"},
 		{policy.Source{Type: policy.SourceVLLM, Metric: "unheard of"}, "nothing"},
 	} {
-		p := askedBy("", 1)
+		p := policyOf("", 1)
 		p.Sources[0] = c.source
 		if got := MeaningOf(p, 0, nil); got.String() != c.want || got.Why == "" || math.IsNaN(got.Units) {
 			t.Errorf("%+v means %s by %q, want %s", c.source, got, got.Why, c.want)
 		}
-		if got := MeaningOf(p, 0, map[string]Measure{"load": InSystem}); got.Measure != InSystem || got.Why != "told by name" {
-			t.Errorf("told: %+v", got)
+		if got := MeaningOf(p, 0, map[string]Measure{"load": InSystem}); got.Measure != InSystem || got.Why != "set by name" {
+			t.Errorf("set by name: %+v", got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Sample struct {
 	Pods  int32 // replicas that reported
 }
 
-// scraped is what one scrape saw.
+// scraped is the result of one scrape.
 type scraped struct {
 	at     time.Duration
 	ready  int32
@@ -23,18 +23,18 @@ type scraped struct {
 	known  [numMeasures]bool
 }
 
-// meter samples a load's metrics and holds what polls brought.
+// meter samples the metrics of a load and stores the readings of the polls.
 type meter struct {
-	phase    float64 // of the load's actuator
+	phase    float64 // phase of the load's actuator, 0..1
 	random   *trace.Draws
 	past     [3]scraped // newest first
 	meanings []Meaning  // by signal
 	readings []scaling.Reading
 
-	since                            time.Duration // of the integrals below
+	since                            time.Duration // start time of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
-	latencies                        *waitWindow // nil where no signal is a wait
+	latencies                        *waitWindow // nil if no signal is a wait
 }
 
 func (l *load) openMeter() error {
@@ -51,7 +51,7 @@ func (l *load) openMeter() error {
 	for i := range signals {
 		means := MeaningOf(l.config.Policy, i, l.config.Measures)
 		if means.Measure == Unmeasured || means.Measure >= numMeasures {
-			return fmt.Errorf("signal %s: the world does not measure %s %s; say what stands for it in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
+			return fmt.Errorf("signal %s: the simulator does not measure %s %s; set its measure in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
 		}
 		if means.Measure == QueueTime {
 			if m.latencies == nil {
@@ -74,14 +74,14 @@ func (l *load) beginMeter() {
 	}
 }
 
-// waits is told of each wait that ends.
+// waits records a wait that has ended.
 func (m *meter) waits(d time.Duration) {
 	if m.latencies != nil {
 		m.latencies.add(d)
 	}
 }
 
-// scrape samples everything.
+// scrape samples all measures.
 func (l *load) scrape() {
 	l.touch()
 	m := &l.meter
@@ -111,8 +111,8 @@ func (l *load) scrape() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
 }
 
-// activity is the mean over ready replicas and the time since the last scrape: BusyActivity for having any request at all, and
-// the rest in proportion to the slots taken.
+// activity returns the mean over the ready replicas since the last scrape: BusyActivity for at least one request, and the rest in
+// proportion to the used slots.
 func (l *load) activity(ready int64) float64 {
 	base := l.w.assumptions.BusyActivity
 	busy := float64(l.busyTime-l.meter.busyTime) / float64(ready)
@@ -123,7 +123,7 @@ func (l *load) activity(ready int64) float64 {
 	return min(1, float64(base*busy)+float64((1-base)*taken))
 }
 
-// visible is the newest scrape that a query sees now.
+// visible returns the newest scrape that a query returns now.
 func (l *load) visible() *scraped {
 	for i := range l.meter.past {
 		s := &l.meter.past[i]
@@ -156,7 +156,7 @@ func (l *load) newest(m Measure, signal string) (Sample, bool) {
 	return out, true
 }
 
-// poll is one round of our telemetry over the load's signals; it keeps what was learnt as package telemetry does.
+// poll is one poll of all signals of the load. It updates the readings as package telemetry does.
 func (l *load) poll() {
 	s := l.visible()
 	for i, means := range l.meter.meanings {
@@ -167,7 +167,7 @@ func (l *load) poll() {
 		switch {
 		case f != nil && !partly:
 			l.meter.fail(r, f.Cause)
-		case s == nil || !s.known[m] || means.Each && s.ready == 0: // a mean of none is unknown
+		case s == nil || !s.known[m] || means.Each && s.ready == 0: // a mean over no replicas is unknown
 			l.meter.fail(r, scaling.CauseEmpty)
 		default:
 			value, ok := s.values[m], true
@@ -195,7 +195,7 @@ func (l *load) poll() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
 }
 
-// thin leaves a part of the pods out: sums miss their share, means do not show it.
+// thin removes a share of the pods: sums become smaller, means do not change.
 func (f *Fault) thin(m Measure, value float64, pods int32) (float64, int32) {
 	left := int32(float64(pods) * max(0, 1-f.Share))
 	if (m == Waiting || m == Running) && pods > 0 {
@@ -218,7 +218,7 @@ func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
 	r.Failures++
 	r.Cause = cause
 	if cause != scaling.CauseUnreachable && cause != scaling.CauseForbidden {
-		r.Known = false // an answer without a value; where nobody answered, the newest sample stands and goes stale by itself
+		r.Known = false // the answer has no value; without an answer the newest sample is kept until it is stale
 	}
 }
 

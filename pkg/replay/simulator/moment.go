@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Moment is what is paid for at present, as the DCGM exporter and the cloud's bill would tell it of a time of that length: each GPU of a
-// node that can be used, with the pod that holds it and its activity as last scraped. A node that starts is paid for and reports nothing.
+// Moment returns what is billed now, for a period of the given length, as the DCGM exporter and the cloud bill report it: each
+// GPU of a usable node with its pod and its activity at the last scrape. A starting node is billed and reports no GPU.
 func (w *Simulator) Moment(length time.Duration) cost.Moment {
 	m := cost.Moment{At: w.Time(), Hours: length.Hours()}
 	for _, p := range w.nodes.pools {
@@ -42,7 +42,7 @@ func (n *node) devices() (all []cost.Device) {
 	return all
 }
 
-// activity is the load's, as last scraped: one that loads its model does nothing with its GPU.
+// activity returns the activity of the load at the last scrape, and 0 while the replica loads its model.
 func (r *replica) activity() cost.Fraction {
 	if r.state < ready {
 		return cost.Of(0)

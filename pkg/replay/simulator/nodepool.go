@@ -17,7 +17,7 @@ const (
 	Reserved = "reserved"
 )
 
-// Never is a ConsolidateAfter that removes nothing.
+// Never is a ConsolidateAfter that disables consolidation.
 const Never time.Duration = -1
 
 // NodePool is a Karpenter NodePool with one instance type.
@@ -27,28 +27,28 @@ type NodePool struct {
 	InstanceType string
 	GPUs         int32   // per node
 	Hourly       float64 // $ per node
-	Limit        *int64  // GPUs; nil: none, 0: no node may start
-	Weight       int32   // 0..100: the pool with the greatest that takes a replica gets it
+	Limit        *int64  // GPUs; nil: no limit, 0: no node may start
+	Weight       int32   // 0..100; the pool with the highest weight that accepts a replica gets it
 
-	ConsolidateAfter time.Duration // since a replica came or went; Never
+	ConsolidateAfter time.Duration // time since the last replica was added or removed, or Never
 	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
-	Budgets          []Budget      // the least that applies counts; empty: one of 10%
+	Budgets          []Budget      // the lowest budget that applies is used; empty: one budget of 10%
 
-	NodeLaunch, GPUReady *Spread     // nil: as assumed
-	Market               *trace.Spot // how many nodes can be had over time; starts again when it ends; nil: any number
-	Outages              []Outage    // without any capacity
+	NodeLaunch, GPUReady *Spread     // nil: from Assumptions
+	Market               *trace.Spot // available nodes over time, repeated at its end; nil: unlimited
+	Outages              []Outage    // periods without capacity
 }
 
-// Budget is how many nodes may be on their way out at once.
+// Budget limits how many nodes may be terminating at the same time.
 type Budget struct {
-	Nodes   int32  // where Percent is 0
+	Nodes   int32  // used if Percent is 0
 	Percent int32  // of the pool's nodes, rounded up
 	Reason  string // "Empty" or "Underutilized"; "": any
 
-	From, Until time.Duration // it applies meanwhile, in virtual time; Until 0: always
+	From, Until time.Duration // virtual time in which the budget applies; Until 0: always
 }
 
-// Outage is a time, from the start, in which a pool's instance type cannot be had.
+// Outage is a period, from the start, in which the instance type of a pool is not available.
 type Outage struct{ From, To time.Duration }
 
 const (
@@ -66,29 +66,29 @@ func (c *Config) checkPools() (errs []error) {
 	for i := range c.NodePools {
 		p := &c.NodePools[i]
 		if p.Name == "" || names[p.Name] {
-			errs = append(errs, fmt.Errorf("NodePool %q: every pool has a name of its own", p.Name))
+			errs = append(errs, fmt.Errorf("NodePool %q: names must be set and unique", p.Name))
 		}
 		names[p.Name] = true
 		if p.GPUs < 1 || p.GPUs > 64 || !(p.Hourly >= 0) || p.Weight < 0 || p.Weight > 100 || p.InstanceType == privateNode {
-			errs = append(errs, fmt.Errorf("NodePool %s: a node has 1 to 64 GPUs and a price of at least 0, a weight is 0 to 100", p.Name))
+			errs = append(errs, fmt.Errorf("NodePool %s: want 1 to 64 GPUs per node, a price of at least 0, and a weight of 0 to 100", p.Name))
 		}
 	}
 	for i := range c.Workloads {
 		w := &c.Workloads[i]
 		for _, name := range w.Pools {
 			if !names[name] {
-				errs = append(errs, fmt.Errorf("%s: there is no NodePool %s", w.key(), name))
+				errs = append(errs, fmt.Errorf("%s: no NodePool %s", w.key(), name))
 			}
 		}
 		fits := func(p NodePool) bool { return p.takes(w) && p.GPUs >= max(w.GPUs, 1) }
 		if len(c.NodePools) > 0 && !slices.ContainsFunc(c.NodePools, fits) {
-			errs = append(errs, errors.New(w.key().String()+": no NodePool has nodes for it"))
+			errs = append(errs, errors.New(w.key().String()+": no NodePool has nodes that fit it"))
 		}
 	}
 	return errs
 }
 
-// takes tells whether a workload may run on the pool.
+// takes reports whether a workload may run on the pool.
 func (p *NodePool) takes(w *Workload) bool {
 	return len(w.Pools) == 0 || slices.Contains(w.Pools, p.Name)
 }
@@ -98,7 +98,7 @@ func (w *Simulator) openNodes() {
 	if len(configs) == 0 {
 		configs = []NodePool{{Name: "fleet", CapacityType: OnDemand, InstanceType: privateNode, GPUs: 1, Hourly: w.config.Fleet.HourlyPerGPU}}
 	}
-	// Karpenter's order: by weight, and of equal ones the name later in the alphabet first.
+	// Karpenter's order: by weight, and for equal weights by name in reverse alphabetical order.
 	slices.SortFunc(configs, func(a, b NodePool) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Name, a.Name))
 	})
@@ -118,15 +118,15 @@ func (w *Simulator) beginNodes() {
 	}
 }
 
-// private tells a world without NodePools.
+// private reports whether the simulator runs without NodePools.
 func (w *Simulator) private() bool { return w.nodes.pools[0].private() }
 
-// raise lets an initial replica stand, ready.
+// raise creates an initial replica that is ready.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
-	n := w.standing(l)
+	n := w.initialNode(l)
 	if n == nil {
-		return // no pool has room: it waits like any other
+		return // no pool has room: the replica waits for a node
 	}
 	n.pulled[l.index] = -1
 	n.change(func() { n.used += l.gpus })
@@ -137,8 +137,8 @@ func (w *Simulator) raise(l *load) {
 	r.open()
 }
 
-// standing is a node that has been there from the start, with room for a replica.
-func (w *Simulator) standing(l *load) *node {
+// initialNode returns a usable node with room for an initial replica, or nil.
+func (w *Simulator) initialNode(l *load) *node {
 	if w.private() {
 		n := w.nodes.pools[0].newNode(l.gpus, &l.boots)
 		n.change(func() { n.state = usable })
@@ -157,7 +157,7 @@ func (w *Simulator) standing(l *load) *node {
 	return nil
 }
 
-// cost is what a pool's nodes cost so far, in $.
+// cost returns the cost of the pool's nodes so far, in $.
 func (p *pool) cost() float64 {
 	p.touch()
 	return float64(float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))

@@ -7,48 +7,48 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// nodes is the fleet: pools, their nodes, and who makes and removes them.
+// nodes are the pools with their nodes, and the state of the provisioner.
 type nodes struct {
 	pools    []*pool
-	byWeight []*pool // as the provisioner tries them
-	all      []*node // by id; those that are gone are used again
+	byWeight []*pool // in the order in which the provisioner tries them
+	all      []*node // by id; entries of removed nodes are reused
 	spare    []*node
-	born     int64 // replicas and nodes, in the order in which they were made
+	born     int64 // counter of created replicas and nodes
 
-	providing bool     // a round of the provisioner is due
-	command   *command // what is to be removed after the validation time
+	providing bool     // a pass of the provisioner is scheduled
+	command   *command // removal that waits for its validation
 }
 
-// pool is a NodePool as the world runs it; without NodePools there is one, whose nodes come and go with a replica each.
+// pool is the state of a NodePool. Without NodePools there is one pool, whose nodes each belong to one replica.
 type pool struct {
 	w      *Simulator
 	index  int32
 	config NodePool
-	nodes  []*node // oldest first, those that end included
-	gpus   int64   // of nodes, those that end excluded
+	nodes  []*node // oldest first, including terminating ones
+	gpus   int64   // GPUs of nodes, excluding terminating ones
 
-	launching, empty, loose, ending int64            // GPUs: of nodes that start; free on nodes without and with replicas; of nodes that end
+	launching, empty, loose, ending int64            // GPUs of starting nodes; free GPUs on nodes without and with replicas; GPUs of terminating nodes
 	parts                           [numCauses]int64 // GPU-microseconds
 	paid                            int64            // GPU-microseconds of nodes
 	since                           time.Duration
 
 	started, lost int64
-	refusedUntil  time.Duration // insufficient capacity, remembered
+	refusedUntil  time.Duration // end of the insufficient-capacity cache entry
 	refusals      int64
 	boots         boots
-	luck          *trace.Draws // which nodes the spot market takes
-	market        *market      // nil: any number of nodes can be had
-	nudged        *nudged      // where it belongs to a capacity group
+	luck          *trace.Draws // random numbers that choose the lost spot nodes
+	market        *market      // nil: unlimited nodes
+	overridable   *overridable // set if the pool belongs to a capacity group
 }
 
-// boots draws how long the phases of a node's start take.
+// boots draws the durations of the phases of a node's start.
 type boots struct{ launch, gpuReady, pull *trace.Draws }
 
 func (w *Simulator) newBoots(of string) boots {
 	return boots{launch: w.draws("node launch " + of), gpuReady: w.draws("GPU ready " + of), pull: w.draws("image pull " + of)}
 }
 
-// nodeState is how far a node has come.
+// nodeState is the lifecycle state of a node.
 type nodeState uint8
 
 const (
@@ -66,19 +66,19 @@ type node struct {
 	pool    *pool
 	boots   *boots
 	born    int64
-	made    time.Duration // when it was asked for
+	made    time.Duration // time of the launch
 	gpus    int32
 	used    int32
 	pods    []*replica
-	pulled  []time.Duration // by load: when its image is there, or was; 0: not asked for
-	changed time.Duration   // when a replica came or went last
-	doomed  bool            // the spot market has given notice
-	chosen  bool            // it is to be removed once its replacement has come
-	heirOf  *node           // the node that it replaces, as long as it starts
+	pulled  []time.Duration // by load: time at which its image is on the node; 0: not pulled
+	changed time.Duration   // time at which a replica was last added or removed
+	doomed  bool            // an interruption notice was received
+	chosen  bool            // the node is removed when its replacement is ready
+	heirOf  *node           // the node that this one replaces, while this one starts
 	heirGen uint32
 }
 
-// touch books the pool's time since the last change of its numbers.
+// touch adds the time since the last change to the pool's account.
 func (p *pool) touch() {
 	dt := (p.w.now - p.since).Microseconds()
 	if dt == 0 {
@@ -94,7 +94,7 @@ func (p *pool) touch() {
 	}
 }
 
-// count says where the node's free GPUs stand in the pool's numbers; by is 1 to add and -1 to take away.
+// count adds the node's free GPUs to the counter of their cause; by is 1 to add and -1 to subtract.
 func (n *node) count(by int64) {
 	p, free := n.pool, int64(n.gpus-n.used)
 	switch {
@@ -109,7 +109,7 @@ func (n *node) count(by int64) {
 	}
 }
 
-// change does something to a node, and keeps the pool's numbers right.
+// change runs do and keeps the counters of the pool consistent.
 func (n *node) change(do func()) {
 	n.pool.touch()
 	n.count(-1)
@@ -117,7 +117,7 @@ func (n *node) change(do func()) {
 	n.count(1)
 }
 
-// newNode starts a node.
+// newNode creates a node.
 func (p *pool) newNode(gpus int32, b *boots) *node {
 	w := p.w
 	p.touch()
@@ -145,7 +145,7 @@ func (n *node) after(d time.Duration, k kind) {
 	w.queue.add(event{at: w.now + d, kind: k, a: n.id, gen: n.gen})
 }
 
-// boot goes on with a node's start.
+// boot advances the start of a node by one phase.
 func (n *node) boot() {
 	p := n.pool
 	if n.state == launched {
@@ -163,7 +163,7 @@ func (n *node) boot() {
 	}
 }
 
-// take gives the replica a place on the node.
+// take assigns the replica to the node.
 func (n *node) take(r *replica) {
 	n.change(func() { n.used += r.load.gpus })
 	n.pods, n.changed = append(n.pods, r), n.pool.w.now
@@ -173,7 +173,7 @@ func (n *node) take(r *replica) {
 	}
 }
 
-// vacate takes a replica that is gone off the node.
+// vacate removes an ended replica from the node.
 func (n *node) vacate(r *replica) {
 	w := n.pool.w
 	n.change(func() { n.used -= r.load.gpus })
@@ -188,7 +188,7 @@ func (n *node) vacate(r *replica) {
 	w.provision()
 }
 
-// pull is how long a load's image still takes on the node; replicas that come meanwhile wait for the same pull.
+// pull returns the remaining time of the image pull for a load. Further replicas wait for the same pull.
 func (n *node) pull(l *load) time.Duration {
 	p := n.pool
 	if n.pulled[l.index] == 0 {
@@ -197,7 +197,7 @@ func (n *node) pull(l *load) time.Duration {
 	return max(0, n.pulled[l.index]-p.w.now)
 }
 
-// remove ends the node at once; it has no replicas any more.
+// remove deletes the node, which has no replicas.
 func (n *node) remove() {
 	p := n.pool
 	p.touch()

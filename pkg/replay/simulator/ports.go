@@ -11,7 +11,7 @@ import (
 // Current implements engine.Policies.
 func (w *Simulator) Current() []scaling.Workload { return w.policy }
 
-// Read implements engine.Telemetry: what the last poll brought.
+// Read implements engine.Telemetry. It returns the readings of the last poll.
 func (w *Simulator) Read(of *scaling.Workload, out []scaling.Reading) {
 	l := w.byKey[of.Key]
 	if l == nil {
@@ -37,7 +37,7 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 	return v, true
 }
 
-// Apply implements engine.Cluster. The world's activator looks at the board after each tick, as a follower does, so nothing is left to do here.
+// Apply implements engine.Cluster. The simulated activator reads the board after each tick, so Apply does nothing.
 func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
 
 // Request implements engine.Requests. A workload requests the resource of its capacity group, nvidia.com/gpu if it has none.
@@ -58,7 +58,7 @@ func (w *Simulator) Request(of *scaling.Workload, resource string) (perReplica i
 	return int64(l.gpus), true, int64(l.gpus) * int64(len(l.replicas))
 }
 
-// Unmanaged implements engine.Requests: workloads of the team's namespaces that have no policy.
+// Unmanaged implements engine.Requests. It returns the GPUs of workloads without a policy in the namespaces of the team.
 func (w *Simulator) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) (sum int64) {
 	for _, l := range w.loads {
 		managed := slices.ContainsFunc(of, func(p *scaling.Workload) bool { return p.Key == l.key })

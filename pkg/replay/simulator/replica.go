@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// state is how far a replica has come.
+// state is the lifecycle state of a replica.
 type state uint8
 
 const (
 	homeless state = iota // no node
-	booked                // its node starts
+	booked                // its node is starting
 	pulling
-	starting // loads its model
+	starting // loading its model
 	ready
 	draining
 	gone
 )
 
-// rank is the order in which a ReplicaSet gives replicas up.
+// rank is the order in which a ReplicaSet terminates replicas.
 func (s state) rank() int {
 	switch s {
 	case homeless, booked:
-		return 0 // both are pods without a node: Karpenter's nomination is no binding
+		return 0 // both are pods without a node: a nomination by Karpenter does not bind the pod
 	case pulling:
 		return 1
 	case starting:
@@ -33,7 +33,7 @@ func (s state) rank() int {
 
 type replica struct {
 	id      int32
-	gen     uint32 // events of an earlier life are ignored
+	gen     uint32 // generation; events of an earlier generation are ignored
 	state   state
 	load    *load
 	node    *node
@@ -77,7 +77,7 @@ func (r *replica) after(d time.Duration, k kind) {
 	w.queue.add(event{at: w.now + d, kind: k, a: r.id, gen: r.gen})
 }
 
-// start begins the replica's part of the cold start, on a node that is ready.
+// start begins the replica's part of the cold start, on a usable node.
 func (r *replica) start() {
 	l := r.load
 	l.touch()
@@ -88,7 +88,7 @@ func (r *replica) start() {
 	r.after(r.node.pull(l), phase)
 }
 
-// advance is the end of a phase.
+// advance ends a phase of the cold start.
 func (r *replica) advance() {
 	switch r.state {
 	case pulling:
@@ -153,7 +153,7 @@ func (r *replica) finishes(slot int32) {
 	l.dispatch()
 }
 
-// terminate deletes the pod: one that serves finishes its requests, within its grace.
+// terminate deletes the pod. A replica with requests finishes them within its grace period.
 func (r *replica) terminate() {
 	l := r.load
 	l.touch()
@@ -184,7 +184,7 @@ func (r *replica) terminate() {
 	}
 }
 
-// end is the end of a replica that drained, or had to stop: what it still serves waits again.
+// end removes a replica that has drained or was stopped. Unfinished requests are requeued.
 func (r *replica) end() {
 	l := r.load
 	l.touch()
@@ -204,7 +204,7 @@ func (r *replica) end() {
 	l.dispatch()
 }
 
-// leave frees the replica's place.
+// leave removes the replica from its node.
 func (r *replica) leave() {
 	w := r.load.w
 	node := r.node
@@ -218,7 +218,7 @@ func (r *replica) leave() {
 	}
 }
 
-// neighbours is how many replicas of the same load share its node.
+// neighbours returns the number of ready replicas of the same load on the node.
 func (r *replica) neighbours() (n int) {
 	for _, o := range r.node.pods {
 		if o.load == r.load && o.state == ready {
@@ -228,7 +228,7 @@ func (r *replica) neighbours() (n int) {
 	return n
 }
 
-// cachedTokens is how many tokens its requests hold in its KV cache; a slot that is free takes no time.
+// cachedTokens returns the tokens of the replica's requests in its KV cache.
 func (r *replica) cachedTokens() (n int64) {
 	for i := range r.slots {
 		if r.slots[i].takes > 0 {

@@ -5,16 +5,16 @@ import "time"
 // request is one request in the queue or in a slot.
 type request struct {
 	arrived time.Duration
-	queued  time.Duration // since when it waits
-	waited  time.Duration // in all stays in the queue before this one
+	queued  time.Duration // start of the current wait
+	waited  time.Duration // total of earlier waits
 	takes   time.Duration
 	tokens  int32
-	again   bool // it was cut off before
+	again   bool // the request was interrupted before
 }
 
-// ring is a queue with two ends.
+// ring is a double-ended queue.
 type ring struct {
-	slots   []request // a power of two of them
+	slots   []request // the length is a power of two
 	head, n int
 }
 
@@ -50,21 +50,21 @@ func (q *ring) popFront() request {
 	return r
 }
 
-// at is the i-th request from the head.
+// at returns the i-th request from the head.
 func (q *ring) at(i int) *request { return &q.slots[(q.head+i)&(len(q.slots)-1)] }
 
-// buckets are the ready replicas by how many requests they serve, so that the idlest is found without a search. Within a bucket
-// the one that has been there longest comes first.
+// buckets hold the ready replicas by the number of running requests, so that the idlest replica is found without a search. Within
+// a bucket the order is first in, first out.
 type buckets struct {
 	lists []list
-	least int // no list before it has a replica
+	least int // all lists before this index are empty
 }
 
 type list struct{ first, last *replica }
 
 func newBuckets(slots int) buckets { return buckets{lists: make([]list, slots+1), least: slots} }
 
-// first is the idlest replica with a free slot, or nil.
+// first returns the idlest replica with a free slot, or nil.
 func (b *buckets) first() *replica {
 	for b.least < len(b.lists)-1 {
 		if r := b.lists[b.least].first; r != nil {

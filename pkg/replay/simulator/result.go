@@ -6,43 +6,43 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result is what a run came to, up to now.
+// Result is the result of a run up to now.
 type Result struct {
 	Duration time.Duration
 	Loads    []LoadResult // by key
 	Pools    []PoolResult
-	Ledger   Ledger             // of all loads and pools; its sum is Paid
-	Paid     time.Duration      // GPU time of all nodes, from launch to end
+	Ledger   Ledger             // sum over all loads and pools; its total is Paid
+	Paid     time.Duration      // GPU time of all nodes, from launch to removal
 	Cost     float64            // $
 	CostBy   map[string]float64 // $ by capacity type
 	Series   *Series
 }
 
-// LoadResult is one workload's part.
+// LoadResult is the result of one workload.
 type LoadResult struct {
 	Key      scaling.Key
 	Arrived  int64
 	Served   int64
-	Running  int64 // requests that are served at the end
-	Queued   int64 // requests that wait at the end
+	Running  int64 // running requests at the end
+	Queued   int64 // waiting requests at the end
 	Requeued int64 // requests that lost their replica and waited again
 
-	OnTime              float64 // share of requests that waited at most Limit; those that wait at the end and are late already count
+	OnTime              float64 // share of requests that waited at most Limit; requests that wait at the end count if they are late
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration
 	Waits               *Waits `json:"-"` // the distribution behind these
 
-	Utilization   float64 // share of the ready replicas' slot time that requests were in
+	Utilization   float64 // used share of the ready replicas' slot time
 	ReplicaStarts int64
 	ScaleUps      int64
 	ScaleDowns    int64
 	Lost          int64         // replicas that ended because their node did
-	AtZero        time.Duration // with nothing wanted
-	Ledger        Ledger        // of the GPUs that its replicas held
+	AtZero        time.Duration // time with a target of zero
+	Ledger        Ledger        // GPU time that its replicas held
 }
 
-// PoolResult is one NodePool's part.
+// PoolResult is the result of one NodePool.
 type PoolResult struct {
 	Name, CapacityType string
 	NodeStarts         int64
@@ -50,10 +50,10 @@ type PoolResult struct {
 	Refusals           int64         // launches refused for insufficient capacity
 	Paid               time.Duration // GPU time
 	Cost               float64       // $
-	Ledger             Ledger        // of the GPUs that no replica held
+	Ledger             Ledger        // GPU time that no replica held
 }
 
-// Result sums up the run so far.
+// Result returns the totals of the run so far.
 func (w *Simulator) Result() *Result {
 	out := &Result{Duration: w.now, CostBy: map[string]float64{}, Series: w.series.copy()}
 	for _, l := range w.loads {

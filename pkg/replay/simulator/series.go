@@ -7,22 +7,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Series is the run over time: a point each Resolution, the first one Resolution after the start.
+// Series is the run over time, with a point every Resolution after the start.
 type Series struct {
 	Resolution time.Duration
 	Loads      []LoadSeries // by key
 	Pools      []PoolSeries
-	Cost       []float64 // $ so far
+	Cost       []float64 // $ since the start
 }
 
-// LoadSeries is a workload over time. Columns are parallel.
+// LoadSeries is a workload over time. All columns have the same length.
 type LoadSeries struct {
 	Key      scaling.Key
-	Arrived  []int32 // requests since the point before
+	Arrived  []int32 // requests since the previous point
 	Started  []int32 // requests whose service began
-	Late     []int32 // of those, the late ones
+	Late     []int32 // late ones of these
 	Target   []int32 // spec.replicas
-	Decided  []int32 // gpuscaler's number; -1 without one
+	Decided  []int32 // target of gpuscaler; -1 without one
 	Ready    []int32
 	Loading  []int32
 	Pending  []int32
@@ -34,11 +34,11 @@ type LoadSeries struct {
 // PoolSeries is a NodePool over time.
 type PoolSeries struct {
 	Name, CapacityType string
-	Nodes              []int32 // all that are paid for
+	Nodes              []int32 // all billed nodes
 	Usable             []int32
 }
 
-// series gathers points.
+// series collects the points.
 type series struct {
 	Series
 	before []counts // by load
@@ -94,7 +94,7 @@ func (s *LoadSeries) take(l *load, b *counts) {
 	*b = now
 }
 
-// copy is the series up to now, unaffected by what follows.
+// copy returns the series up to now. Later points do not change it.
 func (s *series) copy() *Series {
 	out := s.Series
 	out.Cost = slices.Clone(out.Cost)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Simulator is a simulated cluster with its traffic. It stands behind the engine's three ports, and drives the engine's ticks. One
-// goroutine at a time; the engine's board may be read by others meanwhile.
+// Simulator is a simulated cluster with its traffic. It implements the three ports of the engine and runs the ticks of the
+// engine. One goroutine at a time may use it; the engine's board may be read concurrently.
 type Simulator struct {
 	config      Config
 	assumptions Assumptions
@@ -25,19 +25,19 @@ type Simulator struct {
 	byKey  map[scaling.Key]*load
 	policy []scaling.Workload
 
-	replicas []*replica // by id; those that are gone are used again
+	replicas []*replica // by id; entries of ended replicas are reused
 	spare    []*replica
-	waiting  []*replica // without a node, oldest first
+	waiting  []*replica // replicas without a node, oldest first
 	nodes    nodes
 	series   series
 	ticks    int64
 }
 
-// New makes a world. Errors say what in the config cannot be.
+// New creates a simulator. It returns an error for an invalid config.
 func New(c Config) (*Simulator, error) {
 	c.withDefaults()
 	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("world: %w", err)
+		return nil, fmt.Errorf("simulator: %w", err)
 	}
 	w := &Simulator{config: c, assumptions: DefaultAssumptions(), byKey: map[scaling.Key]*load{}}
 	if c.Assumptions != nil {
@@ -52,7 +52,7 @@ func New(c Config) (*Simulator, error) {
 	for i := range order {
 		l, err := w.newLoad(&order[i])
 		if err != nil {
-			return nil, fmt.Errorf("world: %s: %w", order[i].key(), err)
+			return nil, fmt.Errorf("simulator: %s: %w", order[i].key(), err)
 		}
 		w.loads, w.byKey[l.key] = append(w.loads, l), l
 		if p := order[i].Policy; p != nil {
@@ -61,7 +61,7 @@ func New(c Config) (*Simulator, error) {
 	}
 	if len(c.Groups) > 0 {
 		if err := w.openGroups(); err != nil {
-			return nil, fmt.Errorf("world: %w", err)
+			return nil, fmt.Errorf("simulator: %w", err)
 		}
 		c.Engine.Groups, c.Engine.Nodes = groups{w}, groups{w}
 	}
@@ -70,7 +70,7 @@ func New(c Config) (*Simulator, error) {
 	return w, nil
 }
 
-// begin puts the first events in and lets the initial replicas stand.
+// begin adds the first events and creates the initial replicas.
 func (w *Simulator) begin() {
 	w.beginNodes()
 	for _, l := range w.loads {
@@ -82,25 +82,25 @@ func (w *Simulator) begin() {
 	}
 }
 
-// draws is the stream of random numbers of a purpose.
+// draws returns the stream of random numbers for a purpose.
 func (w *Simulator) draws(purpose string) *trace.Draws { return trace.NewDraws(w.config.Seed, purpose) }
 
-// Engine is the engine that decides in this world.
+// Engine returns the engine that decides in the simulation.
 func (w *Simulator) Engine() *engine.Engine { return w.engine }
 
-// Now is the virtual time since the start.
+// Now returns the virtual time since the start.
 func (w *Simulator) Now() time.Duration { return w.now }
 
-// Time is the virtual time as an instant.
+// Time returns the virtual time as a timestamp.
 func (w *Simulator) Time() time.Time { return w.config.Start.Add(w.now) }
 
-// NextTick is the virtual time of the tick that the next Step makes.
+// NextTick returns the virtual time of the tick that the next Step runs.
 func (w *Simulator) NextTick() time.Time { return w.Time().Add(w.config.Tick) }
 
-// Assumptions is what the world takes for granted.
+// Assumptions returns the assumptions in use.
 func (w *Simulator) Assumptions() Assumptions { return w.assumptions }
 
-// Step lets one tick's time pass, and ticks the engine.
+// Step advances the virtual time by one tick and runs a tick of the engine.
 func (w *Simulator) Step(ctx context.Context) engine.Outcome {
 	w.pass(w.now + w.config.Tick)
 	out := w.engine.Tick(ctx, w.Time())
@@ -111,7 +111,8 @@ func (w *Simulator) Step(ctx context.Context) engine.Outcome {
 	return out
 }
 
-// Run steps until a virtual time, or until ctx ends. observer is told of every tick's outcome; it may be nil.
+// Run steps until the given virtual time, or until ctx ends. observer, which may be nil, is called with the outcome of every
+// tick.
 func (w *Simulator) Run(ctx context.Context, until time.Duration, observer func(engine.Outcome)) error {
 	for w.now < until {
 		if err := ctx.Err(); err != nil {
@@ -125,7 +126,7 @@ func (w *Simulator) Run(ctx context.Context, until time.Duration, observer func(
 	return nil
 }
 
-// pass lets events happen up to an instant.
+// pass processes all events up to the given time.
 func (w *Simulator) pass(until time.Duration) {
 	for {
 		e, ok := w.queue.next(until)

@@ -1,13 +1,14 @@
 package simulator
 
-// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge): beside replicas that run on spot only, as many on demand as these
-// are short of what is demanded, looked at each 20 s; once spot is Ready again they go.
+// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge): in addition to replicas that run only on spot, it keeps as
+// many on-demand replicas as ready spot replicas are missing. It decides every 20 s, and removes the on-demand replicas when spot
+// replicas are ready again.
 type SkyFallback struct {
 	Spot     string // the name of the workload on spot, in the same namespace
 	Demanded int32
 }
 
-// Make makes fallbacks.
+// NewActuator implements ActuatorFactory.
 func (f SkyFallback) NewActuator() Actuator { return f }
 
 // Act implements Actuator.
@@ -22,7 +23,7 @@ func (f SkyFallback) Act(s *Scene) Move {
 	return m
 }
 
-// Ready is how many replicas of all workloads are ready.
+// Ready returns the number of ready replicas of all workloads.
 func (w *Simulator) Ready() (n int32) {
 	for _, l := range w.loads {
 		n += l.ready
@@ -30,7 +31,7 @@ func (w *Simulator) Ready() (n int32) {
 	return n
 }
 
-// Homeless is how many replicas of all workloads have no node, not even one on its way.
+// ReplicasWithoutNode returns the number of replicas of all workloads without a node, not even a starting one.
 func (w *Simulator) ReplicasWithoutNode() (n int32) {
 	for _, r := range w.waiting {
 		if r.homeless() {
@@ -40,7 +41,7 @@ func (w *Simulator) ReplicasWithoutNode() (n int32) {
 	return n
 }
 
-// Nodes is how many nodes of a pool are paid for; 0 where there is none of the name.
+// Nodes returns the number of billed nodes of a pool, or 0 if there is no such pool.
 func (w *Simulator) Nodes(pool string) int {
 	if p := w.pool(pool); p != nil {
 		return len(p.nodes)

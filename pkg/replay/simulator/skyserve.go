@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// SkyServe is SkyPilot's RequestRateAutoscaler: requests a second by what a replica serves, after the wish has stood for its delay.
-// The zero values are its defaults (serve: replica_policy).
+// SkyServe is SkyPilot's RequestRateAutoscaler: requests per second divided by the capacity of a replica, applied after the
+// result was different for the delay. The zero values are its defaults (serve: replica_policy).
 type SkyServe struct {
 	Min, Max    int32
 	Target      float64       // target_qps_per_replica
 	Up, Down    time.Duration // upscale_delay_seconds, downscale_delay_seconds; 0 means 300 s and 1200 s
-	Overprovide int32         // num_overprovision: replicas beside those, against preemption
+	Overprovide int32         // num_overprovision: additional replicas as a reserve for preemptions
 }
 
 const (
-	skyInterval = 20 * time.Second // between two decisions
-	skyWindow   = 60 * time.Second // the requests that are counted
+	skyInterval = 20 * time.Second // time between two decisions
+	skyWindow   = 60 * time.Second // window in which requests are counted
 )
 
-// Make makes SkyServes.
+// NewActuator implements ActuatorFactory.
 func (k SkyServe) NewActuator() Actuator {
 	if k.Up == 0 {
 		k.Up = 300 * time.Second
@@ -32,14 +32,14 @@ func (k SkyServe) NewActuator() Actuator {
 
 type skyServe struct {
 	config   SkyServe
-	arrived  [int(skyWindow/skyInterval) + 1]int64 // at the last decisions, oldest first
+	arrived  [int(skyWindow/skyInterval) + 1]int64 // arrived requests at the last decisions, oldest first
 	seen     int
 	begun    bool
 	target   int32
-	ups, dow int // decisions in a row that would rise, or fall
+	ups, dow int // consecutive decisions that would scale up, or down
 }
 
-// Act decides each 20 s.
+// Act decides every 20 s.
 func (k *skyServe) Act(s *Scene) Move {
 	if !k.begun {
 		k.begun, k.target = true, s.Spec
@@ -63,7 +63,7 @@ func (k *SkyServe) wanted(rate float64) int32 {
 	return max(k.Min, min(int32(math.Ceil(rate/k.Target)), k.Max))
 }
 
-// next follows a wish that has stood for its delay.
+// next changes the target after the delay.
 func (k *skyServe) next(wanted int32) int32 {
 	switch {
 	case wanted > k.target:

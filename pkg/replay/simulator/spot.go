@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// market is how many nodes a pool can have over time. A loss is known from its notice on: what is to be taken cannot be had any more.
+// market is the number of nodes that are available to a pool over time. A loss takes effect at its notice: the affected capacity
+// cannot be launched any more.
 type market struct {
-	turns     []turn // one round of the trace, in order
+	turns     []turn // changes of one pass of the trace, in order
 	next      int
-	round     time.Duration // start of the round that next is in
+	round     time.Duration // start of the pass that contains next
 	available int
 }
 
 // turn is a change of the market.
 type turn struct {
-	at          time.Duration // of the notice, or of the gain; since the round's start
+	at          time.Duration // time of the notice or of the added capacity, since the start of the pass
 	lost, added int
 }
 
@@ -33,7 +34,7 @@ func (p *pool) openMarket() {
 			m.turns = append(m.turns, turn{at: e.At.Truncate(time.Microsecond), added: e.Added})
 		}
 	}
-	// The trace starts again with as many nodes as at first.
+	// The repeated trace starts with the initial number of nodes.
 	last := m.available
 	for _, t := range m.turns {
 		last += t.added - t.lost
@@ -44,7 +45,7 @@ func (p *pool) openMarket() {
 		m.turns = append(m.turns, turn{at: s.Duration.Truncate(time.Microsecond), added: -over})
 	}
 	slices.SortStableFunc(m.turns, func(a, b turn) int { return int(min(max(a.at-b.at, -1), 1)) })
-	// What a trace has in its first instant is there before anybody asks: a fleet that stands at the start may stand on it.
+	// Capacity at time 0 of the trace is available to the initial replicas.
 	for ; m.next < len(m.turns) && m.turns[m.next].at == 0; m.next++ {
 		m.available += m.turns[m.next].added - m.turns[m.next].lost
 	}
@@ -52,7 +53,7 @@ func (p *pool) openMarket() {
 	p.nextTurn()
 }
 
-// nextTurn puts the market's next change into the queue of events.
+// nextTurn adds the next change of the market to the event queue.
 func (p *pool) nextTurn() {
 	m := p.market
 	if m.next == len(m.turns) {
@@ -63,8 +64,8 @@ func (p *pool) nextTurn() {
 	}
 }
 
-// turn is a change of the market. Which nodes are lost is drawn: ours hold some of those that the market had, and each of these
-// is as likely to go as any other.
+// turn applies a change of the market. The lost nodes are drawn at random: each node of the market is equally likely, and some of
+// the nodes are ours.
 func (p *pool) turn() {
 	m := p.market
 	t := m.turns[m.next]
@@ -82,7 +83,7 @@ func (p *pool) turn() {
 	p.nextTurn()
 }
 
-// available tells whether the provider has a node for the pool now.
+// available reports whether the provider has a node for the pool now.
 func (p *pool) available() bool {
 	for _, o := range p.config.Outages {
 		if o.From <= p.w.now && p.w.now < o.To {
@@ -101,7 +102,8 @@ func (p *pool) available() bool {
 	return held < p.market.available
 }
 
-// warn is the spot notice: Karpenter drains the node at once and asks for others elsewhere; when the time is over it is gone.
+// warn is the interruption notice of a spot node: Karpenter drains the node at once and launches others; the node is lost when
+// the notice period ends.
 func (n *node) warn() {
 	p := n.pool
 	w := p.w
@@ -121,10 +123,10 @@ func (n *node) warn() {
 	}
 }
 
-// kill takes the node away with all that is on it.
+// kill removes the node with all its replicas.
 func (n *node) kill() {
 	for _, r := range slices.Clone(n.pods) {
-		r.end() // all that are left drain: the others were evicted at the notice
+		r.end() // all remaining replicas are draining: the others were evicted at the notice
 	}
 	n.remove()
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// grain is how finely waits are kept: values below 2^grain microseconds exactly, others within 2^-grain of themselves.
+// grain is the resolution of waits: values below 2^grain microseconds are exact, others have an error of at most 2^-grain.
 const grain = 8
 
-// Waits holds how long requests waited, in fixed memory: quantiles are within 0.4%, counts, the greatest and what is late exact.
+// Waits is a histogram of waits in fixed memory. Quantiles are within 0.4%; counts, the maximum and the late count are exact.
 type Waits struct {
 	Limit time.Duration // W: a request that waited longer is late
 	Count int64
@@ -19,7 +19,7 @@ type Waits struct {
 	cells [(64 - grain) << grain]int64
 }
 
-// cellOf is the index of a number of microseconds, rising with it: exact below 2^grain, and within 2^-grain above.
+// cellOf returns the index of a number of microseconds: exact below 2^grain, and within 2^-grain above.
 func cellOf(us int64, grain int) int {
 	if us < 1<<grain {
 		return int(us)
@@ -28,7 +28,7 @@ func cellOf(us int64, grain int) int {
 	return (shift+1)<<grain + int(us>>shift) - 1<<grain
 }
 
-// floorOf is the least number of microseconds in a cell.
+// floorOf returns the lowest number of microseconds in a cell.
 func floorOf(i, grain int) int64 {
 	if i < 1<<grain {
 		return int64(i)
@@ -39,7 +39,7 @@ func floorOf(i, grain int) int64 {
 
 func (w *Waits) add(wait time.Duration) { w.count(wait, 1) }
 
-// move corrects a wait that grew: its request was cut off and waited again.
+// move corrects the wait of a request that was interrupted and waited again.
 func (w *Waits) move(from, to time.Duration) {
 	w.count(from, -1)
 	w.count(to, 1)
@@ -56,7 +56,7 @@ func (w *Waits) count(wait time.Duration, n int64) {
 	w.Max = max(w.Max, wait)
 }
 
-// Mean is the mean wait; 0 without requests.
+// Mean returns the mean wait, or 0 without requests.
 func (w *Waits) Mean() time.Duration {
 	if w.Count == 0 {
 		return 0
@@ -64,7 +64,7 @@ func (w *Waits) Mean() time.Duration {
 	return time.Duration(w.sum/w.Count) * time.Microsecond
 }
 
-// Quantile is the wait that a share q (0..1) of the requests did not pass, by nearest rank.
+// Quantile returns the wait that a share q (0..1) of the requests did not exceed, by nearest rank.
 func (w *Waits) Quantile(q float64) time.Duration {
 	if w.Count == 0 {
 		return 0
@@ -79,7 +79,7 @@ func (w *Waits) Quantile(q float64) time.Duration {
 	return w.Max
 }
 
-// OnTime is the share of requests that waited at most Limit; 1 without requests.
+// OnTime returns the share of requests that waited at most Limit, or 1 without requests.
 func (w *Waits) OnTime() float64 {
 	if w.Count == 0 {
 		return 1

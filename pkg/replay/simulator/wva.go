@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant: one replica more where the replicas that are
-// not saturated have too little to spare, one less where the rest could take its load (docs/saturation-analyzer.md; version 1, whose
-// thresholds are shares of the cache and requests in a replica's queue). The zero values are its defaults.
+// WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant. It adds a replica if the replicas that
+// are not saturated have too little spare capacity, and removes one if the others could take its load
+// (docs/saturation-analyzer.md; version 1, with thresholds on the cache usage and on the queue of a replica). The zero values are
+// its defaults.
 type WVA struct {
 	Min, Max   int32
 	CacheFull  float64       // kvCacheThreshold; 0 means 0.80
 	QueueFull  float64       // queueLengthThreshold; 0 means 5
 	CacheSpare float64       // kvSpareTrigger; 0 means 0.1
 	QueueSpare float64       // queueSpareTrigger; 0 means 3
-	Interval   time.Duration // between two optimizations; 0 means 60 s
+	Interval   time.Duration // time between two optimizations; 0 means 60 s
 }
 
-// wvaScrape is how often Prometheus sees a replica; the analyzer takes the greatest of a minute.
+// wvaScrape is the scrape interval of Prometheus; the analyzer uses the maximum of a minute.
 const wvaScrape = 15 * time.Second
 
-// Make makes WVAs.
+// NewActuator implements ActuatorFactory.
 func (w WVA) NewActuator() Actuator {
 	for value, standard := range map[*float64]float64{&w.CacheFull: 0.8, &w.QueueFull: 5, &w.CacheSpare: 0.1, &w.QueueSpare: 3} {
 		if *value == 0 {
@@ -33,23 +34,23 @@ func (w WVA) NewActuator() Actuator {
 	return &wva{config: w, seen: map[pod]*[4]load1m{}}
 }
 
-// pod is a replica in one of its lives.
+// pod identifies one generation of a replica.
 type pod struct {
 	id  int32
 	gen uint32
 }
 
-// load1m is what one scrape saw of one replica.
+// load1m is the result of one scrape of one replica.
 type load1m struct{ cache, queue float64 }
 
 type wva struct {
 	config WVA
 	decide time.Time
-	seen   map[pod]*[4]load1m // the last minute of each ready replica
+	seen   map[pod]*[4]load1m // scrapes of the last minute of each ready replica
 	scrape int
 }
 
-// Act scrapes, and decides once an interval.
+// Act scrapes, and decides once per interval.
 func (v *wva) Act(s *Scene) Move {
 	if v.decide.IsZero() {
 		v.decide = s.Now.Add(phaseOf(s, v.config.Interval))
@@ -71,8 +72,8 @@ func (v *wva) Act(s *Scene) Move {
 	return m
 }
 
-// look is the greatest load of each ready replica in the last minute. The world's queue stands in front of the replicas; a balancer by
-// requests would have spread it evenly.
+// look returns the maximum load of each ready replica in the last minute. The simulated queue is in front of the replicas; look
+// divides it evenly, as a load balancer would.
 func (v *wva) look(s *Scene) (out []load1m) {
 	l := s.l
 	v.scrape = (v.scrape + 1) % 4
@@ -102,7 +103,7 @@ func (v *wva) look(s *Scene) (out []load1m) {
 	return out
 }
 
-// next is the analyzer's target for its only variant. While replicas are pending its last decision stands.
+// next returns the analyzer's target for its only variant. While replicas are pending, the last target is kept.
 func (w *WVA) next(loads []load1m, spec int32) int32 {
 	var cache, queue, spareCache, spareQueue float64
 	free := 0.0
@@ -119,7 +120,7 @@ func (w *WVA) next(loads []load1m, spec int32) int32 {
 	switch {
 	case ready == 0:
 		n = max(spec, 1)
-	case spec != ready: // under way
+	case spec != ready: // a change is in progress
 	case free == 0 || spareCache/free < w.CacheSpare || spareQueue/free < w.QueueSpare:
 		n = ready + 1
 	case free >= 2 && w.CacheFull-cache/(free-1) >= w.CacheSpare && w.QueueFull-queue/(free-1) >= w.QueueSpare:

@@ -1,5 +1,5 @@
-// Package spotbench asks what it takes to keep a number of replicas standing on spot capacity that comes and goes as recorded: how
-// often they were not all there, and what it cost, beside the least that anybody who knows the trace would pay.
+// Package spotbench measures what it takes to keep a number of replicas available on recorded spot capacity: availability and
+// cost, compared with the lowest cost of a plan that knows the trace.
 package spotbench
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Case is a spot trace, and what is to stand.
+// Case is a spot trace and the replicas to keep available.
 type Case struct {
 	Spot           *trace.Spot
 	Replicas       int32 // one GPU each
@@ -26,10 +26,10 @@ type Case struct {
 	Seed           uint64
 }
 
-// Run is one way to keep them.
+// Run is one way to keep the replicas available, with its results.
 type Run struct {
 	Name         string  `json:"name"`
-	Availability float64 `json:"availability"` // share of the demanded replica time in which a replica was ready
+	Availability float64 `json:"availability"` // share of the requested replica time with a ready replica
 	Cost         float64 `json:"cost"`
 	OverLeast    float64 `json:"costOverOmniscient"`
 	Spot         float64 `json:"spotCost"`
@@ -38,18 +38,18 @@ type Run struct {
 	Ledger       Ledger  `json:"ledger"`
 }
 
-// Ledger is where a way's money and availability went, in node hours and replica minutes.
+// Ledger splits the cost and the missing availability of a run, in node hours and replica minutes.
 type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
-	Excess        float64 `json:"needlessOnDemandHours"` // on demand beyond what the market was short of
-	Starting      float64 `json:"startingHours"`         // nodes that come up and models that load
-	Empty         float64 `json:"emptyHours"`            // nodes without a replica, those on their way out included
-	Missing       float64 `json:"missingMinutes"`        // of demanded replicas
-	WithoutNode   float64 `json:"homelessMinutes"`       // of them without a node on its way
+	Excess        float64 `json:"excessOnDemandHours"` // on-demand nodes beyond the shortage of spot
+	Starting      float64 `json:"startingHours"`       // nodes that start and models that load
+	Empty         float64 `json:"emptyHours"`          // nodes without a replica, including terminating ones
+	Missing       float64 `json:"missingMinutes"`      // replica minutes below the requested number
+	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of these without a node, not even a starting one
 }
 
-// Report is all of them.
+// Report holds all runs on one trace.
 type Report struct {
 	Trace    string        `json:"trace"`
 	Duration time.Duration `json:"duration"`
@@ -64,7 +64,7 @@ const (
 	tick         = 2 * time.Second
 )
 
-// Judge plays every way. One case, one report.
+// Compare simulates every way. The same case gives the same report.
 func Compare(ctx context.Context, c Case) (*Report, error) {
 	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.lowestCost()}
 	for _, way := range []struct {
@@ -73,9 +73,9 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 	}{
 		{"gpuscaler", c.gpuscaler},
 		{"Karpenter, two weighted pools", func() (simulator.Config, error) { return c.karpenterOnly(false), nil }},
-		{"Karpenter, consolidating to the cheaper", func() (simulator.Config, error) { return c.karpenterOnly(true), nil }},
+		{"Karpenter, consolidating to cheaper nodes", func() (simulator.Config, error) { return c.karpenterOnly(true), nil }},
 		{"SkyServe, dynamic fallback", func() (simulator.Config, error) { return c.skyServe(0, 0), nil }},
-		{"SkyServe, one over", func() (simulator.Config, error) { return c.skyServe(1, 0), nil }},
+		{"SkyServe, one extra replica", func() (simulator.Config, error) { return c.skyServe(1, 0), nil }},
 		{"on demand only", func() (simulator.Config, error) { return c.onDemand(), nil }},
 	} {
 		config, err := way.config()
@@ -98,11 +98,11 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 	return out, nil
 }
 
-// aim is the share of the demanded replica time that the issue asks for.
+// targetAvailability is the required share of the requested replica time with a ready replica.
 const targetAvailability = 0.999
 
-// hindsight is what the aim costs SkyServe's fallback with a number of replicas more on demand all the time, where somebody knew
-// beforehand the least power of two that suffices.
+// leastReserve returns the run of SkyServe's fallback with the smallest number of additional on-demand replicas, a power of two,
+// that reaches targetAvailability. That number is only known afterwards.
 func (c *Case) leastReserve(ctx context.Context) (run Run, err error) {
 	for over := int32(1); over <= c.Replicas; over *= 2 {
 		if run, err = c.simulate(ctx, c.skyServe(0, over)); err != nil {
@@ -154,8 +154,8 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	return out, nil
 }
 
-// least is what nobody can go below who keeps all replicas all the time: whatever spot the market has, and the rest on demand; no
-// node of either is ever started in vain, and none overlaps another.
+// lowestCost returns the lowest cost of keeping all replicas available all the time: all spot nodes that the market has, and
+// on-demand nodes for the rest, without any overlap.
 func (c *Case) lowestCost() float64 {
 	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
 	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
@@ -181,12 +181,12 @@ func (c *Case) config() simulator.Config {
 }
 
 func (c *Case) load(name string, n int32, factory simulator.ActuatorFactory, pools ...string) simulator.Workload {
-	return simulator.Workload{Key: scaling.Key{Namespace: "standing", Name: name}, Actuator: factory, GPUs: 1, Initial: n, Pools: pools}
+	return simulator.Workload{Key: scaling.Key{Namespace: "spotbench", Name: name}, Actuator: factory, GPUs: 1, Initial: n, Pools: pools}
 }
 
 func (c *Case) gpuscaler() (simulator.Config, error) {
 	config := c.config()
-	g, err := capacity.NewGroup(capacity.Group{Name: "standing", Resource: "nvidia.com/gpu",
+	g, err := capacity.NewGroup(capacity.Group{Name: "spotbench", Resource: "nvidia.com/gpu",
 		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
 	if err != nil {
 		return config, err
@@ -194,7 +194,7 @@ func (c *Case) gpuscaler() (simulator.Config, error) {
 	p := &scaling.Policy{MinReplicas: c.Replicas, MaxReplicas: 2 * c.Replicas}
 	config.Groups = []*capacity.Group{g}
 	config.Workloads = []simulator.Workload{{Initial: c.Replicas, GPUs: 1,
-		Policy: &policy.Compiled{Workload: scaling.Workload{Key: scaling.Key{Namespace: "standing", Name: "service"}, Policy: p, Group: g.Name}}}}
+		Policy: &policy.Compiled{Workload: scaling.Workload{Key: scaling.Key{Namespace: "spotbench", Name: "service"}, Policy: p, Group: g.Name}}}}
 	return config, nil
 }
 
@@ -207,10 +207,11 @@ func (c *Case) karpenterOnly(cheaper bool) simulator.Config {
 	return config
 }
 
-// sky keeps replicas over on spot, and on demand what the ready ones are short of the demanded number and a reserve.
+// skyServe keeps extra replicas on spot, and on-demand replicas for the ready replicas missing from the requested number plus a
+// reserve.
 func (c *Case) skyServe(over, reserve int32) simulator.Config {
 	config := c.config()
-	// All stand at the start, as everybody else's do: what spot has none for, on demand.
+	// All replicas are ready at the start, as in the other runs; those without spot capacity run on demand.
 	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
 	config.Workloads = []simulator.Workload{
 		c.load("spot", c.Replicas, simulator.Static(c.Replicas+over), spotPool),
@@ -225,11 +226,11 @@ func (c *Case) onDemand() simulator.Config {
 	return config
 }
 
-// WriteText writes the table for a terminal.
+// WriteText prints the report as a table.
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d replicas for %s; omniscient $%.2f\n", r.Trace, r.Replicas, r.Duration.Round(time.Minute), r.Least)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tSPOT h\tON DEMAND h\tNEEDLESSLY\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
+	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tSPOT h\tON DEMAND h\tEXCESS h\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
 	for _, run := range r.Runs {
 		l := &run.Ledger
 		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast,

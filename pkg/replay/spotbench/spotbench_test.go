@@ -10,39 +10,39 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// A market of six nodes that is empty from the first hour to the second.
+// gone returns a market of six nodes without capacity from the first to the second hour.
 func gone() *trace.Spot {
 	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 }
 
-func TestFourReplicasOnAMarketThatGoesAndComesBack(t *testing.T) {
+func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
 	c := Case{Spot: gone(), Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1}
 	r, err := Compare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := 4.0 * (5*1 + 1*3); math.Abs(r.Least-want) > 1e-9 {
-		t.Errorf("the least is $%g, want $%g", r.Least, want)
+		t.Errorf("the lowest cost is $%g, want $%g", r.Least, want)
 	}
 	by := map[string]Run{}
 	for _, run := range r.Runs {
 		by[run.Name] = run
 		if run.Availability <= 0.9 || run.Availability > 1 || run.Availability == 1 && run.Cost < r.Least {
-			t.Errorf("%s: %.3f available for $%.2f, the least is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
+			t.Errorf("%s: %.3f available for $%.2f, the lowest cost is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
 		}
 	}
-	gpuscaler, karpenterOnly, skyServe, dear := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
+	gpuscaler, karpenterOnly, skyServe, onDemand := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
 	if gpuscaler.Cost >= karpenterOnly.Cost || gpuscaler.Availability < karpenterOnly.Availability-0.001 {
-		t.Errorf("ours %+v, Karpenter alone, which never comes back, %+v", gpuscaler, karpenterOnly)
+		t.Errorf("gpuscaler %+v, Karpenter alone, which does not return to spot, %+v", gpuscaler, karpenterOnly)
 	}
 	if gpuscaler.Availability < skyServe.Availability || skyServe.Spot == 0 {
-		t.Errorf("ours %+v, SkyServe %+v", gpuscaler, skyServe)
+		t.Errorf("gpuscaler %+v, SkyServe %+v", gpuscaler, skyServe)
 	}
-	if dear.Availability != 1 || dear.Spot != 0 || math.Abs(dear.Cost-4*6*3) > 0.1 {
-		t.Errorf("on demand only: %+v", dear)
+	if onDemand.Availability != 1 || onDemand.Spot != 0 || math.Abs(onDemand.Cost-4*6*3) > 0.1 {
+		t.Errorf("on demand only: %+v", onDemand)
 	}
 	if best := r.Runs[len(r.Runs)-1]; !strings.HasPrefix(best.Name, "SkyServe, 4 more") || best.Availability < targetAvailability {
-		t.Errorf("all four go at once, and only four more keep them standing: %+v", best)
+		t.Errorf("all four nodes are lost at once, so only four more replicas keep the availability: %+v", best)
 	}
 	for _, run := range r.Runs {
 		l := run.Ledger

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Rewrite puts what was found into the policy's own document; comments, order and all other documents stay as they are. Where
-// nothing was found, the text is answered as it is.
+// Rewrite returns the policy document with the settings that were found. Comments, order and other documents stay unchanged. If
+// no settings were found, it returns the text unchanged.
 func (r *Result) Rewrite(text []byte) ([]byte, error) {
 	if !r.Found {
 		return text, nil
@@ -46,12 +46,12 @@ func (r *Result) Rewrite(text []byte) ([]byte, error) {
 		}
 	}
 	if !written {
-		return nil, fmt.Errorf("%s has no document there", r.Policy)
+		return nil, fmt.Errorf("no document of %s in the file", r.Policy)
 	}
 	return out.Bytes(), to.Close()
 }
 
-// specOf is the spec of the policy's document, nil of any other.
+// specOf returns the spec of the policy's document, or nil for any other document.
 func (r *Result) specOf(doc *yaml.Node) *yaml.Node {
 	if len(doc.Content) == 0 {
 		return nil
@@ -63,11 +63,11 @@ func (r *Result) specOf(doc *yaml.Node) *yaml.Node {
 	if doc.Decode(&head) != nil || head.Kind != "ScalingPolicy" || head.Metadata.Namespace+"/"+head.Metadata.Name != r.Policy {
 		return nil
 	}
-	return child(doc.Content[0], "spec")
+	return valueOf(doc.Content[0], "spec")
 }
 
-// child is the value of a key, nil where there is none.
-func child(n *yaml.Node, key string) *yaml.Node {
+// valueOf returns the value of a key, or nil if the mapping does not have it.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]
@@ -76,7 +76,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set writes a scalar at a path, and makes the mappings on the way where they are not there.
+// set writes a scalar at a path and creates missing mappings.
 func set(n *yaml.Node, path []string, value string) error {
 	for _, key := range path {
 		next := (*yaml.Node)(nil)
@@ -84,16 +84,16 @@ func set(n *yaml.Node, path []string, value string) error {
 		case yaml.SequenceNode:
 			i, err := strconv.Atoi(key)
 			if err != nil || i < 0 || i >= len(n.Content) {
-				return fmt.Errorf("there is no element %s", key)
+				return fmt.Errorf("no element %s", key)
 			}
 			next = n.Content[i]
 		case yaml.MappingNode:
-			if next = child(n, key); next == nil {
+			if next = valueOf(n, key); next == nil {
 				next = &yaml.Node{Kind: yaml.MappingNode}
 				n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, next)
 			}
 		default:
-			return fmt.Errorf("%s stands under something that is no mapping", key)
+			return fmt.Errorf("the parent of %s is not a mapping", key)
 		}
 		n = next
 	}

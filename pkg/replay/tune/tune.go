@@ -1,5 +1,5 @@
-// Package tune searches a policy's parameters on recorded traffic: the cheapest that keep the SLO on the part that is searched, and
-// on a later part that the search has not seen. Settings that only fit the first part are passed over.
+// Package tune searches the parameters of a policy on recorded traffic for the cheapest settings that meet the SLO on the
+// searched part and on a later held-out part. Settings that only fit the searched part are rejected.
 package tune
 
 import (
@@ -9,54 +9,56 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// mostChecked bounds how many settings are tried on the held-out part: one that is picked out of very many would fit it by chance.
-const mostChecked = 20
+// maxChecked limits how many settings are checked on the held-out part, because among very many settings one meets the SLO there
+// by chance.
+const maxChecked = 20
 
-// closer is how much nearer to all requests on time the next setting must have come on the searched part, where one fails on the
-// held-out part: the cheapest twenty of a search are one setting twenty times, and fail together. Where none is late on the searched part
-// any more, the next costs so much more there.
-const closer, dearer = 0.9, 1.05
+// If settings miss the SLO on the held-out part, the next ones have at most nextLateShare of their late requests on the searched part. The
+// cheapest twenty of a search are almost the same settings and would fail together. Once no request is late on the searched part, the
+// next settings cost at least nextCostFactor times as much there.
+const nextLateShare, nextCostFactor = 0.9, 1.05
 
-// Result is what a search came to.
+// Result is the result of a search.
 type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`
 	Checked int     `json:"settingsCheckedOnHeldOut"`
-	Found   bool    `json:"found"` // settings that keep the SLO on both parts
+	Found   bool    `json:"found"` // settings that meet the SLO on both parts were found
 	Changes []Knob  `json:"knobs"`
 	Search  Part    `json:"searched"`
 	HeldOut Part    `json:"heldOut"`
 	SLO     float64 `json:"sloShare"`
 	Wait    float64 `json:"sloWaitSeconds"`
-	Checks  []Check `json:"checks"` // on the held-out part, in the order in which they were made
+	Checks  []Check `json:"checks"` // checks on the held-out part, in order
 	knobs   []evaluate.Knob
 	best    []float64
 }
 
-// Knob is a parameter before and after.
+// Knob is a parameter with its values before and after.
 type Knob struct {
 	Name   string `json:"name"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// Check is a setting that keeps the SLO on the searched part, tried on the held-out part.
+// Check is a setting that meets the SLO on the searched part, with its result on the held-out part.
 type Check struct {
 	SearchedCost   float64 `json:"searchedCost"`   // $
 	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
 	HeldOutCost    float64 `json:"heldOutCost"`
 	HeldOutOnTime  float64 `json:"heldOutOnTime"`
-	Meets          bool    `json:"meetsSLO"` // on the held-out part too
+	Meets          bool    `json:"meetsSLO"` // also on the held-out part
 }
 
-// Part is the policy on one part of the traffic, before and after.
+// Part holds the runs of the policy on one part of the traffic.
 type Part struct {
 	Traffic string       `json:"traffic"`
 	Before  evaluate.Run `json:"before"`
-	After   evaluate.Run `json:"after"` // as before where nothing was found
+	After   evaluate.Run `json:"after"` // equal to before if no settings were found
 }
 
-// Search looks for the settings. Both cases hold the same policy. It answers the same for the same cases, on any number of cores.
+// Search returns the settings found. Both cases contain the same policy. The result depends only on the cases, not on the number
+// of cores.
 func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs := evaluate.Knobs(searched.Policy)
 	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: evaluate.Values(knobs)}
@@ -83,9 +85,9 @@ func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(
 	out.Search.After, out.HeldOut.After = out.Search.Before, out.HeldOut.Before
 	ranked := s.Ranked()
 	out.Tried = len(ranked)
-	late, cost := 1-out.SLO, 0.0 // what the next setting may have of late requests on the searched part, and must cost there
+	late, cost := 1-out.SLO, 0.0 // maximum late requests and minimum cost of the next settings on the searched part
 	for _, t := range ranked {
-		if !t.Run.MeetsSLO || out.Checked == mostChecked {
+		if !t.Run.MeetsSLO || out.Checked == maxChecked {
 			break
 		}
 		if 1-t.Run.OnTime > late || t.Run.Cost < cost {
@@ -101,8 +103,8 @@ func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(
 			out.Found, out.best, out.Search.After, out.HeldOut.After = true, t.Settings, t.Run, run
 			break
 		}
-		if late = closer * (1 - t.Run.OnTime); late == 0 {
-			cost = dearer * t.Run.Cost
+		if late = nextLateShare * (1 - t.Run.OnTime); late == 0 {
+			cost = nextCostFactor * t.Run.Cost
 		}
 	}
 	for i, k := range knobs {

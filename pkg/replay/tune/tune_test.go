@@ -53,7 +53,7 @@ func load(t testing.TB, text string) *policy.Compiled {
 			return c
 		}
 	}
-	t.Fatal("chat is not there")
+	t.Fatal("no policy chat")
 	return nil
 }
 
@@ -69,7 +69,7 @@ func part(t testing.TB, c *policy.Compiled, seed uint64) evaluate.Case {
 		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]simulator.Measure{"load": simulator.InSystem}}
 }
 
-func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
+func TestWrittenPolicyHasTheSettingsFound(t *testing.T) {
 	c := load(t, generous)
 	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestWhatIsWrittenIsWhatWasFound(t *testing.T) {
 	}
 }
 
-func TestOneSearchOneAnswer(t *testing.T) {
+func TestSameCasesGiveTheSameResult(t *testing.T) {
 	c := load(t, generous)
 	var texts [2][]byte
 	for i := range texts {
@@ -119,7 +119,7 @@ func TestOneSearchOneAnswer(t *testing.T) {
 	}
 }
 
-func TestAnImpossibleSLOChangesNothing(t *testing.T) {
+func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
 	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
 	if err != nil {
@@ -131,11 +131,11 @@ func TestAnImpossibleSLOChangesNothing(t *testing.T) {
 	}
 }
 
-// What fits the searched part alone is passed over, and each next check has come closer to all on time there: not the same setting again.
-func TestEachCheckComesCloser(t *testing.T) {
+// Settings that only fit the searched part are rejected, and each next check has fewer late requests on the searched part.
+func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
 	held := part(t, c, 2)
-	p, _ := trace.Preset("bursty") // harder than what is searched
+	p, _ := trace.Preset("bursty") // harder than the searched traffic
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, 2, 1.5
 	var err error
 	if held.Traffic, err = trace.Generate(p); err != nil {
@@ -145,17 +145,17 @@ func TestEachCheckComesCloser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Checks) != r.Checked || r.Checked < 2 || r.Checked > mostChecked {
+	if len(r.Checks) != r.Checked || r.Checked < 2 || r.Checked > maxChecked {
 		t.Fatalf("%d checks: %+v", r.Checked, r.Checks)
 	}
 	for i := 1; i < len(r.Checks); i++ {
-		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > closer*(1-before.SearchedOnTime) || now.SearchedCost < before.SearchedCost ||
-			before.SearchedOnTime == 1 && now.SearchedCost < dearer*before.SearchedCost {
+		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > nextLateShare*(1-before.SearchedOnTime) || now.SearchedCost < before.SearchedCost ||
+			before.SearchedOnTime == 1 && now.SearchedCost < nextCostFactor*before.SearchedCost {
 			t.Errorf("after %+v comes %+v", before, now)
 		}
 	}
 	var words bytes.Buffer
-	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "HOW IT WAS CHOSEN") || r.Found != strings.Contains(words.String(), "settings were found") {
+	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "SELECTION") || r.Found != strings.Contains(words.String(), "settings were found") {
 		t.Errorf("%v\n%s", err, words.String())
 	}
 	t.Logf("\n%s", words.String())
