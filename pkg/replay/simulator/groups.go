@@ -82,7 +82,7 @@ func (w *Simulator) pool(name string) *pool {
 // Groups implements engine.Groups.
 func (g groups) Groups() []*capacity.Group { return g.w.config.Groups }
 
-// Strays implements engine.Nodes. The simulator has no orphaned NodePools.
+// This method of engine.Nodes returns nothing, because the simulator has no orphaned NodePools.
 func (g groups) Strays([]*capacity.Group, []scaling.Workload) ([]engine.Stray, []capacity.Action) {
 	return nil, nil
 }

@@ -151,7 +151,7 @@ func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	for i := 1; i < len(r.Checks); i++ {
 		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > nextLateShare*(1-before.SearchedOnTime) || now.SearchedCost < before.SearchedCost ||
 			before.SearchedOnTime == 1 && now.SearchedCost < nextCostFactor*before.SearchedCost {
-			t.Errorf("after %+v comes %+v", before, now)
+			t.Errorf("after %+v, the next check is %+v", before, now)
 		}
 	}
 	var words bytes.Buffer
