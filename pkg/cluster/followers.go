@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -63,6 +65,28 @@ func (t *target) bounds() (lo, hi int32) {
 		return -1, -1
 	}
 	return h.min, h.max
+}
+
+// bounds are minReplicas and maxReplicas.
+type bounds struct{ min, max int32 }
+
+// narrower returns why an HPA or ScaledObject with some bounds does not reach every target within the policy's bounds; empty where it does.
+// zero tells that the object itself removes the last replica, as a ScaledObject does. An HPA with minReplicas 1 may follow a policy with
+// minReplicas 0: the activator takes the step between 1 and 0.
+func narrower(object, policy bounds, zero bool) string {
+	least := policy.min
+	if !zero {
+		least = max(least, 1)
+	}
+	switch {
+	case object.min > policy.max:
+		return fmt.Sprintf("its minReplicas %d is above the policy's maxReplicas %d: it never has fewer than %d replicas", object.min, policy.max, object.min)
+	case object.min > least:
+		return fmt.Sprintf("its minReplicas %d is above the policy's minReplicas %d: it never has fewer than %d replicas", object.min, policy.min, object.min)
+	case object.max < policy.max:
+		return fmt.Sprintf("its maxReplicas %d is below the policy's maxReplicas %d", object.max, policy.max)
+	}
+	return ""
 }
 
 // inexact says in one sentence why an HPA will not follow every step; empty where it will.

@@ -164,11 +164,12 @@ func (l *lint) bounds() {
 	if p == nil {
 		return
 	}
-	if l.spec.MaxReplicas < p.MaxReplicas {
-		l.add(Bounds, fmt.Sprintf("its maxReplicas %d is below the policy's %d", l.spec.MaxReplicas, p.MaxReplicas), "let the two agree")
+	own := bounds{1, l.spec.MaxReplicas}
+	if l.spec.MinReplicas != nil {
+		own.min = *l.spec.MinReplicas
 	}
-	if lo := l.spec.MinReplicas; lo != nil && *lo > max(p.MinReplicas, 1) {
-		l.add(Bounds, fmt.Sprintf("its minReplicas %d is above the policy's %d", *lo, p.MinReplicas), "let the two agree")
+	if why := narrower(own, bounds{p.MinReplicas, p.MaxReplicas}, false); why != "" {
+		l.add(Bounds, why, "set minReplicas and maxReplicas of the two alike")
 	}
 }
 

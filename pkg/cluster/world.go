@@ -275,7 +275,7 @@ func (w *world) refusal(work *scaling.Workload) string {
 	return ""
 }
 
-// view copies a target's view for one policy. It allocates nothing.
+// view copies a target's view for one policy. It allocates nothing, unless the bounds of the follower have to be explained.
 func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -289,8 +289,10 @@ func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 	case t.policy != "" && t.policy != work.Key.Name:
 		// Its HPA reads the number of another policy: nobody follows this one.
 		v.Follower = engine.Follower{}
-	case v.Follower.Exact && v.MaxReplicas < work.Policy.MaxReplicas:
-		v.Follower.Exact, v.Follower.Why = false, "its maxReplicas is below the policy's"
+	case v.Follower.Exact:
+		own := bounds{work.Policy.MinReplicas, work.Policy.MaxReplicas}
+		v.Follower.Why = narrower(bounds{v.MinReplicas, v.MaxReplicas}, own, v.Follower.Kind == kindScaledObject)
+		v.Follower.Exact = v.Follower.Why == ""
 	}
 	return v, true
 }
