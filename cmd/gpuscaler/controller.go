@@ -297,7 +297,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
 func (c *controller) report(r policy.Report) {
-	for _, p := range slices.Concat(r.Problems, r.Notices) {
+	for _, p := range slices.Concat(r.Problems, r.Notices, r.Outcomes) {
 		level := slog.LevelError
 		if p.Warning {
 			level = slog.LevelWarn

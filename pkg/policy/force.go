@@ -28,13 +28,16 @@ type held struct {
 func (s *Store) choosePlatform() {
 	all := s.documents(KindPlatformConfig)
 	was := &s.config
+	s.vanished = nil
 	switch {
-	case len(all) == 0 && was.good == nil && !s.platformLost() || len(all) == 0 && was.good != nil && !s.lost(was.good.file):
+	case len(all) == 0 && was.good == nil && !s.platformLost(), len(all) == 0 && was.good != nil && s.good.empty() && !s.lost(was.good.file):
 		*was = held{}
 		s.platform, s.good = noPlatform, noPlatform
 		return
 	case len(all) == 0:
-		was.doc = nil
+		if was.doc = nil; was.good != nil && !s.lost(was.good.file) {
+			s.vanished = was.vanished()
+		}
 	case len(all) > 1:
 		was.doc = nil
 		for i, d := range all {
@@ -48,7 +51,9 @@ func (s *Store) choosePlatform() {
 	default:
 		was.doc = all[0]
 		was.doc.ensure()
-		if p := was.doc.compilePlatform(); p != nil {
+		if was.good != nil && !s.good.empty() && was.doc.saysNothing() {
+			was.doc.bad(specPath, "is empty, and the version in force is not: "+was.good.origin()+" stays in force", keepsNothing)
+		} else if p := was.doc.compilePlatform(); p != nil {
 			was.good = was.doc
 			s.good = p.or(s.good)
 			s.platform = s.good
@@ -64,6 +69,28 @@ func (s *Store) choosePlatform() {
 		stop.Mode = scaling.Hold
 		s.platform = &stop
 	}
+}
+
+// keepsNothing is how a PlatformConfig is taken back on purpose.
+const keepsNothing = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
+
+// vanished reports that the PlatformConfig in force is in no file. A template that renders nothing, or a ConfigMap without its key, must
+// not lift all bounds and forget all NodePools at once.
+func (h *held) vanished() *Problem {
+	return &Problem{File: h.good.file, Document: h.good.document,
+		Message: "the file holds no PlatformConfig any more: " + h.good.origin() + " stays in force until this process ends", Allowed: keepsNothing}
+}
+
+// empty reports whether p leaves everything as it is without a PlatformConfig.
+func (p *Platform) empty() bool {
+	bare := *p
+	bare.Name, bare.Cluster, bare.Origin = "", "", ""
+	return reflect.DeepEqual(&bare, noPlatform)
+}
+
+// saysNothing reports whether the spec of a PlatformConfig is empty.
+func (d *document) saysNothing() bool {
+	return d.platform != nil && reflect.DeepEqual(d.platform, &PlatformSpec{}) && !d.failed()
 }
 
 func (d *document) saysHold() bool { return d.platform != nil && d.platform.Mode == "hold" }

@@ -48,7 +48,7 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 	if held := store.Groups(); !held[0].Advisory {
 		t.Error("a held platform nudges")
 	}
-	f.write("p.yaml", platform(""))
+	f.write("p.yaml", platform("mode: auto"))
 	store.Load(f.path)
 	if gone := store.Groups(); len(gone) != 0 {
 		t.Errorf("%d groups stay after their platform", len(gone))

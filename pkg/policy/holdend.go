@@ -30,8 +30,7 @@ func (s *Store) holding() holder {
 	return out
 }
 
-// holdEnded tells of a hold that this load has ended. A hold that is lifted by an edit was meant to end; one that ends because its file
-// was removed may have been somebody's cleaning up, and whoever relied on it learns of it here alone.
+// holdEnded reports a hold that this load has ended. The removal of its file does not end it: see vanished.
 func (s *Store) holdEnded(before holder) []Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil
@@ -46,8 +45,6 @@ func (s *Store) holdEnded(before holder) []Problem {
 	switch {
 	case before.unread:
 		ended.Message = "what was held while the PlatformConfig could not be read is no longer"
-	case s.platform == noPlatform:
-		ended.Message = "the PlatformConfig that said mode: hold is deleted, and the hold ended with it"
 	default:
 		ended.Message = "mode: hold is taken back (now " + s.platform.Mode.String() + "): the hold has ended"
 	}

@@ -32,13 +32,13 @@ func (s *Store) load(files []file) Report {
 	s.compileAll()
 	s.compileObjects()
 	changed := s.publish()
-	problems := s.record()
+	problems, outcomes := s.record()
 	for _, f := range s.files {
 		for _, d := range f.docs {
 			d.release()
 		}
 	}
-	return Report{Problems: problems, Notices: s.holdEnded(before), Changed: changed, Generation: s.current.Load().generation}
+	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed, Generation: s.current.Load().generation}
 }
 
 // take replaces the files by what was read. Documents whose text did not change stay the same values.
@@ -134,15 +134,19 @@ func (s *Store) platformLost() bool {
 
 // record gathers the problems and brings the statuses up to date. Of a document that decides as it is written, which is nearly all of
 // them, there is nothing to keep but since when.
-func (s *Store) record() (problems []Problem) {
+func (s *Store) record() (problems, outcomes []Problem) {
 	before := s.status
 	s.status = map[string]Status{}
 	add := func(st Status) {
+		was, ok := before[st.Document]
+		same := ok && was.State == st.State && was.Hash == st.Hash
 		if st.Since.IsZero() {
-			st.Since = s.clock()
-			if was, ok := before[st.Document]; ok && was.State == st.State && was.Hash == st.Hash {
+			if st.Since = s.clock(); same {
 				st.Since = was.Since
 			}
+		}
+		if !same && Errors(st.Problems) > 0 {
+			outcomes = append(outcomes, st.outcome())
 		}
 		s.status[st.Document] = st
 	}
@@ -164,13 +168,26 @@ func (s *Store) record() (problems []Problem) {
 			}
 		}
 	}
+	if s.vanished != nil {
+		problems = append(problems, *s.vanished)
+		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: Held, InForce: s.config.good.origin(), Problems: []Problem{*s.vanished}})
+	}
 	for _, id := range sortedKeys(s.policies) {
 		if h := s.policies[id]; h.doc == nil {
 			add(Status{Document: h.good.document, File: h.good.file, State: Held, InForce: h.good.origin()})
 		}
 	}
 	sortProblems(problems)
-	return problems
+	return problems, outcomes
+}
+
+// outcome says what becomes of a document that is not accepted as written.
+func (st *Status) outcome() Problem {
+	p := Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
+	if st.State == Held {
+		p.Message = "held: version " + st.InForce + " stays in force"
+	}
+	return p
 }
 
 // plain tells whether a status says no more than that a document decides as it is written.

@@ -35,6 +35,7 @@ type Status struct {
 type Report struct {
 	Problems   []Problem // all of them, warnings too, in the order of the files
 	Notices    []Problem // what came about in this load and stands nowhere: told once
+	Outcomes   []Problem // for each document that this load does not accept as written: held or refused; reported once
 	Changed    bool      // what is in force differs from before
 	Generation uint64    // counts the changes of what is in force
 }
@@ -62,6 +63,7 @@ type Store struct {
 	config   held                   // the PlatformConfig
 	good     *Platform              // its last good version
 	platform *Platform              // in force: good, or what stands in for it; never nil
+	vanished *Problem               // the PlatformConfig in force is in no file; nil: it is
 	holds    holder
 	objects  map[objectKey]*object
 	carriers map[scaling.Key]objectKey // the object that carries a policy

@@ -301,7 +301,7 @@ func TestHoldActsOutOfADocumentThatIsRefusedElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever cleans up the file with the emergency stop in it ends the stop: that is said once, with the file's name.
+// The end of a hold is reported once, with the file's name. Removing the file with the emergency stop in it does not end the stop.
 func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 	const hold, auto, broken = "mode: hold", "mode: auto", "bounds: {maxReplicas: two}"
 	for _, c := range []struct {
@@ -309,7 +309,7 @@ func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 		end         func(f folder)
 		want        string // "": nothing is told
 	}{
-		{"deleted", hold, func(f folder) { f.remove("stop.yaml") }, "the PlatformConfig that said mode: hold is deleted, and the hold ended with it; numbers are served for 1 of 2 policies"},
+		{"deleted: it goes on", hold, func(f folder) { f.remove("stop.yaml") }, ""},
 		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) }, "mode: hold is taken back (now auto): the hold has ended; numbers are served for 1 of 2 policies"},
 		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) }, "mode: hold is taken back (now advisory): the hold has ended; numbers are served for 0 of 2 policies"},
 		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
@@ -330,6 +330,9 @@ func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 			c.end(f)
 			r := store.Load(f.path)
 			if got := len(r.Notices); c.want == "" && got == 0 {
+				if held := store.Current()[0].Mode == scaling.Hold; held != strings.Contains(c.first, hold) {
+					t.Errorf("held: %v", held)
+				}
 				return
 			} else if got != 1 || r.Notices[0].Message != c.want || !r.Notices[0].Warning || !r.Changed {
 				t.Fatalf("tells %q, changed %t, want %q", policy.Render(r.Notices), r.Changed, c.want)
@@ -387,7 +390,10 @@ func TestTwoPlatformConfigsAreRefused(t *testing.T) {
 	expect(t, store, "the other alone", "a 25")
 	f.remove("q.yaml")
 	store.Load(f.path)
-	expect(t, store, "none", "a 30")
+	expect(t, store, "none: the last one stays", "a 25")
+	f.write("p.yaml", platform("mode: auto"))
+	store.Load(f.path)
+	expect(t, store, "one without bounds", "a 30")
 }
 
 func TestWhatThePlatformTakesAwayIsTakenFromAHeldVersionToo(t *testing.T) {
