@@ -11,18 +11,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// groupShadow is what was last written of a capacity group, and the brain's state beside the engine's own.
+// groupShadow is the last recorded data of a capacity group, with a copy of the decision state.
 type groupShadow struct {
 	state    capacity.State
 	scratch  capacity.Decision
 	group    *capacity.Group
 	parts    map[string]json.RawMessage
-	decision json.RawMessage // nil at the start of a segment: nothing was said yet
-	told     bool            // in this tick
+	decision json.RawMessage // nil at the start of a segment
+	recorded bool            // recorded in this tick
 }
 
-// GroupTick takes in a decision for nodes, for the line of the tick that is going on. It belongs into engine.Options.OnGroupTick. What
-// cannot be written down is the error of the next Tick.
+// GroupTick records a decision of a capacity group for the line of the current tick. Set it as engine.Options.OnGroupTick. An
+// error is returned by the next Tick.
 func (r *Recorder) GroupTick(t engine.GroupTick) {
 	if err := r.group(&t); err != nil {
 		r.failed = errors.Join(r.failed, fmt.Errorf("recording capacity group %s: %w", groupKey(&t), err))
@@ -37,7 +37,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 		s = &groupShadow{parts: map[string]json.RawMessage{}}
 		r.knownGroups[key] = s
 	}
-	s.told = true
+	s.recorded = true
 	whole := s.decision == nil
 	if whole && !e.Fresh {
 		var err error
@@ -50,11 +50,11 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 	}
 	if whole || s.group != t.Group {
 		var err error
-		if e.Group, err = r.tellGroup(t.Group); err != nil {
+		if e.Group, err = r.groupVersion(t.Group); err != nil {
 			return err
 		}
 	}
-	if err := s.tell(t.Observation, &e); err != nil {
+	if err := s.add(t.Observation, &e); err != nil {
 		return err
 	}
 	d, err := encodeGroup(t.Decision)
@@ -72,9 +72,9 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 	return nil
 }
 
-// tell puts the parts of an observation that are news into an entry.
-func (s *groupShadow) tell(o *capacity.Observation, e *groupEntry) error {
-	parts := make(map[string]json.RawMessage, len(s.parts)) // what lay beyond an end is forgotten, as by who reads
+// add copies the changed parts of an observation into an entry.
+func (s *groupShadow) add(o *capacity.Observation, e *groupEntry) error {
+	parts := make(map[string]json.RawMessage, len(s.parts)) // parts beyond the new size are dropped, as the reader does
 	err := seen(o, func(part string, text json.RawMessage) {
 		if parts[part] = text; !bytes.Equal(s.parts[part], text) {
 			if e.Seen == nil {
@@ -87,9 +87,9 @@ func (s *groupShadow) tell(o *capacity.Observation, e *groupEntry) error {
 	return err
 }
 
-// tellGroup writes a version of a group, once in a segment.
-func (r *Recorder) tellGroup(g *capacity.Group) (int, error) {
-	if id, told := r.groupIDs[g]; told {
+// groupVersion writes a version of a group once per segment, and returns its number.
+func (r *Recorder) groupVersion(g *capacity.Group) (int, error) {
+	if id, recorded := r.groupIDs[g]; recorded {
 		return id, nil
 	}
 	r.ids++
@@ -97,15 +97,15 @@ func (r *Recorder) tellGroup(g *capacity.Group) (int, error) {
 	return r.ids, r.write(&line{Kind: kindGroup, Group: groupLineOf(r.ids, g)})
 }
 
-// endGroups puts what was taken in into a tick's line, and forgets the groups that were not decided.
+// endGroups adds the recorded groups to the line of a tick, and drops the groups that were not decided.
 func (r *Recorder) endGroups(out *line) error {
 	out.Groups = r.groups
 	for key, s := range r.knownGroups {
-		if !s.told {
+		if !s.recorded {
 			delete(r.knownGroups, key)
 			out.GroupsGone = append(out.GroupsGone, key)
 		}
-		s.told = false
+		s.recorded = false
 	}
 	slices.Sort(out.GroupsGone)
 	r.groups = nil

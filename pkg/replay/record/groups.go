@@ -13,7 +13,7 @@ import (
 // groupLine is a version of a capacity group.
 type groupLine struct {
 	ID        int             `json:"id"`
-	Group     *capacity.Group `json:"group"` // without its schedules, which name their zones
+	Group     *capacity.Group `json:"group"` // without its schedules, which are encoded with the names of their time zones
 	Schedules []groupSchedule `json:"schedules,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func groupLineOf(id int, g *capacity.Group) *groupLine {
 	return l
 }
 
-// compiled is the group again.
+// compiled returns the group of the line.
 func (l *groupLine) compiled() (*capacity.Group, error) {
 	if l.Group == nil {
 		return nil, fmt.Errorf("a group line without a group")
@@ -50,7 +50,7 @@ func (l *groupLine) compiled() (*capacity.Group, error) {
 	return capacity.NewGroup(g)
 }
 
-// zoneOf is the name of a window's zone.
+// zoneOf returns the name of the time zone of a window.
 func zoneOf(w *calendar.Window) string {
 	if w.Location == nil {
 		return "UTC"
@@ -58,18 +58,18 @@ func zoneOf(w *calendar.Window) string {
 	return w.Location.String()
 }
 
-// groupEntry is what is new of one group in a tick.
+// groupEntry holds the changes of one group in a tick.
 type groupEntry struct {
 	Key      string                     `json:"k"`
 	Group    int                        `json:"p,omitempty"`
-	Stray    bool                       `json:"stray,omitempty"` // let go, not decided
-	Fresh    bool                       `json:"fresh,omitempty"` // it remembered nothing
-	State    json.RawMessage            `json:"state,omitempty"` // before this tick, at the start of a segment
-	Seen     map[string]json.RawMessage `json:"seen,omitempty"`  // by part: those that differ from the tick before
+	Stray    bool                       `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
+	Fresh    bool                       `json:"fresh,omitempty"`    // decided without earlier state
+	State    json.RawMessage            `json:"state,omitempty"`    // before this tick, at the start of a segment
+	Seen     map[string]json.RawMessage `json:"seen,omitempty"`     // by part: those that differ from the tick before
 	Decision json.RawMessage            `json:"d,omitempty"`
 }
 
-// groupKey names a group; a stray goes by its NodePool, which no group's name can be.
+// groupKey returns the key of a group. The key of an orphaned NodePool is its name, which no group has.
 func groupKey(t *engine.GroupTick) string {
 	if t.Stray {
 		return "nodepool/" + t.Group.Pools[0].Name
@@ -77,15 +77,15 @@ func groupKey(t *engine.GroupTick) string {
 	return t.Group.Name
 }
 
-// whole is the part of an observation that says how many others there are.
+// whole is the part of an observation with the sizes of the others.
 type whole struct {
-	Pools                  []int // nodes of each
+	Pools                  []int // number of nodes of each NodePool
 	Workloads              int
 	Lost, Shields, Buffers bool
 	Ahead                  []capacity.Span
 }
 
-// node is a capacity.Node whose price may be what JSON has no number for.
+// node is a capacity.Node whose price can be NaN or infinite, which JSON numbers cannot represent.
 type node struct {
 	capacity.Node
 	Hourly number
@@ -100,7 +100,7 @@ func partPool(i int) string     { return fmt.Sprint("pool.", i) }
 func partNode(i, j int) string  { return fmt.Sprintf("node.%d.%d", i, j) }
 func partWorkload(i int) string { return fmt.Sprint("workload.", i) }
 
-// seen hands an observation's parts to f, each as JSON.
+// seen calls f with each part of an observation as JSON.
 func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) error {
 	var failed error
 	part := func(name string, v any) {
@@ -130,7 +130,7 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// size makes room in an observation for its parts; what was there stays.
+// size resizes an observation for its parts and keeps existing parts.
 func size(o *capacity.Observation, text json.RawMessage) error {
 	var w whole
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -150,7 +150,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn takes one part into an observation that has its size.
+// learn decodes one part into an observation of the right size.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.Others = nil
@@ -179,7 +179,7 @@ func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	return fmt.Errorf("an observation has no part %q", part)
 }
 
-// mostParts is more workloads than any group has, and more nodes than any NodePool.
+// mostParts limits the workloads of a group and the nodes of a NodePool.
 const mostParts = 1 << 17
 
 func sized[T any](s []T, n int) []T {
@@ -189,7 +189,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// groupDecision is a capacity.Decision with the kinds of its actions, and numbers that JSON may not have.
+// groupDecision is a capacity.Decision with the types of its actions, and with NaN and infinite numbers as text.
 type groupDecision struct {
 	capacity.Decision
 	Actions, Plan []groupAction
@@ -212,11 +212,11 @@ type groupFinding struct {
 	Hourly number
 }
 
-// encodeGroup is a decision's bytes: those that are compared.
+// encodeGroup returns the bytes of a decision that are compared.
 func encodeGroup(d *capacity.Decision) (json.RawMessage, error) {
 	out := groupDecision{Decision: *d, Actions: actionsOf(d.Actions), Plan: actionsOf(d.Plan)}
 	if len(d.Advice) == 0 {
-		out.Advice = nil // memory that was used before is no difference
+		out.Advice = nil // an empty slice equals nil
 	}
 	for _, r := range d.Reasons {
 		r.Until = r.Until.UTC()
@@ -236,9 +236,9 @@ func actionsOf(all []capacity.Action) (out []groupAction) {
 	return out
 }
 
-// decideGroup runs a group's brain on what was seen.
-func decideGroup(s *capacity.State, stray bool, g *capacity.Group, o *capacity.Observation, now time.Time, d *capacity.Decision) {
-	if stray {
+// decideGroup computes the decision of a group from a recorded observation.
+func decideGroup(s *capacity.State, orphaned bool, g *capacity.Group, o *capacity.Observation, now time.Time, d *capacity.Decision) {
+	if orphaned {
 		s.Release(g, o, now, d)
 	} else {
 		s.Decide(g, o, now, d)

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// market is a world whose spot nodes are refused and taken for half an hour, and whose group goes over to on-demand and back.
+// market returns a simulation without spot capacity for half an hour, in which the group falls back to on-demand and returns.
 func market(t testing.TB) simulator.Config {
 	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -155,13 +155,13 @@ type bench struct {
 	now      time.Time
 }
 
-func (b *bench) tick(t *testing.T, g *capacity.Group, stray bool, o capacity.Observation) {
+func (b *bench) tick(t *testing.T, g *capacity.Group, orphaned bool, o capacity.Observation) {
 	t.Helper()
 	b.now = b.now.Add(time.Second)
 	if g != nil {
 		var d capacity.Decision
-		decideGroup(&b.state, stray, g, &o, b.now, &d)
-		b.recorder.GroupTick(engine.GroupTick{At: b.now, Group: g, Stray: stray, Fresh: b.fresh, Observation: &o, Decision: &d})
+		decideGroup(&b.state, orphaned, g, &o, b.now, &d)
+		b.recorder.GroupTick(engine.GroupTick{At: b.now, Group: g, Stray: orphaned, Fresh: b.fresh, Observation: &o, Decision: &d})
 		b.fresh = false
 	}
 	if err := b.recorder.Tick(b.engine.Board(), b.now); err != nil {
@@ -233,10 +233,10 @@ func TestWhatIsNoGroup(t *testing.T) {
 	for text, want := range map[string]string{
 		start + `{"kind":"group"}` + "\n":                                         "without a group",
 		start + `{"kind":"group","group":{"id":1}}` + "\n":                        "without a group",
-		start + tick(`{"k":"gpu"}`):                                               "not whole",
-		start + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`): "not told",
+		start + tick(`{"k":"gpu"}`):                                               "incomplete",
+		start + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`): "not in the recording",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0,0,0,0,0,0,0,0]}},"d":{}}`):        "9 pools",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`):                      "2 NodePools seen of 1",
+		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`):                      "2 NodePools observed, want 1",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`):                       `no part "pool.0"`,
 		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                    "another version",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`): "came out otherwise",

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// replayedGroup is what was said of a capacity group so far.
+// replayedGroup is the recorded data of a capacity group up to the current line.
 type replayedGroup struct {
 	state       capacity.State
 	group       *capacity.Group
-	stray       bool
+	orphaned    bool
 	observation capacity.Observation
 	scratch     capacity.Decision
 	decision    json.RawMessage
@@ -34,7 +34,7 @@ func (p *player) group(l *groupLine) error {
 	return nil
 }
 
-// groupTick decides again for every group that is known; the others have gone.
+// groupTick recomputes the decisions of all known groups. Groups that were not decided are dropped.
 func (p *player) groupTick(l *line) error {
 	for i := range l.Groups {
 		if err := p.learnGroup(&l.Groups[i]); err != nil {
@@ -52,19 +52,19 @@ func (p *player) groupTick(l *line) error {
 	return nil
 }
 
-// learnGroup takes in what is new of a group.
+// learnGroup applies the changes of a group.
 func (p *player) learnGroup(e *groupEntry) error {
 	g := p.nodes[e.Key]
 	if g == nil || e.Fresh {
 		if e.Group == 0 || e.Seen[partWhole] == nil || e.Decision == nil || !e.Fresh && e.State == nil {
-			return errors.New("comes for the first time, and is not whole")
+			return errors.New("the first entry is incomplete")
 		}
 		g = &replayedGroup{}
 		p.nodes[e.Key] = g
 	}
-	if g.stray = e.Stray; e.Group != 0 {
+	if g.orphaned = e.Stray; e.Group != 0 {
 		if g.group = p.groups[e.Group]; g.group == nil {
-			return fmt.Errorf("is version %d, which was not told", e.Group)
+			return fmt.Errorf("version %d is not in the recording", e.Group)
 		}
 	}
 	if e.State != nil {
@@ -91,13 +91,13 @@ func (p *player) learnGroup(e *groupEntry) error {
 		g.decision = e.Decision
 	}
 	if len(g.observation.Pools) > len(g.group.Pools) {
-		return fmt.Errorf("%d NodePools seen of %d", len(g.observation.Pools), len(g.group.Pools))
+		return fmt.Errorf("%d NodePools observed, want %d", len(g.observation.Pools), len(g.group.Pools))
 	}
 	return nil
 }
 
 func (p *player) decideGroup(key string, g *replayedGroup, now time.Time) error {
-	decideGroup(&g.state, g.stray, g.group, &g.observation, now, &g.scratch)
+	decideGroup(&g.state, g.orphaned, g.group, &g.observation, now, &g.scratch)
 	got, err := encodeGroup(&g.scratch)
 	if err != nil {
 		return p.fault(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Version is of the format: 1 had no capacity groups, and is read too; any other one is refused.
+// Version is the version of the format. Version 1 has no capacity groups and can be read; other versions are an error.
 const Version = 2
 
 const (
@@ -24,18 +24,18 @@ const (
 // line is any line of a recording.
 type line struct {
 	Kind    string    `json:"kind"`
-	Version int       `json:"version,omitempty"` // of a start
-	At      time.Time `json:"at,omitzero"`       // of a tick
+	Version int       `json:"version,omitempty"` // set in a start line
+	At      time.Time `json:"at,omitzero"`       // set in a tick line
 
 	Policy *policyLine `json:"policy,omitempty"`
 	Group  *groupLine  `json:"group,omitempty"`
 
 	Workloads []entry  `json:"w,omitempty"`
-	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick: the cluster did not show them
-	Gone      []string `json:"gone,omitempty"`   // left the board: their state is forgotten
+	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick, because the cluster cache did not have them
+	Gone      []string `json:"gone,omitempty"`   // removed from the board with their state
 
 	Groups     []groupEntry `json:"g,omitempty"`
-	GroupsGone []string     `json:"ggone,omitempty"` // were not decided in this tick: their state is forgotten
+	GroupsGone []string     `json:"ggone,omitempty"` // not decided in this tick; their state is dropped
 }
 
 // policyLine is a version of a policy.
@@ -43,14 +43,14 @@ type policyLine struct {
 	ID      int    `json:"id"`
 	Key     string `json:"key"`
 	Origin  string `json:"origin,omitempty"`
-	Formula bool   `json:"formula,omitempty"` // it has one, which is not here
+	Formula bool   `json:"formula,omitempty"` // the policy has a formula, which is not recorded
 	Rules   rules  `json:"rules"`
 }
 
-// rules is a scaling.Policy without its formula, and with zones by their names.
+// rules is a scaling.Policy without its formula, and with the names of its time zones.
 type rules struct {
 	*scaling.Policy
-	Formula   *struct{}  `json:",omitempty"` // always nil: it hides the policy's own, which JSON refuses
+	Formula   *struct{}  `json:",omitempty"` // always nil: it hides the formula, which JSON cannot encode
 	Schedules []schedule `json:"Schedules,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func rulesOf(p *scaling.Policy) rules {
 	return r
 }
 
-// compiled is the policy again.
+// compiled returns the policy.
 func (r *rules) compiled() (*scaling.Policy, error) {
 	if r.Policy == nil {
 		return nil, fmt.Errorf("a policy without rules")
@@ -88,18 +88,18 @@ func (r *rules) compiled() (*scaling.Policy, error) {
 	return &p, nil
 }
 
-// entry is one workload in a tick. What is absent is as in the tick before.
+// entry holds the changes of one workload in a tick. An absent field has not changed.
 type entry struct {
 	Key      string          `json:"k"`
 	Policy   int             `json:"p,omitempty"`
 	View     *engine.View    `json:"view,omitempty"`
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
-	State    []int64         `json:"state,omitempty"` // before this tick, at the start of a segment
+	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment
 	Begin    uint8           `json:"begin,omitempty"` // an engine.Beginning, applied to the state
 }
 
-// reading is a scaling.Reading whose value may be what JSON has no number for.
+// reading is a scaling.Reading whose value can be NaN or infinite.
 type reading struct {
 	scaling.Reading
 	Value number
@@ -123,7 +123,7 @@ func (e *entry) readings() []scaling.Reading {
 	return out
 }
 
-// decision is a scaling.Decision with its reasons in the open.
+// decision is a scaling.Decision with exported reasons.
 type decision struct {
 	scaling.Decision
 	Reasons []reason
@@ -134,7 +134,7 @@ type reason struct {
 	A, B number
 }
 
-// encode is a decision's bytes: those that are compared.
+// encode returns the bytes of a decision that are compared.
 func encode(d *scaling.Decision) (json.RawMessage, error) {
 	out := decision{Decision: *d}
 	out.MayFall = d.MayFall.UTC()
@@ -144,10 +144,10 @@ func encode(d *scaling.Decision) (json.RawMessage, error) {
 	return json.Marshal(&out)
 }
 
-// number is a float64 that survives JSON: NaN and the infinities are words.
+// number is a float64 in JSON, with NaN and the infinities as strings.
 type number float64
 
-// MarshalJSON writes the shortest text that reads back the same.
+// MarshalJSON writes the shortest text that decodes to the same value.
 func (n number) MarshalJSON() ([]byte, error) {
 	v := float64(n)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -156,7 +156,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads numbers and those words.
+// UnmarshalJSON reads numbers and the strings for NaN and the infinities.
 func (n *number) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if unquoted, err := strconv.Unquote(text); err == nil {

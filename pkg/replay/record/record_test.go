@@ -103,9 +103,9 @@ func TestAnotherOutcomeIsFound(t *testing.T) {
 
 func TestWhatIsNoRecording(t *testing.T) {
 	for text, want := range map[string]string{
-		"{}\n": "begins with a start line", "garbage\n": "invalid character", `{"kind":"start","version":9}` + "\n": "format 9",
+		"{}\n": "is not a start line", "garbage\n": "invalid character", `{"kind":"start","version":9}` + "\n": "format 9",
 		`{"kind":"start","version":1}` + "\n" + `{"kind":"dance"}` + "\n":                                `kind "dance"`,
-		`{"kind":"start","version":1}` + "\n" + `{"kind":"tick","w":[{"k":"a/b"}]}` + "\n":               "not whole",
+		`{"kind":"start","version":1}` + "\n" + `{"kind":"tick","w":[{"k":"a/b"}]}` + "\n":               "incomplete",
 		`{"kind":"start","version":1}` + "\n" + `{"kind":"policy"}` + "\n":                               "without a policy",
 		`{"kind":"start","version":1}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b"}}` + "\n": "without rules",
 	} {
@@ -201,7 +201,7 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// A decision that goes on from the replicas that stand, not from the tick before, is recorded as one.
+// A decision that starts from the current replicas instead of the last tick is recorded as such.
 func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 	key := scaling.Key{Namespace: "team", Name: "chat"}
 	policy := &scaling.Policy{
@@ -216,12 +216,12 @@ func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 		change func(s *scene)
 		pause  time.Duration // without any tick, before the change
 	}{
-		"a hold is lifted":      {scaling.Hold, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
-		"advice goes live":      {scaling.Advisory, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
-		"another target":        {scaling.Auto, func(s *scene) { s.workloads = workload(scaling.Auto, "b") }, 0},
-		"a follower comes":      {scaling.Auto, func(s *scene) { s.view.Follower.Kind = "HorizontalPodAutoscaler" }, 0},
-		"the clock stood still": {scaling.Auto, func(*scene) {}, 70 * time.Second},
-		"nothing":               {scaling.Auto, func(*scene) {}, 0},
+		"a hold is lifted":  {scaling.Hold, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
+		"advice is applied": {scaling.Advisory, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
+		"another target":    {scaling.Auto, func(s *scene) { s.workloads = workload(scaling.Auto, "b") }, 0},
+		"a new follower":    {scaling.Auto, func(s *scene) { s.view.Follower.Kind = "HorizontalPodAutoscaler" }, 0},
+		"the clock stopped": {scaling.Auto, func(*scene) {}, 70 * time.Second},
+		"nothing":           {scaling.Auto, func(*scene) {}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "recording.jsonl")

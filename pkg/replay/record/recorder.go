@@ -16,13 +16,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Options bound a recording. The zero value keeps half a gigabyte.
+// Options limit the size of a recording. The zero value keeps 512 MiB.
 type Options struct {
-	Segment int64 // bytes of a file; 0 means 64 MiB
-	Keep    int   // files besides the one that is written; 0 means 7
+	Segment int64 // size of a file in bytes; 0 means 64 MiB
+	Keep    int   // number of older files that are kept; 0 means 7
 }
 
-// Recorder writes a recording. One goroutine at a time: the one that ticks.
+// Recorder writes a recording. Only the goroutine that runs the ticks may use it.
 type Recorder struct {
 	path    string
 	options Options
@@ -37,21 +37,21 @@ type Recorder struct {
 
 	knownGroups map[string]*groupShadow
 	groupIDs    map[*capacity.Group]int
-	groups      []groupEntry // of the tick that goes on
-	failed      error        // in it
+	groups      []groupEntry // entries of the current tick
+	failed      error        // error of the current tick
 }
 
-// shadow is what was last written of a workload, and the brain's state beside the engine's own.
+// shadow is the last recorded data of a workload, with a copy of the decision state.
 type shadow struct {
 	state    scaling.State
 	policy   *scaling.Policy
 	view     engine.View
 	readings []scaling.Reading
 	decision json.RawMessage
-	seen     bool // in this tick
+	seen     bool // recorded in this tick
 }
 
-// New begins a recording at path. A file that is there is kept, as if it had just been filled.
+// New starts a recording at path. An existing file is kept as an older file.
 func New(path string, o Options) (*Recorder, error) {
 	if o.Segment <= 0 {
 		o.Segment = 64 << 20
@@ -63,7 +63,7 @@ func New(path string, o Options) (*Recorder, error) {
 	return r, r.open()
 }
 
-// open moves older files up, and begins a new one that needs none of them.
+// open renames the older files, and creates a new one that can be verified without them.
 func (r *Recorder) open() error {
 	if info, err := os.Stat(r.path); err == nil && info.Size() > 0 {
 		for i := r.options.Keep - 1; i >= 0; i-- {
@@ -72,7 +72,7 @@ func (r *Recorder) open() error {
 			}
 		}
 	}
-	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // loads and targets are nobody else's business
+	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // only the owner may read loads and targets
 	if err != nil {
 		return fmt.Errorf("recording: %w", err)
 	}
@@ -81,7 +81,7 @@ func (r *Recorder) open() error {
 	return r.write(&line{Kind: kindStart, Version: Version})
 }
 
-// segment is the name of the i-th file; the 0th is the one that is written.
+// segment returns the name of the i-th file; file 0 is the current one.
 func segment(path string, i int) string {
 	if i == 0 {
 		return path
@@ -89,7 +89,7 @@ func segment(path string, i int) string {
 	return fmt.Sprintf("%s.%d", path, i)
 }
 
-// Start says that the engine has forgotten everything: another term begins.
+// Start records that the engine starts without state, after a change of the leader.
 func (r *Recorder) Start() error {
 	clear(r.known)
 	clear(r.knownGroups)
@@ -97,7 +97,7 @@ func (r *Recorder) Start() error {
 	return r.write(&line{Kind: kindStart, Version: Version})
 }
 
-// Tick writes what the tick at now saw and decided; it is called after each one.
+// Tick records the inputs and outcomes of the tick at now. It must be called after each tick.
 func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 	out := line{Kind: kindTick, At: now.UTC()}
 	for _, s := range r.known {
@@ -124,7 +124,7 @@ func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 	return r.turn()
 }
 
-// workload appends what is new of the workload in r.record.
+// workload appends the changes of the workload in r.record.
 func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out *line) error {
 	s := r.known[key]
 	fresh := s == nil
@@ -140,15 +140,15 @@ func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out
 	}
 	r.known[key], s.seen = s, true
 	p := r.record.Workload.Policy
-	id, told := r.policies[p]
-	if !told {
+	id, recorded := r.policies[p]
+	if !recorded {
 		var err error
-		if id, err = r.tellPolicy(key, &r.record.Workload); err != nil {
+		if id, err = r.policyVersion(key, &r.record.Workload); err != nil {
 			return err
 		}
 	}
 	e := entry{Key: key.String()}
-	whole := fresh || s.decision == nil // at the start of a segment nothing was said yet
+	whole := fresh || s.decision == nil // a new segment contains all data
 	if whole && !fresh {
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()
@@ -183,7 +183,7 @@ func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out
 	return nil
 }
 
-// sameReading compares bit by bit: a NaN is the same as itself.
+// sameReading compares bits, so that a NaN equals itself.
 func sameReading(a, b scaling.Reading) bool {
 	if a.Value != a.Value && b.Value != b.Value {
 		a.Value, b.Value = 0, 0
@@ -193,7 +193,7 @@ func sameReading(a, b scaling.Reading) bool {
 	return same && a == b
 }
 
-func (r *Recorder) tellPolicy(key scaling.Key, w *scaling.Workload) (int, error) {
+func (r *Recorder) policyVersion(key scaling.Key, w *scaling.Workload) (int, error) {
 	r.ids++
 	r.policies[w.Policy] = r.ids
 	return r.ids, r.write(&line{Kind: kindPolicy, Policy: &policyLine{
@@ -201,7 +201,7 @@ func (r *Recorder) tellPolicy(key scaling.Key, w *scaling.Workload) (int, error)
 	}})
 }
 
-// turn ends a segment and begins the next, in which everything is said again.
+// turn ends a segment and starts the next one, which contains all data again.
 func (r *Recorder) turn() error {
 	if err := r.Close(); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (r *Recorder) write(l *line) error {
 	return nil
 }
 
-// Close writes out what is left.
+// Close writes the buffered lines and closes the file.
 func (r *Recorder) Close() error {
 	return errors.Join(r.buffer.Flush(), r.file.Close())
 }

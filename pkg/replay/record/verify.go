@@ -16,37 +16,37 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Formulas hands out the formula of a policy that has one, nil where it is not known.
+// Formulas returns the formula of a policy, or nil if it is unknown.
 type Formulas func(key string) scaling.Formula
 
-// Verified is what was decided again.
+// Verified counts the recomputed decisions.
 type Verified struct {
 	Ticks     int
-	Decisions int // of workloads
+	Decisions int // decisions of workloads
 	Groups    int // decisions of capacity groups
 	From, To  time.Time
-	LeftOut   []string // policies whose formula is not known
+	LeftOut   []string // policies that were skipped because their formula is unknown
 	// Phases are those that each capacity group went through, in order.
 	Phases map[string][]capacity.Phase
 }
 
-// Difference is an outcome that came out otherwise.
+// Difference is an outcome that differs from the recording.
 type Difference struct {
 	File     string
 	Line     int
 	At       time.Time
-	Key      string // of a workload, or a capacity group with that word before it
+	Key      string // key of a workload, or of a capacity group with a prefix
 	Recorded string // JSON of the decision
 	Now      string
 }
 
-// Error names the place and both outcomes.
+// Error returns the position and both outcomes.
 func (d *Difference) Error() string {
 	return fmt.Sprintf("%s:%d: %s at %s came out otherwise\nrecorded %s\nnow      %s", d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
 }
 
-// VerifyFiles verifies a recording with all its older segments, oldest first. One that a crash cut off in the middle of its last line
-// is verified up to there.
+// VerifyFiles verifies a recording with all its older files, oldest first. A file with an incomplete last line, after a crash, is
+// verified up to that line.
 func VerifyFiles(path string, formulas Formulas) (all Verified, err error) {
 	oldest := 0
 	for exists(segment(path, oldest+1)) {
@@ -96,17 +96,17 @@ func (v *Verified) enter(group string, p capacity.Phase) {
 	}
 }
 
-// longestLine is more than a thousand workloads in one tick take.
+// longestLine is the maximum length of a line; a tick of a thousand workloads is shorter.
 const longestLine = 256 << 20
 
-// Verify decides everything again; name stands in messages. The first outcome that differs is a *Difference.
+// Verify recomputes all decisions of a recording. name is used in errors. The first differing outcome is returned as *Difference.
 func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
 	p := player{name: name, formulas: formulas}
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {
 		text, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return p.out, nil // a last line without its end was cut off by a crash
+			return p.out, nil // a crash can leave an incomplete last line
 		}
 		if err != nil {
 			return p.out, err
@@ -125,13 +125,13 @@ func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
 	}
 }
 
-// player holds what was said so far.
+// player is the state of a verification.
 type player struct {
 	name     string
 	line     int
 	formulas Formulas
 	started  bool
-	policies map[int]*scaling.Policy // nil: left out
+	policies map[int]*scaling.Policy // nil: skipped
 	known    map[string]*replayed
 	order    []string
 	groups   map[int]*capacity.Group
@@ -141,7 +141,7 @@ type player struct {
 
 type replayed struct {
 	state    scaling.State
-	begin    engine.Beginning // of this tick's decision
+	begin    engine.Beginning // for the decision of this tick
 	record   engine.Record
 	decision json.RawMessage
 }
@@ -150,7 +150,7 @@ func (p *player) fault(err error) error { return fmt.Errorf("%s:%d: %w", p.name,
 
 func (p *player) take(l *line) error {
 	if !p.started && l.Kind != kindStart {
-		return p.fault(errors.New("not a recording: it begins with a start line"))
+		return p.fault(errors.New("not a recording: the first line is not a start line"))
 	}
 	switch l.Kind {
 	case kindStart:
@@ -179,7 +179,7 @@ func (p *player) policy(l *policyLine) error {
 		return p.fault(err)
 	}
 	if len(policy.Signals) > scaling.MaxSignals || len(policy.Schedules) > scaling.MaxSchedules {
-		return p.fault(errors.New("a policy with more signals or schedules than there can be"))
+		return p.fault(errors.New("a policy with too many signals or schedules"))
 	}
 	if l.Formula {
 		if p.formulas != nil {
@@ -226,21 +226,21 @@ func (p *player) tick(l *line) error {
 	return p.groupTick(l)
 }
 
-// learn takes in what is new of a workload.
+// learn applies the changes of a workload.
 func (p *player) learn(e *entry) error {
 	w := p.known[e.Key]
 	if w == nil {
 		if e.Policy == 0 || e.View == nil || e.Readings == nil || e.Decision == nil {
-			return p.fault(fmt.Errorf("%s comes for the first time, and is not whole", e.Key))
+			return p.fault(fmt.Errorf("%s: the first entry is incomplete", e.Key))
 		}
 		w = &replayed{}
 		p.known[e.Key], p.order = w, append(p.order, e.Key)
 	}
 	w.begin = engine.Beginning(e.Begin)
 	if e.Policy != 0 {
-		policy, told := p.policies[e.Policy]
-		if !told {
-			return p.fault(fmt.Errorf("%s has policy %d, which was not told", e.Key, e.Policy))
+		policy, recorded := p.policies[e.Policy]
+		if !recorded {
+			return p.fault(fmt.Errorf("%s: policy %d is not in the recording", e.Key, e.Policy))
 		}
 		w.record.Workload.Policy = policy
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// setup is what the runs and the bound have in common: a minute of cold start, no chance in it, and nobody cut off.
+// setup is shared by the runs and the bound: a fixed cold start of one minute, and no interrupted requests.
 const (
 	slot    = 10 * time.Second
 	cold    = time.Minute
@@ -48,7 +48,7 @@ func solve(t *testing.T, p lowerbound.Problem, err error) lowerbound.Interval {
 	return i
 }
 
-func TestNoRunBeatsTheRequestLevelBound(t *testing.T) {
+func TestNoRunCostsLessThanTheRequestLevelBound(t *testing.T) {
 	spec := hpa.Spec{Min: 1, Max: 8, Behavior: hpa.DefaultBehavior()}
 	quick := *hpa.DefaultBehavior()
 	quick.Down.StabilizationWindow = 0
@@ -68,14 +68,14 @@ func TestNoRunBeatsTheRequestLevelBound(t *testing.T) {
 				best = max(best, solve(t, p, err).LB)
 			}
 			if r.Cost < best {
-				t.Errorf("%s, seed %d: it cost $%.3f with %.2f%% late; nobody can do it for less than $%.3f", name, seed, r.Cost, 100*late, best)
+				t.Errorf("%s, seed %d: it cost $%.3f with %.2f%% late; the lower bound is $%.3f", name, seed, r.Cost, 100*late, best)
 			}
 			t.Logf("%s, seed %d: $%.2f with %.2f%% late is %.2f times the bound", name, seed, r.Cost, 100*late, r.Cost/best)
 		}
 	}
 }
 
-func TestTheClairvoyantScheduleIsPlayedInTheWorld(t *testing.T) {
+func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 	tr := generate(t, "flat", horizon, func(p *trace.Profile) {
 		p.Rate, p.Bursts = 1.2, trace.Bursts{Every: 12 * time.Minute, Length: 3 * time.Minute, Factor: 3}
 	})
@@ -85,13 +85,13 @@ func TestTheClairvoyantScheduleIsPlayedInTheWorld(t *testing.T) {
 	fluid := solve(t, p, err)
 	r := run(t, comparable(1, Planned(PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
 	if ratio := r.Cost / fluid.UB; ratio < 0.97 || ratio > 1.1 {
-		t.Errorf("the schedule costs $%.3f in the fluid model and $%.3f in the world", fluid.UB, r.Cost)
+		t.Errorf("the schedule costs $%.3f in the fluid model and $%.3f in the simulator", fluid.UB, r.Cost)
 	}
 	within := r.Loads[0].Waits.Quantile(0.98)
 	if within > setup.Wait+2*slot {
 		t.Errorf("2%% of the requests wait longer than %s: a slot more or two is the price of slots", within)
 	}
-	t.Logf("UB $%.3f, in the world $%.3f; p99 %s, on time %.2f%%, ready %.1f h", fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
+	t.Logf("UB $%.3f, in the simulator $%.3f; p99 %s, on time %.2f%%, ready %.1f h", fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
 }
 
 func TestAPlanStartsReplicasAhead(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestASeedGivesTheseBytes is the same on every architecture. The rivals decide, so that it stands while gpuscaler's rules grow.
-func TestASeedGivesTheseBytes(t *testing.T) {
+// The bytes are the same on every architecture. Only baselines decide, so that the file does not change with gpuscaler's rules.
+func TestSeedGivesTheGoldenBytes(t *testing.T) {
 	spot, od := nodePool("spot", Spot, 2, 1.6, 80), nodePool("on-demand", OnDemand, 4, 7.44, 20)
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute
 	spot.Market = &trace.Spot{Duration: 3 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 70 * time.Minute, Lost: 4}, {At: 100 * time.Minute, Added: 4}}}
@@ -38,6 +38,6 @@ func TestASeedGivesTheseBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the world has changed; look at it, and run with -update:\n%s", got)
+		t.Errorf("the result differs: check the difference, and run the test with -update:\n%s", got)
 	}
 }

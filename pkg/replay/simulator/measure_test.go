@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// askedBy is a policy of one Prometheus query that is called load.
+// policyOf returns a policy with one Prometheus query, the signal load.
 func policyOf(query string, target float64) *policy.Compiled {
 	p := chat("chat", func(p *scaling.Policy) {
 		p.MinReplicas, p.MaxReplicas = 1, 40
@@ -20,9 +20,9 @@ func policyOf(query string, target float64) *policy.Compiled {
 	return p
 }
 
-// Five requests a second, and a replica for each: a policy that asks for their rate gets five replicas, by the second or by the minute,
-// and one that asks for a queue none more than it has, for nobody waits.
-func TestAQueryOfARateReadsArrivals(t *testing.T) {
+// With five requests per second and one replica for each, a policy on their rate gets five replicas, for a rate per second or per
+// minute. A policy on a queue gets no more replicas, because no request waits.
+func TestRateQueryReadsArrivals(t *testing.T) {
 	byName := map[string]Measure{"load": Queue}
 	for name, c := range map[string]struct {
 		query  string
@@ -45,7 +45,7 @@ func TestAQueryOfARateReadsArrivals(t *testing.T) {
 				sum, n = sum+float64(w.loads[0].target), n+1
 			}
 		})
-		// Readings of a scrape interval are noisy, and the greatest of five minutes' proposals stands: the mean target lies above.
+		// Readings of a scrape interval are noisy, and the highest proposal of five minutes is used, so the mean target is higher.
 		if mean := sum / float64(n); mean < c.want-0.5 || mean > 1.6*c.want {
 			t.Errorf("%s: %.2f replicas on average, want about %v", name, mean, c.want)
 		}
@@ -87,8 +87,8 @@ func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	}
 }
 
-// A mean over no replicas is unknown, not 0: what stands beside it decides.
-func TestAMeanOfARateIsUnknownWithoutReplicas(t *testing.T) {
+// A mean over no replicas is unknown, not 0, so the other signals decide.
+func TestMeanRateIsUnknownWithoutReplicas(t *testing.T) {
 	p := policyOf("avg(rate(requests_total[1m]))", 1)
 	p.Workload.Policy.MinReplicas, p.Workload.Policy.Signals[0].Kind = 0, scaling.Mean
 	w := Workload{Policy: p, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 0}

@@ -7,9 +7,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Three replicas without a request on a node of four GPUs at $4 an hour: while it starts nobody can say what it does, then the GPU without
-// a pod is idle, and so are the pods' own, while they load and when they serve nobody.
-func TestAMomentChargesWhatIsPaidForAndSaysWhatIsIdle(t *testing.T) {
+// Three replicas without requests run on a node of four GPUs at $4 per hour. The starting node reports nothing; then the GPU
+// without a pod is idle, and so are the GPUs of the pods while they load and when they have no requests.
+func TestMomentReportsBilledAndIdleGPUs(t *testing.T) {
 	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("spot", Spot, 4, 4, 0)}, Workloads: []Workload{plan("chat", at(0, 3))}}
 	sums := map[int]cost.Sum{}
 	watch(t, c, 10*time.Minute, func(w *Simulator, second int) {
@@ -20,7 +20,7 @@ func TestAMomentChargesWhatIsPaidForAndSaysWhatIsIdle(t *testing.T) {
 	for second, want := range map[int]cost.Sum{
 		60:  {Cost: 4, Unmeasured: 4},
 		200: {Cost: 4, IdleByActivity: 3, Unheld: 1}, // images are pulled
-		500: {Cost: 4, IdleByActivity: 3, Unheld: 1}, // nobody asks
+		500: {Cost: 4, IdleByActivity: 3, Unheld: 1}, // no requests
 	} {
 		if got := sums[second]; got.Cost != want.Cost || got.Unmeasured != want.Unmeasured || got.IdleByActivity != want.IdleByActivity || got.Unheld != want.Unheld {
 			t.Errorf("after %d s: %+v, want %+v", second, got, want)

@@ -29,7 +29,7 @@ func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) N
 	return NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight, ConsolidateAfter: Never}
 }
 
-// watch runs a world second by second and tells of each one.
+// watch runs a simulation and calls a function each second.
 func watch(t *testing.T, c Config, d time.Duration, look func(w *Simulator, second int)) *Result {
 	t.Helper()
 	w, err := New(c)
@@ -47,7 +47,7 @@ func watch(t *testing.T, c Config, d time.Duration, look func(w *Simulator, seco
 	return r
 }
 
-// readyAt runs a world and tells at which second a load first had that many ready replicas; 0 for never.
+// readyAt runs a simulation and returns the first second with the given number of ready replicas, or 0.
 func readyAt(t *testing.T, c Config, load int, n int32, d time.Duration) (second int) {
 	t.Helper()
 	watch(t, c, d, func(w *Simulator, s int) {
@@ -231,7 +231,7 @@ func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
 	var nodes int
 	watch(t, c, 20*time.Minute, func(w *Simulator, s int) { nodes = len(w.nodes.pools[0].nodes) })
 	if nodes != 1 {
-		t.Errorf("three replicas stand on %d nodes of four GPUs", nodes)
+		t.Errorf("three replicas are on %d nodes of four GPUs", nodes)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestASpotLossComesWithTwoMinutesNotice(t *testing.T) {
 			}
 		case 485:
 			if len(od.nodes) != 2 {
-				t.Errorf("at %d s: %d on-demand nodes; the offering is known to be gone, so nobody asks for spot", s, len(od.nodes))
+				t.Errorf("at %d s: %d on-demand nodes; the offering is unavailable, so no spot node is launched", s, len(od.nodes))
 			}
 		case 571: // the grace of 90 s is over
 			if l.draining != 0 || l.requeued != 2 {

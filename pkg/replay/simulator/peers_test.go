@@ -24,7 +24,7 @@ func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
 		{"all saturated", []load1m{{0.9, 0}, {0.85, 9}}, 2, 3},
 		{"a saturated one does not count", []load1m{{0.9, 0}, {0.5, 0}, {0.5, 0}}, 3, 3},
 		{"one less can take it: 0.6 and 1 each", []load1m{{0.4, 0.5}, {0.4, 1}, {0.4, 0.5}}, 3, 2},
-		{"a replica is pending: the decision stands (cascade prevention)", []load1m{{0.79, 4}, {0.79, 4}}, 3, 3},
+		{"a replica is pending: the target is kept (cascade prevention)", []load1m{{0.79, 4}, {0.79, 4}}, 3, 3},
 		{"never to zero by saturation", []load1m{{0, 0}}, 1, 1},
 		{"the most", []load1m{{0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}, {0.9, 9}}, 10, 10},
 	} {
@@ -47,8 +47,8 @@ func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	at(0, 3, 30, 30, 3, "on its target")
 	at(2*time.Second, 3, 31, 31, 4, "rounded up")
 	at(4*time.Second, 10, 0, 0, 5, "max-scale-down-rate 2 halves at most")
-	at(6*time.Second, 2, 20, 30, 2, "three wanted for two ready: 150%, no panic, the stable window counts")
-	at(8*time.Second, 2, 20, 41, 5, "five wanted for two ready: 250%, panic")
+	at(6*time.Second, 2, 20, 30, 2, "three proposed for two ready: 150%, no panic, the stable window is used")
+	at(8*time.Second, 2, 20, 41, 5, "five proposed for two ready: 250%, panic")
 	at(10*time.Second, 2, 20, 10, 5, "nothing falls in a panic")
 	at(12*time.Second, 2, 70, 10, 7, "the stable window may ask for more than the panic's")
 	at(68*time.Second, 7, 10, 10, 7, "a stable window after the last panic value it still panics")
@@ -60,7 +60,7 @@ func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	at(60*time.Second, 4, 20, 0, 2, "and lets it go")
 }
 
-func TestSkyServeFollowsAWishThatHasStoodForItsDelay(t *testing.T) {
+func TestSkyServeChangesTheTargetAfterItsDelay(t *testing.T) {
 	k := SkyServe{Min: 1, Max: 10, Target: 2.5}.NewActuator().(*skyServe)
 	if got := k.config.wanted(10); got != 4 {
 		t.Errorf("10 requests a second at 2.5 each: %d, want 4", got)
@@ -78,7 +78,7 @@ func TestSkyServeFollowsAWishThatHasStoodForItsDelay(t *testing.T) {
 		k.next(2)
 	}
 	if k.next(4); k.target != 4 || k.dow != 0 {
-		t.Errorf("a wish that came back counts anew: %d, %d", k.target, k.dow)
+		t.Errorf("the delay restarts after the proposal changed back: %d, %d", k.target, k.dow)
 	}
 	for range 60 {
 		k.next(2)
@@ -89,7 +89,7 @@ func TestSkyServeFollowsAWishThatHasStoodForItsDelay(t *testing.T) {
 }
 
 // Six requests a second, which is what five replicas serve, come to one for an hour.
-func TestPeersInTheWorldServeACrowdAndLetGo(t *testing.T) {
+func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
 	for _, r := range Baselines() {
 		if r.Name != "knative" && r.Name != "llm-d-wva" && r.Name != "skyserve" {

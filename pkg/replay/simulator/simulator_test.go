@@ -98,23 +98,23 @@ func TestADayOfChatIsServedAndAccountedFor(t *testing.T) {
 	}
 }
 
-func TestOneSeedMakesOneWorldInAnyOrderOfWorkloads(t *testing.T) {
+func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 	a := Workload{Policy: chat("a", nil), Traffic: generate(t, "bursty", 6*time.Hour, nil), Service: Chat8B}
 	b := Workload{Policy: chat("b", nil), Traffic: generate(t, "spikes", 6*time.Hour, nil), Service: Chat8B, Initial: 2}
 	first := encode(run(t, Config{Seed: 3, Workloads: []Workload{a, b}}, 6*time.Hour))
 	again := encode(run(t, Config{Seed: 3, Workloads: []Workload{a, b}}, 6*time.Hour))
 	if !bytes.Equal(first, again) {
-		t.Error("the same seed gave another world")
+		t.Error("the same seed gave another run")
 	}
 	other := encode(run(t, Config{Seed: 3, Workloads: []Workload{b, a}}, 6*time.Hour))
 	if !bytes.Equal(first, other) {
-		t.Error("the order of the workloads made another world")
+		t.Error("the order of the workloads changed the run")
 	}
 	pools := []NodePool{nodePool("spot", Spot, 2, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}
 	pools[0].Market = losses(5, 3*time.Hour)
 	swapped := []NodePool{pools[1], pools[0]}
 	if x, y := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour), run(t, Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour); !bytes.Equal(encode(x), encode(y)) {
-		t.Error("the order of NodePools made another world")
+		t.Error("the order of NodePools changed the run")
 	}
 	alone := run(t, Config{Seed: 3, Workloads: []Workload{b}}, 6*time.Hour)
 	both := run(t, Config{Seed: 3, Workloads: []Workload{a, b}}, 6*time.Hour)
@@ -122,7 +122,7 @@ func TestOneSeedMakesOneWorldInAnyOrderOfWorkloads(t *testing.T) {
 		t.Error("a workload that shares nothing with another ran differently beside it")
 	}
 	if bytes.Equal(first, encode(run(t, Config{Seed: 4, Workloads: []Workload{a, b}}, 6*time.Hour))) {
-		t.Error("another seed gave the same world")
+		t.Error("another seed gave the same run")
 	}
 }
 
