@@ -98,3 +98,45 @@ func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
 		t.Errorf("%+v, pace %+v; want a batch of one that is marked", s.move, s.pace)
 	}
 }
+
+// The base stays on demand: a batch takes no more nodes than there are above it.
+func TestABatchLeavesTheBase(t *testing.T) {
+	for base, want := range map[int64]int32{0: 4, 1: 3, 3: 1, 4: 0} {
+		g, o, s := inBatch(t, move{})
+		withBase := *g
+		withBase.OnDemandBase, withBase.ReturnNodesPerHour = base, 600
+		s.fit(&withBase)
+		s.pace, s.spot.moved = pace{width: maxBatch}, stamp(midnight.Add(-time.Hour))
+		w := &o.Workloads[0]
+		for i := range 12 { // sixteen in all, of which a quarter may move at once
+			n := usable(fmt.Sprint("spot-", i), Spot)
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
+			w.Pods = append(w.Pods, onNode(n.Name, 0, i))
+		}
+		w.Uncapped, w.Current = 16, 16
+		if d, _ := Decide(&withBase, o, s, midnight); d.Advice[0].Surge != want {
+			t.Errorf("base %d: a batch of %d, want %d", base, d.Advice[0].Surge, want)
+		}
+	}
+}
+
+// A batch that was given up waits like the move to another node, and spot's failures are not counted for it.
+func TestABatchThatWasGivenUpIsTriedAgainAtThePace(t *testing.T) {
+	g, o, s := inBatch(t, batchOf(surging, arrives+6*time.Minute, "od-0"))
+	s.pace = pace{width: 4}
+	_, s = Decide(g, o, s, midnight)
+	if s.move.step != noMove || s.spot.moved != stamp(midnight) || s.pace.width != 1 || s.pace.level != 1 {
+		t.Fatalf("%+v, moved at %d, pace %+v", s.move, s.spot.moved, s.pace)
+	}
+	again := time.Duration(s.pace.until-s.at) * time.Millisecond
+	if again < settles*4/5 || again > settles*6/5 {
+		t.Errorf("tried again after %v, want about %v", again, settles)
+	}
+	w := &o.Workloads[0]
+	w.Uncapped, w.Extra, w.Current = 4, 0, 4
+	for at, want := range map[time.Duration]moveStep{again - time.Second: noMove, again: surging} {
+		if _, next := Decide(g, o, s, midnight.Add(at)); next.move.step != want {
+			t.Errorf("%v later: step %d", at, next.move.step)
+		}
+	}
+}

@@ -182,3 +182,26 @@ func TestLimitsArePendingUntilTheirOwnersValueIsSeen(t *testing.T) {
 		t.Error("pending after the restore was seen")
 	}
 }
+
+// A group that starts its nodes hours ahead renews its entries: if the controller dies, none lasts for more than two hours.
+func TestAnEntryEndsWithinTwoHours(t *testing.T) {
+	g, o := pairOf(t, func(g *Group) { g.HoldAtPeaks, g.LeadTime = true, 6*time.Hour })
+	from := midnight.Add(6 * time.Hour)
+	o.Ahead = []Span{{From: from, Until: from.Add(8 * time.Hour), GPUs: 4}}
+	var s State
+	held := false
+	for at := time.Duration(0); at < 7*time.Hour+30*time.Minute; at += time.Minute {
+		_, s = Decide(g, o, s, midnight.Add(at))
+		h := s.pools[0].hold
+		if most := s.at + 2*time.Hour.Milliseconds(); h.empty > upToMinute(most) || h.under > upToMinute(most) {
+			t.Fatalf("after %v: %+v", at, h)
+		}
+		if h.empty > s.at != (at < 6*time.Hour+holdEmpty) || h.under > s.at != (at < 6*time.Hour+holdUnder) {
+			t.Fatalf("after %v: %+v at %d", at, h, s.at)
+		}
+		held = held || h != (hold{})
+	}
+	if !held {
+		t.Error("nothing was held")
+	}
+}
