@@ -99,7 +99,7 @@ func TestWhatCannotBeFetchedSaysWhy(t *testing.T) {
 	}
 	for _, c := range []struct{ want, args string }{
 		{"--query says what", ""}, {"exceeded maximum", "--query up"}, {"is not before", "--query up --start 200 --end 100"}, {"want 2026-11-14", "--query up --start yesterday"},
-		{"at least 1s", "--query up --step 1ms"}, {"a longer --step", "--query up --start -10y"}, {"name one", "--query up " + file},
+		{"at least 1s", "--query up --step 1ms"}, {"a longer --step", "--query up --start -10y"}, {"use one of them", "--query up " + file},
 	} {
 		if text, err := execute(append([]string{"trace", "--prometheus", url}, strings.Fields(c.args)...)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q\n%s", c.args, err, c.want, text)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,25 +15,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The libraries that renew certificates log as JSON lines like everything else, and no stack trace.
+// The libraries that renew certificates log JSON lines as gpuscaler does, and no stack trace. controller-runtime accepts one logger for
+// each process, so the logger is set in a process of its own.
 func TestTheLibrariesLogAsJSON(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
+	const child = "GPUSCALER_TEST_LOGGER"
+	if os.Getenv(child) != "" {
+		if _, err := newLogger("info"); err != nil {
+			t.Fatal(err)
+		}
+		log.Log.WithName("certwatcher").Info("Updated current TLS certificate")
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^TestTheLibrariesLogAsJSON$")
+	command.Env = append(os.Environ(), child+"=1")
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	if err := command.Run(); err != nil {
 		t.Fatal(err)
 	}
-	stderr := os.Stderr
-	os.Stderr = file
-	_, err = newLogger("info")
-	os.Stderr = stderr
-	if err != nil {
-		t.Fatal(err)
-	}
-	log.Log.WithName("certwatcher").Info("Updated current TLS certificate")
-	text, err := os.ReadFile(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(text); !strings.HasPrefix(got, "{") || !strings.Contains(got, "Updated current TLS certificate") || !strings.Contains(got, "controller-runtime") {
+	if got := stderr.String(); !strings.HasPrefix(got, "{") || !strings.Contains(got, "Updated current TLS certificate") || !strings.Contains(got, "controller-runtime") {
 		t.Errorf("logged %q", got)
 	}
 }
