@@ -19,6 +19,7 @@ const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 // user writes (scaleKinds, readExternalMetrics).
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
+	"activator": map[string]any{"namespaces": []any{"team"}},
 }}
 
 // Excused are rights that no end-to-end test can use, and why they are granted.
