@@ -140,3 +140,26 @@ func TestABatchThatWasGivenUpIsTriedAgainAtThePace(t *testing.T) {
 		}
 	}
 }
+
+// What a batch rests on is gone: nothing more is asked for.
+func TestABatchEndsWithoutItsWorkload(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Observation)
+		waits  bool
+	}{
+		"nothing changed":      {func(*Observation) {}, true},
+		"its signals are lost": {func(o *Observation) { o.Workloads[0].Known = false }, false},
+		"it is paused":         {func(o *Observation) { o.Workloads[0].Paused = true }, false},
+		"its policy is gone":   {func(o *Observation) { o.Workloads[0].Key = "team/other" }, false},
+		"a pod carries another controller's mark": {func(o *Observation) {
+			o.Workloads[0].Pods[0].DeletionCost = Mark{Value: "5"}
+		}, false},
+	} {
+		g, o, s := inBatch(t, batchOf(surging, time.Minute, "od-0"))
+		c.change(&o)
+		d, s := Decide(g, o, s, midnight)
+		if (d.Advice[0].Surge == 1) != c.waits || (s.move.step == surging) != c.waits {
+			t.Errorf("%s: surge %d, step %d", name, d.Advice[0].Surge, s.move.step)
+		}
+	}
+}

@@ -205,3 +205,37 @@ func TestAnEntryEndsWithinTwoHours(t *testing.T) {
 		t.Error("nothing was held")
 	}
 }
+
+// A new leader goes on with the entries of the one before: it writes nothing, and they end when they would have.
+func TestANewLeaderGoesOnWithAHold(t *testing.T) {
+	c := newCluster(t, nil)
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	eight := office(c, chat)
+	c.now = eight.Add(-90 * time.Second)
+	c.run(10 * time.Second)
+	writes, hold := c.writes, c.s.pools[0].hold
+	for range 3 {
+		c.s = State{}
+		c.run(time.Minute)
+	}
+	if c.writes != writes || c.s.pools[0].hold != hold || hold.under == 0 {
+		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.pools[0].hold, hold)
+	}
+	c.now = eight.Add(holdUnder)
+	c.run(2 * time.Second)
+	c.untouched(before)
+}
+
+// The failures of spot are forgotten once it has held for two hours.
+func TestSpotsFailuresAreForgottenAfterTwoHours(t *testing.T) {
+	for age, level := range map[time.Duration]uint8{forgives: 3, forgives + time.Millisecond: 0} {
+		g, o := pairOf(t, nil)
+		s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
+		s.fit(g)
+		s.spot = spotState{level: 3, since: stamp(midnight.Add(-age))}
+		if _, s = Decide(g, o, s, midnight); s.spot.level != level {
+			t.Errorf("after %v: level %d, want %d", age, s.spot.level, level)
+		}
+	}
+}
