@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Axis is the time under a chart, and where on it each value of a series begins.
+// Axis is the time axis of a chart with the position at which each value of a series begins.
 type Axis struct {
-	seconds float64   // its length
+	seconds float64   // length of the axis
 	edges   []float64 // seconds at which the values begin, and at which the last one ends
 	ticks   []Tick
 }
 
-// Tick is a line of the grid or a time under it. Of the minor ones a narrow screen shows nothing.
+// Tick is a grid line or a time label. A narrow screen hides minor ticks.
 type Tick struct {
 	At, Label, Anchor string
 	Minor             bool
 }
 
-// Elapsed is an axis that counts from the start of so many seconds; each value stands for a step.
+// Elapsed returns an axis that counts from 0 to the given number of seconds; each value lasts for one step.
 func Elapsed(step time.Duration, seconds float64) Axis {
 	a := Axis{seconds: seconds}
 	for i := 0; float64(i)*step.Seconds() < seconds; i++ {
@@ -37,7 +37,7 @@ func Elapsed(step time.Duration, seconds float64) Axis {
 	return a
 }
 
-// Calendar is an axis in UTC; the values begin at the times given, in their order, and the last one ends where the axis does.
+// Calendar returns an axis in UTC. The values begin at the given times, in order, and the last one ends at the end of the axis.
 func Calendar(from, to time.Time, begins []time.Time) Axis {
 	a := Axis{seconds: to.Sub(from).Seconds()}
 	for _, at := range begins {
@@ -55,7 +55,7 @@ func Calendar(from, to time.Time, begins []time.Time) Axis {
 	return a
 }
 
-// every is how many seconds lie between two ticks: they are round, and at most eight ticks follow the first.
+// every returns the number of seconds between two ticks. It is a round number, and at most eight ticks follow the first.
 func (a *Axis) every() float64 {
 	for _, s := range []float64{10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
 		if 8*s >= a.seconds {
@@ -77,7 +77,7 @@ func (a *Axis) x(seconds float64) float64 {
 	return Canvas * min(max(seconds/max(a.seconds, 1), 0), 1)
 }
 
-// held are the values of a series at their places; those beyond the end are left out.
+// held returns the values of a series at their positions, without those after the end of the axis.
 func (a *Axis) held(values []float64) []Held {
 	out := make([]Held, min(len(values), len(a.edges)-1))
 	for i := range out {

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Bars are amounts on one axis, each cut into what it consists of.
+// Bars is a list of amounts on one axis, each divided into parts.
 type Bars struct {
 	Bars   []Bar
 	Legend []Part
-	Line   string // where a dashed line stands, in percent of the width; empty: nowhere
+	Line   string // position of a dashed line in percent of the width; empty: no line
 }
 
-// Bar is one amount. A faint one compares with none of the others, and Problem says why.
+// Bar is one amount. A faint bar cannot be compared with the others; Problem is the reason.
 type Bar struct {
 	Name, Value, Problem string
 	Ours, Faint          bool
 	Parts                []Part
 }
 
-// Part is a piece of a bar, Width percent of the axis wide, in a colour of the palette.
+// Part is a piece of a bar: Width percent of the axis, in a color of the palette.
 type Part struct{ Name, Color, Text, Width string }
 
-// Width prints a share of the axis, 0 to 1.
+// Width formats a share of the axis, 0 to 1, as a percentage.
 func Width(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) }
 
-// Words tell the bar to those who do not see it.
+// Words describes the bar for screen readers.
 func (b Bar) Words() string {
 	parts := make([]string, len(b.Parts))
 	for i, p := range b.Parts {

@@ -7,51 +7,51 @@ import (
 	"strings"
 )
 
-// chartHeight is that of a chart's plot in pixels; the template has it too.
+// chartHeight is the height of a chart's plot in pixels. The template contains the same number.
 const chartHeight = 170
 
-// The looks of a series.
+// Line and area styles of a series.
 const (
 	Line  = "line"
-	Thin  = "thin" // for what is only compared with
+	Thin  = "thin" // a thin line, for a comparison
 	Soft  = "soft" // a line over a light area
 	solid = "solid"
 )
 
-// Chart is a picture over time with its axes. Series are added first, then Draw, then marks.
+// Chart is a time series chart with its axes. Add the series first, then call Draw, then add marks.
 type Chart struct {
-	Title, Note    string // Note has the unit
+	Title, Note    string // Note contains the unit
 	Series         []Series
 	Points         []Point
 	XTicks, YTicks []Tick
 
 	axis  Axis
 	plot  Plot
-	floor []float64 // what was stacked so far
+	floor []float64 // sum of the series stacked so far
 }
 
-// Series is one line or area. Class is its look and its colour.
+// Series is one line or area. Class is its style and color.
 type Series struct {
 	Name, Class, Color, Path string
 
-	values []float64 // as they are read
-	drawn  []float64 // with what lies below them
+	values []float64 // as given
+	drawn  []float64 // plus the series stacked below
 }
 
-// Point is a place that says something when one points at it.
+// Point is a marker with a tooltip.
 type Point struct{ X, Y, Text string }
 
-// NewChart is an empty chart.
+// NewChart returns an empty chart.
 func NewChart(title, note string, axis Axis) *Chart {
 	return &Chart{Title: title, Note: note, axis: axis, XTicks: axis.ticks}
 }
 
-// Add puts a series on top of the picture. The colour is one of the palette: blue, green, orange, violet, red, slate.
+// Add draws a series above the others. The color is one of the palette: blue, green, orange, violet, red, slate.
 func (c *Chart) Add(name, look, color string, values []float64) {
 	c.Series = append(c.Series, Series{Name: name, Class: look + " " + color, Color: color, values: values, drawn: values})
 }
 
-// Stack puts an area on top of those stacked before. One of nothing but zeros is left out.
+// Stack adds an area above the areas stacked before. It omits a series of zeros.
 func (c *Chart) Stack(name, color string, values []float64) {
 	sum := slices.Clone(values)
 	for i := range min(len(sum), len(c.floor)) {
@@ -63,7 +63,7 @@ func (c *Chart) Stack(name, color string, values []float64) {
 	}
 }
 
-// Draw lays the paths and the axes, once all series are there.
+// Draw computes the paths and the axes. Call it after all series are added.
 func (c *Chart) Draw() *Chart {
 	top := 0.0
 	for _, s := range c.Series {
@@ -84,7 +84,7 @@ func (c *Chart) Draw() *Chart {
 	return c
 }
 
-// Paths are the series in the order in which they are painted: of a stack the tallest first, each lower one over it.
+// Paths returns the series in drawing order: the tallest area of a stack first, then each lower one over it.
 func (c *Chart) Paths() []Series {
 	if c.floor == nil {
 		return c.Series
@@ -94,12 +94,12 @@ func (c *Chart) Paths() []Series {
 	return out
 }
 
-// Mark puts a point that speaks, so many seconds from the left.
+// Mark adds a point with a tooltip at the given number of seconds from the left edge.
 func (c *Chart) Mark(seconds, value float64, text string) {
 	c.Points = append(c.Points, Point{Percent(c.axis.x(seconds)), Place(c.plot.Y(value)), text})
 }
 
-// Empty tells a chart of nothing but zeros: a sentence says that in less room.
+// Empty reports whether all values are zero. A page then prints a sentence instead of the chart.
 func (c *Chart) Empty() bool {
 	return !slices.ContainsFunc(c.Series, func(s Series) bool { return !zero(s.values) })
 }
@@ -108,7 +108,7 @@ func zero(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v != 0 })
 }
 
-// Words tell the picture to those who do not see it.
+// Words describes the chart for screen readers.
 func (c *Chart) Words() string {
 	var parts []string
 	for _, s := range c.Series {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Step is 1, 2 or 5 times a power of ten, at least v; 1 where v is none above 0.
+// Step returns the least of 1, 2 or 5 times a power of ten that is at least v. It returns 1 if v is not positive.
 func Step(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return 1
@@ -21,18 +21,18 @@ func Step(v float64) float64 {
 	return unit * 10
 }
 
-// Short is a number on an axis: 150k, 0.05.
+// Short formats a number for an axis: 150k, 0.05.
 func Short(v float64) string {
 	suffix := ""
 	for _, unit := range []string{"k", "M"} {
-		if v >= 9999.5 { // what four digits would write as 1e+04
+		if v >= 9999.5 { // four digits would be printed as 1e+04
 			v, suffix = v/1000, unit
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64) + suffix
 }
 
-// Thousands parts the digits of a whole number: 1,468,165.
+// Thousands groups the digits of an integer: 1,468,165.
 func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -41,7 +41,7 @@ func Thousands(n int64) string {
 	return text
 }
 
-// Span is a time as people say it: 12ms, 7.5s, 1d12h30m.
+// Span formats a duration: 12ms, 7.5s, 1d12h30m.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -62,7 +62,7 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Clock is a time since the start: 1:30 is an hour and a half.
+// Clock formats the time since the start in hours and minutes: 1:30 is an hour and a half.
 func Clock(seconds float64) string {
 	s := int64(seconds)
 	if s%60 != 0 {

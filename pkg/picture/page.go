@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// Palette has every page's colours in light, dark and print as CSS variables.
+// Palette defines the colors of all pages for light, dark and print as CSS variables.
 //
 //go:embed palette.css
 var Palette string
@@ -17,7 +17,7 @@ var style string
 //go:embed pieces.html
 var pieces string
 
-// Parse reads the template of a page that stands alone. It begins with {{template "head" "its title"}} and may draw {{template "chart" .}}
+// Parse parses the template of a self-contained page. The template begins with {{template "head" "its title"}} and may draw {{template "chart" .}}
 // a Chart, {{template "bars" .}} Bars and {{template "table" .}} a Table.
 func Parse(text string, funcs template.FuncMap) *template.Template {
 	all := template.FuncMap{"style": func() template.CSS { return template.CSS(Palette + style) }}

@@ -36,7 +36,7 @@ func TestTheTimesUnderAChartAreRoundAndFew(t *testing.T) {
 	}
 	week := Elapsed(time.Minute, 7*86400).ticks
 	if week[7].Anchor != "end" || week[6].Anchor != "middle" || !week[1].Minor || week[2].Minor {
-		t.Errorf("the last label leaves the picture, or a phone would show all of them: %+v", week)
+		t.Errorf("the last label is outside the chart, or a narrow screen shows all labels: %+v", week)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestWhatIsStackedStandsOnWhatCameBefore(t *testing.T) {
 	}
 }
 
-// Whatever the values, a picture stays on its canvas, and its axis has a few lines.
+// For arbitrary values a chart stays on its canvas and its axis has few ticks.
 func TestEveryChartStaysOnItsCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Float64Range(0, 1e9)).Draw(t, "values")

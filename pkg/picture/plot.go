@@ -1,5 +1,5 @@
-// Package picture draws what the pages show: values over time, and shares of a whole. A plot is a fixed number of units wide and the
-// browser stretches it to the width there is, while its text keeps its size: a phone sees the same picture as a wall.
+// Package picture draws the charts of pages and reports: values over time, and parts of a whole. The width of a plot is a fixed number
+// of units, which the browser stretches to the available width. Text keeps its size, so a phone shows the same chart as a large screen.
 package picture
 
 import (
@@ -11,17 +11,17 @@ import (
 // Canvas is the width of every plot in units.
 const Canvas = 1000.0
 
-// Plot turns values into places. Top is the value at the upper edge, above 0; 0 lies on the lower edge, Height units below it.
+// Plot converts values to positions. Top is the value at the upper edge and is positive; 0 is at the lower edge, Height units below.
 type Plot struct{ Height, Top float64 }
 
-// Y is where a value stands, in units from the upper edge.
+// Y returns the position of a value in units from the upper edge.
 func (p Plot) Y(v float64) float64 { return p.Height - (p.Height-2)*min(1, v/p.Top) - 1 }
 
-// Held is a value that stands from one place to another, both in units from the left edge.
+// Held is a value that is constant between two positions in units from the left edge.
 type Held struct{ From, To, Value float64 }
 
-// Steps is the SVG path of values that stand until they change, in the order of time. Between two that do not touch the line ends. An
-// area is closed down to zero.
+// Steps returns the SVG path of a step line through the values in the order of time. The line has a gap between two values that do not
+// touch. An area is closed down to zero.
 func (p Plot) Steps(values []Held, area bool) string {
 	var d strings.Builder
 	begin := 0.0
@@ -44,8 +44,8 @@ func (p Plot) Steps(values []Held, area bool) string {
 	return d.String()
 }
 
-// Place prints a number of units for an attribute.
+// Place formats a number of units for an attribute.
 func Place(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// Percent prints a place on the canvas as a part of its width.
+// Percent formats a position on the canvas as a percentage of its width.
 func Percent(x float64) string { return strconv.FormatFloat(x/Canvas*100, 'f', 2, 64) + "%" }

@@ -6,25 +6,25 @@ import (
 	"text/tabwriter"
 )
 
-// Table is rows of values under the names of their columns, for a terminal and for a page. A name that begins with - is of a column of
-// text, which a page may break. On a narrow screen a row becomes a card.
+// Table is a table for a terminal and for a page. A column name that begins with - marks a text column, which a page can wrap. On a
+// narrow screen each row becomes a card.
 type Table struct {
 	Title, Note, Foot string
 	Heads             []string
 	Rows              [][]any
-	Ours              bool // the first row stands out
+	Ours              bool // the first row is highlighted
 }
 
-// Good and Bad are values that a page colours.
+// Good and Bad are values that a page colors.
 type (
 	Good string
 	Bad  string
 )
 
-// Cell is a value of a table with its column's name; Mark is good, bad or empty.
+// Cell is a value of a table with the name of its column. Mark is good, bad or empty.
 type Cell struct{ Name, Class, Mark, Text string }
 
-// Columns are the names, as cells without a value.
+// Columns returns the column names as cells without a value.
 func (t Table) Columns() []Cell {
 	out := make([]Cell, len(t.Heads))
 	for i, head := range t.Heads {
@@ -36,7 +36,7 @@ func (t Table) Columns() []Cell {
 	return out
 }
 
-// Cells are the rows.
+// Cells returns the rows.
 func (t Table) Cells() [][]Cell {
 	out := make([][]Cell, len(t.Rows))
 	for i, row := range t.Rows {
@@ -54,7 +54,7 @@ func (t Table) Cells() [][]Cell {
 	return out
 }
 
-// String is the table for a terminal, whose cursor no value can move; empty without rows.
+// String formats the table for a terminal, without control characters. It is empty without rows.
 func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func (t Table) String() string {
 	return strings.Join(lines, "")
 }
 
-// Clean takes what could move a terminal's cursor out of a text.
+// Clean replaces the characters of a text that control a terminal.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
