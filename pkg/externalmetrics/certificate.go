@@ -8,14 +8,14 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// Certificate is what the aggregated API serves with, and what the API server trusts it by.
+// Certificate is the serving certificate of the aggregated API and the CA bundle with which the API server trusts it.
 type Certificate struct {
 	provider dynamiccertificates.CertKeyContentProvider
-	own      *selfSigned // nil where the pair came from files
+	own      *selfSigned // nil if the pair is read from files
 }
 
-// Bundle returns a function that reads the CA bundle for the APIService as it should stand at each call: our own where the pair is
-// self-signed, else the file's contents. Empty means that whoever issues the certificate writes the bundle too.
+// Bundle returns a function that reads the current CA bundle for the APIService: that of a self-signed pair, or the contents of the
+// file. Empty means that the issuer of the certificate also writes the bundle.
 func (c Certificate) Bundle(caFile string) func() []byte {
 	return func() []byte {
 		if c.own != nil {
@@ -32,14 +32,14 @@ func (c Certificate) Bundle(caFile string) func() []byte {
 	}
 }
 
-// Trusted is told the CA bundle that the API server has of us at present: a renewed certificate is served once it is in there.
+// Trusted receives the CA bundle that the APIService has at present. A renewed certificate is served once the bundle contains its CA.
 func (c Certificate) Trusted(bundle []byte) {
 	if c.own != nil {
 		c.own.trusted(bundle)
 	}
 }
 
-// FileCertificate serves with a key pair of files that somebody else renews; it is read again when they change.
+// FileCertificate returns a certificate from files that another program renews. The files are read again when they change.
 func FileCertificate(certFile, keyFile string) (Certificate, error) {
 	p, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", certFile, keyFile)
 	if err != nil {
@@ -48,7 +48,7 @@ func FileCertificate(certFile, keyFile string) (Certificate, error) {
 	return Certificate{provider: p}, nil
 }
 
-// SelfSigned makes a key pair in memory for these DNS names, anew with each process, and renews it while it is served.
+// SelfSigned returns a certificate with a key pair in memory for the given DNS names. Each process creates its own and renews it.
 func SelfSigned(names ...string) (Certificate, error) {
 	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // I/O edge: a certificate is valid in wall time
 	if err != nil {

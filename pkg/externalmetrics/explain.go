@@ -7,18 +7,18 @@ import (
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
 
-// ExplainResource is where the API server hands on questions why a policy has its number, beside the number itself:
+// ExplainResource is the resource through which the API server forwards requests for the explanation of a target:
 //
 //	kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-explain/llama-chat
 //
-// Who may ask is a rule like any other: get and list of gpuscaler-explain in external.metrics.k8s.io, by namespace. No further API is
-// registered for it: one that is dead would keep namespaces from being deleted.
+// Access is an RBAC rule: get and list of gpuscaler-explain in external.metrics.k8s.io, by namespace. No other APIService is registered
+// for it, because an unavailable APIService prevents namespaces from being deleted.
 const ExplainResource = "gpuscaler-explain"
 
-// ExplainHeader stands on our own answers. Without it somebody else answered: another owner of the registration, or the API server.
+// ExplainHeader is set on answers of gpuscaler. An answer without it is from the API server or from another server that is registered.
 const ExplainHeader = "Gpuscaler-Explain"
 
-// explain answers questions behind everything that decides who may ask.
+// explain serves the explanations. The caller is authenticated and authorized before.
 type explain struct {
 	of   func(namespace, name string) http.Handler
 	next http.Handler

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lostSpecs tells a ScaledObject's streams that KEDA asked for its specs: it does so only where it no longer has those that were
-// streamed, because an error of any trigger made it drop its cache. The zero value is ready to use.
+// lostSpecs notifies the streams of a ScaledObject that KEDA requested its specs. KEDA does that only after it dropped the streamed specs,
+// because an error of any trigger clears its cache. The zero value is ready to use.
 type lostSpecs struct {
 	mu      sync.Mutex
 	streams map[scaling.Key]map[chan struct{}]struct{}
@@ -19,14 +19,14 @@ func keyOf(ref *externalscaler.ScaledObjectRef) scaling.Key {
 	return scaling.Key{Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
-// tell wakes the streams of a ScaledObject; it never waits.
+// tell wakes the streams of a ScaledObject. It never blocks.
 func (l *lostSpecs) tell(ref *externalscaler.ScaledObjectRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for stream := range l.streams[keyOf(ref)] {
 		select {
 		case stream <- struct{}{}:
-		default: // it is told already
+		default: // already notified
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package externalmetrics serves decisions: to HPAs as the aggregated external.metrics.k8s.io API, and to KEDA as an external
-// scaler. It reads the engine's board and nothing else, so that no request ever waits for I/O of ours.
+// scaler. It reads only the engine's decisions in memory, so that no request waits for I/O.
 package externalmetrics
 
 import (
@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// MetricName is the one metric that HPAs follow: the replicas a workload should have, a whole number.
+	// MetricName is the metric that HPAs follow: the target replicas of a workload, an integer.
 	MetricName = "gpuscaler-desired-replicas"
-	// PolicyLabel is the selector that names the policy, in the HPA's own namespace.
+	// PolicyLabel is the selector label that names the policy in the HPA's namespace.
 	PolicyLabel = "gpuscaler.io/policy"
 )
 
 // Decisions is the part of the engine's board that the servers read.
 type Decisions = engine.Decisions
 
-// Provider answers reads of the external metrics API from the board.
+// Provider serves the external metrics API from the decisions in memory.
 type Provider struct {
 	decisions Decisions
 	clock     func() time.Time
 }
 
-// NewProvider returns a provider over the board; clock is the process's clock (the demo's runs faster).
+// NewProvider returns a provider of the given decisions; clock is the clock of the process (the demo's clock runs faster).
 func NewProvider(d Decisions, clock func() time.Time) *Provider {
 	return &Provider{decisions: d, clock: clock}
 }
 
 var metricResource = external.Resource("externalmetrics")
 
-// GetExternalMetric returns exactly one item, because an HPA adds up all that it gets. A selector that does not name one policy is a
-// bad request: an HPA sends an empty one where its manifest has none. A number that must not be used is an error, never 0.
+// GetExternalMetric returns exactly one item, because an HPA adds up all items. A selector that does not name one policy is a bad request:
+// an HPA without a selector sends an empty one. A target that must not be used is an error, never 0.
 func (p *Provider) GetExternalMetric(_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo) (*external.ExternalMetricValueList, error) {
 	if info.Metric != MetricName {
 		return nil, provider.NewMetricNotFoundError(metricResource, info.Metric)
@@ -68,7 +68,7 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 	}}}, nil
 }
 
-// onePolicy returns the policy that a selector names. One that names two is refused, also where the other could match nothing.
+// onePolicy returns the policy that a selector names. It rejects a selector with further requirements, even if they match nothing.
 func onePolicy(s labels.Selector) (name string, ok bool) {
 	requirements, _ := s.Requirements()
 	named := 0
@@ -89,7 +89,7 @@ func quantity(s engine.Served) resource.Quantity {
 	return *resource.NewQuantity(int64(s.Replicas), resource.DecimalSI)
 }
 
-// ListAllExternalMetrics is what discovery shows: the one name, however many policies there are.
+// ListAllExternalMetrics returns the metrics for discovery: one name for all policies.
 func (p *Provider) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	return []provider.ExternalMetricInfo{{Metric: MetricName}}
 }

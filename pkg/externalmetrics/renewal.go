@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// selfSignedLife is short enough that a renewal is nothing rare.
+	// selfSignedLife is short, so that renewals happen regularly and are tested in practice.
 	selfSignedLife = 90 * 24 * time.Hour
-	// backdated is by how much the library lets a certificate begin earlier, for clocks that go slow.
+	// backdated is by how much the library dates the start of a certificate back, for clocks that are slow.
 	backdated = time.Hour
 )
 
-// selfSigned is a key pair that is renewed in memory. Nobody but the API server trusts it, by the caBundle of our APIService:
+// selfSigned is a key pair that is renewed in memory. Only the API server trusts it, through the caBundle of the APIService:
 //
-//	2/3 of its life   the next pair is made, and the bundle holds both
-//	then              the next pair is served, once the API server has that bundle
-//	5/6 of its life   it is served in any case: where nobody told us of the bundle (a standby, mode off) it is best known early
+//	2/3 of its life   the next pair is created, and the bundle contains both
+//	then              the next pair is served as soon as the API server has that bundle
+//	5/6 of its life   the next pair is served in any case: a standby, or a server in mode off, does not learn of the bundle
 type selfSigned struct {
 	names []string
 	life  time.Duration
 	clock func() time.Time
 
 	mu            sync.Mutex
-	current, next *pair // next: made, and not served yet
+	current, next *pair // next: created and not served yet
 	listeners     []dynamiccertificates.Listener
 }
 
@@ -59,7 +59,7 @@ func (s *selfSigned) make(now time.Time) (*pair, error) {
 	return &pair{cert: pemCert, key: pemKey, made: now}, nil
 }
 
-// bundle is what the API server should trust: what is served now, and what will be.
+// bundle returns the CAs that the API server must trust: those of the current and of the next pair.
 func (s *selfSigned) bundle() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,14 +77,15 @@ func (s *selfSigned) trusted(bundle []byte) {
 	}
 }
 
-// step does what is due at now. A pair that cannot be made is tried again at the next step, a third of a life before it is needed.
+// step creates or switches pairs as due at now. A pair that cannot be created is tried again at the next step, a third of its lifetime
+// before it is needed.
 func (s *selfSigned) step(now time.Time) error {
 	s.mu.Lock()
 	age := now.Sub(s.current.made)
 	next := s.next
 	s.mu.Unlock()
 	if next == nil && age >= s.life*2/3 {
-		made, err := s.make(now) // takes a second on a busy machine: nobody's handshake waits for it
+		made, err := s.make(now) // takes up to a second, so no handshake may wait for it
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,8 @@ func (s *selfSigned) step(now time.Time) error {
 	return nil
 }
 
-// turn takes the next pair, and serves it where it is believed or can wait no longer. It returns who must be told.
+// turn stores the next pair, and serves it if the API server trusts it or the current pair is near its end. It returns the listeners to
+// notify.
 func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +109,7 @@ func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener 
 	return slices.Clone(s.listeners)
 }
 
-// Name, AddListener and CurrentCertKeyContent make it what the library serves with; RunOnce and Run are called by it.
+// Name, AddListener and CurrentCertKeyContent implement the certificate provider of the library, which calls RunOnce and Run.
 func (s *selfSigned) Name() string { return "self-signed" }
 
 func (s *selfSigned) AddListener(l dynamiccertificates.Listener) {
@@ -124,7 +126,7 @@ func (s *selfSigned) CurrentCertKeyContent() (certificate, key []byte) {
 
 func (s *selfSigned) RunOnce(context.Context) error { return nil }
 
-// Run renews until ctx ends. It looks once a minute, so that all API servers have the bundle by the time the new pair is served.
+// Run renews the pair until ctx ends. It checks once a minute, so that all API servers have the bundle before the new pair is served.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
 	ticker := time.NewTicker(min(time.Minute, s.life/50)) // I/O edge: paces certificate checks
 	defer ticker.Stop()

@@ -14,23 +14,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PolicyMetadata is the key of a trigger's metadata that names the policy; without it the policy has the ScaledObject's name.
+// PolicyMetadata is the trigger metadata key that names the policy. Without it the policy has the name of the ScaledObject.
 const PolicyMetadata = "policy"
 
 const (
-	// pushEvery is how often a stream looks at the board: a tick's outcome reaches KEDA within a quarter of a second.
+	// pushEvery is the interval at which a stream reads the decision, so that KEDA receives a change within a quarter of a second.
 	pushEvery = 250 * time.Millisecond
-	// repeatEvery is how soon an active workload is told again, repeats times after each change: KEDA acts on each `true`, and one that
-	// was lost while the operator restarted would else wait for its polling interval. From then on it is told each keepEvery, so that a
-	// long polling interval does not eat the cooldown. Not more often: KEDA answers each `true` with a write of the object's status, and a
-	// thousand active ones told every 15 s were more than its API server could take beside everything else.
+	// repeatEvery is the interval at which `true` is sent again for an active workload, repeats times after each change. KEDA acts on each
+	// `true`; one that is lost while its operator restarts would otherwise wait for the polling interval. After that, `true` is sent each
+	// keepEvery, so that a long polling interval does not use up the cooldown. More often is too expensive: KEDA writes the status of
+	// the ScaledObject for each `true`.
 	repeatEvery, repeats, keepEvery = 15 * time.Second, 4, time.Minute
-	// specsPause gathers KEDA's questions into one more send of specs: each send makes it reconcile the ScaledObject.
+	// specsPause combines requests for specs into one more send, because KEDA reconciles the ScaledObject after each send.
 	specsPause = 2 * time.Second
 )
 
-// Scaler is KEDA's external scaler over the board. KEDA's calls carry no deadline and hold locks of its own, so each is answered from
-// memory. A number that must not be used is codes.Unavailable, which KEDA treats as a failed trigger: nothing falls on it.
+// Scaler is the external scaler for KEDA. KEDA's calls have no deadline and hold locks in its operator, so each is answered from memory.
+// A target that must not be used is codes.Unavailable. KEDA treats it as a failed trigger, which never lowers the replicas.
 type Scaler struct {
 	externalscaler.UnimplementedExternalScalerServer
 	decisions Decisions
@@ -38,7 +38,7 @@ type Scaler struct {
 	lost      lostSpecs
 }
 
-// NewScaler returns the scaler; clock is the process's clock.
+// NewScaler returns a scaler of the given decisions; clock is the clock of the process.
 func NewScaler(d Decisions, clock func() time.Time) *Scaler {
 	return &Scaler{decisions: d, clock: clock}
 }
@@ -59,18 +59,18 @@ func (s *Scaler) lookup(ref *externalscaler.ScaledObjectRef) (engine.Served, err
 }
 
 var specs = &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{{
-	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // KEDA before 2.15 reads the whole number
+	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // KEDA before 2.15 reads the integer
 }}}
 
-// GetMetricSpec names the one metric. Its target is one replica for each unit, whatever the policy.
+// GetMetricSpec returns the metric. Its target is one replica for each unit, for every policy.
 func (s *Scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
 	s.lost.tell(ref)
 	return specs, nil
 }
 
-// StreamMetricSpec sends the specs when the stream opens and whenever KEDA shows that it has lost them; they never change. With
-// streamed specs KEDA asks one call less in each HPA sync, and, more important, still knows our metric while we are away: a trigger
-// without a spec makes it refuse every metric of the ScaledObject, the mirror that should raise meanwhile too.
+// StreamMetricSpec sends the specs when the stream opens, and again when KEDA asks for them although they were streamed. The specs never
+// change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the metric while gpuscaler is unavailable: with
+// a trigger without a spec, KEDA returns an error for every metric of the ScaledObject, including the trigger that mirrors the queue.
 func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()
@@ -102,7 +102,7 @@ func (s *Scaler) GetMetrics(_ context.Context, r *externalscaler.GetMetricsReque
 	}}}, nil
 }
 
-// IsActive reports whether at least one replica is wanted.
+// IsActive reports whether the target is at least one replica.
 func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.IsActiveResponse, error) {
 	served, err := s.lookup(ref)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 }
 
 // StreamIsActive sends the state when the stream opens, on each change, and `true` again while the workload stays active: after 15, 30, 45
-// and 60 seconds, then once a minute. While there is no number to serve nothing is sent: KEDA keeps what it knows.
+// and 60 seconds, then once a minute. It sends nothing while there is no target to serve, so that KEDA keeps its last state.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
 	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
 	defer look.Stop()
@@ -135,13 +135,13 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 		case <-stream.Context().Done():
 			return nil
 		case <-repeat.C:
-			told = told && !last // an active one is told again at once
+			told = told && !last // an active state is sent again at once
 		case <-look.C:
 		}
 	}
 }
 
-// pause is how long an active workload is not told again, after so many repetitions.
+// pause returns the time until `true` is sent again, after the given number of repetitions.
 func pause(again int) time.Duration {
 	if again < repeats {
 		return repeatEvery

@@ -28,7 +28,7 @@ const (
 	maxCalls = 512
 	// maxScalerConnections bounds the connections. KEDA's operator opens one for each address and credential of its triggers.
 	maxScalerConnections = 64
-	// maxConnectionAge makes KEDA connect again, so that its connection finds the present leader behind the Service.
+	// maxConnectionAge makes KEDA connect again, so that its connection reaches the current leader behind the Service.
 	maxConnectionAge = 5 * time.Minute
 	// handshakeTimeout bounds the time from accepting a connection to the end of its TLS and HTTP/2 handshakes.
 	handshakeTimeout = 10 * time.Second
@@ -38,7 +38,7 @@ const (
 	maxRequestHeaderBytes = 16 << 10
 )
 
-// ScalerConfig says how the external scaler is served.
+// ScalerConfig configures the server of the external scaler.
 type ScalerConfig struct {
 	TLS ScalerTLS
 	// MaxStreams bounds the open streams of all connections together; 0: DefaultMaxStreams. Calls that are not streams have a limit of
@@ -49,16 +49,16 @@ type ScalerConfig struct {
 	Closed, Refused func()
 }
 
-// ScalerTLS says how KEDA and we know each other. The zero value is plain text, for loopback and meshes that encrypt themselves.
+// ScalerTLS configures the mutual authentication of KEDA and gpuscaler. The zero value is plain text, for loopback and service meshes.
 type ScalerTLS struct {
-	CertFile, KeyFile string // our certificate; read again when they change
-	// ClientCAFile makes KEDA show a certificate of this CA (mutual TLS); read again at each connection.
+	CertFile, KeyFile string // server certificate; read again when the files change
+	// ClientCAFile requires a client certificate of this CA (mutual TLS); read again for each connection.
 	ClientCAFile string
-	// ClientNames are the DNS names of which KEDA's certificate must carry one; empty: any certificate of the CA.
+	// ClientNames are the accepted DNS names of the client certificate; empty: any certificate of the CA is accepted.
 	ClientNames []string
 }
 
-// ServeScaler answers KEDA until ctx ends.
+// ServeScaler serves KEDA until ctx ends.
 func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler) error {
 	limits := newCallLimits(cmp.Or(c.MaxStreams, DefaultMaxStreams), c.Refused)
 	options := append(limits.options(),
@@ -77,7 +77,7 @@ func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler)
 	}
 	server := grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)() // streams never end by themselves; each answer is small enough to ask again
+	defer context.AfterFunc(ctx, server.Stop)() // streams never end by themselves, and KEDA can repeat every call
 	if err := server.Serve(serve.Limit(l, maxScalerConnections, c.Closed)); ctx.Err() == nil {
 		return fmt.Errorf("external scaler: %w", err)
 	}
@@ -89,12 +89,12 @@ func (t *ScalerTLS) config(ctx context.Context) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = watcher.Start(ctx) }() // it ends with ctx
+	go func() { _ = watcher.Start(ctx) }() // ends with ctx
 	base := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: watcher.GetCertificate}
 	if t.ClientCAFile == "" {
 		return base, nil
 	}
-	if _, err := t.clientCAs(); err != nil { // refuse at the start what could not work later
+	if _, err := t.clientCAs(); err != nil { // fail at startup if the CA cannot be read
 		return nil, err
 	}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -122,7 +122,7 @@ func (t *ScalerTLS) clientCAs() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifyName refuses a client that the CA knows under another name: a cluster's CA signs for many.
+// verifyName rejects a client certificate without one of the accepted names, because the CA of a cluster signs for many clients.
 func (t *ScalerTLS) verifyName(c tls.ConnectionState) error {
 	if len(t.ClientNames) == 0 {
 		return nil

@@ -23,34 +23,35 @@ import (
 	openapiexternal "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 )
 
-// authCacheTTL keeps an HPA's 15 s sync off the network: who asks and whether they may is asked of the API server once a minute.
+// authCacheTTL is how long the results of TokenReview and SubjectAccessReview are cached, so that the 15 s sync of an HPA does not query
+// the API server each time.
 const authCacheTTL = 60 * time.Second
 
-// ServerConfig says where the aggregated API listens and who may read it.
+// ServerConfig configures the aggregated API: its listener and its authorization.
 type ServerConfig struct {
-	// Listener accepts the connections; the caller chose the address.
+	// Listener accepts the connections. The caller selects the address.
 	Listener    net.Listener
 	Certificate Certificate
-	// Open lets anybody read: the demo, which has no cluster to ask. It is refused on any address but loopback.
+	// Open disables authorization for the demo, which has no cluster. It is rejected on every address except loopback.
 	Open bool
-	// Standby reports that another process serves; the connection is then closed after the answer, so that the API server, which
-	// keeps one for as long as it can, finds the leader. nil: never.
+	// Standby reports that another process is the leader. The server then closes the connection after the answer, so that the API server,
+	// which reuses connections, connects to the leader. nil: never.
 	Standby func() bool
-	// Explain answers for a policy, all of a namespace (no name), or all there are (no namespace either); nil: nobody is asked.
+	// Explain serves the explanation of a policy, of a namespace (no name), or of all policies (no namespace either); nil: not served.
 	Explain func(namespace, name string) http.Handler
 	// Kubeconfig reaches the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
-	// (SubjectAccessReview); empty: the cluster that we run in.
+	// (SubjectAccessReview); empty: the cluster of the pod.
 	Kubeconfig string
 }
 
 // Server is the aggregated API.
 type Server struct {
 	library *genericapiserver.GenericAPIServer
-	// proxy is how the API server's forwarded requests are known; nil where anybody may read.
+	// proxy authenticates the requests that the API server forwards; nil if Open is set.
 	proxy *authenticatorfactory.RequestHeaderConfig
 }
 
-// NewServer prepares the server. With a cluster it asks there, once, how callers are authenticated.
+// NewServer prepares the server. With a cluster it reads the authentication configuration from there once.
 func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	return newServer(c, func(g *genericapiserver.Config, api http.Handler) http.Handler {
 		g.RequestInfoResolver = quickInfo{g.RequestInfoResolver}
@@ -58,11 +59,11 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	}, p)
 }
 
-// newServer takes what may answer in place of the library.
+// newServer returns a server whose handlers precede those of the library.
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
-	config.EnableMetrics, config.EnableProfiling = false, false // our own registry serves metrics; this port answers HPAs
+	config.EnableMetrics, config.EnableProfiling = false, false // metrics have a port of their own
 	serving := genericoptions.NewSecureServingOptions().WithLoopback()
 	serving.Listener = c.Listener
 	serving.ServerCert.GeneratedCert = c.Certificate.provider
@@ -88,11 +89,11 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 	return s, nil
 }
 
-// Run answers until ctx ends, then drains the requests in flight.
+// Run serves until ctx ends, then drains the requests in flight.
 func (s *Server) Run(ctx context.Context) error { return s.library.PrepareRun().RunWithContext(ctx) }
 
-// Ready says why a request that the API server forwards would be refused still. The CA that its certificate is checked by comes with a
-// watch: until then whoever asks is anonymous, and an HPA would be told "forbidden".
+// Ready returns why a request that the API server forwards is still rejected, or nil. A watch delivers the CA of the front proxy; before
+// that every caller is anonymous, and an HPA gets "forbidden".
 func (s *Server) Ready() error {
 	if s.proxy == nil {
 		return nil
@@ -103,7 +104,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// guard decides who may read: whom the cluster's delegated authentication and authorization let in, or anybody on loopback.
+// guard authenticates and authorizes readers through the cluster. If Open is set, every client on loopback may read.
 func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	if c.Open {
 		if ip := c.Listener.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
@@ -123,8 +124,8 @@ func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	return authorization.ApplyTo(&config.Authorization)
 }
 
-// chain is what a read passes through: who are you, may you, and no more than so many at once. Of the library's own chain it leaves
-// out what a read from memory has no use for (audit, tracing, impersonation, a goroutine for a deadline) and what made four fifths of its cost.
+// chain wraps a read with authentication, authorization and a limit of requests in flight. It omits the filters of the library that a read
+// from memory does not need (audit, tracing, impersonation, a goroutine for the deadline), which cause four fifths of the cost.
 func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) http.Handler {
 	h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
@@ -146,8 +147,8 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	})
 }
 
-// maxAddress bounds what is parsed before anybody is authenticated: a selector of a hundred thousand parts takes seconds to read. An HPA's
-// whole address has about 150 bytes.
+// maxAddress bounds the URL that is parsed before authentication, because a selector of a hundred thousand parts takes seconds to parse.
+// The URL of an HPA has about 150 bytes.
 const maxAddress = 4 << 10
 
 func small(next http.Handler) http.Handler {
@@ -160,7 +161,7 @@ func small(next http.Handler) http.Handler {
 	})
 }
 
-// describe gives the API its OpenAPI documents, without which the aggregator logs an error each minute.
+// describe adds the OpenAPI documents. Without them the aggregator logs an error each minute.
 func describe(config *genericapiserver.RecommendedConfig) {
 	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 		all := openapicore.GetOpenAPIDefinitions(ref)
