@@ -95,7 +95,7 @@ func ports(t *testing.T) entrance {
 		defer answer.Body.Close()
 		body, _ := io.ReadAll(answer.Body)
 		text := answer.Status
-		if n := strings.Count(string(body), "\ngpuscaler_policy_unseen{"); n > 0 {
+		if n := strings.Count(string(body), "\ngpuscaler_policy_target_not_found{"); n > 0 {
 			text += fmt.Sprintf(", %d policies", n)
 		}
 		return text

@@ -106,7 +106,7 @@ func groupProbes() []fieldProbe {
 		{field: at + "nodePools", is: fields("spot", "a-spot"), with: night(chatGroup("fence", true)), see: nodeWrites},
 		{field: at + "mode", was: "auto", is: "advisory", with: night(chatGroup("fence", true)), see: nodeWrites},
 		{field: at + "onDemandBaseCapacity", is: 2, with: plain, see: nodeWrites},
-		{field: at + "spotPatience", is: "10m", with: plain, see: nodeWrites},
+		{field: at + "spotWaitTimeout", is: "10m", with: plain, see: nodeWrites},
 		{field: at + "fallback", was: "soft", is: "hard", with: plain, see: nodeWrites},
 		{field: at + "returnNodesPerHour", was: 30, is: 1, with: night(chatGroup("holdAtPeaks", false)), see: nodeWrites},
 		{field: at + "fence", is: true, with: plain, see: nodeWrites},

@@ -178,7 +178,7 @@ func TestExplainAsksBesideTheExternalMetricWhereThatIsOurs(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyLeadsThePersonIsToldWhatToLookAt(t *testing.T) {
+func TestWhereNoLeaderThePersonIsToldWhatToLookAt(t *testing.T) {
 	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodPending)}, "", true)
 	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
 	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "kubectl -n gpuscaler-system get lease,pods") {

@@ -85,7 +85,7 @@ var quiet = map[string]bool{
 }
 
 // Alternatives of one panel that may be empty beside the others.
-var optional = regexp.MustCompile(`_coming|gpuscaler_hpa_findings`)
+var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings`)
 
 func TestEveryPanelHasAnAnswer(t *testing.T) {
 	ns, load := scene.Space(t, "team"), &exporter.Total{}

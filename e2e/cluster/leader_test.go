@@ -116,7 +116,7 @@ func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, cluster.ReasonAPIServiceStolen))
+	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, cluster.ReasonAPIServiceConflict))
 	stack.Always(t, 12*time.Second, "it is not taken back", named("keda", "keda-metrics-apiserver"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ var crashGroups = map[string]string{
 	"fence": "fence: true, nodePools: {spot: crash-fence}",
 	"left":  "nodePools: {spot: crash-left}",
 	"hold":  "nodePools: {spot: crash-hold}",
-	"lid":   "spotPatience: 4m, nodePools: {spot: crash-lid-spot, on-demand: crash-lid-od}",
+	"lid":   "spotWaitTimeout: 4m, nodePools: {spot: crash-lid-spot, on-demand: crash-lid-od}",
 	"fall":  "nodePools: {spot: crash-fall-spot, on-demand: crash-fall-od}",
 	"probe": "nodePools: {spot: crash-probe-spot, on-demand: crash-probe-od}",
 	"move":  "nodePools: {spot: crash-move-spot, on-demand: crash-move-od}",

@@ -26,7 +26,7 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	chat(t, "wait", nil)
 	face := demand.face(t)
 	platform := func(mode string) string {
-		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotPatience: 4m, nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotWaitTimeout: 4m, nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
 	}
 	g := start(t, "wait", map[string]string{"platform.yaml": platform("advisory"), "chat.yaml": chatPolicy("wait")})
 	g.load(t, map[string]float64{"wait/chat": 0})

@@ -97,7 +97,7 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "the edit is told on the NodePool", func(ctx context.Context) error {
-		return event(ctx, "restore-spot", "NudgeYielded")
+		return event(ctx, "restore-spot", "OverrideYielded")
 	})
 	if weight, _, _ := unstructured.NestedInt64(pools[0].get(t.Context()).Object, "spec", "weight"); weight != 50 {
 		t.Errorf("the edit did not stay: weight %d", weight)

@@ -33,8 +33,8 @@ func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow
 		}
 		return nil
 	}))
-	if n, err := scene.Metric(t.Context(), "gpuscaler_follower_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
-		t.Errorf("gpuscaler_follower_exact is %g, %v", n, err)
+	if n, err := scene.Metric(t.Context(), "gpuscaler_managed_object_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
+		t.Errorf("gpuscaler_managed_object_exact is %g, %v", n, err)
 	}
 
 	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.Wants(10))

@@ -32,7 +32,7 @@ var healthy = world{
 	`kube_pod_owner{namespace="team",pod="chat-1",owner_kind="ReplicaSet"}`: "1x300",
 	`kube_pod_owner{namespace="lab",pod="train-1",owner_kind="Job"}`:        "1x300",
 
-	"gpuscaler_policy_degraded" + chat: "0x300", "gpuscaler_policy_unseen" + chat: "0x300",
+	"gpuscaler_policy_degraded" + chat: "0x300", "gpuscaler_policy_target_not_found" + chat: "0x300",
 	"gpuscaler_target_replicas" + chat: "3x300", "gpuscaler_current_replicas" + chat: "3x300",
 	"gpuscaler_pending_replicas" + chat: "0x300", "gpuscaler_loading_replicas" + chat: "0x300",
 	"gpuscaler_decision_timestamp_seconds" + chat:                                   "0+60x300",
@@ -47,7 +47,7 @@ var healthy = world{
 	`gpuscaler_group_phase{group="chat",phase="prefer spot"}`:                            "1x300",
 	`gpuscaler_leader{instance="a"}`:                                                     "1x300",
 	`gpuscaler_leader{instance="b"}`:                                                     "0x300",
-	`gpuscaler_apiservice_stolen{instance="a"}`:                                          "0x300",
+	`gpuscaler_apiservice_conflict{instance="a"}`:                                        "0x300",
 	`gpuscaler_tick_failures_total{instance="a"}`:                                        "0x300",
 	`gpuscaler_events_lost_total{instance="a"}`:                                          "0x300",
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
@@ -85,8 +85,8 @@ var faults = []struct {
 		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
 	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"}, nil}, // it never answered
 	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
-	{"TargetUnseen", 68, 72, map[string]string{"gpuscaler_policy_unseen" + chat: "0x60 1x240"}, nil},
-	{"NotFollowed", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
+	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
+	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
 	{"PolicyRefused", 63, 70, map[string]string{
@@ -94,17 +94,17 @@ var faults = []struct {
 	{"HPANotExact", 80, 95, map[string]string{`gpuscaler_hpa_findings{what="tolerance"}`: "0x60 2x240"}, nil},
 
 	{"CapacityConstrained", 70, 80, map[string]string{"gpuscaler_group_constrained_replicas" + group: "0x60 2x240"}, nil},
-	{"GroupFails", 63, 67, map[string]string{"gpuscaler_group_failing" + group: "0x60 1x240"}, nil},
-	{"NudgeFight", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"}, nil},
-	{"SpotGone", 110, 125, map[string]string{
+	{"GroupFailing", 63, 67, map[string]string{"gpuscaler_group_failing" + group: "0x60 1x240"}, nil},
+	{"OverrideConflict", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"}, nil},
+	{"SpotUnavailable", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
 
-	{"NobodyLeads", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
-	{"NobodyLeads", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"}, nil}, // both are gone
-	{"TwoLead", 61, 65, map[string]string{`gpuscaler_leader{instance="b"}`: "0x60 1x240"}, nil},
-	{"APIServiceStolen", 60, 63, map[string]string{`gpuscaler_apiservice_stolen{instance="a"}`: "0x60 1x240"}, nil},
+	{"NoLeader", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
+	{"NoLeader", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"}, nil}, // both are gone
+	{"TwoLeaders", 61, 65, map[string]string{`gpuscaler_leader{instance="b"}`: "0x60 1x240"}, nil},
+	{"APIServiceConflict", 60, 63, map[string]string{`gpuscaler_apiservice_conflict{instance="a"}`: "0x60 1x240"}, nil},
 	{"DecisionsStale", 61, 65, map[string]string{"gpuscaler_decision_timestamp_seconds" + chat: "0+60x60 3600x240"}, nil},
-	{"TicksFail", 66, 85, map[string]string{`gpuscaler_tick_failures_total{instance="a"}`: "0x60 0+60x240"}, nil},
+	{"TicksFailing", 66, 85, map[string]string{`gpuscaler_tick_failures_total{instance="a"}`: "0x60 0+60x240"}, nil},
 	{"EventsLost", 70, 85, map[string]string{`gpuscaler_events_lost_total{instance="a"}`: "0x60 0+3x240"}, nil},
 	{"RecordingFailed", 64, 67, map[string]string{`gpuscaler_recording_failed{instance="a"}`: "0x60 1x240"}, nil},
 }

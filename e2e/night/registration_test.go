@@ -26,8 +26,8 @@ func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
 	if err := scene.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)), client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the alarm", gauge("gpuscaler_apiservice_stolen", 1))
-	stack.Eventually(t, 30*time.Second, "an Event", scene.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceStolen"))
+	stack.Eventually(t, 30*time.Second, "the alarm", gauge("gpuscaler_apiservice_conflict", 1))
+	stack.Eventually(t, 30*time.Second, "an Event", scene.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceConflict"))
 	if !strings.Contains(scene.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
 		t.Error("no log line says who took it")
 	}
@@ -37,7 +37,7 @@ func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
 		if !strings.Contains(scene.Log(), "left to it (mode auto)") {
 			return fmt.Errorf("nobody says so")
 		}
-		return gauge("gpuscaler_apiservice_stolen", 0)(ctx)
+		return gauge("gpuscaler_apiservice_conflict", 0)(ctx)
 	})
 	stack.Always(t, 12*time.Second, "the registration stays theirs, past the guard's next looks", owned("keda"))
 

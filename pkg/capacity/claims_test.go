@@ -38,7 +38,7 @@ func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
 
 // A workload whose template claims GPUs wants nodes before its first pod exists.
 func TestAWorkloadThatClaimsGPUsMakesDemandUnknownWhileItHasReplicas(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.SpotPatience = true, 2*time.Minute })
+	c := newCluster(t, func(g *Group) { g.Fence, g.SpotWaitTimeout = true, 2*time.Minute })
 	chat := c.add("team-chat/llama", 0)
 	chat.claims = true
 	c.run(10 * time.Minute)

@@ -8,7 +8,7 @@ import (
 )
 
 // Who puts a value back while nobody leads means it as much as one who does so while somebody does.
-func TestAnEditWhileNobodyLeadsIsRespected(t *testing.T) {
+func TestAnEditWhileNoLeaderIsRespected(t *testing.T) {
 	c, _, before := fencedCluster(t)
 	c.silent = true
 	c.run(time.Minute)

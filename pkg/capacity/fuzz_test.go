@@ -41,7 +41,7 @@ func (t *tape) value() Value {
 }
 
 func (t *tape) group() Group {
-	g := Group{Name: t.text(), Resource: "nvidia.com/gpu", Advisory: t.byte()%8 == 1, OnDemandBase: t.word(), SpotPatience: t.duration(),
+	g := Group{Name: t.text(), Resource: "nvidia.com/gpu", Advisory: t.byte()%8 == 1, OnDemandBase: t.word(), SpotWaitTimeout: t.duration(),
 		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), Fence: t.flag(), HoldAtPeaks: t.flag(), StartupShield: t.flag(),
 		EmptyWholeNodes: t.flag(), Buffer: t.flag(), LeadTime: t.duration()}
 	for i := range t.byte()%MaxPools + 1 {

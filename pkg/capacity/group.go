@@ -71,7 +71,7 @@ type Group struct {
 	Advisory bool   // decide, explain and put back; nudge nothing
 
 	OnDemandBase       int64         // units of the resource that are on demand before any spot
-	SpotPatience       time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
+	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // the pace of the way back to spot; 0: DefaultReturn
 

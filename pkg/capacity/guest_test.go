@@ -122,7 +122,7 @@ func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
 }
 
 func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.SpotPatience, g.Fallback = true, time.Minute, Hard })
+	c := newCluster(t, func(g *Group) { g.Fence, g.SpotWaitTimeout, g.Fallback = true, time.Minute, Hard })
 	for _, p := range c.pools {
 		p.consent = 0
 	}
@@ -237,7 +237,7 @@ func TestAdvisoryPlansAndTouchesNothingAndPutsBackWhatAutoLeft(t *testing.T) {
 }
 
 func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotPatience, g.Fence = Hard, 3*time.Minute, true })
+	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotWaitTimeout, g.Fence = Hard, 3*time.Minute, true })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	kills := 0

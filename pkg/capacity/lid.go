@@ -7,10 +7,10 @@ func (t *tick) impatient() bool { return t.lidded() && t.short >= t.waits() }
 
 // waits is the group's patience, 0 where it has none.
 func (t *tick) waits() time.Duration {
-	if t.g.SpotPatience == 0 && t.g.OnDemandBase > 0 {
+	if t.g.SpotWaitTimeout == 0 && t.g.OnDemandBase > 0 {
 		return baseWaits
 	}
-	return t.g.SpotPatience
+	return t.g.SpotWaitTimeout
 }
 
 // baseUnits is the group's base in whole nodes: no node of 8 fits below a limit of 1. aboveBase is what runs on demand beyond it.
@@ -58,7 +58,7 @@ func (t *tick) patience() {
 	}
 	limit := max(t.facts[t.onDemand].runs, t.baseUnits())
 	rule := RulePatience
-	if t.g.SpotPatience == 0 {
+	if t.g.SpotWaitTimeout == 0 {
 		rule = RuleBase
 	}
 	t.lid(t.onDemand, limit, rule)

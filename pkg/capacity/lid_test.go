@@ -79,7 +79,7 @@ func TestOnDemandComesFirstByTheWeightThatMayBeWritten(t *testing.T) {
 }
 
 func TestALimitThatCannotBeComparedIsLeftAlone(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = time.Minute })
 	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1.5e3"`}
 	before := c.specs()
 	c.run(10 * time.Minute)
@@ -90,7 +90,7 @@ func TestALimitThatCannotBeComparedIsLeftAlone(t *testing.T) {
 }
 
 func TestALidFollowsWhatRunsUpAtOnceAndDownWithHysteresis(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = 20 * time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 20 * time.Minute })
 	var jobs []*simPod
 	for range 4 {
 		jobs = append(jobs, &simPod{uid: c.id("job"), gpus: 1, since: c.now, pinned: true})
@@ -157,7 +157,7 @@ func TestAGroupThatCannotBeHeldIsRefused(t *testing.T) {
 }
 
 func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = 20 * time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 20 * time.Minute })
 	p := c.pools[1]
 	p.fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
 	for i := range 3 {
@@ -176,7 +176,7 @@ func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T
 }
 
 func TestAProbeBelowALidEndsWithPatience(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = 2 * time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 2 * time.Minute })
 	c.run(3 * time.Minute)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2

@@ -16,7 +16,7 @@ func anyGroup(t *rapid.T) func(g *Group) {
 	return func(g *Group) {
 		g.Fence, g.HoldAtPeaks, g.StartupShield, g.EmptyWholeNodes = flag("fence"), flag("hold"), flag("shield"), flag("packing")
 		g.OnDemandBase = rapid.SampledFrom([]int64{0, 0, 1, 3}).Draw(t, "base")
-		g.SpotPatience = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "patience")) * time.Second
+		g.SpotWaitTimeout = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "patience")) * time.Second
 		g.Fallback = FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback"))
 		g.ReturnNodesPerHour = rapid.SampledFrom([]int64{0, 4, 60}).Draw(t, "pace")
 		g.LeadTime = time.Duration(rapid.IntRange(0, 10).Draw(t, "lead")) * time.Minute

@@ -75,7 +75,7 @@ func TestNoMoreReturnThanThereIsRoomFor(t *testing.T) {
 // Waiting for spot helps nobody where the owner lets no spot node come: on-demand is open at once, and spot has not failed.
 func TestNobodyWaitsForASpotPoolAtItsOwnersLimit(t *testing.T) {
 	for resource, limit := range fourNodes {
-		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotPatience = 10 * time.Minute })
+		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
 		c.run(3 * time.Minute) // demand is known for long enough
 		chat.want = 4
 		c.until(10*time.Minute, "four replicas are ready", c.whole(chat))

@@ -287,7 +287,7 @@ func TestTheBaseStaysOnDemandAndTheRestGoesToSpot(t *testing.T) {
 }
 
 func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = 4 * time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	before := c.specs()
 	c.run(3 * time.Minute)
 	if c.limit(1) != 0 || c.finding(FindOutlives) == nil {
@@ -335,7 +335,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 }
 
 func TestWithoutConsentPatienceIsReportedAndNotPlayed(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience, g.OnDemandBase = 4*time.Minute, 1 })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout, g.OnDemandBase = 4*time.Minute, 1 })
 	c.pools[1].consent = ConsentWeight
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3

@@ -52,7 +52,7 @@ func TestALimitAndAQuotaCapToo(t *testing.T) {
 }
 
 func TestPatienceIsNoConstraint(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.SpotPatience = 10 * time.Minute })
+	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
 	chat := c.add("team-chat/llama", 1)
 	c.run(3 * time.Minute)
 	c.pools[0].denied = true
@@ -140,7 +140,7 @@ func TestAWindowChangesLimitsWeightAndDisruptionAndEverythingReturnsWithIt(t *te
 func TestAScheduledLimitBelowALidWinsAndOneAboveDoesNot(t *testing.T) {
 	always := calendar.Window{Name: "always", From: midnight}
 	c := newCluster(t, func(g *Group) {
-		g.SpotPatience = 10 * time.Minute
+		g.SpotWaitTimeout = 10 * time.Minute
 		g.Schedules = []Schedule{{Window: always, Pools: []int{1}, Limits: []Limit{{"nvidia.com/gpu", 3}}}}
 	})
 	job := &simPod{uid: "job", gpus: 1, since: c.now, pinned: true}
@@ -182,7 +182,7 @@ func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
 }
 
 func TestAMixedPoolIsObservedOnly(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Pools = []Pool{{"mixed", Mixed}}; g.SpotPatience, g.OnDemandBase = time.Minute, 2 })
+	c := newCluster(t, func(g *Group) { g.Pools = []Pool{{"mixed", Mixed}}; g.SpotWaitTimeout, g.OnDemandBase = time.Minute, 2 })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3

@@ -124,7 +124,7 @@ func newAPIService(typed kubernetes.Interface, objects dynamic.Interface, o APIS
 			Name: "gpuscaler_apiservice_owned", Help: "1 while the API server asks us for external metrics.",
 		}),
 		stolen: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuscaler_apiservice_stolen",
+			Name: "gpuscaler_apiservice_conflict",
 			Help: "1 while somebody else serves external metrics where we did, or where mode owner says we should.",
 		}),
 	}
@@ -242,7 +242,7 @@ func (g *APIService) tell(now standingOf) {
 		g.log.Error("ALARM: "+note+"; HPAs that read our metric hold", "owner", now.owner, "mode", g.options.Mode)
 		reason := ReasonAPIServiceOccupied
 		if g.had {
-			reason = ReasonAPIServiceStolen
+			reason = ReasonAPIServiceConflict
 		}
 		if g.options.Leading() {
 			g.events.send(about, corev1.EventTypeWarning, reason, note)

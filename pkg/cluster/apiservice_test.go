@@ -81,7 +81,7 @@ func TestARegistrationThatIsStolenRaisesAnAlarmOnceAndIsNotTakenBack(t *testing.
 	for len(g.events.queue) > 0 {
 		reasons = append(reasons, (<-g.events.queue).Reason)
 	}
-	if len(reasons) != 2 || reasons[0] != ReasonAPIServiceTaken || reasons[1] != ReasonAPIServiceStolen {
+	if len(reasons) != 2 || reasons[0] != ReasonAPIServiceTaken || reasons[1] != ReasonAPIServiceConflict {
 		t.Errorf("told %v", reasons)
 	}
 }

@@ -28,7 +28,7 @@ const reportingController = "gpuscaler.io/gpuscaler"
 const (
 	ReasonTargetChanged             = "TargetChanged"             // the number that is served differs from the one before
 	ReasonSignalsMissing            = "SignalsMissing"            // decided on missing inputs: may rise, may not fall
-	ReasonSignalsBack               = "SignalsBack"               // every required input is there again
+	ReasonSignalsRecovered          = "SignalsRecovered"          // every required input is there again
 	ReasonHPAMisconfigured          = "HPAMisconfigured"          // an HPA will not follow its number exactly
 	ReasonScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with our trigger will not do what it says
 	ReasonKEDAManaged               = "KEDAAnnotated"             // we applied or took back annotations of KEDA's, as gpuscaler.io/manage-keda allows
@@ -42,7 +42,7 @@ const (
 	ReasonActivationFailed          = "ActivationFailed"          // the API server refused it
 	ReasonActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
 	ReasonAnotherRelease            = "AnotherRelease"            // another release overrides a NodePool of ours: this one does not lead
-	ReasonAPIServiceStolen          = "APIServiceStolen"          // somebody else serves external metrics in our place
+	ReasonAPIServiceConflict        = "APIServiceConflict"        // somebody else serves external metrics in our place
 	ReasonAPIServiceOccupied        = "APIServiceOccupied"        // mode owner, but it belongs to somebody else
 	ReasonAPIServiceTaken           = "APIServiceRegistered"      // the API server asks us for external metrics
 )

@@ -104,8 +104,8 @@ func missingParents(base *unstructured.Unstructured, path []string) (all []opera
 
 // Reasons of our Events on NodePools.
 const (
-	ReasonNudged   = "NodePoolNudged"   // a field that was handed over was changed
-	ReasonRestored = "NodePoolRestored" // it was put back
+	ReasonOverridden = "NodePoolOverridden" // a field that was handed over was changed
+	ReasonRestored   = "NodePoolRestored"   // it was put back
 )
 
 // tellOnPool tells of a written patch on its NodePool; a record alone is no news.
@@ -116,7 +116,7 @@ func (h *hands) tellOnPool(p capacity.NodePoolPatch, base *poolFacts) {
 	reason := ReasonRestored
 	for _, c := range p.Changes {
 		if !c.Restore {
-			reason = ReasonNudged
+			reason = ReasonOverridden
 		}
 	}
 	h.cluster.events.send(base.reference(), corev1.EventTypeNormal, reason, strings.TrimSpace(p.Text()))

@@ -10,7 +10,7 @@ import (
 )
 
 // ReasonYielded says that somebody else's edit of a nudged field won, and for how long the field is left alone.
-const ReasonYielded = "NudgeYielded"
+const ReasonYielded = "OverrideYielded"
 
 // TellGroup tells, on the NodePool, of an edit by somebody else that won over a nudge: who fights over a field finds out there. Each
 // edit is told once. It is called by the tick alone and never waits.

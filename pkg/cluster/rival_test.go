@@ -60,7 +60,7 @@ func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Ob
 	return c, g, applied
 }
 
-func TestNobodyLeadsBesideAReleaseThatOverridesTheSameNodePools(t *testing.T) {
+func TestNoLeaderBesideAReleaseThatOverridesTheSameNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		holder string
 		leases []runtime.Object

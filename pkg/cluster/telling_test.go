@@ -66,7 +66,7 @@ func TestMissingSignalsAreAWarningAndTheirReturnIsToldToo(t *testing.T) {
 	c.transitions.note(change(3, 3, false))
 	c.transitions.tell(night.Add(time.Minute))
 	got := notes(c)
-	want := []string{"SignalsMissing: 3: combine (policy team/chat)", "SignalsBack: 3: combine (policy team/chat)"}
+	want := []string{"SignalsMissing: 3: combine (policy team/chat)", "SignalsRecovered: 3: combine (policy team/chat)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("told %v, want %v", got, want)
 	}

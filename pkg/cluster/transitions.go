@@ -90,7 +90,7 @@ func (t *transitions) send(p *transition) bool {
 		kind, reason = corev1.EventTypeWarning, ReasonSignalsMissing
 		t.degraded[key] = struct{}{}
 	case was && !p.after.Degraded:
-		reason = ReasonSignalsBack
+		reason = ReasonSignalsRecovered
 		delete(t.degraded, key)
 	case p.before == p.after.Replicas:
 		return false

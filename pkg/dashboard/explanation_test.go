@@ -164,9 +164,9 @@ func TestATargetThatIsNotSeenIsNamed(t *testing.T) {
 	unseen := func(want string) {
 		t.Helper()
 		if err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Board())), strings.NewReader(`
-# HELP gpuscaler_policy_unseen 1 while the cluster does not show the policy's target: nothing is decided.
-# TYPE gpuscaler_policy_unseen gauge
-gpuscaler_policy_unseen{namespace="team-chat",policy="llama-chat"} `+want+"\n"), "gpuscaler_policy_unseen"); err != nil {
+# HELP gpuscaler_policy_target_not_found 1 while the cluster does not show the policy's target: nothing is decided.
+# TYPE gpuscaler_policy_target_not_found gauge
+gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+want+"\n"), "gpuscaler_policy_target_not_found"); err != nil {
 			t.Error(err)
 		}
 	}

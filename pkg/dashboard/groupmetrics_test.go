@@ -52,13 +52,13 @@ gpuscaler_group_finding{finding="foreign-mark",group="chat",nodepool=""} 2
 # HELP gpuscaler_group_hourly_cost_unused Price an hour of the units that no pod holds; absent where prices are unknown.
 # TYPE gpuscaler_group_hourly_cost_unused gauge
 gpuscaler_group_hourly_cost_unused{capacity_type="spot",group="chat",nodepool="l40s-spot"} 1
-# HELP gpuscaler_group_nudge 1 for each field of a NodePool that is held, by the rule that holds it.
-# TYPE gpuscaler_group_nudge gauge
-gpuscaler_group_nudge{field="weight",group="chat",nodepool="l40s-od",rule="spot fallback"} 1
+# HELP gpuscaler_group_override 1 for each field of a NodePool that is held, by the rule that holds it.
+# TYPE gpuscaler_group_override gauge
+gpuscaler_group_override{field="weight",group="chat",nodepool="l40s-od",rule="spot fallback"} 1
 # HELP gpuscaler_group_phase 1 for the phase of the group: prefer spot, fallback, probing or returning.
 # TYPE gpuscaler_group_phase gauge
 gpuscaler_group_phase{group="chat",phase="returning"} 1
-`), "gpuscaler_group_constrained_replicas", "gpuscaler_group_finding", "gpuscaler_group_hourly_cost_unused", "gpuscaler_group_nudge", "gpuscaler_group_phase")
+`), "gpuscaler_group_constrained_replicas", "gpuscaler_group_finding", "gpuscaler_group_hourly_cost_unused", "gpuscaler_group_override", "gpuscaler_group_phase")
 	if err != nil {
 		t.Error(err)
 	}

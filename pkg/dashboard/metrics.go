@@ -38,9 +38,9 @@ var (
 	perPolicy = []string{"namespace", "policy"}
 	perSignal = []string{"namespace", "policy", "signal", "type"}
 
-	// policyMetrics are the metrics of policies. All but policy_unseen are absent until the policy was decided.
+	// policyMetrics are the metrics of policies. All but policy_target_not_found are absent until the policy was decided.
 	policyMetrics = []metric{
-		{describe("policy_unseen", "1 while the cluster does not show the policy's target: nothing is decided.", perPolicy), nil},
+		{describe("policy_target_not_found", "1 while the cluster does not show the policy's target: nothing is decided.", perPolicy), nil},
 		gauge("target_replicas", "Replicas that the policy wants.", func(r *engine.Record) float64 { return float64(r.Decision.Replicas) }),
 		gauge("current_replicas", "spec.replicas of the workload when it was decided.", func(r *engine.Record) float64 { return float64(r.View.Replicas) }),
 		gauge("ready_replicas", "Replicas that are Ready.", func(r *engine.Record) float64 { return float64(r.View.Ready) }),
@@ -52,7 +52,7 @@ var (
 		gauge("policy_degraded", "1 while the policy decides on missing inputs: it may raise, it cannot lower.", func(r *engine.Record) float64 { return number(r.Decision.Degraded) }),
 		gauge("decision_timestamp_seconds", "When the target was decided, Unix time.", func(r *engine.Record) float64 { return float64(r.At.UnixMilli()) / 1000 }),
 		{describe("binding_rule", "1 for the rule that made the target.", append(perPolicy[:2:2], "rule")), sendBindingRule},
-		{describe("follower_exact", "1 where the HPA that reads the target follows every step, 0 where it may not.", append(perPolicy[:2:2], "kind", "name")), sendFollower},
+		{describe("managed_object_exact", "1 where the HPA that reads the target follows every step, 0 where it may not.", append(perPolicy[:2:2], "kind", "name")), sendFollower},
 		{describe("signal_value", "Newest reading of a signal, in its own unit (percentages as fractions); absent while unknown.", perSignal), sendSignalValues},
 		{describe("signal_target", "The signal's target per replica.", perSignal), sendSignalTargets},
 		{describe("signal_usable", "1 while the signal can both raise and lower the target.", perSignal), sendSignalsUsable},
@@ -70,7 +70,7 @@ func gauge(name, help string, value func(*engine.Record) float64) metric {
 // Describe sends the metric's description.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect sends the metric of each policy that is decided under its version in force, and policy_unseen of every policy: an outcome of the
+// Collect sends the metric of each policy that is decided under its version in force, and policy_target_not_found of every policy: an outcome of the
 // past would look like the present one.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record

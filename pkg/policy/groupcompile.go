@@ -47,8 +47,8 @@ func (c *platformCompiler) groups() {
 
 func (c *platformCompiler) spotOptions(s GroupSpec, p *yamlPath) {
 	pair := s.NodePools["spot"] != "" && s.NodePools["on-demand"] != ""
-	if s.SpotPatience > 0 && !pair {
-		c.bad(p.key("spotPatience"), "there is nothing to fall back to or from", "a spot and an on-demand NodePool")
+	if s.SpotWaitTimeout > 0 && !pair {
+		c.bad(p.key("spotWaitTimeout"), "there is nothing to fall back to or from", "a spot and an on-demand NodePool")
 	}
 	if s.Fallback == "hard" && !pair {
 		c.bad(p.key("fallback"), "there is nothing to fall back to", "a spot and an on-demand NodePool")

@@ -25,7 +25,7 @@ func (c *platformCompiler) nodes(group *Group, p *yamlPath) {
 	kinds := sortedKeys(group.NodePools)
 	out := capacity.Group{
 		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
-		OnDemandBase: group.OnDemandBaseCapacity, SpotPatience: time.Duration(group.SpotPatience), ReturnNodesPerHour: group.ReturnNodesPerHour,
+		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout), ReturnNodesPerHour: group.ReturnNodesPerHour,
 		Fence: group.Fence, HoldAtPeaks: group.HoldAtPeaks == nil || *group.HoldAtPeaks, StartupShield: group.StartupShield,
 		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
 	}

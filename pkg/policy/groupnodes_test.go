@@ -13,7 +13,7 @@ import (
 )
 
 const chatGroup = `capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand},
-  onDemandBaseCapacity: 2, spotPatience: 2m, fallback: hard, fence: true, leadTime: 4m, schedules: [
+  onDemandBaseCapacity: 2, spotWaitTimeout: 2m, fallback: hard, fence: true, leadTime: 4m, schedules: [
   {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", nodePools: [spot], weight: 90,
    limits: {nvidia.com/gpu: 8, cpu: 64}, disruption: {consolidateAfter: Never}}]}]`
 
@@ -30,7 +30,7 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 	}
 	g := groups[0]
 	pools := []capacity.Pool{{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "l40s-spot", Type: capacity.Spot}}
-	if !slices.Equal(g.Pools, pools) || g.OnDemandBase != 2 || g.SpotPatience != 2*time.Minute || g.Fallback != capacity.Hard ||
+	if !slices.Equal(g.Pools, pools) || g.OnDemandBase != 2 || g.SpotWaitTimeout != 2*time.Minute || g.Fallback != capacity.Hard ||
 		!g.Fence || !g.HoldAtPeaks || g.Advisory || g.ReturnNodesPerHour != capacity.DefaultReturn || g.LeadTime != 4*time.Minute {
 		t.Errorf("group %+v", g)
 	}

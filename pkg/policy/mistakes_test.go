@@ -168,7 +168,7 @@ var platformMistakes = []mistake{
 	{"an unknown capacity type", "on-demand: l40s-ondemand", "ondemand: l40s-ondemand"},
 	{"a NodePool in two groups", "spot: a10g-spot", "spot: l40s-spot"},
 	{"a group without NodePools", "nodePools: {spot: a10g-spot}", "nodePools: {}"},
-	{"patience without on-demand", "nodePools: {spot: a10g-spot}", "nodePools: {spot: a10g-spot}, spotPatience: 5m"},
+	{"patience without on-demand", "nodePools: {spot: a10g-spot}", "nodePools: {spot: a10g-spot}, spotWaitTimeout: 5m"},
 	{"a consolidateAfter of its own", "consolidateAfter: Never", "consolidateAfter: never"},
 	{"a template of a NodePool", "consolidateAfter: Never", "expireAfter: 1h"},
 	{"a group schedule that does nothing", ", disruption: {consolidateAfter: Never}", ""},

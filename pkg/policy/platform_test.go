@@ -47,7 +47,7 @@ func TestTheShippedPlatformSaysWhatItsPageSays(t *testing.T) {
 		t.Errorf("team %+v", team)
 	}
 	chat, batch := p.Group("chat"), p.Group("batch")
-	if chat.NodePools["spot"] != "l40s-spot" || chat.OnDemandBaseCapacity != 1 || time.Duration(chat.SpotPatience) != 2*time.Minute || chat.ReturnNodesPerHour != 4 || batch.ReturnNodesPerHour != capacity.DefaultReturn {
+	if chat.NodePools["spot"] != "l40s-spot" || chat.OnDemandBaseCapacity != 1 || time.Duration(chat.SpotWaitTimeout) != 2*time.Minute || chat.ReturnNodesPerHour != 4 || batch.ReturnNodesPerHour != capacity.DefaultReturn {
 		t.Errorf("groups %+v %+v", chat, batch)
 	}
 	monday := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -96,7 +96,7 @@ type GroupSpec struct {
 	NodePools            map[string]string   `yaml:"nodePools" required:"true" doc:"NodePool by karpenter.sh/capacity-type: spot, on-demand, reserved"`
 	Mode                 string              `yaml:"mode,omitempty" enum:"auto,advisory" doc:"advisory reports what it would do to the nodes" default:"auto"`
 	OnDemandBaseCapacity int64               `yaml:"onDemandBaseCapacity,omitempty" doc:"so much of the resource is on demand before any spot" default:"0"`
-	SpotPatience         Duration            `yaml:"spotPatience,omitempty" doc:"wait this long for spot before on-demand may grow; above 0 needs the on-demand pool's limits handed over" default:"0, Karpenter's own fallback"`
+	SpotWaitTimeout      Duration            `yaml:"spotWaitTimeout,omitempty" doc:"wait this long for spot before on-demand may grow; above 0 needs the on-demand pool's limits handed over" default:"0, Karpenter's own fallback"`
 	Fallback             string              `yaml:"fallback,omitempty" enum:"soft,hard" doc:"soft swaps weights; hard also limits the spot pool" default:"soft"`
 	ReturnNodesPerHour   int64               `yaml:"returnNodesPerHour,omitempty" doc:"pace of the way back to spot" default:"30"`
 	Fence                bool                `yaml:"fence,omitempty" doc:"set the pools' limit to 0 while nobody wants anything" default:"false"`
