@@ -32,7 +32,7 @@ const scriptName = `x"><script>alert(1)</script>`
 // still is a world in which nothing moves: two tenants, and one workload whose every word is markup.
 type still struct{ workloads []scaling.Workload }
 
-func newBoard() *engine.Board {
+func newBoard() *engine.DecisionStore {
 	s := &still{}
 	for _, k := range []scaling.Key{llama, {Namespace: "team-code", Name: "codestral"}, {Namespace: "team-chat", Name: scriptName}} {
 		s.workloads = append(s.workloads, scaling.Workload{
@@ -42,14 +42,14 @@ func newBoard() *engine.Board {
 	}
 	e := engine.New(s, s, s, engine.Options{})
 	e.Tick(context.Background(), hostileNoon)
-	return e.Board()
+	return e.Decisions()
 }
 
 func (s *still) Current() []scaling.Workload                  { return s.workloads }
 func (s *still) Apply(context.Context, []engine.Change) error { return nil }
 func (s *still) View(*scaling.Workload) (engine.View, bool) {
 	return engine.View{Replicas: 2, Ready: 2, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator, OperatorBy: scriptName,
-		Follower: engine.Follower{Kind: "HPA", Name: scriptName, Why: scriptName}}, true
+		ManagedHPA: engine.ManagedHPA{Kind: "HPA", Name: scriptName, Why: scriptName}}, true
 }
 func (s *still) Read(_ *scaling.Workload, out []scaling.Reading) {
 	out[0] = scaling.Reading{Value: 35, At: hostileNoon, Coverage: 1, Reported: -1, Known: true}

@@ -131,7 +131,7 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 	for p.now = start; p.now.Sub(start) <= ahead && ctx.Err() == nil; p.now = p.now.Add(time.Second) {
 		e.Tick(ctx, p.now)
 		for i := range plan.Groups {
-			plan.Groups[i].look(e.Board(), p.now == start, span(p.now.Sub(start)))
+			plan.Groups[i].look(e.Decisions(), p.now == start, span(p.now.Sub(start)))
 		}
 	}
 	for i := range plan.Groups {
@@ -141,7 +141,7 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 }
 
 // look takes over what the board says: reasons and findings of now, and what an advisory group would do, whenever.
-func (g *groupPlan) look(board *engine.Board, first bool, in span) {
+func (g *groupPlan) look(board *engine.DecisionStore, first bool, in span) {
 	r, ok := board.Group(g.Name)
 	if !ok || r.At.IsZero() {
 		return

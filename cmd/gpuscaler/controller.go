@@ -95,7 +95,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
 		OnGroupTick: func(g engine.GroupTick) { c.loop.groupDecided(g) },
 	})
-	c.cluster.Activate(c.engine.Board())
+	c.cluster.Activate(c.engine.Decisions())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
 	if o.record != "" {
 		if c.loop.recorder, err = record.New(o.record, record.Options{}); err != nil {
@@ -106,7 +106,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
-		OnStartedLeading: c.lead, OnStoppedLeading: c.engine.StandDown,
+		OnStartedLeading: c.lead, OnStoppedLeading: c.engine.Reset,
 	})
 	return c, err
 }
@@ -211,8 +211,8 @@ const maxAPIConnections = 256
 func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
 		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
-		Explain: dashboard.NewAPI(c.engine.Board(), c.pageOptions(ctx)).Of,
-	}, externalmetrics.NewProvider(c.engine.Board(), time.Now))
+		Explain: dashboard.NewAPI(c.engine.Decisions(), c.pageOptions(ctx)).Of,
+	}, externalmetrics.NewProvider(c.engine.Decisions(), time.Now))
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 	}
 	return externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{
 		TLS: c.options.scalerTLS, MaxStreams: c.options.scalerMaxStreams, Closed: c.closedConnections("scaler"), Refused: c.refusedCalls.Inc,
-	}, externalmetrics.NewScaler(c.engine.Board(), time.Now))
+	}, externalmetrics.NewScaler(c.engine.Decisions(), time.Now))
 }
 
 // load reads the policies for the first time: a bad document holds back only itself.

@@ -105,15 +105,15 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	if err != nil {
 		return err
 	}
-	metrics, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true}, externalmetrics.NewProvider(d.Engine().Board(), d.Now))
+	metrics, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true}, externalmetrics.NewProvider(d.Engine().Decisions(), d.Now))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nPress Ctrl-C to end the demo with a summary. The first decisions are printed after the first readings.\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
-	bill := &demoBill{board: d.Engine().Board()}
-	view := dashboard.NewPage(d.Engine().Board(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done(), Cost: bill.cost})
+	bill := &demoBill{board: d.Engine().Decisions()}
+	view := dashboard.NewPage(d.Engine().Decisions(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done(), Cost: bill.cost})
 	d.OnTick(rateLimited(func(now time.Time) {
 		view.Sample(now)
 		bill.write(d)
@@ -133,7 +133,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 
 // demoBill computes what the GPUs of the demo cost now, with the same code as in a real cluster.
 type demoBill struct {
-	board  *engine.Board
+	board  *engine.DecisionStore
 	latest atomic.Pointer[cost.Bill]
 }
 

@@ -70,7 +70,7 @@ func targets(tell story) func(*testing.T, docSet) []string {
 			}
 			var line []string
 			for _, w := range store.Current() {
-				served, err := e.Board().Lookup(w.Key, s.now)
+				served, err := e.Decisions().Lookup(w.Key, s.now)
 				if err == nil {
 					s.replicas[w.Key] = served.Replicas
 				}

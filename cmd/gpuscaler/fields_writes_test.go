@@ -86,7 +86,7 @@ func apiWrites(t *testing.T, d docSet) []string {
 		t.Fatal(err)
 	}
 	e := engine.New(store, busy{}, c, engine.Options{})
-	c.Activate(e.Board())
+	c.Activate(e.Decisions())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()

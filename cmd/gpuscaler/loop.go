@@ -81,7 +81,7 @@ func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bo
 	out := l.engine.Tick(ctx, now)
 	l.duration.Observe(time.Since(start).Seconds())
 	if l.recorder != nil {
-		l.recorded(l.recorder.Tick(l.engine.Board(), now))
+		l.recorded(l.recorder.Tick(l.engine.Decisions(), now))
 	}
 	return l.report(out.Errors, reported)
 }
@@ -129,7 +129,7 @@ func (l *loop) healthy(now time.Time) bool {
 	if !l.leading.Load() || !l.synced() {
 		return true
 	}
-	last := l.engine.Board().LastTick()
+	last := l.engine.Decisions().LastTick()
 	if started := time.Unix(0, l.started.Load()); last.Before(started) {
 		last = started
 	}

@@ -70,12 +70,12 @@ func TestALoopThatRunsIsHealthyAndOneThatEndedIsAStandby(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { c.loop.run(ctx); close(ended) }()
-	for end := time.Now().Add(5 * time.Second); c.engine.Board().LastTick().IsZero(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); c.engine.Decisions().LastTick().IsZero(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no tick in five seconds")
 		}
 	}
-	last := c.engine.Board().LastTick()
+	last := c.engine.Decisions().LastTick()
 	if !c.loop.healthy(last.Add(stalledAfter/2)) || c.loop.healthy(last.Add(2*stalledAfter)) {
 		t.Error("healthy must hold for as long as a tick may take, and no longer")
 	}
@@ -113,7 +113,7 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 	if text := log.String(); strings.Count(text, "recording") == 0 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "closed") {
 		t.Errorf("logged %q, want one line that says why", text)
 	}
-	if time.Since(c.engine.Board().LastTick()) > 10*time.Second {
+	if time.Since(c.engine.Decisions().LastTick()) > 10*time.Second {
 		t.Error("the loop did not go on")
 	}
 }

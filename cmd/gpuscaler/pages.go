@@ -54,7 +54,7 @@ func (p *tenantPage) serve(ctx context.Context, closed func(), door *visitor.Doo
 func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 	return dashboard.Options{
 		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(),
-		Standby: func() bool { return !c.leading() || c.engine.Board().LastTick().IsZero() },
+		Standby: func() bool { return !c.leading() || c.engine.Decisions().LastTick().IsZero() },
 		Cost:    c.cost,
 	}
 }
@@ -78,10 +78,10 @@ func (c *controller) servePages(ctx context.Context) error {
 			return err
 		}
 		options.Visible = door.Visible
-		page = dashboard.NewPage(c.engine.Board(), options)
+		page = dashboard.NewPage(c.engine.Decisions(), options)
 		all.Go(func() error { return tenants.serve(ctx, c.closedConnections("page"), door, page) })
 	} else {
-		page = dashboard.NewPage(c.engine.Board(), options)
+		page = dashboard.NewPage(c.engine.Decisions(), options)
 	}
 	if local != nil {
 		all.Go(func() error { return serveOn(ctx, local, maxForwarded, visitor.Trusted(page)) })

@@ -108,11 +108,11 @@ func (c *controller) cost() (dashboard.Cost, bool) {
 	if !ok {
 		return dashboard.Cost{}, false
 	}
-	return spent(bill, c.engine.Board()), true
+	return spent(bill, c.engine.Decisions()), true
 }
 
 // spent is a bill as the page shows it: what is idle goes by the rule that keeps the replicas.
-func spent(b *cost.Bill, board *engine.Board) dashboard.Cost {
+func spent(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
 	hours := b.To.Sub(b.From).Hours()
 	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
 		Unmeasured: b.Total.Unmeasured / hours, Unpriced: b.Total.UnpricedGPUHours / hours}
@@ -123,11 +123,11 @@ func spent(b *cost.Bill, board *engine.Board) dashboard.Cost {
 }
 
 // keptBy tells which rule made the number of a workload's replicas.
-func keptBy(board *engine.Board) func(namespace, workload string) string {
+func keptBy(board *engine.DecisionStore) func(namespace, workload string) string {
 	rules := map[[2]string]string{}
 	var r engine.Record
 	for _, k := range board.Keys() {
-		if board.Glance(k, &r) && !r.At.IsZero() {
+		if board.CopyRecord(k, &r) && !r.At.IsZero() {
 			rules[[2]string{k.Namespace, r.Workload.Target.Name}] = r.Decision.Binding.String()
 		}
 	}

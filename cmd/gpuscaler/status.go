@@ -69,7 +69,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 
 // registerFamilies gives each collector whose series grow with the policies a registry of its own.
 func (c *controller) registerFamilies() {
-	board := c.engine.Board()
+	board := c.engine.Decisions()
 	all := append(dashboard.NewCollectors(board), dashboard.NewGroupCollector(board), dashboard.NewTeamCollector(board), newPolicyCollector(c.policies), c.spending)
 	for _, collector := range all {
 		family := prometheus.NewRegistry()

@@ -80,9 +80,9 @@ type lens struct {
 	config fastConfig
 }
 
-// Strays are those among the test's own NodePools.
-func (l lens) Strays(groups []*capacity.Group, of []scaling.Workload) (own []engine.Stray, marks []capacity.Action) {
-	all, marks := l.Nodes.Strays(groups, of)
+// Orphans are those among the test's own NodePools.
+func (l lens) Orphans(groups []*capacity.Group, of []scaling.Workload) (own []engine.Orphan, marks []capacity.Action) {
+	all, marks := l.Nodes.Orphans(groups, of)
 	for _, s := range all {
 		if strings.HasPrefix(s.Pool, l.config.Prefix) {
 			own = append(own, s)
@@ -189,7 +189,7 @@ func fast(text string) error {
 			d.values = loads(c.Load)
 			now := c.now()
 			out := e.Tick(ctx, now)
-			if err := recorder.Tick(e.Board(), now); err != nil {
+			if err := recorder.Tick(e.Decisions(), now); err != nil {
 				return err
 			}
 			tell(c, e, out)
@@ -238,13 +238,13 @@ func tell(c fastConfig, e *engine.Engine, out engine.Outcome) {
 	if len(out.Errors) > 0 {
 		s.Err = errors.Join(out.Errors...).Error()
 	}
-	for _, key := range e.Board().Keys() {
-		if n, err := e.Board().Lookup(key, s.Now); err == nil {
+	for _, key := range e.Decisions().Keys() {
+		if n, err := e.Decisions().Lookup(key, s.Now); err == nil {
 			s.Numbers[key.String()] = n.Replicas
 		}
 	}
-	for _, name := range e.Board().Groups() {
-		if r, ok := e.Board().Group(name); ok && !r.At.IsZero() {
+	for _, name := range e.Decisions().Groups() {
+		if r, ok := e.Decisions().Group(name); ok && !r.At.IsZero() {
 			s.Groups[name] = groupOf(r)
 		}
 	}

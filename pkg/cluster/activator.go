@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Numbers is where the activator looks up what is served right now; the engine's Board.
+// Numbers is where the activator looks up what is served right now; the engine's DecisionStore.
 type Numbers interface {
 	// Lookup fails for a number that is held, advisory or too old: the activator then writes nothing.
 	Lookup(k scaling.Key, now time.Time) (engine.Served, error)

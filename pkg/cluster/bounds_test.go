@@ -29,8 +29,8 @@ func TestAFollowerWithNarrowerBoundsIsNotExact(t *testing.T) {
 		w.putHPA(nil, must(trimHPA(h)).(*hpaFacts))
 		p := workload("chat")
 		p.Policy = &scaling.Policy{MinReplicas: c.low, MaxReplicas: c.high}
-		if v, _ := w.view(p); v.Follower.Exact != (c.why == "") || v.Follower.Why != c.why {
-			t.Errorf("policy %d to %d, HPA %d to %d: exact %v, %q, want %q", c.low, c.high, c.min, c.max, v.Follower.Exact, v.Follower.Why, c.why)
+		if v, _ := w.view(p); v.ManagedHPA.Exact != (c.why == "") || v.ManagedHPA.Why != c.why {
+			t.Errorf("policy %d to %d, HPA %d to %d: exact %v, %q, want %q", c.low, c.high, c.min, c.max, v.ManagedHPA.Exact, v.ManagedHPA.Why, c.why)
 		}
 	}
 	if why := narrower(bounds{1, 40}, bounds{0, 40}, true); why != "its minReplicas 1 is above the policy's minReplicas 0: it never has fewer than 1 replicas" {

@@ -84,13 +84,13 @@ func TestABufferWhosePolicyWentIsAStray(t *testing.T) {
 	seenBuffer(t, n, chatBuffer)
 	seenBuffer(t, n, strings.NewReplacer("gpuscaler-chat", "own", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer))
 	groups, of := []*capacity.Group{spotAndOnDemand(t)}, []scaling.Workload{*chatWorkload()}
-	if _, strays := n.Strays(groups, of); len(strays) != 0 {
+	if _, strays := n.Orphans(groups, of); len(strays) != 0 {
 		t.Errorf("with its policy: %v", strays)
 	}
-	if _, strays := n.Strays(groups, nil); fmt.Sprint(strays) != "[{team/chat 0}]" {
+	if _, strays := n.Orphans(groups, nil); fmt.Sprint(strays) != "[{team/chat 0}]" {
 		t.Errorf("without its policy: %v", strays)
 	}
-	if _, strays := n.Strays(nil, of); len(strays) != 1 {
+	if _, strays := n.Orphans(nil, of); len(strays) != 1 {
 		t.Errorf("without its group: %v", strays)
 	}
 }

@@ -143,7 +143,7 @@ func TestPodsComeUpOneByOneAndAreCountedWhereTheyStand(t *testing.T) {
 	want := engine.View{
 		UID:      "uid",
 		Replicas: 6, Ready: 1, Loading: 1, Pending: 1, Crashing: 1, CrashingPod: "chat-4", GPUs: 2, MinReplicas: 1, MaxReplicas: 40, Operator: scaling.NoOperator,
-		Follower: engine.Follower{Kind: kindHPA, Name: "chat", Desired: 3, Exact: true},
+		ManagedHPA: engine.ManagedHPA{Kind: kindHPA, Name: "chat", Desired: 3, Exact: true},
 	}
 	if v != want {
 		t.Errorf("view\n%+v, want\n%+v", v, want)

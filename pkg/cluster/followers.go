@@ -11,22 +11,22 @@ import (
 // follow says who reads the number of a target and moves its replicas, and the policy that it names. A ScaledObject wins over an
 // HPA of one's own, as KEDA's webhook would have it; of two equals the first by name, so that the answer does not depend on the
 // order of events.
-func (t *target) follow() (engine.Follower, string) {
+func (t *target) follow() (engine.ManagedHPA, string) {
 	if s := t.scaledObject; s != nil {
 		if s.pause.whole != "" {
-			return engine.Follower{Kind: kindScaledObject, Name: s.Name, Why: "KEDA holds it: " + s.pause.whole}, ""
+			return engine.ManagedHPA{Kind: kindScaledObject, Name: s.Name, Why: "KEDA holds it: " + s.pause.whole}, ""
 		}
 		if h := t.reading(s.Name); h != nil {
-			return t.judged(engine.Follower{Kind: kindScaledObject, Name: s.Name}, h), ""
+			return t.judged(engine.ManagedHPA{Kind: kindScaledObject, Name: s.Name}, h), ""
 		}
 	}
 	if h := t.reading(""); h != nil {
-		return t.judged(engine.Follower{Kind: kindHPA, Name: h.Name}, h), h.policy
+		return t.judged(engine.ManagedHPA{Kind: kindHPA, Name: h.Name}, h), h.policy
 	}
-	return engine.Follower{}, ""
+	return engine.ManagedHPA{}, ""
 }
 
-func (t *target) judged(f engine.Follower, h *hpaFacts) engine.Follower {
+func (t *target) judged(f engine.ManagedHPA, h *hpaFacts) engine.ManagedHPA {
 	f.Desired, f.Why = h.desired, h.inactive
 	if f.Why == "" && f.Kind == kindScaledObject {
 		f.Why = t.scaledObject.pause.why()

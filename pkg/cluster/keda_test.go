@@ -56,8 +56,8 @@ func TestADirectionThatKEDATurnedOffIsExplainedAndNoMistake(t *testing.T) {
 	h := kedaHPA("keda-hpa-chat", "chat", "chat")
 	h.spec.Behavior.ScaleDown.SelectPolicy = ptr(autoscalingv2.DisabledPolicySelect) // KEDA does that
 	w.putHPA(nil, h)
-	if v, _ := w.view(workload("chat")); v.Follower.Exact || v.Follower.Why != "KEDA does not scale in: "+kedaPausedScaleIn {
-		t.Errorf("follower %+v", v.Follower)
+	if v, _ := w.view(workload("chat")); v.ManagedHPA.Exact || v.ManagedHPA.Why != "KEDA does not scale in: "+kedaPausedScaleIn {
+		t.Errorf("follower %+v", v.ManagedHPA)
 	}
 	for _, r := range w.readers() {
 		if found := Lint(r.hpa.object(), r.facts); len(found) > 0 {
@@ -228,11 +228,11 @@ func TestAFormulaWithOurTriggerFollowsUs(t *testing.T) {
 	w := newWorld()
 	w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 	w.putHPA(nil, must(trimHPA(raw)).(*hpaFacts))
-	if v, _ := w.view(workload("chat")); v.Follower.Kind != "" {
-		t.Errorf("a formula of somebody else's: %+v", v.Follower)
+	if v, _ := w.view(workload("chat")); v.ManagedHPA.Kind != "" {
+		t.Errorf("a formula of somebody else's: %+v", v.ManagedHPA)
 	}
 	w.putScaledObject(nil, must(trimScaledObject(u)).(*scaledObjectFacts))
-	if v, _ := w.view(workload("chat")); v.Follower.Kind != kindScaledObject || !v.Follower.Exact {
-		t.Errorf("follower %+v", v.Follower)
+	if v, _ := w.view(workload("chat")); v.ManagedHPA.Kind != kindScaledObject || !v.ManagedHPA.Exact {
+		t.Errorf("follower %+v", v.ManagedHPA)
 	}
 }

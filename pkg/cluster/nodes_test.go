@@ -115,7 +115,7 @@ func TestAQuietTickLooksAtNothingAnew(t *testing.T) {
 	c := grounds(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))
 	g, o := spotAndOnDemand(t), capacity.Observation{}
 	c.nodes.Observe(g, nil, &o)
-	if n := testing.AllocsPerRun(100, func() { c.nodes.Observe(g, nil, &o); c.nodes.Strays([]*capacity.Group{g}, nil) }); n > 8 {
+	if n := testing.AllocsPerRun(100, func() { c.nodes.Observe(g, nil, &o); c.nodes.Orphans([]*capacity.Group{g}, nil) }); n > 8 {
 		t.Errorf("%v allocations", n)
 	}
 	before := &o.Pools[0]
@@ -275,7 +275,7 @@ func TestWhatNoGroupNamesIsAStray(t *testing.T) {
 	left := strings.Replace(strings.Replace(spotPool, "l40s-spot", "left", 1), "karpenter.sh/nodepool-hash: \"1\"", `gpuscaler.io/record: "{}"`, 1)
 	marked := strings.Replace(gpuPodOn("marked", "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}]`, 1)
 	c := grounds(t, left, marked)
-	strays, marks := c.nodes.Strays([]*capacity.Group{spotAndOnDemand(t)}, nil)
+	strays, marks := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)
 	if len(strays) != 1 || strays[0].Pool != "left" || strays[0].Record != "{}" {
 		t.Errorf("strays %+v", strays)
 	}
@@ -299,7 +299,7 @@ func TestStrayMarksGoAFewAtATimeAndAllOfThem(t *testing.T) {
 		left[fmt.Sprintf("marked-%d", i)] = true
 	}
 	for ; ticks < 20 && len(left) > 0; ticks++ {
-		_, marks := c.nodes.Strays(g, nil)
+		_, marks := c.nodes.Orphans(g, nil)
 		if len(marks) == 0 || len(marks) > strayMarksAtOnce {
 			t.Fatalf("%d marks in tick %d with %d pods left", len(marks), ticks, len(left))
 		}
@@ -315,14 +315,14 @@ func TestStrayMarksGoAFewAtATimeAndAllOfThem(t *testing.T) {
 			delete(left, name)
 		}
 	}
-	if _, marks := c.nodes.Strays(g, nil); len(left) > 0 || len(marks) > 0 {
+	if _, marks := c.nodes.Orphans(g, nil); len(left) > 0 || len(marks) > 0 {
 		t.Errorf("%d pods are marked after %d ticks", len(left), ticks)
 	}
 
 	// Where nothing changes meanwhile (the API server is slow) the rest goes on all the same.
 	c = grounds(t, pods...)
 	for tick := range 3 {
-		if _, marks := c.nodes.Strays(g, nil); len(marks) == 0 {
+		if _, marks := c.nodes.Orphans(g, nil); len(marks) == 0 {
 			t.Errorf("tick %d of a quiet cluster clears nothing of 80 marks", tick)
 		}
 	}

@@ -231,13 +231,13 @@ type strayView struct {
 	groups       []*capacity.Group
 	of           []scaling.Workload
 	made         bool
-	pools        []engine.Stray
+	pools        []engine.Orphan
 	marks        []capacity.Action
 }
 
-// Strays are NodePools with our record, or fields of ours, that no group names, and marks on pods and buffers of no group's
+// Orphans are NodePools with our record, or fields of ours, that no group names, and marks on pods and buffers of no group's
 // workload.
-func (n *nodes) Strays(groups []*capacity.Group, of []scaling.Workload) ([]engine.Stray, []capacity.Action) {
+func (n *nodes) Orphans(groups []*capacity.Group, of []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	w := n.cluster.world
@@ -256,7 +256,7 @@ func (n *nodes) Strays(groups []*capacity.Group, of []scaling.Workload) ([]engin
 		if p := n.pools[name]; p.ours && p.view.Exists && !slices.ContainsFunc(groups, func(g *capacity.Group) bool {
 			return slices.ContainsFunc(g.Pools, func(p capacity.Pool) bool { return p.Name == name })
 		}) {
-			v.pools = append(v.pools, engine.Stray{Pool: name, Record: p.view.Record})
+			v.pools = append(v.pools, engine.Orphan{Pool: name, Record: p.view.Record})
 		}
 	}
 	if v.marks = n.strayMarks(groups, of); len(v.marks) > strayMarksAtOnce {

@@ -43,13 +43,13 @@ func TestAScaledObjectIsTheFollowerAndItsBoundsCount(t *testing.T) {
 	w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 	so := must(trimScaledObject(scaledObject("chat", "chat"))).(*scaledObjectFacts)
 	w.putScaledObject(nil, so)
-	if v, _ := w.view(workload("chat")); v.Follower != (engine.Follower{}) || v.MinReplicas != 0 || v.MaxReplicas != 100 {
+	if v, _ := w.view(workload("chat")); v.ManagedHPA != (engine.ManagedHPA{}) || v.MinReplicas != 0 || v.MaxReplicas != 100 {
 		t.Errorf("before KEDA made the HPA: %+v", v)
 	}
 	w.putHPA(nil, kedaHPA("keda-hpa-chat", "chat", "chat"))
 	v, _ := w.view(workload("chat"))
-	if want := (engine.Follower{Kind: kindScaledObject, Name: "chat", Desired: 3, Exact: true}); v.Follower != want {
-		t.Errorf("follower %+v, want %+v", v.Follower, want)
+	if want := (engine.ManagedHPA{Kind: kindScaledObject, Name: "chat", Desired: 3, Exact: true}); v.ManagedHPA != want {
+		t.Errorf("follower %+v, want %+v", v.ManagedHPA, want)
 	}
 	if v.MinReplicas != 0 || v.MaxReplicas != 100 {
 		t.Errorf("bounds %d..%d: KEDA's HPA begins at 1, the ScaledObject at 0", v.MinReplicas, v.MaxReplicas)
@@ -69,8 +69,8 @@ func TestAScaledObjectThatKEDAPausedMovesNothing(t *testing.T) {
 		w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 		w.putScaledObject(nil, must(trimScaledObject(u)).(*scaledObjectFacts))
 		v, _ := w.view(workload("chat"))
-		if v.Follower.Exact || v.Follower.Why == "" {
-			t.Errorf("%s: follower %+v", annotation, v.Follower)
+		if v.ManagedHPA.Exact || v.ManagedHPA.Why == "" {
+			t.Errorf("%s: follower %+v", annotation, v.ManagedHPA)
 		}
 		if !v.Operator.Paused || !strings.Contains(v.OperatorBy, annotation) {
 			t.Errorf("%s: operator %+v by %q: what is paused is neither scaled nor are its nodes nudged", annotation, v.Operator, v.OperatorBy)
@@ -89,8 +89,8 @@ func TestAScaledObjectAndAnHPAOnOneTargetAreTwoOwners(t *testing.T) {
 	w.putScaledObject(nil, must(trimScaledObject(scaledObject("chat", "chat"))).(*scaledObjectFacts))
 	w.putHPA(nil, kedaHPA("keda-hpa-chat", "chat", "chat"))
 	w.putHPA(nil, must(trimHPA(exactHPA("a-before-kedas", "chat", "chat"))).(*hpaFacts))
-	if v, _ := w.view(workload("chat")); v.Follower.Exact || v.Follower.Kind != kindScaledObject {
-		t.Errorf("follower %+v", v.Follower)
+	if v, _ := w.view(workload("chat")); v.ManagedHPA.Exact || v.ManagedHPA.Kind != kindScaledObject {
+		t.Errorf("follower %+v", v.ManagedHPA)
 	}
 	for _, h := range w.readers() {
 		if !slices.Contains(whats(Lint(h.hpa.object(), h.facts)), TwoOwners) {

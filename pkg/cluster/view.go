@@ -29,7 +29,7 @@ func (t *target) refresh() {
 	if t.scaledObject != nil && t.facts != nil {
 		v.Operator, v.OperatorBy = t.scaledObject.pause.over(v.Operator, v.OperatorBy, v.Replicas)
 	}
-	v.Follower, t.policy = t.follow()
+	v.ManagedHPA, t.policy = t.follow()
 	t.view = v
 	t.list = t.listPods()
 	t.refusal = t.refuse()

@@ -288,11 +288,11 @@ func (w *world) view(work *scaling.Workload) (engine.View, bool) {
 	switch {
 	case t.policy != "" && t.policy != work.Key.Name:
 		// Its HPA reads the number of another policy: nobody follows this one.
-		v.Follower = engine.Follower{}
-	case v.Follower.Exact:
+		v.ManagedHPA = engine.ManagedHPA{}
+	case v.ManagedHPA.Exact:
 		own := bounds{work.Policy.MinReplicas, work.Policy.MaxReplicas}
-		v.Follower.Why = narrower(bounds{v.MinReplicas, v.MaxReplicas}, own, v.Follower.Kind == kindScaledObject)
-		v.Follower.Exact = v.Follower.Why == ""
+		v.ManagedHPA.Why = narrower(bounds{v.MinReplicas, v.MaxReplicas}, own, v.ManagedHPA.Kind == kindScaledObject)
+		v.ManagedHPA.Exact = v.ManagedHPA.Why == ""
 	}
 	return v, true
 }

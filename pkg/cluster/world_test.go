@@ -169,8 +169,8 @@ func TestNobodyFollowsAPolicyThatTheHPADoesNotName(t *testing.T) {
 	w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 	w.putHPA(nil, must(trimHPA(exactHPA("chat", "chat", "another"))).(*hpaFacts))
 	v, _ := w.view(workload("chat"))
-	if v.Follower != (engine.Follower{}) || v.MaxReplicas != 40 {
-		t.Errorf("follower %+v, max %d: the bounds stand, the follower does not", v.Follower, v.MaxReplicas)
+	if v.ManagedHPA != (engine.ManagedHPA{}) || v.MaxReplicas != 40 {
+		t.Errorf("follower %+v, max %d: the bounds stand, the follower does not", v.ManagedHPA, v.MaxReplicas)
 	}
 }
 
@@ -181,14 +181,14 @@ func TestOfTwoHPAsTheOneThatReadsUsIsTheFollowerAndIsNotExact(t *testing.T) {
 	cpu.Spec.Metrics[0].External.Metric.Name = "queue"
 	cpu.Spec.MaxReplicas = 7
 	w.putHPA(nil, must(trimHPA(cpu)).(*hpaFacts))
-	if v, _ := w.view(workload("chat")); v.Follower.Kind != "" || v.MaxReplicas != 7 {
+	if v, _ := w.view(workload("chat")); v.ManagedHPA.Kind != "" || v.MaxReplicas != 7 {
 		t.Errorf("view %+v: nobody reads us, but bounds stand", v)
 	}
 	w.putHPA(nil, must(trimHPA(exactHPA("b", "chat", "chat"))).(*hpaFacts))
 	v, _ := w.view(workload("chat"))
-	want := engine.Follower{Kind: kindHPA, Name: "b", Desired: 3, Why: "the same replicas are moved by HorizontalPodAutoscaler a-cpu"}
-	if v.Follower != want || v.MaxReplicas != 40 {
-		t.Errorf("follower %+v, want %+v", v.Follower, want)
+	want := engine.ManagedHPA{Kind: kindHPA, Name: "b", Desired: 3, Why: "the same replicas are moved by HorizontalPodAutoscaler a-cpu"}
+	if v.ManagedHPA != want || v.MaxReplicas != 40 {
+		t.Errorf("follower %+v, want %+v", v.ManagedHPA, want)
 	}
 }
 
@@ -212,13 +212,13 @@ func TestAFollowerThatCannotReadUsOrReachOurMaximumIsNotExact(t *testing.T) {
 		w := newWorld()
 		w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 		w.putHPA(nil, must(trimHPA(h)).(*hpaFacts))
-		if v, _ := w.view(workload("chat")); v.Follower.Why != why || v.Follower.Exact != (why == "") {
-			t.Errorf("%s: %+v", reason, v.Follower)
+		if v, _ := w.view(workload("chat")); v.ManagedHPA.Why != why || v.ManagedHPA.Exact != (why == "") {
+			t.Errorf("%s: %+v", reason, v.ManagedHPA)
 		}
 		greater := workload("chat")
 		greater.Policy = &scaling.Policy{MaxReplicas: 41}
-		if v, _ := w.view(greater); v.Follower.Exact || v.Follower.Why == "" {
-			t.Errorf("%s: a maximum that it cannot reach: %+v", reason, v.Follower)
+		if v, _ := w.view(greater); v.ManagedHPA.Exact || v.ManagedHPA.Why == "" {
+			t.Errorf("%s: a maximum that it cannot reach: %+v", reason, v.ManagedHPA)
 		}
 	}
 }

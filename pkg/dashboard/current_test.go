@@ -38,7 +38,7 @@ func TestATargetOfThePastIsNotShownAsCurrent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStory()
 			s.tick(0)
-			page := NewPage(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
+			page := NewPage(s.engine.Decisions(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
 			body := func(path string) string { return ask(page, path).Body.String() }
 			const shown, unknown = `<td role="cell" class="num target">6</td>`, `<td role="cell" class="num target">?</td>`
 			if list := body("/"); !strings.Contains(list, shown) {
@@ -67,12 +67,12 @@ func TestAnEditedPolicyThatIsNotDecidedNamesWhatItsBoundsMakeOfTheLastTarget(t *
 	p.MaxReplicas, s.panics = 4, true
 	s.workload.Policy = &p
 	s.tick(time.Second)
-	api := NewAPI(s.engine.Board(), Options{Clock: func() time.Time { return s.now }})
+	api := NewAPI(s.engine.Decisions(), Options{Clock: func() time.Time { return s.now }})
 	e, err := api.Explain(chatKey, time.Time{})
 	if want := "until then its bounds make 4 of it"; err != nil || !strings.Contains(e.NotDecided, want) || e.Served != "served" {
 		t.Errorf("%v, %q, %q, want %q", err, e.NotDecided, e.Served, want)
 	}
-	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Decisions())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("the target of the former version is a metric")
 	}
 }

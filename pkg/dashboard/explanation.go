@@ -38,13 +38,13 @@ type Explanation struct {
 	Binding  string `json:"binding"`            // the rule that made the number
 	Served   string `json:"served"`             // "served", or why an entrance answers with an error
 
-	Signals  []Signal  `json:"signals"`
-	Rules    []Rule    `json:"rules"`
-	Without  []Without `json:"without,omitempty"`
-	MayFall  time.Time `json:"mayFall,omitzero"`   // the earliest instant at which the number could fall
-	FallRule string    `json:"fallRule,omitempty"` // what MayFall waits for; without a MayFall it holds for a time that nobody knows
-	Follower *Follower `json:"follower,omitempty"`
-	Operator *Operator `json:"operator,omitempty"`
+	Signals           []Signal  `json:"signals"`
+	Rules             []Rule    `json:"rules"`
+	Without           []Without `json:"without,omitempty"`
+	EarliestScaleDown time.Time `json:"earliestScaleDown,omitzero"` // the earliest instant at which the number could fall
+	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`    // what EarliestScaleDown waits for; without a EarliestScaleDown it holds for a time that nobody knows
+	Follower          *Follower `json:"follower,omitempty"`
+	Operator          *Operator `json:"operator,omitempty"`
 }
 
 // Signal is one line of the SIGNAL table.
@@ -102,14 +102,14 @@ func Explain(r engine.Record, cluster string) Explanation {
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
-		Binding: ruleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), MayFall: d.MayFall,
-		Follower: follower(r.View.Follower), Operator: operator(r.View), NotDecided: notDecided(&r),
+		Binding: ruleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
+		Follower: follower(r.View.ManagedHPA), Operator: operator(r.View), NotDecided: notDecided(&r),
 	}
 	if r.At.IsZero() {
 		e.Binding, e.Rules = "", []Rule{}
 	}
-	if d.FallRule != scaling.RuleNone {
-		e.FallRule = d.FallRule.String()
+	if d.ScaleDownRule != scaling.RuleNone {
+		e.ScaleDownRule = d.ScaleDownRule.String()
 	}
 	for i := range r.Workload.Policy.Signals {
 		e.Signals = append(e.Signals, signal(r, i))
@@ -174,7 +174,7 @@ func ruleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
 	return name
 }
 
-func follower(f engine.Follower) *Follower {
+func follower(f engine.ManagedHPA) *Follower {
 	if f.Kind == "" {
 		return nil
 	}

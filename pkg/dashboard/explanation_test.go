@@ -60,7 +60,7 @@ func newStory() *story {
 		},
 	}}
 	s.view = engine.View{Replicas: 6, Ready: 6, GPUs: 1, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator,
-		Follower: engine.Follower{Kind: "HPA", Name: "keda-hpa-llama-chat", Desired: 6, Exact: true}}
+		ManagedHPA: engine.ManagedHPA{Kind: "HPA", Name: "keda-hpa-llama-chat", Desired: 6, Exact: true}}
 	s.read(57, 0.78, 0.69)
 	s.engine = engine.New(s, s, s, engine.Options{OnTransition: func(r engine.Record) {
 		line, _ := json.Marshal(map[string]any{"msg": "transition", "explanation": Explain(r, "prod")})
@@ -131,16 +131,16 @@ func TestWhatPeopleReadOfAMorning(t *testing.T) {
 	s.read(87, 0.91, 0.72)
 	s.readings[2].At, s.readings[2].Coverage, s.readings[2].Reported = nine, 0.5, 3
 	s.tick(6 * time.Second)
-	record, _ := s.engine.Board().Record(chatKey)
+	record, _ := s.engine.Decisions().Record(chatKey)
 	golden(t, "rising.txt", text(t, Explain(record, "prod")))
 
 	// Prometheus is gone, and a person steps in.
 	s.readings[0] = scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 7, Reported: -1}
 	s.view.Operator = scaling.Operator{Min: 10, Max: -1, Until: nine.Add(3 * time.Hour)}
 	s.view.OperatorBy = "kubectl-annotate at 09:05"
-	s.view.Follower = engine.Follower{}
+	s.view.ManagedHPA = engine.ManagedHPA{}
 	s.tick(time.Second)
-	record, _ = s.engine.Board().Record(chatKey)
+	record, _ = s.engine.Decisions().Record(chatKey)
 	golden(t, "blind.txt", text(t, Explain(record, "prod")))
 }
 
@@ -149,7 +149,7 @@ func TestATargetThatIsNotSeenIsNamed(t *testing.T) {
 	s := newStory()
 	s.unseen = true
 	s.tick(0)
-	record, _ := s.engine.Board().Record(chatKey)
+	record, _ := s.engine.Decisions().Record(chatKey)
 	e := Explain(record, "prod")
 	golden(t, "unseen.txt", text(t, e))
 	machine, err := json.MarshalIndent(e, "", "  ")
@@ -163,7 +163,7 @@ func TestATargetThatIsNotSeenIsNamed(t *testing.T) {
 	}
 	unseen := func(want string) {
 		t.Helper()
-		if err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Board())), strings.NewReader(`
+		if err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Decisions())), strings.NewReader(`
 # HELP gpuscaler_policy_target_not_found 1 while the cluster does not show the policy's target: nothing is decided.
 # TYPE gpuscaler_policy_target_not_found gauge
 gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+want+"\n"), "gpuscaler_policy_target_not_found"); err != nil {
@@ -171,7 +171,7 @@ gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+w
 		}
 	}
 	unseen("1")
-	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Decisions())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("a target that is not known is a metric")
 	}
 
@@ -181,9 +181,9 @@ gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+w
 	s.unseen = true // deleted at night
 	s.tick(time.Hour)
 	unseen("1")
-	record, _ = s.engine.Board().Record(chatKey)
+	record, _ = s.engine.Decisions().Record(chatKey)
 	golden(t, "gone.txt", text(t, Explain(record, "prod")))
-	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Board())), "gpuscaler_target_replicas"); n != 0 {
+	if n := testutil.CollectAndCount(allOf(NewCollectors(s.engine.Decisions())), "gpuscaler_target_replicas"); n != 0 {
 		t.Error("the target of a deleted workload is a metric")
 	}
 }
@@ -210,7 +210,7 @@ func TestALogAnswersForAnyMomentAcrossRestarts(t *testing.T) {
 	if got, err := FromLog(strings.NewReader(log), nine.Add(-time.Hour)); err != nil || len(got) != 0 {
 		t.Errorf("before the log begins: %+v, %v", got, err)
 	}
-	live, _ := restarted.engine.Board().Record(chatKey)
+	live, _ := restarted.engine.Decisions().Record(chatKey)
 	rebuilt, err := FromLog(strings.NewReader(log), time.Time{})
 	if err != nil || text(t, rebuilt[0]) != text(t, Explain(live, "prod")) {
 		t.Errorf("rebuilt from the log it reads differently (%v):\n%s\n%s", err, text(t, rebuilt[0]), text(t, Explain(live, "prod")))
@@ -222,7 +222,7 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 	s.tick(0)
 	mux := http.NewServeMux()
 	now, standby := nine.Add(10*time.Second), false
-	NewAPI(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return now }, Standby: func() bool { return standby }}).Register(mux)
+	NewAPI(s.engine.Decisions(), Options{Cluster: "prod", Clock: func() time.Time { return now }, Standby: func() bool { return standby }}).Register(mux)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -233,7 +233,7 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &e); code != 200 || err != nil {
 		t.Fatalf("%d %v %s", code, err, body)
 	}
-	record, _ := s.engine.Board().Record(chatKey)
+	record, _ := s.engine.Decisions().Record(chatKey)
 	if want := Explain(record, "prod"); !reflect.DeepEqual(text(t, e), text(t, want)) {
 		t.Errorf("over the wire:\n%s\nwant\n%s", text(t, e), text(t, want))
 	}
@@ -262,7 +262,7 @@ func TestTheAPIAnswersOnlyWhatItKnows(t *testing.T) {
 			t.Errorf("%s: %d %s\nwant %d with %q", path, code, body, want.code, want.says)
 		}
 	}
-	api := NewAPI(s.engine.Board(), Options{Clock: func() time.Time { return now }})
+	api := NewAPI(s.engine.Decisions(), Options{Clock: func() time.Time { return now }})
 	for _, c := range []struct {
 		namespace, name, query, says string
 		code                         int
@@ -292,7 +292,7 @@ func TestMetricsSayWhatTheBoardSays(t *testing.T) {
 	s := newStory()
 	s.readings[2] = scaling.Reading{Cause: scaling.CauseEmpty, Reported: -1}
 	s.tick(0)
-	c := allOf(NewCollectors(s.engine.Board()))
+	c := allOf(NewCollectors(s.engine.Decisions()))
 	err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP gpuscaler_policy_degraded 1 while the policy decides on missing inputs: it may raise, it cannot lower.
 # TYPE gpuscaler_policy_degraded gauge
@@ -359,7 +359,7 @@ func TestCrashingReplicasAreShown(t *testing.T) {
 	s := newStory()
 	s.view.Ready, s.view.Crashing, s.view.CrashingPod = s.view.Ready-2, 2, "llama-chat-7d9f-x2x4z"
 	s.tick(0)
-	record, _ := s.engine.Board().Record(chatKey)
+	record, _ := s.engine.Decisions().Record(chatKey)
 	e := Explain(record, "prod")
 	if got := text(t, e); !strings.Contains(got, "CRASHING    2 replicas restart in a loop") || !strings.Contains(got, "logs llama-chat-7d9f-x2x4z --previous") || !strings.Contains(got, "loading 0") {
 		t.Errorf("explain does not show the crashing replicas:\n%s", got)
@@ -370,7 +370,7 @@ func TestCrashingReplicasAreShown(t *testing.T) {
 	if all := badges(&record, nil); len(all) != 1 || all[0].Word != "crashing" {
 		t.Errorf("badges %+v", all)
 	}
-	err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Board())), strings.NewReader(`
+	err := testutil.CollectAndCompare(allOf(NewCollectors(s.engine.Decisions())), strings.NewReader(`
 # HELP gpuscaler_crashing_replicas Replicas that restart in a loop: neither ready nor loading.
 # TYPE gpuscaler_crashing_replicas gauge
 gpuscaler_crashing_replicas{namespace="team-chat",policy="llama-chat"} 2

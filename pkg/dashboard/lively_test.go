@@ -45,7 +45,7 @@ func newLively(n int, o Options) *lively {
 	}
 	l.engine = engine.New(l, l, l, engine.Options{})
 	o.Clock = func() time.Time { return l.now }
-	l.page = NewPage(l.engine.Board(), o)
+	l.page = NewPage(l.engine.Decisions(), o)
 	return l
 }
 
@@ -75,7 +75,7 @@ func (l *lively) add(i int) {
 	}
 	s := &service{peak: 70 + 37*float64(i%7), phase: 1.1 * float64(i%5), replicas: 2}
 	s.view = engine.View{Ready: 2, GPUs: int32(1 + i%3), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator,
-		Follower: engine.Follower{Kind: "HPA", Name: "keda-hpa-" + key.Name, Exact: true}}
+		ManagedHPA: engine.ManagedHPA{Kind: "HPA", Name: "keda-hpa-" + key.Name, Exact: true}}
 	switch i % 12 {
 	case 0:
 		office := calendar.Window{Name: "office", Start: cronAt(8), End: cronAt(20)}
@@ -83,13 +83,13 @@ func (l *lively) add(i int) {
 	case 3:
 		s.peak = 260
 	case 6:
-		s.view.Follower.Exact, s.view.Follower.Why = false, "tolerance 10%: small steps are not followed"
+		s.view.ManagedHPA.Exact, s.view.ManagedHPA.Why = false, "tolerance 10%: small steps are not followed"
 	case 7:
 		w.Mode = scaling.Advisory
 	case 8:
 		w.Mode = scaling.Hold
 	case 9:
-		s.view.Follower = engine.Follower{}
+		s.view.ManagedHPA = engine.ManagedHPA{}
 	case 10:
 		s.peak = 0
 	}
@@ -173,8 +173,8 @@ func (s *service) follow(target int32, now time.Time) {
 	}
 	s.starting = kept
 	v.Replicas, v.Ready = s.replicas, s.replicas-v.Loading-v.Pending
-	if v.Follower.Kind != "" {
-		v.Follower.Desired = target
+	if v.ManagedHPA.Kind != "" {
+		v.ManagedHPA.Desired = target
 	}
 }
 
@@ -185,7 +185,7 @@ func (l *lively) pass(d, step time.Duration) {
 		l.engine.Tick(context.Background(), l.now)
 		for i := range l.workloads {
 			w := &l.workloads[i]
-			if decided, ok := l.engine.Board().Decision(w.Key); ok && w.Mode == scaling.Auto {
+			if decided, ok := l.engine.Decisions().Decision(w.Key); ok && w.Mode == scaling.Auto {
 				l.services[w.Key].follow(decided.Replicas, l.now)
 			} else {
 				l.services[w.Key].follow(l.services[w.Key].replicas, l.now)

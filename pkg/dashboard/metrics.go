@@ -10,7 +10,7 @@ import (
 // MetricBoard is the part of the engine's board that metrics are read from.
 type MetricBoard interface {
 	Keys() []scaling.Key
-	Glance(k scaling.Key, r *engine.Record) (ok bool)
+	CopyRecord(k scaling.Key, r *engine.Record) (ok bool)
 }
 
 // Collector exports one metric of all policies on the board, read at scrape time.
@@ -75,7 +75,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record
 	for _, k := range c.board.Keys() {
-		if !c.board.Glance(k, &r) {
+		if !c.board.CopyRecord(k, &r) {
 			continue
 		}
 		send := func(value float64, labels ...string) {
@@ -95,7 +95,7 @@ func sendBindingRule(r *engine.Record, send func(float64, ...string)) {
 }
 
 func sendFollower(r *engine.Record, send func(float64, ...string)) {
-	if f := r.View.Follower; f.Kind != "" {
+	if f := r.View.ManagedHPA; f.Kind != "" {
 		send(number(f.Exact), f.Kind, f.Name)
 	}
 }

@@ -84,7 +84,7 @@ func TestALongListComesInPagesThatMissNothing(t *testing.T) {
 }
 
 func TestALineOfTheOverviewAsItIsSent(t *testing.T) {
-	p := NewPage(engine.New(nil, nil, nil, engine.Options{}).Board(), Options{Clock: func() time.Time { return nine }})
+	p := NewPage(engine.New(nil, nil, nil, engine.Options{}).Decisions(), Options{Clock: func() time.Time { return nine }})
 	key := scaling.Key{Namespace: "team-chat", Name: "llama-chat"}
 	rising := row{
 		ID: elementID(key), URL: workloadURL(key), Key: key, Decided: true, Target: 9, Current: 9, Ready: 6, Loading: 2, Pending: 1, Mode: "auto",

@@ -41,7 +41,7 @@ type Options struct {
 
 // Page is the web page and the JSON API over a board: read-only, server-rendered, from memory alone.
 type Page struct {
-	board   *engine.Board
+	board   *engine.DecisionStore
 	options Options
 	api     *API
 	sampler *sampler
@@ -52,7 +52,7 @@ type Page struct {
 }
 
 // NewPage returns the page over a board, with the JSON API mounted. Its owner calls Sample every few seconds.
-func NewPage(b *engine.Board, o Options) *Page {
+func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
 	stands := o.Standby
 	o.Standby = func() bool { return stands() || b.LastTick().IsZero() } // before its first tick a leader knows no names either
@@ -101,7 +101,7 @@ func (p *Page) Sample(now time.Time) {
 	keys := p.board.Keys()
 	var r engine.Record
 	for _, k := range keys {
-		if p.board.Glance(k, &r) {
+		if p.board.CopyRecord(k, &r) {
 			p.sampler.add(&r, now, len(keys))
 		}
 	}

@@ -138,7 +138,7 @@ func TestAWorkloadNamedLikeAScriptIsOnlyAName(t *testing.T) {
 	l.workloads[0].Origin, l.workloads[0].Target.Name = hostile, hostile
 	l.workloads[0].Policy.Signals[0].Name, l.workloads[0].Policy.Signals[1].Type = hostile, hostile
 	s.view.OperatorBy, s.view.Operator.Paused = hostile, true
-	s.view.Follower = engine.Follower{Kind: "HPA", Name: hostile, Why: hostile}
+	s.view.ManagedHPA = engine.ManagedHPA{Kind: "HPA", Name: hostile, Why: hostile}
 	l.now = nine
 	l.pass(time.Minute, 10*time.Second)
 

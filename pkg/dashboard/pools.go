@@ -11,7 +11,7 @@ import (
 
 // boardPanels are the NodePools of the capacity groups on the engine's board, and what another room says of money.
 type boardPanels struct {
-	board *engine.Board
+	board *engine.DecisionStore
 	cost  func() (Cost, bool) // nil: nobody says more than the board
 }
 

@@ -65,7 +65,7 @@ func (p *Page) rows() []row {
 	rows := make([]row, 0, len(keys))
 	var r engine.Record
 	for _, k := range keys {
-		if p.board.Glance(k, &r) {
+		if p.board.CopyRecord(k, &r) {
 			_, err := engine.LookupNow(p.board, k, p.options.Clock)
 			rows = append(rows, p.row(&r, err))
 		}
@@ -81,7 +81,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !outdated(r, unserved),
 		Target: r.Decision.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		GPUs: r.View.GPUs, Mode: r.Workload.Mode.String(), Since: p.moment(r.Since),
-		Badges: badges(r, unserved), Follower: following(r.View.Follower),
+		Badges: badges(r, unserved), Follower: following(r.View.ManagedHPA),
 	}
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
@@ -141,7 +141,7 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	return all
 }
 
-func following(f engine.Follower) follow {
+func following(f engine.ManagedHPA) follow {
 	switch {
 	case f.Kind == "":
 		return follow{"nobody", (*Follower)(nil).text(), false}

@@ -111,7 +111,7 @@ func TestATransitionReachesAnOpenPageWithinATick(t *testing.T) {
 	until(t, workload, "the first look", func(e told) bool { return e.name == "part" && strings.Contains(e.data, `"head"`) })
 
 	step(func() { l.services[chat].peak = 900 }) // a burst; this is the one tick
-	target, _ := l.engine.Board().Decision(chat)
+	target, _ := l.engine.Decisions().Decision(chat)
 	if target.Replicas != 40 {
 		t.Fatalf("the burst asks for %d", target.Replicas)
 	}

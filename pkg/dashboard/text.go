@@ -150,10 +150,10 @@ func (e Explanation) next(zone *time.Location) string {
 		return "decided as soon as the target is seen"
 	case e.NotDecided != "":
 		return "decided by the next tick that sees the target and succeeds"
-	case !e.MayFall.IsZero():
-		return fmt.Sprintf("may fall at %s at the earliest (%s)", e.MayFall.In(zone).Format("15:04:05"), e.FallRule)
-	case e.FallRule != "":
-		return "may rise at any tick, stays at least here while this holds: " + e.FallRule
+	case !e.EarliestScaleDown.IsZero():
+		return fmt.Sprintf("may fall at %s at the earliest (%s)", e.EarliestScaleDown.In(zone).Format("15:04:05"), e.ScaleDownRule)
+	case e.ScaleDownRule != "":
+		return "may rise at any tick, stays at least here while this holds: " + e.ScaleDownRule
 	}
 	return "may change at any tick"
 }

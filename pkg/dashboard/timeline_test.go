@@ -93,7 +93,7 @@ func TestMarksOfAFlappingWorkloadBecomeOne(t *testing.T) {
 func TestATimelineShowsWhatWasAndWhatWasMissing(t *testing.T) {
 	l := morning(12, Options{})
 	whisper := l.workloads[5].Key
-	r, _ := l.engine.Board().Record(whisper)
+	r, _ := l.engine.Decisions().Record(whisper)
 	v := l.page.timeline(&r, span{nine.Add(-time.Hour), nine})
 	if v.Empty || v.Replicas.Line == "" || v.Replicas.Area == "" || len(v.Signals) != 3 || len(v.Marks) == 0 {
 		t.Fatalf("%+v", v)

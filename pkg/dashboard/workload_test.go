@@ -13,7 +13,7 @@ import (
 // theStory is the page of explanation_test's morning: three replicas more at 09:04:06, on half of the GPU exporters.
 func theStory() (*story, *Page) {
 	s := newStory()
-	p := NewPage(s.engine.Board(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
+	p := NewPage(s.engine.Decisions(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
 	s.tick(0)
 	p.Sample(s.now)
 	s.view.Replicas, s.view.Loading, s.view.Pending = 9, 2, 1
@@ -90,7 +90,7 @@ func TestAMomentIsReadInThePagesZone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := theStory()
-	p := NewPage(s.engine.Board(), Options{Zone: berlin, Clock: func() time.Time { return s.now }})
+	p := NewPage(s.engine.Decisions(), Options{Zone: berlin, Clock: func() time.Time { return s.now }})
 	body := ask(p, "/workloads/team-chat/llama-chat?at=2026-11-20T10:02:00").Body.String()
 	if !strings.Contains(body, "As decided at Fri 20 Nov 2026 10:00:00 CET.") || !strings.Contains(body, `value="2026-11-20T10:02:00"`) {
 		t.Error("two past ten in Berlin was not understood")

@@ -6,17 +6,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Beginning is what a decision went on from. It is recorded, because the same decision cannot be made again without it.
-type Beginning uint8
+// StateOrigin is what a decision went on from. It is recorded, because the same decision cannot be made again without it.
+type StateOrigin uint8
 
 const (
-	WentOn    Beginning = iota // from the state of the tick before, or from nothing
-	Restarted                  // from the replicas that stood, with what was learned of the signals
-	Seeded                     // from the replicas that stood alone
+	Continued StateOrigin = iota // from the state of the tick before, or from nothing
+	Restarted                    // from the replicas that stood, with what was learned of the signals
+	Seeded                       // from the replicas that stood alone
 )
 
 // From applies a beginning to the state that a decision is made from.
-func (b Beginning) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
+func (b StateOrigin) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
 	switch b {
 	case Restarted:
 		s.Restart(p, replicas, now)
@@ -25,11 +25,11 @@ func (b Beginning) From(s *scaling.State, p *scaling.Policy, replicas int32, now
 	}
 }
 
-// Began tells what a workload's newest decision went on from.
-func (b *Board) Began(k scaling.Key) Beginning {
+// StateOrigin tells what a workload's newest decision went on from.
+func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 	s := b.slot(k)
 	if s == nil {
-		return WentOn
+		return Continued
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,16 +41,16 @@ func (b *Board) Began(k scaling.Key) Beginning {
 // follow it, and starting from it would drop 12 replicas to 1 past every window and rate, or raise a new object of one replica to its
 // predecessor's 24. A workload with a target of 0 that a person or another controller scales up was not following either: its cooldown
 // begins with that change. What was learned of the signals stays where they were read until now.
-func (s *slot) beginning(w *scaling.Workload, v *View, now time.Time) Beginning {
+func (s *slot) beginning(w *scaling.Workload, v *View, now time.Time) StateOrigin {
 	switch {
 	case s.at.IsZero():
-		return WentOn
+		return Continued
 	case w.Target != s.workload.Target, v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge, s.unseen && now.Before(s.at):
 		return Seeded
 	case s.view.Replicas == 0 && v.Replicas > 0 && s.decision.Replicas == 0:
 		return Restarted
-	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.Follower.Kind == "" && v.Follower.Kind != "":
+	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.ManagedHPA.Kind == "" && v.ManagedHPA.Kind != "":
 		return Restarted
 	}
-	return WentOn
+	return Continued
 }

@@ -27,7 +27,7 @@ func lift(t *testing.T, from scaling.Mode) {
 	w.after(e, time.Hour) // nobody follows: 12 stand
 	w.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
 	w.after(e, time.Second)
-	got, err := e.Board().Lookup(chat, w.now)
+	got, err := e.Decisions().Lookup(chat, w.now)
 	if err != nil || got.Replicas < 11 {
 		t.Errorf("%v lifted with 12 replicas running and a rate of 1 pod a minute: served %d, %v, want >= 11", from, got.Replicas, err)
 	}
@@ -56,7 +56,7 @@ func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
 	g.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
 	for range 20 {
 		g.after(e, time.Second)
-		if got, err := e.Board().Lookup(chat, g.now); err != nil || got.Replicas != 12 {
+		if got, err := e.Decisions().Lookup(chat, g.now); err != nil || got.Replicas != 12 {
 			t.Fatalf("served %d, %v: the queue grows, and 12 replicas run", got.Replicas, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
 	w.workloads = []scaling.Workload{{Key: chat, Policy: ratePolicy(), Target: scaling.Target{Name: "new"}}}
 	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.after(e, time.Second)
-	got, err := e.Board().Lookup(chat, w.now)
+	got, err := e.Decisions().Lookup(chat, w.now)
 	if err != nil || got.Replicas < 11 {
 		t.Errorf("new target with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
 	}
@@ -88,7 +88,7 @@ func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
 	delete(w.views, chat)
 	w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Mode: scaling.Hold}}
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrHeld) {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrHeld) {
 		t.Errorf("hold, target unseen: %+v %v, want ErrHeld", got, err)
 	}
 }
@@ -105,7 +105,7 @@ func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
 	w.after(e, 10*time.Minute)
 	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.after(e, time.Second)
-	got, err := e.Board().Lookup(chat, w.now)
+	got, err := e.Decisions().Lookup(chat, w.now)
 	if err != nil || got.Replicas < 11 {
 		t.Errorf("recreated with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
 	}
@@ -121,10 +121,10 @@ func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.after(e, time.Hour)
 	followed := unfollowed
-	followed.MaxReplicas, followed.Follower = 40, Follower{Kind: "HorizontalPodAutoscaler", Name: "chat"}
+	followed.MaxReplicas, followed.ManagedHPA = 40, ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "chat"}
 	w.views[chat] = followed
 	w.after(e, time.Second)
-	got, err := e.Board().Lookup(chat, w.now)
+	got, err := e.Decisions().Lookup(chat, w.now)
 	if err != nil || got.Replicas < 11 {
 		t.Errorf("the HPA's first read with 12 replicas running and a rate of 1 pod a minute: %d, %v, want >= 11", got.Replicas, err)
 	}
@@ -139,7 +139,7 @@ func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
 		}
 	}})
 	out := e.Tick(context.Background(), nine)
-	if _, err := e.Board().Lookup(good, nine); err != nil || len(out.Errors) != 1 || out.Decided != 1 {
+	if _, err := e.Decisions().Lookup(good, nine); err != nil || len(out.Errors) != 1 || out.Decided != 1 {
 		t.Errorf("outcome %+v, the other workload %v", out, err)
 	}
 }
@@ -155,7 +155,7 @@ func TestAWorkloadThatIsScaledFromZeroByHandStaysForItsCooldown(t *testing.T) {
 	w.views[chat] = View{Replicas: 0, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	e := New(w, w, w, Options{})
 	served := func() int32 {
-		d, err := e.Board().Lookup(chat, w.now)
+		d, err := e.Decisions().Lookup(chat, w.now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func BenchmarkLookup(b *testing.B) {
 	e.Tick(context.Background(), nine)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := e.Board().Lookup(s.workloads[7777].Key, nine); err != nil {
+		if _, err := e.Decisions().Lookup(s.workloads[7777].Key, nine); err != nil {
 			b.Fatal(err)
 		}
 	}

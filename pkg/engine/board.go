@@ -37,16 +37,16 @@ func (e *RefusedError) Error() string { return e.Why }
 // Is reports that nothing is decided for the target, as for one that does not exist.
 func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
-// Decisions returns the targets to serve. Board implements it.
+// Decisions returns the targets to serve. DecisionStore implements it.
 type Decisions interface {
 	// Lookup returns the target to serve at now, or one of the errors that say why there is none.
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow is Lookup at the time that the clock reads. On a Board the clock is read under the lock of the workload, so that no tick comes in
+// LookupNow is Lookup at the time that the clock reads. On a DecisionStore the clock is read under the lock of the workload, so that no tick comes in
 // between: its decision would be younger than the clock's value, which means otherwise that the clock stepped back.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
-	if b, is := d.(*Board); is {
+	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
 	}
 	return d.Lookup(k, clock())
@@ -81,9 +81,9 @@ type Counterfactual struct {
 	Replicas int32
 }
 
-// Board holds the newest outcome of every workload. Readers never wait for a tick: each slot is locked for as long as it takes
+// DecisionStore holds the newest outcome of every workload. Readers never wait for a tick: each slot is locked for as long as it takes
 // to copy a decision.
-type Board struct {
+type DecisionStore struct {
 	maxAge       time.Duration
 	identities   Identities // nil: only a tick sees that the scale target was replaced
 	history      *History
@@ -97,14 +97,14 @@ type Board struct {
 	lastTick time.Time
 }
 
-func newBoard(maxAge time.Duration, c Cluster) *Board {
+func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	identities, _ := c.(Identities)
-	return &Board{maxAge: maxAge, identities: identities, history: newHistory(), slots: map[scaling.Key]*slot{}}
+	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), slots: map[scaling.Key]*slot{}}
 }
 
 // adopt keeps the slots of workloads that go on, opens one for each new workload and forgets the others. It returns the slots
 // parallel to current, in into's memory.
-func (b *Board) adopt(current []scaling.Workload, into []*slot) []*slot {
+func (b *DecisionStore) adopt(current []scaling.Workload, into []*slot) []*slot {
 	slots := make(map[scaling.Key]*slot, len(current))
 	keys := make([]scaling.Key, 0, len(current))
 	for i := range current {
@@ -139,13 +139,13 @@ func compareKeys(a, b scaling.Key) int {
 	return 0
 }
 
-func (b *Board) clear() {
+func (b *DecisionStore) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.slots, b.keys, b.groups, b.teams, b.lastTick = map[scaling.Key]*slot{}, nil, nil, nil, time.Time{}
 }
 
-func (b *Board) tick(now time.Time) {
+func (b *DecisionStore) tick(now time.Time) {
 	b.mu.Lock()
 	back := now.Before(b.lastTick)
 	b.lastTick = now
@@ -158,7 +158,7 @@ func (b *Board) tick(now time.Time) {
 
 // expire marks the decisions of a time that is not reached yet, after the clock stepped back: their age is unknown, and it stays unknown
 // when the clock reads the same again.
-func (b *Board) expire(now time.Time) {
+func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, s := range b.slots {
@@ -167,27 +167,27 @@ func (b *Board) expire(now time.Time) {
 }
 
 // LastTick is when the engine last finished a tick; zero before the first. The health of the process follows from it.
-func (b *Board) LastTick() time.Time {
+func (b *DecisionStore) LastTick() time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.lastTick
 }
 
 // History is the record of transitions of the last 24 hours.
-func (b *Board) History() *History { return b.history }
+func (b *DecisionStore) History() *History { return b.history }
 
-func (b *Board) slot(k scaling.Key) *slot {
+func (b *DecisionStore) slot(k scaling.Key) *slot {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.slots[k]
 }
 
 // Lookup returns the target to serve for a policy at now, or why there is none. It allocates nothing and does no I/O.
-func (b *Board) Lookup(k scaling.Key, now time.Time) (Served, error) {
+func (b *DecisionStore) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	return b.lookup(k, func() time.Time { return now })
 }
 
-func (b *Board) lookup(k scaling.Key, clock func() time.Time) (Served, error) {
+func (b *DecisionStore) lookup(k scaling.Key, clock func() time.Time) (Served, error) {
 	s := b.slot(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
@@ -213,7 +213,7 @@ func (b *Board) lookup(k scaling.Key, clock func() time.Time) (Served, error) {
 }
 
 // Decision returns a copy of a workload's newest decision, without its readings and counterfactuals; ok is false before the first.
-func (b *Board) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
+func (b *DecisionStore) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
 	s := b.slot(k)
 	if s == nil {
 		return d, false
@@ -224,7 +224,7 @@ func (b *Board) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
 }
 
 // Record returns a copy of a workload's newest outcome; ok is false for an unknown policy. A record with a zero At was never decided.
-func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
+func (b *DecisionStore) Record(k scaling.Key) (r Record, ok bool) {
 	s := b.slot(k)
 	if s == nil {
 		return Record{}, false
@@ -234,9 +234,9 @@ func (b *Board) Record(k scaling.Key) (r Record, ok bool) {
 	return s.record(), true
 }
 
-// Glance copies a workload's newest outcome into r, in the memory of r.Readings, and leaves the counterfactuals out: for who looks at
+// CopyRecord copies a workload's newest outcome into r, in the memory of r.Readings, and leaves the counterfactuals out: for who looks at
 // all workloads often. ok is false for an unknown policy.
-func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
+func (b *DecisionStore) CopyRecord(k scaling.Key, r *Record) (ok bool) {
 	s := b.slot(k)
 	if s == nil {
 		return false
@@ -251,7 +251,7 @@ func (b *Board) Glance(k scaling.Key, r *Record) (ok bool) {
 }
 
 // Keys returns the policies on the board, sorted. The slice is shared and never written.
-func (b *Board) Keys() []scaling.Key {
+func (b *DecisionStore) Keys() []scaling.Key {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.keys

@@ -97,7 +97,7 @@ func TestRecordsOfOneVersionShareItAndThoseOfAnotherDoNot(t *testing.T) {
 	w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Origin: "edited"}}
 	w.backlog[chat] = 190
 	w.after(e, time.Second)
-	list := e.Board().history.byKey[chat]
+	list := e.Decisions().history.byKey[chat]
 	if len(list) != 3 || list[0].workload != list[1].workload || list[1].workload == list[2].workload {
 		t.Fatalf("%d records", len(list))
 	}
@@ -116,7 +116,7 @@ func BenchmarkPackRecord(b *testing.B) {
 	e := New(s, s, s, Options{})
 	s.at(nine)
 	e.Tick(context.Background(), nine)
-	r, _ := e.Board().Record(s.workloads[0].Key)
+	r, _ := e.Decisions().Record(s.workloads[0].Key)
 	var p packer
 	var c compact
 	b.ReportAllocs()

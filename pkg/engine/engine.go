@@ -32,13 +32,13 @@ const DefaultMaxAge = 60 * time.Second
 // keptChanges is for how many changes memory is kept from tick to tick: the first tick of 10,000 policies has as many.
 const keptChanges = 256
 
-// Engine ticks. It is not safe for concurrent ticks; its Board is safe for concurrent readers.
+// Engine ticks. It is not safe for concurrent ticks; its DecisionStore is safe for concurrent readers.
 type Engine struct {
 	policies  Policies
 	telemetry Telemetry
 	cluster   Cluster
 	options   Options
-	board     *Board
+	board     *DecisionStore
 
 	seen    []scaling.Workload // the slice that slots stand parallel to
 	slots   []*slot
@@ -78,7 +78,7 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.ApplyTimeout <= 0 {
 		o.ApplyTimeout = time.Second
 	}
-	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newBoard(o.MaxAge, c)}
+	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newDecisionStore(o.MaxAge, c)}
 	e.teams.engine = e
 	if o.Groups != nil && o.Nodes != nil {
 		e.nodes = newNodeTicks(e)
@@ -86,8 +86,8 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	return e
 }
 
-// Board is the read side of the engine.
-func (e *Engine) Board() *Board { return e.board }
+// DecisionStore is the read side of the engine.
+func (e *Engine) Decisions() *DecisionStore { return e.board }
 
 // Tick reads, decides, publishes and applies, once, for every workload. A workload that fails keeps its last decision, which
 // grows old and stops being served; the rest go on.
@@ -140,9 +140,9 @@ func (o *Outcome) count(decided bool, err error) {
 	}
 }
 
-// StandDown forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
+// Reset forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
 // stays. The next Tick starts anew from the replicas that it finds.
-func (e *Engine) StandDown() {
+func (e *Engine) Reset() {
 	e.seen, e.slots, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
 		e.nodes = newNodeTicks(e)
@@ -214,8 +214,8 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit,
 	}
 	// The bounds of an HPA that reads something else are not the follower's: it is about to be replaced by one that reads us.
-	if v.Follower.Kind != "" {
-		o.Ceiling = max(v.MaxReplicas, 0)
+	if v.ManagedHPA.Kind != "" {
+		o.HPAMaxReplicas = max(v.MaxReplicas, 0)
 	}
 	return o
 }

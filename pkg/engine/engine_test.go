@@ -79,15 +79,15 @@ func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
 	w := newWorld("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
-	if _, err := e.Board().Lookup(chat, nine); !errors.Is(err, ErrUndecided) {
+	if _, err := e.Decisions().Lookup(chat, nine); !errors.Is(err, ErrUndecided) {
 		t.Errorf("before the first tick: %v, want ErrUndecided", err)
 	}
 	e.Tick(context.Background(), nine)
-	got, err := e.Board().Lookup(chat, nine)
+	got, err := e.Decisions().Lookup(chat, nine)
 	if want := (Served{Replicas: 2, Active: true, At: nine}); err != nil || got != want {
 		t.Errorf("after it: %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := e.Board().Lookup(scaling.Key{Namespace: "other", Name: "chat"}, nine); !errors.Is(err, ErrUnknown) {
+	if _, err := e.Decisions().Lookup(scaling.Key{Namespace: "other", Name: "chat"}, nine); !errors.Is(err, ErrUnknown) {
 		t.Errorf("another namespace: %v, want ErrUnknown", err)
 	}
 }
@@ -97,10 +97,10 @@ func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
 	chat := w.workloads[0].Key
-	if _, err := e.Board().Lookup(chat, nine.Add(DefaultMaxAge)); err != nil {
+	if _, err := e.Decisions().Lookup(chat, nine.Add(DefaultMaxAge)); err != nil {
 		t.Errorf("at the stated age: %v", err)
 	}
-	if got, err := e.Board().Lookup(chat, nine.Add(DefaultMaxAge+1)); !errors.Is(err, ErrStale) || got != (Served{}) {
+	if got, err := e.Decisions().Lookup(chat, nine.Add(DefaultMaxAge+1)); !errors.Is(err, ErrStale) || got != (Served{}) {
 		t.Errorf("beyond it: %+v, %v, want ErrStale", got, err)
 	}
 }
@@ -110,13 +110,13 @@ func TestModesKeepANumberFromBeingServed(t *testing.T) {
 	held, advised := w.add("held", scaling.Hold), w.add("advised", scaling.Advisory)
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
-	if _, err := e.Board().Lookup(held, nine); !errors.Is(err, ErrHeld) {
+	if _, err := e.Decisions().Lookup(held, nine); !errors.Is(err, ErrHeld) {
 		t.Errorf("hold: %v", err)
 	}
-	if _, err := e.Board().Lookup(advised, nine); !errors.Is(err, ErrAdvisory) {
+	if _, err := e.Decisions().Lookup(advised, nine); !errors.Is(err, ErrAdvisory) {
 		t.Errorf("advisory: %v", err)
 	}
-	if r, ok := e.Board().Record(advised); !ok || r.Decision.Replicas != 2 {
+	if r, ok := e.Decisions().Record(advised); !ok || r.Decision.Replicas != 2 {
 		t.Errorf("an advisory policy still decides: %+v", r.Decision)
 	}
 }
@@ -132,11 +132,11 @@ func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
 		t.Errorf("outcome %+v, want one decided, one unseen and the panic as an error", out)
 	}
 	for _, k := range []scaling.Key{bad, gone} {
-		if _, err := e.Board().Lookup(k, nine); !errors.Is(err, ErrUndecided) {
+		if _, err := e.Decisions().Lookup(k, nine); !errors.Is(err, ErrUndecided) {
 			t.Errorf("%s: %v, want ErrUndecided", k, err)
 		}
 	}
-	if _, err := e.Board().Lookup(good, nine); err != nil {
+	if _, err := e.Decisions().Lookup(good, nine); err != nil {
 		t.Errorf("good: %v", err)
 	}
 }
@@ -148,11 +148,11 @@ func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
 	w.silent = true
 	e := New(w, w, w, Options{})
 	w.after(e, 20*time.Minute)
-	got, err := e.Board().Lookup(chat, w.now)
+	got, err := e.Decisions().Lookup(chat, w.now)
 	if err != nil || got.Replicas != 9 {
 		t.Errorf("twenty minutes without a reading: %+v, %v, want 9", got, err)
 	}
-	r, _ := e.Board().Record(chat)
+	r, _ := e.Decisions().Record(chat)
 	if !r.Decision.Degraded {
 		t.Error("the record does not say that it was decided on missing inputs")
 	}
@@ -164,16 +164,16 @@ func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
 	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
 	e := New(w, w, w, Options{})
 	w.after(e, 4*time.Minute)
-	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 9 {
+	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("after 4 of 5 minutes: %d, want 9", got.Replicas)
 	}
 	e = New(w, w, w, Options{}) // the leader changes: the window starts again
 	w.after(e, 4*time.Minute)
-	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 9 {
+	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("4 minutes after the change: %d, want 9", got.Replicas)
 	}
 	w.after(e, 2*time.Minute)
-	if got, _ := e.Board().Lookup(chat, w.now); got.Replicas != 2 {
+	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 2 {
 		t.Errorf("6 minutes after it: %d, want 2", got.Replicas)
 	}
 }
@@ -187,14 +187,14 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 	w.backlog[chat] = 60
 	rose := w.now.Add(time.Second)
 	w.after(e, time.Minute)
-	if r, ok := e.Board().History().At(chat, rose.Add(-time.Second)); !ok || r.Decision.Replicas != 2 {
+	if r, ok := e.Decisions().History().At(chat, rose.Add(-time.Second)); !ok || r.Decision.Replicas != 2 {
 		t.Errorf("before the rise: %v %d, want 2", ok, r.Decision.Replicas)
 	}
-	r, ok := e.Board().History().At(chat, rose.Add(30*time.Second))
+	r, ok := e.Decisions().History().At(chat, rose.Add(30*time.Second))
 	if !ok || r.Decision.Replicas != 6 || r.Before != 2 || !r.At.Equal(rose) {
 		t.Errorf("after it: %v %d -> %d at %s, want 2 -> 6 at %s", ok, r.Before, r.Decision.Replicas, r.At, rose)
 	}
-	if _, ok := e.Board().History().At(chat, nine.Add(-time.Hour)); ok {
+	if _, ok := e.Decisions().History().At(chat, nine.Add(-time.Hour)); ok {
 		t.Error("the hour before the start has an answer")
 	}
 	if fmt.Sprint(told) != "[2 6]" {
@@ -214,23 +214,23 @@ func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
 	w.after(e, time.Second)
 
 	var glance Record
-	record, _ := e.Board().Record(chat)
-	if !e.Board().Glance(chat, &glance) || len(glance.Without) != 0 || glance.Readings[0].Value != 50 {
+	record, _ := e.Decisions().Record(chat)
+	if !e.Decisions().CopyRecord(chat, &glance) || len(glance.Without) != 0 || glance.Readings[0].Value != 50 {
 		t.Errorf("glance: %+v", glance)
 	}
 	if glance.Without = record.Without; !reflect.DeepEqual(glance, record) {
 		t.Errorf("glance %+v, record %+v", glance, record)
 	}
-	if e.Board().Glance(scaling.Key{Name: "nobody"}, &glance) {
+	if e.Decisions().CopyRecord(scaling.Key{Name: "nobody"}, &glance) {
 		t.Error("a glance at a policy that there is not")
 	}
 	var newestFirst []int32
-	e.Board().History().Walk(chat, func(r *Record) bool { newestFirst = append(newestFirst, r.Decision.Replicas); return true })
+	e.Decisions().History().Walk(chat, func(r *Record) bool { newestFirst = append(newestFirst, r.Decision.Replicas); return true })
 	if !slices.Equal(newestFirst, []int32{5, 2}) {
 		t.Errorf("walked %v, want 5 then 2", newestFirst)
 	}
 	visited := 0
-	e.Board().History().Walk(chat, func(*Record) bool { visited++; return false })
+	e.Decisions().History().Walk(chat, func(*Record) bool { visited++; return false })
 	if visited != 1 {
 		t.Errorf("a walk that was ended went on: %d visits", visited)
 	}
@@ -266,10 +266,10 @@ func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
 	embed, all := w.workloads[1].Key, w.workloads
 	w.workloads = all[:1:1]
 	e.Tick(context.Background(), nine.Add(time.Second))
-	if _, err := e.Board().Lookup(embed, nine.Add(time.Second)); !errors.Is(err, ErrUnknown) {
+	if _, err := e.Decisions().Lookup(embed, nine.Add(time.Second)); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a policy that went: %v, want ErrUnknown", err)
 	}
-	if got := e.Board().Keys(); len(got) != 1 {
+	if got := e.Decisions().Keys(); len(got) != 1 {
 		t.Errorf("keys: %v", got)
 	}
 }
@@ -282,12 +282,12 @@ func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
 	w.workloads = all[:1:1]
 	w.now = w.now.Add(23 * time.Hour)
 	w.after(e, time.Second)
-	if _, ok := e.Board().History().At(went, w.now); !ok {
+	if _, ok := e.Decisions().History().At(went, w.now); !ok {
 		t.Error("forgotten within a day: who asks what happened at night gets no answer")
 	}
 	w.now = w.now.Add(3 * time.Hour)
 	w.after(e, time.Second)
-	h := e.Board().History()
+	h := e.Decisions().History()
 	if _, ok := h.At(went, w.now); ok || len(h.byKey) != 1 || h.total != 1 {
 		t.Errorf("%d keys with %d records are left, want those of the policy that stays", len(h.byKey), h.total)
 	}
@@ -312,10 +312,10 @@ func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
 	chat := w.workloads[0].Key
 	w.backlog[chat] = 120
 	e := New(w, w, w, Options{})
-	bounds := func(follower Follower, most int32) (replicas int32, text string) {
-		w.views[chat] = View{Replicas: 2, Ready: 2, MinReplicas: 1, MaxReplicas: most, Operator: scaling.NoOperator, Follower: follower}
+	bounds := func(follower ManagedHPA, most int32) (replicas int32, text string) {
+		w.views[chat] = View{Replicas: 2, Ready: 2, MinReplicas: 1, MaxReplicas: most, Operator: scaling.NoOperator, ManagedHPA: follower}
 		w.after(e, time.Second)
-		r, _ := e.Board().Record(chat)
+		r, _ := e.Decisions().Record(chat)
 		for _, reason := range r.Decision.Reasons.All() {
 			if reason.Rule == scaling.RuleBounds {
 				text = reason.Text(r.Workload.Policy)
@@ -323,10 +323,10 @@ func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
 		}
 		return r.Decision.Replicas, text
 	}
-	if n, text := bounds(Follower{}, 10); n != 12 || text != "1..40" {
+	if n, text := bounds(ManagedHPA{}, 10); n != 12 || text != "1..40" {
 		t.Errorf("an HPA that reads something else: %d, %q, want its bounds left out", n, text)
 	}
-	follower := Follower{Kind: "HorizontalPodAutoscaler", Name: "chat"}
+	follower := ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "chat"}
 	if n, text := bounds(follower, 10); n != 10 || text != "1..40, HPA max 10" {
 		t.Errorf("a follower that goes to 10: %d, %q", n, text)
 	}
@@ -340,16 +340,16 @@ func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
-	e.StandDown()
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUndecided) {
+	e.Reset()
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUndecided) {
 		t.Errorf("after standing down: %+v, %v, want ErrUndecided", got, err)
 	}
-	if _, ok := e.Board().History().At(chat, w.now); !ok {
+	if _, ok := e.Decisions().History().At(chat, w.now); !ok {
 		t.Error("the history went with the term")
 	}
 	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator} // the other leader raised it meanwhile
 	w.after(e, time.Minute)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
 		t.Errorf("leading again: %+v, %v, want the 7 that were found", got, err)
 	}
 }

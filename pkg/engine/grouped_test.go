@@ -24,17 +24,17 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 		decided := w.now
 		w.explode = []scaling.Key{chat}
 		out := w.after(e, 30*time.Second)
-		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || len(out.Errors) == 0 || out.Decided != 1 {
+		if r, _ := e.Decisions().Record(chat); !r.At.Equal(decided) || len(out.Errors) == 0 || out.Decided != 1 {
 			t.Errorf("group %q: decided at %v, %v; outcome %+v", group, r.At, decided, out)
 		}
-		if got, err := e.Board().Lookup(chat, w.now); err != nil || !got.At.Equal(decided) {
+		if got, err := e.Decisions().Lookup(chat, w.now); err != nil || !got.At.Equal(decided) {
 			t.Errorf("group %q: served %+v, %v half a minute after the last evaluation", group, got, err)
 		}
 		w.after(e, DefaultMaxAge)
-		if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrStale) {
+		if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrStale) {
 			t.Errorf("group %q: served %+v, %v, want ErrStale", group, got, err)
 		}
-		if got, err := e.Board().Lookup(other, w.now); err != nil || !got.At.Equal(w.now) {
+		if got, err := e.Decisions().Lookup(other, w.now); err != nil || !got.At.Equal(w.now) {
 			t.Errorf("group %q: the other workload: served %+v, %v", group, got, err)
 		}
 		w.explode = nil
@@ -42,7 +42,7 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 		decided = w.now
 		delete(w.views, chat)
 		out = w.after(e, 5*time.Second)
-		if r, _ := e.Board().Record(chat); !r.At.Equal(decided) || !r.Unseen || out.Unseen != 1 {
+		if r, _ := e.Decisions().Record(chat); !r.At.Equal(decided) || !r.Unseen || out.Unseen != 1 {
 			t.Errorf("group %q: not seen, decided at %v, %v; outcome %+v", group, r.At, decided, out)
 		}
 	}
@@ -77,7 +77,7 @@ func TestEveryTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	d := &delayed{ground: g, takes: 30 * time.Millisecond}
 	e := New(w, w, w, Options{Groups: d, Nodes: d, ApplyTimeout: 10 * time.Second})
 	g.served = func() int32 {
-		n, err := e.Board().Lookup(chat, w.now)
+		n, err := e.Decisions().Lookup(chat, w.now)
 		if err != nil {
 			return -1
 		}
@@ -140,7 +140,7 @@ func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
 		}
 	}
 	for _, x := range w.workloads {
-		if got, err := e.Board().Lookup(x.Key, w.now); err != nil || got.Replicas != 3 {
+		if got, err := e.Decisions().Lookup(x.Key, w.now); err != nil || got.Replicas != 3 {
 			t.Errorf("%s: %+v, %v", x.Key, got, err)
 		}
 	}
@@ -171,10 +171,10 @@ func TestAnEngineTicksWithoutPolicies(t *testing.T) {
 					t.Errorf("after its last policy: %+v", out)
 				}
 			}
-			if _, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnknown) {
+			if _, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnknown) {
 				t.Errorf("%v, want ErrUnknown", err)
 			}
-			e.StandDown()
+			e.Reset()
 			w.after(e, time.Second)
 			e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 		})

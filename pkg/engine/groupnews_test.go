@@ -58,10 +58,10 @@ func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
 	if len(g.acts) < 3 {
 		t.Fatalf("the mark is not repeated: %q", g.acts)
 	}
-	if h := e.Board().GroupHistory("gpu", nine, w.now); len(h) != 1 {
+	if h := e.Decisions().GroupHistory("gpu", nine, w.now); len(h) != 1 {
 		t.Errorf("%d records of the group, want the first alone", len(h))
 	}
-	if r, _ := e.Board().Group("gpu"); !r.At.Equal(w.now) || !r.Since.Equal(nine.Add(time.Second)) {
+	if r, _ := e.Decisions().Group("gpu"); !r.At.Equal(w.now) || !r.Since.Equal(nine.Add(time.Second)) {
 		t.Errorf("decided at %v, its phase since %v; the phase is that of the first tick", r.At, r.Since)
 	}
 }
@@ -83,12 +83,12 @@ func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
 	g.pools["gpu-pool"].Failures = []capacity.Failure{{UID: "claim", At: w.now, Capacity: true}}
 	w.backlog[chat] = 90
 	w.after(e, 5*time.Second)
-	if r, _ := e.Board().Record(chat); r.Decision.Replicas != 3 || r.Decision.Binding != scaling.RuleCapacity || r.Decision.Uncapped != 9 {
+	if r, _ := e.Decisions().Record(chat); r.Decision.Replicas != 3 || r.Decision.Binding != scaling.RuleCapacity || r.Decision.Uncapped != 9 {
 		t.Errorf("%d by %v, uncapped %d; want 3 by the capacity cap", r.Decision.Replicas, r.Decision.Binding, r.Decision.Uncapped)
 	}
 	g.pools["gpu-pool"].Failures = nil
 	w.after(e, 5*time.Second)
-	if r, _ := e.Board().Record(chat); r.Decision.Replicas != 9 || r.View.Advice != (Advice{}) {
+	if r, _ := e.Decisions().Record(chat); r.Decision.Replicas != 9 || r.View.Advice != (Advice{}) {
 		t.Errorf("%d, advice %+v; want 9 without a cap", r.Decision.Replicas, r.View.Advice)
 	}
 }
@@ -105,10 +105,10 @@ func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
 		}
 	}})
 	out := w.after(e, time.Second)
-	if _, err := e.Board().Lookup(good, w.now); err != nil || len(out.Errors) != 1 {
+	if _, err := e.Decisions().Lookup(good, w.now); err != nil || len(out.Errors) != 1 {
 		t.Errorf("outcome %+v, the other workload %v", out, err)
 	}
-	if r, _ := e.Board().Group("gpu"); r.Err != "" || r.At.IsZero() {
+	if r, _ := e.Decisions().Group("gpu"); r.Err != "" || r.At.IsZero() {
 		t.Errorf("the group did not fail: %+v", r)
 	}
 }
@@ -122,7 +122,7 @@ func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
 	origin := func(s string) string {
 		w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Origin: s}}
 		w.after(e, time.Second)
-		r, _ := e.Board().Record(chat)
+		r, _ := e.Decisions().Record(chat)
 		return r.Workload.Origin
 	}
 	if a, b := origin("first"), origin("second"); a != "first" || b != "second" {
@@ -136,7 +136,7 @@ func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
 	if a := origin("fourth"); a != "third" {
 		t.Errorf("not seen after a decision: %q, want the policy that decided", a)
 	}
-	if _, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
+	if _, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("%v, want ErrUnseen", err)
 	}
 }

@@ -62,7 +62,7 @@ func (r *GroupRecord) Use() (all [capacity.Reserved + 1]Use) {
 }
 
 // Groups returns the capacity groups on the board, in the order of the PlatformConfig.
-func (b *Board) Groups() []string {
+func (b *DecisionStore) Groups() []string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	names := make([]string, len(b.groups))
@@ -73,7 +73,7 @@ func (b *Board) Groups() []string {
 }
 
 // Group returns a copy of a group's newest outcome; ok is false for an unknown one. A zero At was never decided.
-func (b *Board) Group(name string) (r GroupRecord, ok bool) {
+func (b *DecisionStore) Group(name string) (r GroupRecord, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, s := range b.groups {
@@ -87,11 +87,11 @@ func (b *Board) Group(name string) (r GroupRecord, ok bool) {
 }
 
 // GroupHistory returns what changed in a group between two instants, oldest first.
-func (b *Board) GroupHistory(name string, from, to time.Time) []GroupRecord {
+func (b *DecisionStore) GroupHistory(name string, from, to time.Time) []GroupRecord {
 	return b.groupHistory.of(name, from, to)
 }
 
-func (b *Board) adoptGroups(groups []*groupTick) {
+func (b *DecisionStore) adoptGroups(groups []*groupTick) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.groups = nil

@@ -23,13 +23,13 @@ type Nodes interface {
 	// Act begins to carry out actions and returns at once; done is closed when that has ended, well or not. The slice is the
 	// caller's again when Act returns.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
-	// Strays are NodePools that carry our record, or fields of ours, and that none of the groups names, and marks of ours on pods
+	// Orphans are NodePools that carry our record, or fields of ours, and that none of the groups names, and marks of ours on pods
 	// that belong to none of their workloads.
-	Strays(groups []*capacity.Group, of []scaling.Workload) ([]Stray, []capacity.Action)
+	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Stray is a NodePool that carries our record and that no group names any more.
-type Stray struct{ Pool, Record string }
+// Orphan is a NodePool that carries our record and that no group names any more.
+type Orphan struct{ Pool, Record string }
 
 // Advice is what the nodes say to one workload's replicas; the zero value says nothing.
 type Advice struct {
@@ -57,7 +57,7 @@ func adviceOf(a capacity.Advice) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Stray       bool // the NodePool of a group that is gone: let go, not decided
+	Orphaned    bool // the NodePool of a group that is gone: let go, not decided
 	Fresh       bool // nothing was remembered: the first decision, or the first after one that failed
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
@@ -165,7 +165,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 // tell hands a decision to whoever listens.
 func (n *nodeTicks) tell(g *groupTick, now time.Time, stray bool) {
 	if tell := n.engine.options.OnGroupTick; tell != nil {
-		tell(GroupTick{At: now, Group: g.group, Stray: stray, Fresh: !g.remembers, Observation: &g.observation, Decision: &g.decision})
+		tell(GroupTick{At: now, Group: g.group, Orphaned: stray, Fresh: !g.remembers, Observation: &g.observation, Decision: &g.decision})
 	}
 	g.remembers = true
 }
@@ -253,9 +253,9 @@ func (n *nodeTicks) release(now time.Time, out *Outcome) {
 			clear(n.strays)
 		}
 	}()
-	strays, marks := n.engine.options.Nodes.Strays(n.seen, n.engine.seen)
+	strays, marks := n.engine.options.Nodes.Orphans(n.seen, n.engine.seen)
 	for name := range n.strays {
-		if !slices.ContainsFunc(strays, func(s Stray) bool { return s.Pool == name }) {
+		if !slices.ContainsFunc(strays, func(s Orphan) bool { return s.Pool == name }) {
 			delete(n.strays, name)
 		}
 	}
@@ -279,7 +279,7 @@ func (n *nodeTicks) release(now time.Time, out *Outcome) {
 
 // orphan is the group of one NodePool whose record says what to put back; where the record cannot be read, what our field manager
 // owns is all that is known.
-func orphan(s Stray) *capacity.Group {
+func orphan(s Orphan) *capacity.Group {
 	if g, ok := capacity.Orphan(s.Pool, s.Record); ok {
 		return g
 	}

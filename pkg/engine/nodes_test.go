@@ -84,13 +84,13 @@ func (g *ground) write(p capacity.NodePoolPatch) {
 	}
 }
 
-func (g *ground) Strays(groups []*capacity.Group, _ []scaling.Workload) (out []Stray, _ []capacity.Action) {
+func (g *ground) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out []Orphan, _ []capacity.Action) {
 	for name, v := range g.pools {
 		named := slices.ContainsFunc(groups, func(group *capacity.Group) bool {
 			return slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool { return p.Name == name })
 		})
 		if !named && v.Record != "" {
-			out = append(out, Stray{name, v.Record})
+			out = append(out, Orphan{name, v.Record})
 		}
 	}
 	return out, nil
@@ -113,7 +113,7 @@ func night(t *testing.T) (*world, *ground, *Engine, scaling.Key) {
 	g := newGround(fenced("gpu"))
 	e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
 	g.served = func() int32 {
-		n, err := e.Board().Lookup(chat, w.now)
+		n, err := e.Decisions().Lookup(chat, w.now)
 		if err != nil {
 			return -1
 		}
@@ -137,11 +137,11 @@ func TestAFenceIsLiftedBeforeTheTargetThatNeedsItIsServed(t *testing.T) {
 	if n := g.served(); n != 3 {
 		t.Errorf("then %d was served, not 3", n)
 	}
-	r, ok := e.Board().Group("gpu")
+	r, ok := e.Decisions().Group("gpu")
 	if !ok || r.Demand.Policies != 3 || r.At != w.now || len(r.Pools) != 1 || r.Workloads[0].Uncapped != 3 {
 		t.Errorf("the board says %+v", r)
 	}
-	if h := e.Board().GroupHistory("gpu", nine, w.now); len(h) < 3 || len(h[len(h)-1].Actions) != 1 {
+	if h := e.Decisions().GroupHistory("gpu", nine, w.now); len(h) < 3 || len(h[len(h)-1].Actions) != 1 {
 		t.Errorf("%d transitions of the group", len(h))
 	}
 }
@@ -171,19 +171,19 @@ func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
 		t.Errorf("errors %v", out.Errors)
 	}
 	for key, want := range map[scaling.Key]int32{chat: 3, other: 5} {
-		if n, err := e.Board().Lookup(key, w.now); err != nil || n.Replicas != want {
+		if n, err := e.Decisions().Lookup(key, w.now); err != nil || n.Replicas != want {
 			t.Errorf("%s is served %+v, %v; want %d", key, n, err, want)
 		}
 	}
-	if r, _ := e.Board().Group("gpu"); r.Err == "" {
+	if r, _ := e.Decisions().Group("gpu"); r.Err == "" {
 		t.Error("the board does not say that the group failed")
 	}
-	if r, _ := e.Board().Group("more"); r.Demand.Policies != 5 {
+	if r, _ := e.Decisions().Group("more"); r.Demand.Policies != 5 {
 		t.Errorf("the other group: %+v", r.Demand)
 	}
 	g.broken = ""
 	w.after(e, 2*time.Second)
-	if r, _ := e.Board().Group("gpu"); r.Err != "" || g.pools["gpu-pool"].Record != "" || g.pools["gpu-pool"].Limits[0].Value != "" {
+	if r, _ := e.Decisions().Group("gpu"); r.Err != "" || g.pools["gpu-pool"].Record != "" || g.pools["gpu-pool"].Limits[0].Value != "" {
 		t.Errorf("after the bug: %q, pool %+v", r.Err, g.pools["gpu-pool"])
 	}
 }
@@ -206,11 +206,11 @@ func TestWhatTheNodesSayIsReadAtTheNextTick(t *testing.T) {
 	if n := g.served(); n != 3 {
 		t.Errorf("in the next one %d was served, want a successor more", n)
 	}
-	r, _ := e.Board().Record(chat)
+	r, _ := e.Decisions().Record(chat)
 	if r.View.Advice.AtRisk != 1 || r.Observation().Advice.AtRisk != 1 {
 		t.Errorf("the record does not say what the nodes said: %+v", r.View.Advice)
 	}
-	group, _ := e.Board().Group("gpu")
+	group, _ := e.Decisions().Group("gpu")
 	if u := group.Use()[capacity.OnDemand]; u.Nodes != 2 || u.GPUs != 2 || u.Used != 2 || group.Workloads[0].Extra != 1 {
 		t.Errorf("use %+v, workloads %+v", u, group.Workloads)
 	}
@@ -223,7 +223,7 @@ func TestDemandThatIsNotSeenIsNotZero(t *testing.T) {
 	if want := `"0" -> (absent)`; len(g.acts) == 0 || !strings.Contains(g.acts[0], want) {
 		t.Errorf("a workload that the cluster does not show leaves its fence: %q", g.acts)
 	}
-	r, _ := e.Board().Group("gpu")
+	r, _ := e.Decisions().Group("gpu")
 	if !r.Demand.Unknown {
 		t.Errorf("demand %+v", r.Demand)
 	}
@@ -287,12 +287,12 @@ func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
 	if len(g.acts) == 0 || !strings.Contains(g.acts[0], "as it was") || g.pools["gpu-pool"].Record != "" {
 		t.Errorf("after its policy a pool still holds %q: %q", g.pools["gpu-pool"].Record, g.acts)
 	}
-	if names := e.Board().Groups(); len(names) != 0 {
+	if names := e.Decisions().Groups(); len(names) != 0 {
 		t.Errorf("on the board: %q", names)
 	}
-	e.StandDown()
+	e.Reset()
 	before := g.observe
-	if names := e.Board().Groups(); len(names) != 0 || before != g.observe {
+	if names := e.Decisions().Groups(); len(names) != 0 || before != g.observe {
 		t.Error("who stands down looks at nodes")
 	}
 }
@@ -316,7 +316,7 @@ func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
 	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
-	if n, err := e.Board().Lookup(w.workloads[0].Key, w.now); err != nil || n.Replicas != 2 {
+	if n, err := e.Decisions().Lookup(w.workloads[0].Key, w.now); err != nil || n.Replicas != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
@@ -334,7 +334,7 @@ func (q quiet) Observe(_ *capacity.Group, of []*scaling.Workload, o *capacity.Ob
 	}
 }
 
-func (q quiet) Strays([]*capacity.Group, []scaling.Workload) ([]Stray, []capacity.Action) {
+func (q quiet) Orphans([]*capacity.Group, []scaling.Workload) ([]Orphan, []capacity.Action) {
 	return nil, nil
 }
 
@@ -373,7 +373,7 @@ func TestWhatTheNodesAddStandsOnTopOfAMinimumThatNoSignalAsksFor(t *testing.T) {
 	}
 	e := New(w, w, w, Options{Groups: g, Nodes: g})
 	w.after(e, 5*time.Second)
-	r, _ := e.Board().Group("gpu")
+	r, _ := e.Decisions().Group("gpu")
 	if of := r.Workloads[0]; of.Uncapped != 4 || of.Extra != 1 {
 		t.Errorf("a node with notice, three replicas by the minimum alone: %+v", of)
 	}

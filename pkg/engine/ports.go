@@ -55,14 +55,14 @@ type View struct {
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator
 	OperatorBy               string // who set it: field manager and time, for people
-	Follower                 Follower
+	ManagedHPA               ManagedHPA
 	Advice                   Advice `json:",omitzero"` // of the nodes, from the tick before; the engine adds it
 	// Limit is what the team's limits leave to the workload in this tick; the engine adds it.
 	Limit scaling.TeamLimit `json:",omitzero"`
 }
 
-// Follower is the object that reads our number and moves the replicas: an HPA, a ScaledObject's HPA, or nobody.
-type Follower struct {
+// ManagedHPA is the object that reads our number and moves the replicas: an HPA, a ScaledObject's HPA, or nobody.
+type ManagedHPA struct {
 	Kind, Name string // empty: nobody reads this workload's number
 	Desired    int32  // the HPA's status.desiredReplicas
 	Exact      bool   // its configuration follows every step

@@ -14,16 +14,16 @@ func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
 	unknown := scaling.Key{Namespace: "team", Name: "other"}
-	if d, ok := e.Board().Decision(unknown); ok || d != (scaling.Decision{}) {
+	if d, ok := e.Decisions().Decision(unknown); ok || d != (scaling.Decision{}) {
 		t.Errorf("decision %+v, %v", d, ok)
 	}
-	if got := e.Board().Began(unknown); got != WentOn {
+	if got := e.Decisions().StateOrigin(unknown); got != Continued {
 		t.Errorf("began %v", got)
 	}
-	if r, ok := e.Board().Record(unknown); ok || !r.At.IsZero() {
+	if r, ok := e.Decisions().Record(unknown); ok || !r.At.IsZero() {
 		t.Errorf("record %+v, %v", r, ok)
 	}
-	if d, ok := e.Board().Decision(w.workloads[0].Key); !ok || d.Replicas != 2 {
+	if d, ok := e.Decisions().Decision(w.workloads[0].Key); !ok || d.Replicas != 2 {
 		t.Errorf("the policy that is known: %+v, %v", d, ok)
 	}
 }
@@ -36,7 +36,7 @@ func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
 	want := []scaling.Key{{Namespace: "a", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "b", Name: "a"}, {Namespace: "c", Name: "b"}}
-	if got := e.Board().Keys(); !slices.Equal(got, want) {
+	if got := e.Decisions().Keys(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -75,7 +75,7 @@ func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) 
 	w.after(e, time.Second)
 	w.backlog[chat] = 90 // asks for 9; the HPA is slow, and 2 run throughout
 	w.after(e, 90*time.Second)
-	r, _ := e.Board().Record(chat)
+	r, _ := e.Decisions().Record(chat)
 	without := map[scaling.Rule]int32{}
 	for _, c := range r.Without {
 		without[c.Rule] = c.Replicas

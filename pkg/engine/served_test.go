@@ -39,17 +39,17 @@ func TestTheTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
 		t.Fatalf("before the deletion: %+v, %v, want 24", got, err)
 	}
 	delete(w.views, chat)
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("one tick after the deletion: %+v, %v, want ErrUnseen", got, err)
 	}
 	w.views[chat] = found("a", 24) // the cache lost it for a moment
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
 		t.Errorf("the same object again: %+v, %v, want 24", got, err)
 	}
 }
@@ -64,16 +64,16 @@ func TestASuccessorStartsFromItsOwnReplicasAndNeverReadsItsPredecessorsTarget(t 
 
 	// Between two ticks the Deployment is deleted and created again with one replica.
 	delete(c.uids, chat)
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("deleted, before the next tick: %+v, %v, want ErrUnseen", got, err)
 	}
 	c.uids[chat] = "b"
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrReplaced) {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrReplaced) {
 		t.Errorf("created again, before the next tick: %+v, %v, want ErrReplaced", got, err)
 	}
 	w.views[chat], w.backlog[chat] = found("b", 1), 10
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 1 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 1 {
 		t.Errorf("the first target of the new object: %+v, %v, want 1: the windows of its predecessor are not its own", got, err)
 	}
 }
@@ -101,21 +101,21 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 			w.edited(c.edit)
 			for range 59 {
 				w.after(e, time.Second)
-				got, err := e.Board().Lookup(chat, w.now)
+				got, err := e.Decisions().Lookup(chat, w.now)
 				if !errors.Is(err, c.err) || got.Replicas != c.want {
 					t.Fatalf("%s after the edit: %+v, %v, want %d, %v", w.now.Sub(nine)-time.Minute, got, err, c.want, c.err)
 				}
-				if r, _ := e.Board().Record(chat); !r.Superseded {
+				if r, _ := e.Decisions().Record(chat); !r.Superseded {
 					t.Fatal("the record presents the decision as one under the policy in force")
 				}
 			}
 			w.after(e, 2*time.Second)
-			if got, err := e.Board().Lookup(chat, w.now); err == nil {
+			if got, err := e.Decisions().Lookup(chat, w.now); err == nil {
 				t.Errorf("after more than a minute without a decision: %+v", got)
 			}
 			w.explode = nil
 			w.after(e, time.Second)
-			if r, _ := e.Board().Record(chat); r.Superseded || r.Unseen {
+			if r, _ := e.Decisions().Record(chat); r.Superseded || r.Unseen {
 				t.Errorf("a decision under the policy in force: superseded %v, unseen %v", r.Superseded, r.Unseen)
 			}
 		})
@@ -133,7 +133,7 @@ func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
 	w.explode = []scaling.Key{chat}
 	w.edited(func(w *scaling.Workload) { w.Policy.MinReplicas = 3 })
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas != 0 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 0 {
 		t.Errorf("paused at 0, minReplicas 3: %+v, %v, want 0", got, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestAnUnseenWorkloadServesNothingAfterAnEdit(t *testing.T) {
 	delete(w.views, chat)
 	w.edited(func(w *scaling.Workload) { w.Policy.MaxReplicas = 10 })
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("%+v, %v, want ErrUnseen", got, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
 	for _, back := range []time.Duration{time.Nanosecond, time.Second, time.Hour} {
-		if got, err := e.Board().Lookup(chat, w.now.Add(-back)); !errors.Is(err, ErrFuture) {
+		if got, err := e.Decisions().Lookup(chat, w.now.Add(-back)); !errors.Is(err, ErrFuture) {
 			t.Errorf("the clock stepped back %s: %+v, %v, want ErrFuture", back, got, err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 	for range 3660 {
 		w.now = w.now.Add(time.Second)
 		e.Tick(context.Background(), w.now)
-		if got, err := e.Board().Lookup(chat, w.now); err == nil {
+		if got, err := e.Decisions().Lookup(chat, w.now); err == nil {
 			t.Fatalf("at %s a decision of %s is served: %+v", w.now, got.At, got)
 		}
 	}
@@ -187,7 +187,7 @@ func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *te
 	w.after(e, 10*time.Minute)
 	w.views[chat] = found("", 12)
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil || got.Replicas < 11 {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas < 11 {
 		t.Errorf("%+v, %v, want at least 11 of the 12 replicas that were found", got, err)
 	}
 }
@@ -213,18 +213,18 @@ func TestATargetThatIsRefusedIsNotServedAndSaysWhy(t *testing.T) {
 	w.after(e, time.Minute)
 	c.why = "Rollout team/chat has 6 pods for 3 replicas"
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) || err.Error() != c.why {
+	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) || err.Error() != c.why {
 		t.Errorf("%+v, %v, want %q", got, err, c.why)
 	}
-	if r, _ := e.Board().Record(chat); !r.Unseen || r.Refusal != c.why {
+	if r, _ := e.Decisions().Record(chat); !r.Unseen || r.Refusal != c.why {
 		t.Errorf("record: unseen %v, refusal %q", r.Unseen, r.Refusal)
 	}
 	c.why = ""
 	w.after(e, time.Second)
-	if got, err := e.Board().Lookup(chat, w.now); err != nil {
+	if got, err := e.Decisions().Lookup(chat, w.now); err != nil {
 		t.Errorf("no reason is left: %+v, %v", got, err)
 	}
-	if r, _ := e.Board().Record(chat); r.Unseen || r.Refusal != "" {
+	if r, _ := e.Decisions().Record(chat); r.Unseen || r.Refusal != "" {
 		t.Errorf("record: unseen %v, refusal %q", r.Unseen, r.Refusal)
 	}
 }

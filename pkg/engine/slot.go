@@ -15,9 +15,9 @@ type slot struct {
 	grouped bool        // decided with its capacity group
 	member  *teamMember // decided with its team; nil: no limit of a team applies
 
-	unseen   bool      // small fields are adjacent: there are ten thousand slots
-	expired  bool      // the clock stepped back behind the last decision
-	began    Beginning // of the last decision
+	unseen   bool        // small fields are adjacent: there are ten thousand slots
+	expired  bool        // the clock stepped back behind the last decision
+	began    StateOrigin // of the last decision
 	before   int32
 	share    int32             // of the team's limits, where that is less than the target of the last decision; -1: none
 	mu       sync.Mutex        // guards all but what is the engine's own
@@ -51,8 +51,8 @@ type kept struct {
 	BindingIndex, TiedIndex int8
 	Asks                    [scaling.MaxSignals]int32
 	Status                  [scaling.MaxSignals]scaling.SignalStatus
-	MayFall                 time.Time
-	FallRule                scaling.Rule
+	EarliestScaleDown       time.Time
+	ScaleDownRule           scaling.Rule
 	Reasons                 []scaling.Reason
 }
 
@@ -60,7 +60,7 @@ type kept struct {
 func (k *kept) take(d *scaling.Decision) {
 	*k = kept{
 		Replicas: d.Replicas, Uncapped: d.Uncapped, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
-		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Asks: d.Asks, Status: d.Status, MayFall: d.MayFall, FallRule: d.FallRule,
+		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Asks: d.Asks, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule,
 		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
 	}
 }
@@ -69,7 +69,7 @@ func (k *kept) take(d *scaling.Decision) {
 func (k *kept) whole() scaling.Decision {
 	return scaling.Decision{
 		Replicas: k.Replicas, Uncapped: k.Uncapped, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
-		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Asks: k.Asks, Status: k.Status, MayFall: k.MayFall, FallRule: k.FallRule,
+		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Asks: k.Asks, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule,
 		Reasons: scaling.ReasonsOf(k.Reasons),
 	}
 }
@@ -168,7 +168,7 @@ type thought struct {
 	readings []scaling.Reading
 	decision scaling.Decision
 	prior    scaling.Packed // before the tick
-	began    Beginning
+	began    StateOrigin
 	made     bool
 }
 

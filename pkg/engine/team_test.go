@@ -71,7 +71,7 @@ func (w *teamWorld) tick(e *Engine) Outcome {
 // follow lets every HPA set the served target.
 func (w *teamWorld) follow(e *Engine) {
 	for key, v := range w.views {
-		if served, err := e.Board().Lookup(key, w.now); err == nil {
+		if served, err := e.Decisions().Lookup(key, w.now); err == nil {
 			v.Replicas, v.Ready = served.Replicas, served.Replicas
 			w.views[key] = v
 		}
@@ -80,7 +80,7 @@ func (w *teamWorld) follow(e *Engine) {
 
 func (w *teamWorld) targets(e *Engine) (out []int32) {
 	for i := range w.workloads {
-		served, err := e.Board().Lookup(w.workloads[i].Key, w.now)
+		served, err := e.Decisions().Lookup(w.workloads[i].Key, w.now)
 		if err != nil {
 			served.Replicas = -1
 		}
@@ -109,7 +109,7 @@ func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 400, 400
 	w.tick(e)
 	w.expect(t, e, "both ask for 40, both run 2", 2, 2)
-	r, _ := e.Board().Record(w.workloads[0].Key)
+	r, _ := e.Decisions().Record(w.workloads[0].Key)
 	if r.Decision.Binding != scaling.RuleTeamLimit || r.Decision.Uncapped != 2 {
 		t.Errorf("decided by %v, %d without the capacity cap", r.Decision.Binding, r.Decision.Uncapped)
 	}
@@ -121,7 +121,7 @@ func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
 		t.Errorf("without the limit: %+v", r.Without)
 	}
 	want := []TeamUse{{Resource: gpu, Limit: 4, Wanted: 80, Targets: 4, Minimums: 2, Cut: 2}}
-	if got := e.Board().Teams(); len(got) != 1 || got[0].Name != "chat" || !slices.Equal(got[0].Limits, want) {
+	if got := e.Decisions().Teams(); len(got) != 1 || got[0].Name != "chat" || !slices.Equal(got[0].Limits, want) {
 		t.Errorf("teams %+v", got)
 	}
 
@@ -208,7 +208,7 @@ func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.tick(e)
 	w.expect(t, e, "two replicas of an unknown amount count as two", 2, 8)
-	r, _ := e.Board().Record(a)
+	r, _ := e.Decisions().Record(a)
 	reasons := r.Decision.Reasons.All()
 	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text, "cannot be read from the pod template") {
 		t.Errorf("the reason is %q", text)
@@ -232,7 +232,7 @@ func TestWhatIsNotServedStopsRaisesOnly(t *testing.T) {
 	e := New(w, w, w, Options{})
 	w.tick(e)
 	w.expect(t, e, "six replicas that something else runs leave four", 4, -1)
-	if r, _ := e.Board().Record(advised); r.Decision.Replicas != 6 || r.Decision.Binding != scaling.RuleTeamLimit {
+	if r, _ := e.Decisions().Record(advised); r.Decision.Replicas != 6 || r.Decision.Binding != scaling.RuleTeamLimit {
 		t.Errorf("advisory: %d by %v, want what it would receive: 6 by the limit", r.Decision.Replicas, r.Decision.Binding)
 	}
 	w.follow(e)
@@ -285,7 +285,7 @@ func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
 	if len(out.Errors) != 1 || !strings.Contains(out.Errors[0].Error(), "team chat: divide limits: panic") {
 		t.Errorf("errors %v", out.Errors)
 	}
-	if all := e.Board().Teams(); len(all) != 1 || all[0].Err == "" {
+	if all := e.Decisions().Teams(); len(all) != 1 || all[0].Err == "" {
 		t.Errorf("teams %+v", all)
 	}
 	for range 61 {
@@ -295,7 +295,7 @@ func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
 	w.broken = false
 	w.tick(e)
 	w.expect(t, e, "until the bug is gone", 2, 2, 2, 40)
-	if _, err := e.Board().Lookup(alone, w.now); err != nil {
+	if _, err := e.Decisions().Lookup(alone, w.now); err != nil {
 		t.Error(err)
 	}
 }
@@ -349,9 +349,9 @@ func TestTeamLimitProperties(t *testing.T) {
 			var sum, wanted int64
 			for i := range w.workloads {
 				key := w.workloads[i].Key
-				got, _ := e.Board().Decision(key)
-				again, _ := other.Board().Decision(key)
-				without, _ := loose.Board().Decision(key)
+				got, _ := e.Decisions().Decision(key)
+				again, _ := other.Decisions().Decision(key)
+				without, _ := loose.Decisions().Decision(key)
 				sum += int64(got.Replicas) * w.requests[key]
 				wanted += int64(max(without.Replicas, free.views[key].Replicas)) * w.requests[key]
 				if got != again {
@@ -364,8 +364,8 @@ func TestTeamLimitProperties(t *testing.T) {
 			suffices = suffices && wanted <= limit
 			for i := range w.workloads {
 				key := w.workloads[i].Key
-				got, _ := e.Board().Decision(key)
-				if without, _ := loose.Board().Decision(key); suffices && got != without {
+				got, _ := e.Decisions().Decision(key)
+				if without, _ := loose.Decisions().Decision(key); suffices && got != without {
 					t.Fatalf("%s: %+v, and %+v without a limit", key, got, without)
 				}
 			}

@@ -83,7 +83,7 @@ func (s *teamSlot) finish(t *teamTick) {
 }
 
 // Teams returns a copy of the newest outcome of every team with limits that has a policy, in the order of the policies.
-func (b *Board) Teams() (all []TeamRecord) {
+func (b *DecisionStore) Teams() (all []TeamRecord) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, s := range b.teams {
@@ -96,7 +96,7 @@ func (b *Board) Teams() (all []TeamRecord) {
 	return all
 }
 
-func (b *Board) adoptTeams(all []*teamTick) {
+func (b *DecisionStore) adoptTeams(all []*teamTick) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.teams = nil

@@ -90,7 +90,7 @@ func (s *shop) tick() {
 
 // Lookup is the board at the shop's time, whatever clock a server has.
 func (s *shop) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
-	return s.engine.Board().Lookup(k, s.clock())
+	return s.engine.Decisions().Lookup(k, s.clock())
 }
 
 // entrances are all ways by which a target leaves the process.

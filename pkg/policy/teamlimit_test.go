@@ -45,7 +45,7 @@ func targets(t *testing.T, s *policy.Store) (sum int32) {
 		e.Tick(context.Background(), c.now)
 	}
 	for _, w := range s.Current() {
-		served, err := e.Board().Lookup(w.Key, c.now)
+		served, err := e.Decisions().Lookup(w.Key, c.now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func TestOnlyAFreshSignalVetoesAndTheFirstIsNamed(t *testing.T) {
 		d := decide(c.first, c.second)
 		index := int8(-1)
 		for _, r := range d.Reasons.All() {
-			if r.Rule == RuleVeto {
+			if r.Rule == RuleGrowingDemand {
 				index = r.Index
 			}
 		}

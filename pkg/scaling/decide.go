@@ -96,7 +96,7 @@ func (t *tick) run() {
 			t.missing()
 		case RuleFallback:
 			t.fallback()
-		case RuleVeto:
+		case RuleGrowingDemand:
 			t.veto()
 		case RuleLoading:
 			t.hold()
@@ -194,7 +194,7 @@ func (t *tick) finish() {
 	t.report()
 	t.tie()
 	t.remember()
-	d.MayFall, d.FallRule = t.mayFall()
+	d.EarliestScaleDown, d.ScaleDownRule = t.mayFall()
 }
 
 // keeps reports whether something known keeps replicas: demand, a schedule or a person. The cooldown counts from its end.

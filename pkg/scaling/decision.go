@@ -13,7 +13,7 @@ const (
 	RuleCombine              // the greatest ask, or the formula. A: wanted before rounding; B: the signal's value
 	RuleMissing              // a required signal is missing: may rise, may not fall. A: how many are; B: the SignalStatus of the first
 	RuleFallback             // a required signal failed too often. A: polls failed in a row; B: the policy's fallback replicas
-	RuleVeto                 // utilization alone may not lower while demand or latency grows. A: its recent level; B: its level before
+	RuleGrowingDemand        // utilization alone may not lower while demand or latency grows. A: its recent level; B: its level before
 	RuleLoading              // replicas on their way are not taken back by a Mean over the few that are ready. A: loading; B: ready
 	RuleTolerance            // the change is too small to follow. A: wanted / number in force; B: the tolerance
 	RulePanic                // a burst: nothing falls, rises are free. A: wanted / ready; B: until when
@@ -95,9 +95,9 @@ type Decision struct {
 	BindingIndex, TiedIndex int8
 	Asks                    [MaxSignals]int32 // what each signal asks for; -1: nothing
 	Status                  [MaxSignals]SignalStatus
-	// MayFall is the earliest instant at which the number could fall were all demand to end now, by the windows in force, and
-	// FallRule the rule that it waits for. Zero with RuleNone: at any tick. Zero with a rule: when that rule ends, nobody knows when.
-	MayFall  time.Time
-	FallRule Rule
-	Reasons  Reasons
+	// EarliestScaleDown is the earliest instant at which the number could fall were all demand to end now, by the windows in force, and
+	// ScaleDownRule the rule that it waits for. Zero with RuleNone: at any tick. Zero with a rule: when that rule ends, nobody knows when.
+	EarliestScaleDown time.Time
+	ScaleDownRule     Rule
+	Reasons           Reasons
 }

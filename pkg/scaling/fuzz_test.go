@@ -61,7 +61,7 @@ func (t *tape) observation(now time.Time) Observation {
 	o := Observation{Replicas: t.int32(), Ready: t.int32(), Loading: t.int32(), Pending: t.int32(), Forecast: t.int32(), Advice: Advice{t.int32(), t.int32(), t.int32()},
 		Operator: Operator{Paused: t.byte()%8 == 1, Min: t.int32(), Max: t.int32(), Until: now.Add(t.duration())}}
 	if t.byte()%4 == 1 {
-		o.Ceiling = t.int32()
+		o.HPAMaxReplicas = t.int32()
 	}
 	for range t.byte() % (MaxSignals + 2) {
 		o.Readings = append(o.Readings, Reading{Value: t.float(), At: now.Add(t.duration()), Coverage: t.float(), Failures: t.int32(), Known: t.byte()%8 > 0})

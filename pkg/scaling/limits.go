@@ -85,7 +85,7 @@ func (t *tick) paused() {
 // ceiling is the most replicas that can come: a number beyond the follower's maxReplicas would be served and never followed, and
 // nodes would be bought for replicas that nobody makes.
 func (t *tick) ceiling() int32 {
-	if c := t.o.Ceiling; c > 0 {
+	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)
 	}
 	return t.p.MaxReplicas

@@ -242,7 +242,7 @@ func TestOperator(t *testing.T) {
 		{name: "above the bounds", replicas: 30, values: []float64{90}, see: says(Operator{Paused: true, Min: -1, Max: -1}), want: 20, from: 9, to: 30, a: 30},
 		{name: "at zero under MinReplicas", replicas: 0, values: []float64{90}, policy: func(p *Policy) { p.MinReplicas = 2 }, see: says(Operator{Paused: true, Min: -1, Max: -1}), want: 0, from: 9, to: 0},
 	})
-	allows := func(most int32) func(*Observation) { return func(o *Observation) { o.Ceiling = most } }
+	allows := func(most int32) func(*Observation) { return func(o *Observation) { o.HPAMaxReplicas = most } }
 	check(t, RuleBounds, []row{
 		{name: "within", replicas: 6, values: []float64{90}, want: 9, from: 9, to: 9, a: 0, b: 20},
 		{name: "above", replicas: 6, values: []float64{900}, want: 20, from: 90, to: 20, a: 0, b: 20},

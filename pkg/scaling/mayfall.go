@@ -54,7 +54,7 @@ func (t *tick) endless() Rule {
 		return RuleBounds
 	case t.trust.degraded:
 		return RuleMissing
-	case t.binding == RuleVeto || t.binding == RuleLoading:
+	case t.binding == RuleGrowingDemand || t.binding == RuleLoading:
 		return t.binding
 	case t.keepsAhead():
 		return RuleForecast

@@ -58,14 +58,14 @@ var NoAdvice = Advice{Cap: -1}
 
 // Observation is what is seen of one workload in a tick.
 type Observation struct {
-	Replicas int32 // spec.replicas of the target: what the cluster is steering towards now
-	Ready    int32 // pods Ready
-	Loading  int32 // pods scheduled on a node, not Ready yet (image pull, model load); pods that crash in a loop do not count
-	Pending  int32 // pods without a node
-	Readings []Reading
-	Advice   Advice
-	Operator Operator
-	Limit    TeamLimit
-	Forecast int32 // replicas that a forecast asks for ahead of need, a floor; 0: none
-	Ceiling  int32 // maxReplicas of the HPA or ScaledObject that follows the number; 0: none
+	Replicas       int32 // spec.replicas of the target: what the cluster is steering towards now
+	Ready          int32 // pods Ready
+	Loading        int32 // pods scheduled on a node, not Ready yet (image pull, model load); pods that crash in a loop do not count
+	Pending        int32 // pods without a node
+	Readings       []Reading
+	Advice         Advice
+	Operator       Operator
+	Limit          TeamLimit
+	Forecast       int32 // replicas that a forecast asks for ahead of need, a floor; 0: none
+	HPAMaxReplicas int32 // maxReplicas of the managed HPA or ScaledObject; 0: there is none
 }

@@ -63,7 +63,7 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	}
 	some := rapid.Int32Range(-1, 12)
 	o.Advice = Advice{Cap: some.Draw(t, "cap"), AtRisk: rapid.Int32Range(-1, 4).Draw(t, "risk"), Surge: rapid.Int32Range(-1, 2).Draw(t, "surge")}
-	o.Ceiling = rapid.SampledFrom([]int32{0, 0, 0, 0, -1, 1, 4, 9, 1 << 30}).Draw(t, "ceiling")
+	o.HPAMaxReplicas = rapid.SampledFrom([]int32{0, 0, 0, 0, -1, 1, 4, 9, 1 << 30}).Draw(t, "ceiling")
 	if calm {
 		return o
 	}
@@ -99,8 +99,8 @@ type failer interface{ Errorf(string, ...any) }
 
 // highest is the most that may come: the policy's maximum, or its follower's where that is less.
 func highest(p *Policy, o Observation) int32 {
-	if o.Ceiling > 0 {
-		return max(min(p.MaxReplicas, o.Ceiling), 0)
+	if o.HPAMaxReplicas > 0 {
+		return max(min(p.MaxReplicas, o.HPAMaxReplicas), 0)
 	}
 	return max(p.MaxReplicas, 0)
 }
@@ -224,7 +224,7 @@ func TestWithoutTheBindingRuleTheNumberChangesOrTheTieIsNamed(t *testing.T) {
 	})
 }
 
-// From any state, when all demand ends, the number falls at MayFall and not before. A trend is no window: utilization is left out.
+// From any state, when all demand ends, the number falls at EarliestScaleDown and not before. A trend is no window: utilization is left out.
 func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, true)
@@ -248,17 +248,17 @@ func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 			now = now.Add(time.Second)
 			d, s = Decide(p, see(quiet, func(int) float64 { return rapid.Float64Range(0, 60).Draw(t, "load") }), s, now)
 		}
-		if d.FallRule == RuleBounds || d.Degraded || d.MayFall.IsZero() && d.FallRule != RuleNone {
+		if d.ScaleDownRule == RuleBounds || d.Degraded || d.EarliestScaleDown.IsZero() && d.ScaleDownRule != RuleNone {
 			return
 		}
-		falls := max(d.MayFall.Sub(now), time.Second)
+		falls := max(d.EarliestScaleDown.Sub(now), time.Second)
 		for wait := time.Second; wait <= falls; wait += time.Second {
 			now = now.Add(time.Second)
 			e, next := Decide(p, see(quiet, func(int) float64 { return 0 }), s, now)
 			// A floor keeps a workload active, so the cooldown ends later than it would by now.
 			exact := p.MinReplicas > 0 || len(p.Schedules) == 0
 			if fell := e.Replicas < d.Replicas; fell && wait < falls || !fell && wait == falls && exact {
-				t.Fatalf("%d after %d, %v later, said in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.FallRule, table(p, &e))
+				t.Fatalf("%d after %d, %v later, said in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.ScaleDownRule, table(p, &e))
 			}
 			s = next
 		}
@@ -300,7 +300,7 @@ func TestToleranceComparesWithWhatARuleRaisedTheNumberTo(t *testing.T) {
 func TestEarliestScaleDownKnowsFullWindowsAndForecastsWithinTheTolerance(t *testing.T) {
 	follow := func(t *testing.T, w *world) {
 		t.Helper()
-		said, rule, n, first := w.last.MayFall, w.last.FallRule, w.last.Replicas, w.now.Sub(nine)+time.Second
+		said, rule, n, first := w.last.EarliestScaleDown, w.last.ScaleDownRule, w.last.Replicas, w.now.Sub(nine)+time.Second
 		w.load(0)
 		for w.tick(time.Second); w.last.Replicas == n; w.tick(time.Second) {
 			if w.now.Sub(nine) > 2*time.Hour {

@@ -219,7 +219,7 @@ func TestALatencyAsksForAStep(t *testing.T) {
 func TestVeto(t *testing.T) {
 	both := func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} }
 	grew := func(s *State) { s.trends[0] = trend{true, 20, 12} }
-	check(t, RuleVeto, []row{
+	check(t, RuleGrowingDemand, []row{
 		{name: "the queue grows while the GPUs look idle", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: grew, want: 6, from: 2, to: 6, a: 20, b: 12.044199},
 		{name: "the queue stands", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: func(s *State) { s.trends[0] = trend{true, 20, 19} }, want: 2, from: silent},
 		{name: "the queue grows from nothing to nothing", replicas: 6, values: []float64{0.9, 0.1}, policy: both, recall: func(s *State) { s.trends[0] = trend{true, 0.9, 0.1} }, want: 1, from: silent},

@@ -111,8 +111,8 @@ func TestAStepInTheQueueIsServedAtOnceAndTakenBackAfterTheWindow(t *testing.T) {
 	w.load(52)
 	w.run(10*time.Minute - 2*time.Second)
 	w.expect(9, RuleStabilize) // the window still holds the 9 of 09:01:01
-	if want := nine.Add(11*time.Minute + time.Second); !w.last.MayFall.Equal(want) || w.last.FallRule != RuleStabilize {
-		t.Errorf("may fall at %v by %v, want %v", w.last.MayFall, w.last.FallRule, want)
+	if want := nine.Add(11*time.Minute + time.Second); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleStabilize {
+		t.Errorf("may fall at %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.run(2 * time.Second)
 	w.expect(8, RuleRate) // it has left, and one pod a minute may go
@@ -174,8 +174,8 @@ func TestAnIdleNightStepsDownToZeroAndTheFirstRequestWakesIt(t *testing.T) {
 	w.expect(1, RuleIdle) // the queue asks for none, the cooldown for one
 	w.run(9*time.Minute - time.Second)
 	w.expect(1, RuleIdle)
-	if want := nine.Add(15 * time.Minute); !w.last.MayFall.Equal(want) || w.last.FallRule != RuleIdle {
-		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.MayFall, w.last.FallRule, want)
+	if want := nine.Add(15 * time.Minute); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleIdle {
+		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.tick(time.Second) // 09:15:00, nobody came
 	w.expect(0, RuleCombine)

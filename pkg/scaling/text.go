@@ -10,7 +10,7 @@ import (
 
 var ruleNames = [numRules]string{
 	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleMissing: "missing signal", RuleFallback: "fallback",
-	RuleVeto: "utilization veto", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
+	RuleGrowingDemand: "utilization veto", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
 	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
 	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",
 	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
@@ -45,7 +45,7 @@ func (r Reason) Text(p *Policy) string {
 		return r.missingText(p)
 	case RuleFallback:
 		return fmt.Sprintf("%s after %.0f failed polls, fallback replicas %.0f", p.signalName(r.Index), r.A, r.B)
-	case RuleVeto:
+	case RuleGrowingDemand:
 		u := p.unit(r.Index)
 		return fmt.Sprintf("%s grows, %s from %s: utilization alone lowers nothing", p.signalName(r.Index), u.Format(r.A), u.Format(r.B))
 	case RuleLoading:

@@ -41,7 +41,7 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		{p, Reason{RuleMissing, 1, 2, 6, 3, float64(SignalLowCoverage)}},
 		{p, Reason{RuleMissing, -1, 6, 6, 0, 0}},
 		{p, Reason{RuleFallback, 0, 6, 8, 3, 8}},
-		{p, Reason{RuleVeto, 2, 4, 6, 1.31, 0.8}},
+		{p, Reason{RuleGrowingDemand, 2, 4, 6, 1.31, 0.8}},
 		{p, Reason{RuleLoading, -1, 9, 9, 3, 6}},
 		{p, Reason{RuleLoading, -1, 9, 9, 1, 6}},
 		{p, Reason{RuleLoading, 1, 3, 6, 0, 2}},

@@ -74,8 +74,8 @@ func TestADayInBerlinAcrossTheChangeOfTheClock(t *testing.T) {
 	}
 	at(25, 19, 59)
 	w.expect(2, RuleScheduleFloor)
-	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.FallRule != RuleScheduleFloor || w.last.MayFall.After(want) {
-		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.MayFall, w.last.FallRule)
+	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.ScaleDownRule != RuleScheduleFloor || w.last.EarliestScaleDown.After(want) {
+		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	at(25, 20, 0)
 	w.expect(1, RuleIdle) // the floor is gone, the cooldown starts
@@ -205,9 +205,9 @@ func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
 		want int32
 		rule Rule
 	}{
-		{"another bound", func(p *Policy) { p.MaxReplicas = 21 }, 8, RuleVeto},
-		{"another order", func(p *Policy) { p.Signals = []Signal{busy(0.7), waiting} }, 8, RuleVeto},
-		{"another name", func(p *Policy) { s := waiting; s.Name = "renamed"; p.Signals = []Signal{s, busy(0.7)} }, 8, RuleVeto},
+		{"another bound", func(p *Policy) { p.MaxReplicas = 21 }, 8, RuleGrowingDemand},
+		{"another order", func(p *Policy) { p.Signals = []Signal{busy(0.7), waiting} }, 8, RuleGrowingDemand},
+		{"another name", func(p *Policy) { s := waiting; s.Name = "renamed"; p.Signals = []Signal{s, busy(0.7)} }, 8, RuleGrowingDemand},
 		{"another query under the same name", func(p *Policy) { s := waiting; s.Source = 8; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
 		{"another kind of number", func(p *Policy) { s := waiting; s.Class = Latency; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
 	} {
@@ -220,7 +220,7 @@ func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
 			return w.now.Sub(nine).Seconds() / 4
 		}
 		w.run(4 * time.Minute)
-		w.expect(8, RuleVeto)
+		w.expect(8, RuleGrowingDemand)
 		second := *first
 		c.edit(&second)
 		w.p = &second
@@ -251,7 +251,7 @@ func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
 	w := newWorld(t, first, 8)
 	w.value = func(w *world, i int) float64 { return []float64{w.now.Sub(nine).Seconds() / 4, 0.1}[i] }
 	w.run(4 * time.Minute)
-	w.expect(8, RuleVeto)
+	w.expect(8, RuleGrowingDemand)
 	second := *first
 	second.Signals = []Signal{queue(10), busy(0.7)}
 	second.Signals[0].Name = "another"
@@ -320,8 +320,8 @@ func TestAfterAnOverrideTheNumberComesBackThroughTheRates(t *testing.T) {
 	w.o.Operator = Operator{Min: 12, Max: -1, Until: nine.Add(time.Hour)}
 	w.run(time.Hour - time.Second)
 	w.expect(12, RuleOverride)
-	if !w.last.MayFall.Equal(nine.Add(time.Hour)) || w.last.FallRule != RuleOverride {
-		t.Errorf("may fall %v by %v", w.last.MayFall, w.last.FallRule)
+	if !w.last.EarliestScaleDown.Equal(nine.Add(time.Hour)) || w.last.ScaleDownRule != RuleOverride {
+		t.Errorf("may fall %v by %v", w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	w.tick(time.Second)
 	w.expect(11, RuleRate)

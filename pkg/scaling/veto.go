@@ -74,6 +74,6 @@ func (t *tick) veto() {
 		}
 	}
 	if utilization && grows >= 0 {
-		t.set(RuleVeto, grows, t.base, seen.fast, seen.slow)
+		t.set(RuleGrowingDemand, grows, t.base, seen.fast, seen.slow)
 	}
 }

@@ -76,7 +76,7 @@ func (e *edited) annotate(edit func(o *policy.Object)) {
 func (e *edited) tick() scaling.Decision {
 	e.now = e.now.Add(time.Second)
 	e.engine.Tick(context.Background(), e.now)
-	d, _ := e.engine.Board().Decision(scaling.Key{Namespace: "chat", Name: "llama"})
+	d, _ := e.engine.Decisions().Decision(scaling.Key{Namespace: "chat", Name: "llama"})
 	return d
 }
 

@@ -110,7 +110,7 @@ type calm struct{}
 
 func (calm) View(*scaling.Workload) (engine.View, bool) {
 	return engine.View{Replicas: 5, Ready: 5, GPUs: 1, MinReplicas: 0, MaxReplicas: 12, Operator: scaling.NoOperator,
-		Follower: engine.Follower{Kind: "HorizontalPodAutoscaler", Name: "model", Desired: 5, Exact: true}}, true
+		ManagedHPA: engine.ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "model", Desired: 5, Exact: true}}, true
 }
 func (calm) Apply(context.Context, []engine.Change) error { return nil }
 
@@ -182,7 +182,7 @@ func BenchmarkHeapPerPolicy(b *testing.B) {
 		b.ReportMetric((polled-loaded)/n, "telemetry-B/policy")
 		b.ReportMetric((decided-polled)/n, "engine-B/policy")
 		b.ReportMetric((decided-start)/n, "B/policy")
-		if d, _ := e.Board().Decision(store.Current()[n-1].Key); d.Degraded || d.Replicas != 5 {
+		if d, _ := e.Decisions().Decision(store.Current()[n-1].Key); d.Degraded || d.Replicas != 5 {
 			b.Fatalf("decided %+v", d)
 		}
 		if out := os.Getenv("HEAP_PROFILE"); out != "" {

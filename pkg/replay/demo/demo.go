@@ -65,7 +65,7 @@ func New(o Options) (*Demo, error) {
 	return d, nil
 }
 
-// Engine returns the engine that decides. Its Board may be read at any time.
+// Engine returns the engine that decides. Its DecisionStore may be read at any time.
 func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 
 // Now returns the virtual time of the last tick, or of the current one. Servers must use this clock, because with the real clock

@@ -63,7 +63,7 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 func TestNightJobsWaitForTheirSchedule(t *testing.T) {
 	d := play(t, Options{For: 13 * time.Hour}) // until 20:40 in Berlin: jobs arrive, and the schedule starts at 21:00
 	k := scaling.Key{Namespace: "team-batch", Name: "night-batch"}
-	decision, _ := d.Engine().Board().Decision(k)
+	decision, _ := d.Engine().Decisions().Decision(k)
 	if decision.Replicas != 0 || decision.Binding != scaling.RuleScheduleCeiling || decision.Uncapped != 0 {
 		t.Errorf("before 21:00 the target is %d, by %s", decision.Replicas, decision.Binding)
 	}
@@ -192,8 +192,8 @@ func TestBoardIsReadableDuringTheRun(t *testing.T) {
 				return
 			default:
 			}
-			for _, k := range d.Engine().Board().Keys() {
-				if _, err := engine.LookupNow(d.Engine().Board(), k, d.Now); err == nil {
+			for _, k := range d.Engine().Decisions().Keys() {
+				if _, err := engine.LookupNow(d.Engine().Decisions(), k, d.Now); err == nil {
 					answered++
 				} else if !errors.Is(err, engine.ErrUndecided) {
 					t.Errorf("%s: %v", k, err)
@@ -206,7 +206,7 @@ func TestBoardIsReadableDuringTheRun(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
-	if keys := d.Engine().Board().Keys(); !slices.Contains(keys, scaling.Key{Namespace: "team-chat", Name: "llama-chat"}) {
+	if keys := d.Engine().Decisions().Keys(); !slices.Contains(keys, scaling.Key{Namespace: "team-chat", Name: "llama-chat"}) {
 		t.Errorf("the board has %v", keys)
 	}
 }

@@ -55,13 +55,13 @@ func (d *Demo) policy(l *simulator.LoadResult) Policy {
 		Policy: l.Key.String(), Requests: l.Arrived, OnTime: l.OnTime, Limit: l.Limit.Seconds(), P99: l.P99.Seconds(),
 		Starts: l.ReplicaStarts, AtZero: l.AtZero.Hours(), Reasons: []string{},
 	}
-	served, err := d.Engine().Board().Lookup(l.Key, d.Now())
+	served, err := d.Engine().Decisions().Lookup(l.Key, d.Now())
 	if err != nil {
 		p.Error = err.Error()
 	} else {
 		p.Served = &served.Replicas
 	}
-	if record, ok := d.Engine().Board().Record(l.Key); ok && !record.At.IsZero() {
+	if record, ok := d.Engine().Decisions().Record(l.Key); ok && !record.At.IsZero() {
 		p.Target, p.Ready, p.Reasons = record.Decision.Replicas, record.View.Ready, reasons(&record)
 	}
 	return p

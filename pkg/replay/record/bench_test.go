@@ -34,7 +34,7 @@ func BenchmarkGroup(b *testing.B) {
 				o.Workloads = append(o.Workloads, w)
 			}
 			s := &scene{}
-			board, now := engine.New(s, s, s, engine.Options{}).Board(), noon
+			board, now := engine.New(s, s, s, engine.Options{}).Decisions(), noon
 			var state capacity.State
 			var d capacity.Decision
 			for i := range b.N {

@@ -32,7 +32,7 @@ func (r *Recorder) GroupTick(t engine.GroupTick) {
 func (r *Recorder) group(t *engine.GroupTick) error {
 	key := groupKey(t)
 	s := r.knownGroups[key]
-	e := groupEntry{Key: key, Stray: t.Stray, Fresh: s == nil || t.Fresh}
+	e := groupEntry{Key: key, Orphaned: t.Orphaned, Fresh: s == nil || t.Fresh}
 	if e.Fresh {
 		s = &groupShadow{parts: map[string]json.RawMessage{}}
 		r.knownGroups[key] = s
@@ -65,7 +65,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 		e.Decision = d
 	}
 	s.group, s.decision = t.Group, d
-	decideGroup(&s.state, t.Stray, t.Group, t.Observation, t.At, &s.scratch)
+	decideGroup(&s.state, t.Orphaned, t.Group, t.Observation, t.At, &s.scratch)
 	if e.Fresh || e.Group != 0 || e.Seen != nil || e.Decision != nil {
 		r.groups = append(r.groups, e)
 	}

@@ -62,7 +62,7 @@ func zoneOf(w *calendar.Window) string {
 type groupEntry struct {
 	Key      string                     `json:"k"`
 	Group    int                        `json:"p,omitempty"`
-	Stray    bool                       `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
+	Orphaned bool                       `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
 	Fresh    bool                       `json:"fresh,omitempty"`    // decided without earlier state
 	State    json.RawMessage            `json:"state,omitempty"`    // before this tick, at the start of a segment
 	Seen     map[string]json.RawMessage `json:"seen,omitempty"`     // by part: those that differ from the tick before
@@ -71,7 +71,7 @@ type groupEntry struct {
 
 // groupKey returns the key of a group. The key of an orphaned NodePool is its name, which no group has.
 func groupKey(t *engine.GroupTick) string {
-	if t.Stray {
+	if t.Orphaned {
 		return "nodepool/" + t.Group.Pools[0].Name
 	}
 	return t.Group.Name

@@ -77,7 +77,7 @@ func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Pha
 	}
 	for w.Now() < 2*time.Hour {
 		w.Step(context.Background())
-		if err := r.Tick(w.Engine().Board(), w.Time()); err != nil {
+		if err := r.Tick(w.Engine().Decisions(), w.Time()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,10 +161,10 @@ func (b *bench) tick(t *testing.T, g *capacity.Group, orphaned bool, o capacity.
 	if g != nil {
 		var d capacity.Decision
 		decideGroup(&b.state, orphaned, g, &o, b.now, &d)
-		b.recorder.GroupTick(engine.GroupTick{At: b.now, Group: g, Stray: orphaned, Fresh: b.fresh, Observation: &o, Decision: &d})
+		b.recorder.GroupTick(engine.GroupTick{At: b.now, Group: g, Orphaned: orphaned, Fresh: b.fresh, Observation: &o, Decision: &d})
 		b.fresh = false
 	}
-	if err := b.recorder.Tick(b.engine.Board(), b.now); err != nil {
+	if err := b.recorder.Tick(b.engine.Decisions(), b.now); err != nil {
 		t.Fatal(err)
 	}
 }

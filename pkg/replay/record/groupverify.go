@@ -62,7 +62,7 @@ func (p *player) learnGroup(e *groupEntry) error {
 		g = &replayedGroup{}
 		p.nodes[e.Key] = g
 	}
-	if g.orphaned = e.Stray; e.Group != 0 {
+	if g.orphaned = e.Orphaned; e.Group != 0 {
 		if g.group = p.groups[e.Group]; g.group == nil {
 			return fmt.Errorf("version %d is not in the recording", e.Group)
 		}

@@ -96,7 +96,7 @@ type entry struct {
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
 	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment
-	Begin    uint8           `json:"begin,omitempty"` // an engine.Beginning, applied to the state
+	Begin    uint8           `json:"begin,omitempty"` // an engine.StateOrigin, applied to the state
 }
 
 // reading is a scaling.Reading whose value can be NaN or infinite.
@@ -137,7 +137,7 @@ type reason struct {
 // encode returns the bytes of a decision that are compared.
 func encode(d *scaling.Decision) (json.RawMessage, error) {
 	out := decision{Decision: *d}
-	out.MayFall = d.MayFall.UTC()
+	out.EarliestScaleDown = d.EarliestScaleDown.UTC()
 	for _, r := range d.Reasons.All() {
 		out.Reasons = append(out.Reasons, reason{r, number(r.A), number(r.B)})
 	}

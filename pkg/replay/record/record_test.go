@@ -28,7 +28,7 @@ func recordDemo(t testing.TB, d time.Duration, o Options) string {
 		t.Fatal(err)
 	}
 	sim.OnTick(func(now time.Time) {
-		if err := r.Tick(sim.Engine().Board(), now); err != nil {
+		if err := r.Tick(sim.Engine().Decisions(), now); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -174,16 +174,16 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 			p.Formula = formula
 			s.workloads = []scaling.Workload{{Key: key, Policy: p}}
 		case i == 900:
-			e.StandDown()
+			e.Reset()
 			if err := r.Start(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if d, ok := e.Board().Decision(key); ok {
+		if d, ok := e.Decisions().Decision(key); ok {
 			s.view.Replicas, s.view.Ready = d.Replicas, d.Replicas
 		}
 		e.Tick(context.Background(), now)
-		if err := r.Tick(e.Board(), now); err != nil {
+		if err := r.Tick(e.Decisions(), now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 		"a hold is lifted":  {scaling.Hold, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
 		"advice is applied": {scaling.Advisory, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
 		"another target":    {scaling.Auto, func(s *scene) { s.workloads = workload(scaling.Auto, "b") }, 0},
-		"a new follower":    {scaling.Auto, func(s *scene) { s.view.Follower.Kind = "HorizontalPodAutoscaler" }, 0},
+		"a new follower":    {scaling.Auto, func(s *scene) { s.view.ManagedHPA.Kind = "HorizontalPodAutoscaler" }, 0},
 		"the clock stopped": {scaling.Auto, func(*scene) {}, 70 * time.Second},
 		"nothing":           {scaling.Auto, func(*scene) {}, 0},
 	} {
@@ -240,7 +240,7 @@ func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 					s.at = s.at.Add(day.pause)
 				}
 				e.Tick(context.Background(), s.at)
-				if err := r.Tick(e.Board(), s.at); err != nil {
+				if err := r.Tick(e.Decisions(), s.at); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -289,12 +289,12 @@ func TestATeamsLimitIsDecidedAgain(t *testing.T) {
 		s.at, s.value = noon.Add(time.Duration(i)*time.Second), float64(i%97)
 		e.Tick(context.Background(), s.at)
 		for _, w := range s.workloads {
-			d, _ := e.Board().Decision(w.Key)
+			d, _ := e.Decisions().Decision(w.Key)
 			if s.replicas[w.Key] = d.Replicas; d.Binding == scaling.RuleTeamLimit {
 				cut++
 			}
 		}
-		if err := r.Tick(e.Board(), s.at); err != nil {
+		if err := r.Tick(e.Decisions(), s.at); err != nil {
 			t.Fatal(err)
 		}
 	}

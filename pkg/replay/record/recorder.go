@@ -98,13 +98,13 @@ func (r *Recorder) Start() error {
 }
 
 // Tick records the inputs and outcomes of the tick at now. It must be called after each tick.
-func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
+func (r *Recorder) Tick(b *engine.DecisionStore, now time.Time) error {
 	out := line{Kind: kindTick, At: now.UTC()}
 	for _, s := range r.known {
 		s.seen = false
 	}
 	for _, key := range b.Keys() {
-		if !b.Glance(key, &r.record) {
+		if !b.CopyRecord(key, &r.record) {
 			continue
 		}
 		if err := r.workload(b, key, now, &out); err != nil {
@@ -125,7 +125,7 @@ func (r *Recorder) Tick(b *engine.Board, now time.Time) error {
 }
 
 // workload appends the changes of the workload in r.record.
-func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out *line) error {
+func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.Time, out *line) error {
 	s := r.known[key]
 	fresh := s == nil
 	if fresh {
@@ -171,7 +171,7 @@ func (r *Recorder) workload(b *engine.Board, key scaling.Key, now time.Time, out
 	if whole || !bytes.Equal(s.decision, d) {
 		e.Decision = d
 	}
-	begin := b.Began(key)
+	begin := b.StateOrigin(key)
 	e.Begin = uint8(begin)
 	begin.From(&s.state, p, r.record.View.Replicas, now)
 	observation := r.record.Observation()

@@ -141,7 +141,7 @@ type player struct {
 
 type replayed struct {
 	state    scaling.State
-	begin    engine.Beginning // for the decision of this tick
+	begin    engine.StateOrigin // for the decision of this tick
 	record   engine.Record
 	decision json.RawMessage
 }
@@ -236,7 +236,7 @@ func (p *player) learn(e *entry) error {
 		w = &replayed{}
 		p.known[e.Key], p.order = w, append(p.order, e.Key)
 	}
-	w.begin = engine.Beginning(e.Begin)
+	w.begin = engine.StateOrigin(e.Begin)
 	if e.Policy != 0 {
 		policy, recorded := p.policies[e.Policy]
 		if !recorded {
@@ -272,7 +272,7 @@ func (p *player) decide(key string, w *replayed, now time.Time) error {
 		return p.fault(fmt.Errorf("%s has %d readings for %d signals", key, len(w.record.Readings), len(policy.Signals)))
 	}
 	w.begin.From(&w.state, policy, w.record.View.Replicas, now)
-	w.begin = engine.WentOn
+	w.begin = engine.Continued
 	observation := w.record.Observation()
 	d := w.state.Decide(policy, &observation, now)
 	got, err := encode(&d)

@@ -40,7 +40,7 @@ type Scene struct {
 
 // Served returns the target that the external metrics API serves for the workload; ok is false if the API would return an error.
 func (s *Scene) Served() (engine.Served, bool) {
-	served, err := s.l.w.engine.Board().Lookup(s.l.key, s.Now)
+	served, err := s.l.w.engine.Decisions().Lookup(s.l.key, s.Now)
 	return served, err == nil
 }
 
@@ -91,6 +91,6 @@ func (direct) Act(s *Scene) Move {
 }
 
 // Follower returns the follower in an engine.View.
-func (direct) Follower() engine.Follower {
-	return engine.Follower{Kind: "Simulation", Name: "direct", Exact: true}
+func (direct) ManagedHPA() engine.ManagedHPA {
+	return engine.ManagedHPA{Kind: "Simulation", Name: "direct", Exact: true}
 }

@@ -83,8 +83,8 @@ func (f *followHPA) sync(s *Scene) int32 {
 	return f.desired
 }
 
-func (f *followHPA) Follower() engine.Follower {
-	return engine.Follower{Kind: "HorizontalPodAutoscaler", Name: "simulated", Desired: f.desired, Exact: true}
+func (f *followHPA) ManagedHPA() engine.ManagedHPA {
+	return engine.ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "simulated", Desired: f.desired, Exact: true}
 }
 
 // KEDAFollower is a ScaledObject with gpuscaler as its external-push trigger, target 1.
@@ -118,8 +118,8 @@ func (f *followKEDA) Act(s *Scene) Move {
 	return m
 }
 
-func (f *followKEDA) Follower() engine.Follower {
-	v := f.followHPA.Follower()
+func (f *followKEDA) ManagedHPA() engine.ManagedHPA {
+	v := f.followHPA.ManagedHPA()
 	v.Kind = "ScaledObject"
 	return v
 }

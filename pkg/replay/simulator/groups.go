@@ -83,7 +83,7 @@ func (w *Simulator) pool(name string) *pool {
 func (g groups) Groups() []*capacity.Group { return g.w.config.Groups }
 
 // This method of engine.Nodes returns nothing, because the simulator has no orphaned NodePools.
-func (g groups) Strays([]*capacity.Group, []scaling.Workload) ([]engine.Stray, []capacity.Action) {
+func (g groups) Orphans([]*capacity.Group, []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	return nil, nil
 }
 

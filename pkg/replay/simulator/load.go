@@ -197,7 +197,7 @@ func (l *load) follow() {
 	if l.config.Policy == nil {
 		return
 	}
-	if d, ok := l.w.engine.Board().Decision(l.key); ok {
+	if d, ok := l.w.engine.Decisions().Decision(l.key); ok {
 		l.setCause(asked(&d), idleCause(&d))
 	}
 }
@@ -230,7 +230,7 @@ func idleCause(d *scaling.Decision) Cause {
 	switch d.Binding {
 	case scaling.RuleForecast, scaling.RuleScheduleFloor, scaling.RuleAtRisk, scaling.RuleSurge:
 		return ScheduleFloor
-	case scaling.RuleMissing, scaling.RuleFallback, scaling.RuleVeto, scaling.RuleOverride, scaling.RulePaused, scaling.RuleLoading:
+	case scaling.RuleMissing, scaling.RuleFallback, scaling.RuleGrowingDemand, scaling.RuleOverride, scaling.RulePaused, scaling.RuleLoading:
 		return Held
 	case scaling.RuleBounds:
 		return Minimum

@@ -31,8 +31,8 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 		Replicas: l.target, Ready: l.ready, Loading: l.loading, Pending: l.pending, GPUs: l.gpus,
 		MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator,
 	}
-	if f, ok := l.actuator.(interface{ Follower() engine.Follower }); ok {
-		v.Follower = f.Follower()
+	if f, ok := l.actuator.(interface{ ManagedHPA() engine.ManagedHPA }); ok {
+		v.ManagedHPA = f.ManagedHPA()
 	}
 	return v, true
 }

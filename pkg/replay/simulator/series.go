@@ -78,7 +78,7 @@ func (s *series) take(w *Simulator) {
 func (s *LoadSeries) take(l *load, b *counts) {
 	now := counts{l.arrived, l.waits.Count, l.waits.Late}
 	decided := int32(-1)
-	if served, err := l.w.engine.Board().Lookup(l.key, l.w.Time()); err == nil {
+	if served, err := l.w.engine.Decisions().Lookup(l.key, l.w.Time()); err == nil {
 		decided = served.Replicas
 	}
 	for _, c := range []struct {

@@ -158,7 +158,7 @@ func TestTheEngineSeesTheReplicasThroughItsPorts(t *testing.T) {
 		t.Fatalf("%d transitions in an hour with a burst", len(seen))
 	}
 	last := seen[len(seen)-1]
-	if last.View.GPUs != 2 || last.View.Follower.Kind != "HorizontalPodAutoscaler" || last.View.MinReplicas != -1 {
+	if last.View.GPUs != 2 || last.View.ManagedHPA.Kind != "HorizontalPodAutoscaler" || last.View.MinReplicas != -1 {
 		t.Errorf("the engine saw %+v", last.View)
 	}
 	if last.Readings[0].At.IsZero() || !last.Readings[0].Known {
@@ -171,7 +171,7 @@ func TestKEDAWakesAtOnceAndLetsGoAtItsPoll(t *testing.T) {
 	p.Workload.Activate = false // KEDA stands there
 	woke, zero, decidedZero := 0, 0, 0
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B}}}, time.Hour, func(w *Simulator, s int) {
-		d, _ := w.engine.Board().Decision(w.loads[0].key)
+		d, _ := w.engine.Decisions().Decision(w.loads[0].key)
 		if woke == 0 && w.loads[0].target > 0 {
 			woke = s
 		}
