@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -69,7 +70,7 @@ func bufferOf(u *unstructured.Unstructured) *bufferFacts {
 		target:     ref{u.GetNamespace(), text("apiGroup"), text("kind"), text("name")},
 		replicas:   count("spec"),
 		holds:      count("status"),
-		ours:       u.GetLabels()[managedBy] == fieldManager && manages(u.GetManagedFields(), fieldManager),
+		ours:       u.GetLabels()[managedBy] == fieldManager && ownership.HasManager(u.GetManagedFields(), fieldManager),
 		heeded:     status != "", created: u.GetCreationTimestamp().Time,
 	}
 }

@@ -19,13 +19,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // fieldManager owns every field that we write on an object that is not ours.
-const fieldManager = "gpuscaler"
+const fieldManager = ownership.Manager
 
 // Options tune a Cluster. The zero value is ready to use.
 type Options struct {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
 // Kinds of dynamic resource allocation (DRA), stable since Kubernetes 1.34. Where they are not served or not read yet, every claim may be
@@ -18,38 +19,18 @@ var (
 	deviceClassKind           = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}
 )
 
-// claimRef names what a pod claims: a ResourceClaim, or the template of one, in the pod's namespace.
-type claimRef struct {
-	name     string
-	template bool
-}
-
-// claimRefsOf lists the claims of a pod or a pod template.
-func claimRefsOf(spec *corev1.PodSpec) (all []claimRef) {
-	for i := range spec.ResourceClaims {
-		c := &spec.ResourceClaims[i]
-		switch {
-		case c.ResourceClaimTemplateName != nil:
-			all = append(all, claimRef{*c.ResourceClaimTemplateName, true})
-		case c.ResourceClaimName != nil:
-			all = append(all, claimRef{*c.ResourceClaimName, false})
-		}
-	}
-	return all
-}
-
 // deviceRequests is what is kept of a ResourceClaim or a ResourceClaimTemplate.
 type deviceRequests struct {
 	metav1.ObjectMeta
-	claimRef
+	gpupods.ClaimRef
 	classes []string // device classes of its requests; "": a request that names none
 }
 
-func (r *deviceRequests) key() claimKey { return claimKey{r.Namespace, r.claimRef} }
+func (r *deviceRequests) key() claimKey { return claimKey{r.Namespace, r.ClaimRef} }
 
 type claimKey struct {
 	namespace string
-	claimRef
+	gpupods.ClaimRef
 }
 
 func trimDeviceRequests(obj any) (any, error) {
@@ -64,7 +45,7 @@ func trimDeviceRequests(obj any) (any, error) {
 	}
 	out := &deviceRequests{
 		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
-		claimRef:   claimRef{u.GetName(), template},
+		ClaimRef:   gpupods.ClaimRef{Name: u.GetName(), Template: template},
 	}
 	requests, _, _ := unstructured.NestedSlice(u.Object, path...)
 	for _, raw := range requests {
@@ -148,7 +129,7 @@ func (n *nodes) newDeviceKinds() []*lateKind {
 
 // mayClaimGPUs reports whether one of the claims may be one of GPUs: a claim or a class that is not known is one. The caller holds the
 // lock.
-func (n *nodes) mayClaimGPUs(namespace string, claims []claimRef) bool {
+func (n *nodes) mayClaimGPUs(namespace string, claims []gpupods.ClaimRef) bool {
 	for _, c := range claims {
 		requests := n.requests[claimKey{namespace, c}]
 		if requests == nil {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
 // handsTimeout bounds one request; what it leaves undone the next observation shows, and package capacity repeats.
@@ -130,23 +132,23 @@ func (h *hands) restore(ctx context.Context, p capacity.NodePoolPatch, base *uns
 			return nil, err
 		}
 	}
-	owned, changed := ownersOf(current.GetManagedFields()), false
+	owned, changed := ownership.Read(current.GetManagedFields()), false
 	for _, c := range p.Changes {
 		if !c.Restore {
 			continue
 		}
-		to := parseOwners(c.Owner)
+		to := ownership.ParseOwners(c.Owner)
 		if c.To == "" {
 			to = nil // nobody owns what is not there
 		}
-		if owned.give(specPath(c), to, current.GetAPIVersion()) {
+		if owned.Transfer(specPath(c), to, current.GetAPIVersion()) {
 			changed = true
 		}
 	}
 	if !changed {
 		return current, nil
 	}
-	entries, err := owned.entries()
+	entries, err := owned.Entries()
 	if err != nil {
 		return nil, err
 	}
@@ -218,9 +220,9 @@ func (h *hands) jsonPatch(ctx context.Context, seen *unstructured.Unstructured, 
 
 // mark sets or clears one annotation of one pod, unless somebody else has set it meanwhile.
 func (h *hands) mark(m capacity.PodMark) {
-	key, manager := deletionCost, costManager
+	key, manager := gpupods.DeletionCostAnnotation, ownership.DeletionCostManager
 	if m.Kind == capacity.DoNotDisrupt {
-		key, manager = doNotDisrupt, shieldManager
+		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager
 	}
 	apply := newApply(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, m.Namespace, m.Name)
 	apply.SetUID(types.UID(m.UID)) // not the next pod of that name

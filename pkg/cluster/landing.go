@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
 // landing says whether Karpenter could give a pod a node of a NodePool.
@@ -25,20 +27,20 @@ func (l landing) or(other landing) landing  { return max(l, other) }
 // landsIn compares what a pod demands of its node with what a NodePool's nodes will be: node selector, required node affinity and
 // taints. A label that a NodePool leaves open is one that Karpenter fills in where it is well known, one that no node has where it
 // has no domain, and anybody's guess otherwise: a Job must not starve below a fence for a label that we do not know.
-func (p *poolFacts) landsIn(g *gpuPod) landing {
-	if !p.tolerated(g.tolerations) {
+func (p *poolFacts) landsIn(g *gpupods.Facts) landing {
+	if !p.tolerated(g.Tolerations) {
 		return never
 	}
 	answer := lands
-	for key, value := range g.selector {
+	for key, value := range g.NodeSelector {
 		answer = answer.and(p.has(key, corev1.NodeSelectorOpIn, []string{value}))
 	}
-	if g.required == nil || len(g.required.NodeSelectorTerms) == 0 || answer == never {
+	if g.NodeAffinity == nil || len(g.NodeAffinity.NodeSelectorTerms) == 0 || answer == never {
 		return answer
 	}
 	best := never
-	for i := range g.required.NodeSelectorTerms {
-		best = best.or(p.matches(&g.required.NodeSelectorTerms[i]))
+	for i := range g.NodeAffinity.NodeSelectorTerms {
+		best = best.or(p.matches(&g.NodeAffinity.NodeSelectorTerms[i]))
 	}
 	return answer.and(best)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
 func poolFrom(t *testing.T, text string) *poolFacts {
@@ -47,35 +48,35 @@ func TestWherePodsMayLand(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		pod  gpuPod
+		pod  gpupods.Facts
 		want landing
 	}{
-		{"without the taint's toleration", gpuPod{}, never},
-		{"tolerating everything", gpuPod{tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, lands},
-		{"tolerating another value", gpuPod{tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Value: "x"}}}, never},
-		{"plain", gpuPod{tolerations: gpu}, lands},
-		{"for this pool by its label", gpuPod{tolerations: gpu, selector: map[string]string{"pool": "l40s"}}, lands},
-		{"for another pool", gpuPod{tolerations: gpu, selector: map[string]string{"karpenter.sh/nodepool": "other"}}, never},
-		{"pinned to on-demand", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "on-demand"}}, never},
-		{"pinned to spot", gpuPod{tolerations: gpu, selector: map[string]string{capacityTypeLabel: "spot"}}, lands},
-		{"a label that no node has", gpuPod{tolerations: gpu, selector: map[string]string{"team": "chat"}}, never},
-		{"a label of somebody's that we do not know", gpuPod{tolerations: gpu, selector: map[string]string{"eks.amazonaws.com/compute-type": "auto"}}, unsure},
-		{"such a label in an affinity", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "nvidia.com/gpu.product", Operator: corev1.NodeSelectorOpExists})}, unsure},
-		{"such a label, and pinned to on-demand", gpuPod{tolerations: gpu, selector: map[string]string{"nvidia.com/gpu.product": "L40S", capacityTypeLabel: "on-demand"}}, never},
-		{"an architecture by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/arch": "amd64"}}, lands},
-		{"a system by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/os": "linux"}}, lands},
-		{"an instance type by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"beta.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
-		{"a region by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"failure-domain.beta.kubernetes.io/region": "us-east-1"}}, lands},
-		{"an excluded zone by its old name", gpuPod{tolerations: gpu, selector: map[string]string{"failure-domain.beta.kubernetes.io/zone": "us-east-1e"}}, never},
-		{"a label that Karpenter chooses", gpuPod{tolerations: gpu, selector: map[string]string{"node.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
-		{"a zone that is excluded", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1e"}})}, never},
-		{"a zone that is not", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a"}})}, lands},
-		{"not on spot", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: capacityTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"spot"}})}, never},
-		{"more GPUs than some have", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"4"}})}, lands},
-		{"more than any has", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"8"}})}, never},
-		{"a range against a range", gpuPod{tolerations: gpu, required: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpExists})}, unsure},
-		{"one node by name", gpuPod{tolerations: gpu, required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name"}}}}}}, never},
-		{"either of two", gpuPod{tolerations: gpu, required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{"without the taint's toleration", gpupods.Facts{}, never},
+		{"tolerating everything", gpupods.Facts{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, lands},
+		{"tolerating another value", gpupods.Facts{Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Value: "x"}}}, never},
+		{"plain", gpupods.Facts{Tolerations: gpu}, lands},
+		{"for this pool by its label", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"pool": "l40s"}}, lands},
+		{"for another pool", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"karpenter.sh/nodepool": "other"}}, never},
+		{"pinned to on-demand", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{capacityTypeLabel: "on-demand"}}, never},
+		{"pinned to spot", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{capacityTypeLabel: "spot"}}, lands},
+		{"a label that no node has", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"team": "chat"}}, never},
+		{"a label of somebody's that we do not know", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"eks.amazonaws.com/compute-type": "auto"}}, unsure},
+		{"such a label in an affinity", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "nvidia.com/gpu.product", Operator: corev1.NodeSelectorOpExists})}, unsure},
+		{"such a label, and pinned to on-demand", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"nvidia.com/gpu.product": "L40S", capacityTypeLabel: "on-demand"}}, never},
+		{"an architecture by its old name", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"beta.kubernetes.io/arch": "amd64"}}, lands},
+		{"a system by its old name", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"beta.kubernetes.io/os": "linux"}}, lands},
+		{"an instance type by its old name", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"beta.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
+		{"a region by its old name", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"failure-domain.beta.kubernetes.io/region": "us-east-1"}}, lands},
+		{"an excluded zone by its old name", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"failure-domain.beta.kubernetes.io/zone": "us-east-1e"}}, never},
+		{"a label that Karpenter chooses", gpupods.Facts{Tolerations: gpu, NodeSelector: map[string]string{"node.kubernetes.io/instance-type": "g6e.xlarge"}}, lands},
+		{"a zone that is excluded", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1e"}})}, never},
+		{"a zone that is not", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a"}})}, lands},
+		{"not on spot", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: capacityTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"spot"}})}, never},
+		{"more GPUs than some have", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"4"}})}, lands},
+		{"more than any has", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "karpenter.k8s.aws/instance-gpu-count", Operator: corev1.NodeSelectorOpGt, Values: []string{"8"}})}, never},
+		{"a range against a range", gpupods.Facts{Tolerations: gpu, NodeAffinity: need(corev1.NodeSelectorRequirement{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpExists})}, unsure},
+		{"one node by name", gpupods.Facts{Tolerations: gpu, NodeAffinity: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name"}}}}}}, never},
+		{"either of two", gpupods.Facts{Tolerations: gpu, NodeAffinity: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "team", Operator: corev1.NodeSelectorOpExists}}},
 			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpExists}}}}}}, lands},
 	} {
@@ -87,7 +88,7 @@ func TestWherePodsMayLand(t *testing.T) {
 
 func TestANodePoolMayUseOldNamesToo(t *testing.T) {
 	p := poolFrom(t, strings.Replace(spotPool, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", 1))
-	pod := gpuPod{tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, selector: map[string]string{"topology.kubernetes.io/zone": "us-east-1e"}}
+	pod := gpupods.Facts{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, NodeSelector: map[string]string{"topology.kubernetes.io/zone": "us-east-1e"}}
 	if got := p.landsIn(&pod); got != never {
 		t.Errorf("%d in a zone that the NodePool excludes by its old name", got)
 	}
@@ -118,8 +119,8 @@ func TestANodePoolIsReadAsItIsWritten(t *testing.T) {
 func TestAPodThatMayNotLandOnSpotIsNotMovedThere(t *testing.T) {
 	v := &groupView{group: &capacity.Group{Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}}, seen: map[string]*poolFacts{"l40s-spot": poolFrom(t, spotPool)}}
 	for label, want := range map[string]bool{"pool": false, "eks.amazonaws.com/compute-type": true, "team": true} {
-		guest := &gpuPod{selector: map[string]string{label: "l40s"}, tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
-		if p, _ := (&nodes{}).pod(v, nil, &podFacts{guest: guest, phase: podReady}); p.Pinned != want || p.Untold != (label == "eks.amazonaws.com/compute-type") {
+		gpuPod := &gpupods.Facts{NodeSelector: map[string]string{label: "l40s"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+		if p, _ := (&nodes{}).pod(v, nil, &podFacts{gpuPod: gpuPod, phase: podReady}); p.Pinned != want || p.Untold != (label == "eks.amazonaws.com/compute-type") {
 			t.Errorf("a pod that asks for the label %s: pinned %v, want %v, untold %v", label, p.Pinned, want, p.Untold)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
 // claimFacts is what is kept of a NodeClaim.
@@ -60,7 +61,7 @@ func claimOf(u *unstructured.Unstructured) *claimFacts {
 	for _, path := range [][]string{{"spec", "resources", "requests"}, {"status", "capacity"}} { // what stands in status wins
 		all, _, _ := unstructured.NestedMap(u.Object, path...)
 		for name, q := range all {
-			if isExtended(corev1.ResourceName(name)) {
+			if gpupods.IsExtended(corev1.ResourceName(name)) {
 				f.capacity[name] = quantity(q)
 			}
 			if path[0] == "status" {

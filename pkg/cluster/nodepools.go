@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
 // Karpenter's kinds and words.
@@ -49,7 +50,7 @@ type poolFacts struct {
 }
 
 func poolOf(u *unstructured.Unstructured) *poolFacts {
-	annotations, owned := u.GetAnnotations(), ownersOf(u.GetManagedFields())
+	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
 	f := &poolFacts{object: u, labels: map[string]string{nodePoolLabel: u.GetName()}, usage: map[string]int64{}, counted: map[string]float64{}}
 	_, f.static, _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas")
 	v := &f.view
@@ -65,7 +66,7 @@ func poolOf(u *unstructured.Unstructured) *poolFacts {
 	for _, name := range sortedNames(limits) {
 		v.Limits = append(v.Limits, capacity.LimitView{Resource: name, FieldView: f.field(owned, "spec", "limits", name)})
 	}
-	f.ours = v.Record != "" || manages(u.GetManagedFields(), fieldManager)
+	f.ours = v.Record != "" || ownership.HasManager(u.GetManagedFields(), fieldManager)
 	used, _, _ := unstructured.NestedMap(u.Object, "status", "resources")
 	for name, q := range used {
 		f.usage[name], f.counted[name] = quantity(q), fraction(q)
@@ -75,13 +76,13 @@ func poolOf(u *unstructured.Unstructured) *poolFacts {
 }
 
 // field is what stands at a path, and who owns it.
-func (f *poolFacts) field(owned owners, path ...string) capacity.FieldView {
+func (f *poolFacts) field(owned ownership.Fields, path ...string) capacity.FieldView {
 	v := capacity.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(f.object.Object, path...); found {
 		v.Value = valueOf(value)
 	}
-	for _, o := range owned.of(path) {
-		if o.manager == fieldManager {
+	for _, o := range owned.Owners(path...) {
+		if o.Manager == fieldManager {
 			v.Ours = true
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
@@ -211,8 +212,8 @@ func trimNode(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	f := &nodeFacts{ObjectMeta: identity(&node.ObjectMeta), extended: map[string]int64{}, undisrupted: node.Annotations[doNotDisrupt] == "true",
-		sharesGPUs: sharesGPUs(node.Labels)}
+	f := &nodeFacts{ObjectMeta: identity(&node.ObjectMeta), extended: map[string]int64{}, undisrupted: node.Annotations[gpupods.DoNotDisruptAnnotation] == "true",
+		sharesGPUs: gpupods.NodeSharesGPUs(node.Labels)}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
 			f.ready, f.changed = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
@@ -224,10 +225,10 @@ func trimNode(obj any) (any, error) {
 		}
 	}
 	for name, q := range node.Status.Allocatable {
-		if isExtended(name) {
+		if gpupods.IsExtended(name) {
 			f.extended[string(name)] = q.Value()
 		}
-		if isGPU(name) {
+		if gpupods.IsGPU(name) {
 			f.offer = offerOf(node.Labels)
 		}
 	}

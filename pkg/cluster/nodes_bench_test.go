@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkObserveWhilePodsChange(b *testing.B) {
 	pod := func(i int) *podFacts {
 		name := fmt.Sprint("pod-", i)
 		return &podFacts{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, phase: podReady, pod: engine.Pod{Node: fmt.Sprint("n", i)},
-			guest: &gpuPod{extended: []extended{{"nvidia.com/gpu", 1}}, created: time.Unix(0, 0)}}
+			gpuPod: &gpupods.Facts{Extended: []gpupods.Amount{{"nvidia.com/gpu", 1}}, Created: time.Unix(0, 0)}}
 	}
 	for i := range 5000 {
 		n.putClaim(&claimFacts{name: fmt.Sprint("c", i), uid: fmt.Sprint("u", i), pool: "spot", node: fmt.Sprint("n", i), launched: true, initialized: true})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -116,9 +117,9 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 	for _, workload := range v.of {
 		out := capacity.Workload{Buffer: n.buffered(workload)}
 		if t := w.targets[refOfWorkload(workload)]; t != nil && t.facts != nil {
-			out.Current, out.Quota, out.GPUs = t.facts.replicas, t.facts.quota, amount(t.facts.extended, v.group.Resource)
+			out.Current, out.Quota, out.GPUs = t.facts.replicas, t.facts.quota, gpupods.CountOf(t.facts.extended, v.group.Resource)
 			out.Claims = n.mayClaimGPUs(workload.Key.Namespace, t.facts.claims)
-			out.Size, out.PodGPUs = t.facts.size, amount(t.facts.perPod, v.group.Resource)
+			out.Size, out.PodGPUs = t.facts.size, gpupods.CountOf(t.facts.perPod, v.group.Resource)
 			for _, p := range t.podsByReplica() {
 				taken[p] = true
 				if pod, counts := n.pod(v, places, p); counts {
@@ -132,7 +133,7 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 		v.workloads = append(v.workloads, out)
 	}
 	var others []*podFacts
-	for _, byName := range w.guests {
+	for _, byName := range w.gpuPods {
 		for _, p := range byName {
 			if !taken[p] && !p.daemon {
 				others = append(others, p)
@@ -153,14 +154,14 @@ func (n *nodes) lookAtPods(v *groupView, places map[string]place) {
 
 // pod is a pod as the group sees it; counts is false for one that has ended, or asks for none of the resource and claims no GPU.
 func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod capacity.Pod, counts bool) {
-	if p.phase == podGone || p.guest == nil {
+	if p.phase == podGone || p.gpuPod == nil {
 		return pod, false
 	}
-	gpus := amount(p.guest.extended, v.group.Resource)
+	gpus := gpupods.CountOf(p.gpuPod.Extended, v.group.Resource)
 	pod = capacity.Pod{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Owner: p.guest.owner, GPUs: gpus, Pool: -1, Node: -1,
-		Pending: p.pod.Node == "", Since: p.guest.created, Ready: p.phase == podReady, Loading: p.phase == podLoading,
-		DeletionCost: p.guest.cost, DoNotDisrupt: p.guest.shield, Claims: n.mayClaimGPUs(p.Namespace, p.guest.claims),
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Owner: p.gpuPod.Owner, GPUs: gpus, Pool: -1, Node: -1,
+		Pending: p.pod.Node == "", Since: p.gpuPod.Created, Ready: p.phase == podReady, Loading: p.phase == podLoading,
+		DeletionCost: p.gpuPod.DeletionCost, DoNotDisrupt: p.gpuPod.DoNotDisrupt, Claims: n.mayClaimGPUs(p.Namespace, p.gpuPod.Claims),
 	}
 	if at, here := places[p.pod.Node]; here && !pod.Pending {
 		pod.Pool, pod.Node = at.pool, at.node
@@ -168,7 +169,7 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 	}
 	for i := range v.group.Pools {
 		if facts := v.seen[v.group.Pools[i].Name]; facts != nil && v.group.Pools[i].Type == capacity.Spot {
-			landing := facts.landsIn(p.guest)
+			landing := facts.landsIn(p.gpuPod)
 			pod.Pinned = landing != lands // unknown is not yes: a successor that lands elsewhere is a move for nothing
 			pod.Untold = landing == unsure
 		}
@@ -181,13 +182,13 @@ func (n *nodes) mayLand(v *groupView, p *podFacts, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
 	}
-	if p.guest.gated {
+	if p.gpuPod.Gated {
 		return false
 	}
 	best := never
 	for i := range v.group.Pools {
 		if facts := v.seen[v.group.Pools[i].Name]; facts != nil {
-			best = best.or(facts.landsIn(p.guest))
+			best = best.or(facts.landsIn(p.gpuPod))
 		}
 	}
 	pod.Unsure = best == unsure
@@ -278,17 +279,17 @@ func (n *nodes) strayMarks(groups []*capacity.Group, of []scaling.Workload) (mar
 			}
 		}
 	}
-	for _, namespace := range sortedNames(w.guests) {
-		for _, p := range w.guests[namespace] {
+	for _, namespace := range sortedNames(w.gpuPods) {
+		for _, p := range w.gpuPods[namespace] {
 			if kept[p] || p.phase == podGone {
 				continue
 			}
 			mark := capacity.PodMark{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Rule: capacity.RuleRelease}
-			if p.guest.cost.Ours {
+			if p.gpuPod.DeletionCost.Ours {
 				mark.Kind = capacity.DeletionCost
 				marks = append(marks, mark)
 			}
-			if p.guest.shield.Ours {
+			if p.gpuPod.DoNotDisrupt.Ours {
 				mark.Kind = capacity.DoNotDisrupt
 				marks = append(marks, mark)
 			}

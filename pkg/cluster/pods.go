@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -26,10 +27,10 @@ type podFacts struct {
 	phase             phase
 	pod               engine.Pod
 	gpus              int32
-	group, worker     string  // LeaderWorkerSet: index of the replica, index within it
-	guest             *gpuPod // what nodes are decided by; nil where it asks for no extended resource and claims no device
-	daemon            bool    // of a DaemonSet, or the kubelet's own: no reason to keep a node
-	undisrupted       bool    // karpenter.sh/do-not-disrupt
+	group, worker     string         // LeaderWorkerSet: index of the replica, index within it
+	gpuPod            *gpupods.Facts // what nodes are decided by; nil where it asks for no extended resource and claims no device
+	daemon            bool           // of a DaemonSet, or the kubelet's own: no reason to keep a node
+	undisrupted       bool           // karpenter.sh/do-not-disrupt
 }
 
 // Labels that LeaderWorkerSet puts on each pod of a replica.
@@ -48,19 +49,19 @@ func trimPod(obj any) (any, error) {
 	f := &podFacts{
 		ObjectMeta: identity(&p.ObjectMeta),
 		phase:      phaseOf(p),
-		gpus:       gpusOf(&p.Spec),
+		gpus:       gpupods.GPUs(&p.Spec),
 		group:      p.Labels[lwsGroup],
 		worker:     p.Labels[lwsWorker],
 	}
-	f.guest, f.daemon = guestOf(p), isDaemon(p)
-	f.undisrupted = p.Annotations[doNotDisrupt] != "" && p.Annotations[doNotDisrupt] != "false"
+	f.gpuPod, f.daemon = gpupods.FactsOf(p), gpupods.IsDaemon(p)
+	f.undisrupted = gpupods.BlocksDisruption(p)
 	f.Labels = p.Labels
 	f.pod = engine.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Node: p.Spec.NodeName,
 		Ready:  f.phase == podReady,
 		Leader: f.group != "" && f.worker == "0",
 	}
-	f.pod.SharedGPU = asked(&p.Spec, isSharedGPU) > 0
+	f.pod.SharedGPU = gpupods.SharesGPU(&p.Spec)
 	if p.Status.StartTime != nil {
 		f.pod.Started = p.Status.StartTime.Time
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -18,15 +19,15 @@ func (c *Cluster) Request(w *scaling.Workload, resource string) (perReplica int6
 	for _, p := range t.pods {
 		pods += p.requests(resource)
 	}
-	return amount(t.facts.extended, resource), !t.facts.unreadable, pods
+	return gpupods.CountOf(t.facts.extended, resource), !t.facts.unreadable, pods
 }
 
 // requests is what a pod requests of a resource; 0 once it has ended.
 func (p *podFacts) requests(resource string) int64 {
-	if p.phase == podGone || p.guest == nil {
+	if p.phase == podGone || p.gpuPod == nil {
 		return 0
 	}
-	return amount(p.guest.extended, resource)
+	return gpupods.CountOf(p.gpuPod.Extended, resource)
 }
 
 type unmanagedKey struct {
@@ -60,7 +61,7 @@ func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource
 	}
 	s := unmanagedSum{version: w.version, of: of}
 	for _, namespace := range team.Namespaces {
-		for _, p := range w.guests[namespace] {
+		for _, p := range w.gpuPods[namespace] {
 			if !managed[p] {
 				s.sum += p.requests(resource)
 			}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -69,7 +70,7 @@ func TestATemplateThatCannotBeReadIsUnknown(t *testing.T) {
 			t.Errorf("%s: the amount counts as known", name)
 		}
 	}
-	if f := must(trimScalable(rollout(3))).(*targetFacts); f.unreadable || amount(f.extended, "nvidia.com/gpu") != 2 {
+	if f := must(trimScalable(rollout(3))).(*targetFacts); f.unreadable || gpupods.CountOf(f.extended, "nvidia.com/gpu") != 2 {
 		t.Errorf("a template: %+v", f)
 	}
 	if f := must(trimLeaderWorkerSet(leaderWorkerSet("big", 2))).(*targetFacts); f.unreadable {

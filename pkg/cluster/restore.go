@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
 // RestoreOptions say what is put back, and whose Lease is held meanwhile.
@@ -209,8 +210,8 @@ func (r *restorer) marks(ctx context.Context) (done []Restored, err error) {
 		}
 		for i := range list.Items {
 			p := &list.Items[i]
-			for kind, manager := range map[capacity.MarkKind]string{capacity.DeletionCost: costManager, capacity.DoNotDisrupt: shieldManager} {
-				if !manages(p.ManagedFields, manager) {
+			for kind, manager := range map[capacity.MarkKind]string{capacity.DeletionCost: ownership.DeletionCostManager, capacity.DoNotDisrupt: ownership.DoNotDisruptManager} {
+				if !ownership.HasManager(p.ManagedFields, manager) {
 					continue
 				}
 				mark := capacity.PodMark{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: capacity.RuleRelease}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -42,17 +43,17 @@ type targetFacts struct {
 	ref        ref
 	apiVersion string
 	replicas   int32
-	size       int32           // pods per replica; > 1 only for groups
-	scaled     bool            // read through /scale: nothing says how many pods a replica has
-	exist      int32           // status.replicas of /scale
-	perPod     []extended      // extended resources of its greatest pod, where a replica is several
-	gpus       int32           // GPUs per replica, all of its pods together
-	extended   []extended      // extended resources per replica
-	unreadable bool            // the pod template cannot be read, so that gpus and extended are not known
-	claims     []claimRef      // devices that its pods claim
-	limitsOnly bool            // one of them is limited and not requested, which only a pod that exists makes the same
-	quota      bool            // a ResourceQuota refuses its pods
-	selector   labels.Selector // nil while unknown: the view stays unknown with it
+	size       int32              // pods per replica; > 1 only for groups
+	scaled     bool               // read through /scale: nothing says how many pods a replica has
+	exist      int32              // status.replicas of /scale
+	perPod     []gpupods.Amount   // extended resources of its greatest pod, where a replica is several
+	gpus       int32              // GPUs per replica, all of its pods together
+	extended   []gpupods.Amount   // extended resources per replica
+	unreadable bool               // the pod template cannot be read, so that gpus and extended are not known
+	claims     []gpupods.ClaimRef // devices that its pods claim
+	limitsOnly bool               // one of them is limited and not requested, which only a pod that exists makes the same
+	quota      bool               // a ResourceQuota refuses its pods
+	selector   labels.Selector    // nil while unknown: the view stays unknown with it
 	operator   operatorFacts
 }
 
@@ -86,10 +87,10 @@ func appTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpe
 		ObjectMeta: identity(m),
 		apiVersion: "apps/v1",
 		size:       1,
-		gpus:       gpusOf(pod),
-		extended:   extendedOf(pod),
-		claims:     claimRefsOf(pod),
-		limitsOnly: limitsOnly(pod),
+		gpus:       gpupods.GPUs(pod),
+		extended:   gpupods.ExtendedResources(pod),
+		claims:     gpupods.ClaimRefs(pod),
+		limitsOnly: gpupods.HasLimitWithoutRequest(pod),
 		selector:   selector,
 		operator:   readOperator(m.Annotations, m.ManagedFields),
 	}
@@ -122,18 +123,18 @@ func trimLeaderWorkerSet(obj any) (any, error) {
 		readable = readable && also
 	}
 	f.unreadable = !readable
-	f.size = int32(min(size, maxGPUs))
-	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
-		if n := max(amount(extendedOf(workers), e.resource), amount(extendedOf(leader), e.resource)); amount(f.perPod, e.resource) == 0 {
-			f.perPod = append(f.perPod, extended{e.resource, n})
+	f.size = int32(min(size, gpupods.MaxGPUs))
+	for _, e := range append(gpupods.ExtendedResources(workers), gpupods.ExtendedResources(leader)...) {
+		if n := max(gpupods.CountOf(gpupods.ExtendedResources(workers), e.Resource), gpupods.CountOf(gpupods.ExtendedResources(leader), e.Resource)); gpupods.CountOf(f.perPod, e.Resource) == 0 {
+			f.perPod = append(f.perPod, gpupods.Amount{Resource: e.Resource, Count: n})
 		}
 	}
-	f.claims = append(claimRefsOf(leader), claimRefsOf(workers)...)
-	f.gpus = int32(min(int64(gpusOf(leader))+(size-1)*int64(gpusOf(workers)), maxGPUs))
-	for _, e := range append(extendedOf(workers), extendedOf(leader)...) {
-		if amount(f.extended, e.resource) == 0 {
-			n := amount(extendedOf(leader), e.resource) + (size-1)*amount(extendedOf(workers), e.resource)
-			f.extended = append(f.extended, extended{e.resource, min(n, maxGPUs)})
+	f.claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
+	f.gpus = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
+	for _, e := range append(gpupods.ExtendedResources(workers), gpupods.ExtendedResources(leader)...) {
+		if gpupods.CountOf(f.extended, e.Resource) == 0 {
+			n := gpupods.CountOf(gpupods.ExtendedResources(leader), e.Resource) + (size-1)*gpupods.CountOf(gpupods.ExtendedResources(workers), e.Resource)
+			f.extended = append(f.extended, gpupods.Amount{Resource: e.Resource, Count: min(n, gpupods.MaxGPUs)})
 		}
 	}
 	// status.hpaPodSelector chooses the leaders only; readiness and coverage need every pod of the group.
@@ -149,7 +150,7 @@ func trimScalable(obj any) (any, error) {
 	}
 	f := unstructuredTarget(u)
 	pod, readable := templatePod(u, "spec", "template")
-	f.gpus, f.extended, f.claims, f.unreadable = gpusOf(pod), extendedOf(pod), claimRefsOf(pod), !readable
+	f.gpus, f.extended, f.claims, f.unreadable = gpupods.GPUs(pod), gpupods.ExtendedResources(pod), gpupods.ClaimRefs(pod), !readable
 	return f, nil
 }
 

@@ -18,7 +18,7 @@ type world struct {
 	choose  selectorIndex
 	minor   int // the API server's 1.x; 0 while unknown
 
-	guests  map[string]map[string]*podFacts // pods that ask for an extended resource, as in pods
+	gpuPods map[string]map[string]*podFacts // pods that ask for an extended resource, as in pods
 	version uint64                          // counts the changes of targets and pods
 
 	unmanaged map[unmanagedKey]unmanagedSum
@@ -49,7 +49,7 @@ func newWorld() *world {
 		targets: map[ref]*target{},
 		pods:    map[string]map[string]*podEntry{},
 		choose:  selectorIndex{},
-		guests:  map[string]map[string]*podFacts{},
+		gpuPods: map[string]map[string]*podFacts{},
 
 		unmanaged: map[unmanagedKey]unmanagedSum{},
 	}
@@ -148,7 +148,7 @@ func without(list []*target, t *target) []*target {
 func (w *world) putPod(p *podFacts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.putGuest(p)
+	w.putGPUPod(p)
 	byName := w.pods[p.Namespace]
 	if byName == nil {
 		byName = map[string]*podEntry{}
@@ -190,7 +190,7 @@ func sameLabels(a, b map[string]string) bool {
 func (w *world) dropPod(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dropGuest(namespace, name)
+	w.dropGPUPod(namespace, name)
 	entry := w.pods[namespace][name]
 	if entry == nil {
 		return
