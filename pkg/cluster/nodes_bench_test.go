@@ -23,7 +23,7 @@ func BenchmarkObserveWhilePodsChange(b *testing.B) {
 	pod := func(i int) *podFacts {
 		name := fmt.Sprint("pod-", i)
 		return &podFacts{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, phase: podReady, pod: engine.Pod{Node: fmt.Sprint("n", i)},
-			gpuPod: &gpupods.Facts{Extended: []gpupods.Amount{{"nvidia.com/gpu", 1}}, Created: time.Unix(0, 0)}}
+			gpuPod: &gpupods.Facts{Extended: []gpupods.Amount{{Resource: "nvidia.com/gpu", Count: 1}}, Created: time.Unix(0, 0)}}
 	}
 	for i := range 5000 {
 		n.putClaim(&claimFacts{name: fmt.Sprint("c", i), uid: fmt.Sprint("u", i), pool: "spot", node: fmt.Sprint("n", i), launched: true, initialized: true})
