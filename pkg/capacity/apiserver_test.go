@@ -7,7 +7,7 @@ import (
 
 // observe is what the cluster room would hand over.
 func (c *cluster) observe() Observation {
-	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true}
+	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
 	for i, p := range c.pools {
 		v := PoolView{Exists: !p.gone, Ready: p.ready, Record: p.record, Consent: p.consent, Failures: p.failures, Losses: p.losses,
@@ -27,6 +27,7 @@ func (c *cluster) observe() Observation {
 				v.Limits = append(v.Limits, l)
 			}
 		}
+		slices.SortFunc(v.Limits, func(a, b LimitView) int { return strings.Compare(a.Resource, b.Resource) })
 		for j, n := range p.nodes {
 			index[n] = [2]int{i, j}
 			stage := Launched

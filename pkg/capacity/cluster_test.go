@@ -23,23 +23,25 @@ type cluster struct {
 	ahead []Span
 	known bool
 
-	boot, load  time.Duration // from launch to usable, from there to ready
-	ids         int
-	moving      moved
-	batch       move // of the last tick
-	wholeBefore bool
-	disturbed   int  // nodes that went with pods on them
-	deaf        bool // the API server refuses our writes
-	lag         int  // seconds for which the caches show what they showed
-	shown       Observation
-	nodeGPUs    bool // the observation says how great a node is
-	sticky      int  // restores after which our ownership stays, as if we died between the two halves
-	silent      bool // we are dead: nothing is decided or written
-	releasing   bool
-	log         []string // patches, as people read them
-	phases      []Phase
-	most        int // patches in one tick
-	writes      int
+	boot, load    time.Duration // from launch to usable, from there to ready
+	ids           int
+	moving        moved
+	batch         move // of the last tick
+	wholeBefore   bool
+	disturbed     int    // nodes that went with pods on them
+	deaf          bool   // the API server refuses our writes
+	observed      func() // is called after each decision
+	servesBuffers bool   // the observation says that CapacityBuffers are served
+	lag           int    // seconds for which the caches show what they showed
+	shown         Observation
+	nodeGPUs      bool // the observation says how great a node is
+	sticky        int  // restores after which our ownership stays, as if we died between the two halves
+	silent        bool // we are dead: nothing is decided or written
+	releasing     bool
+	log           []string // patches, as people read them
+	phases        []Phase
+	most          int // patches in one tick
+	writes        int
 }
 
 type failer interface {
@@ -224,6 +226,9 @@ func (c *cluster) decide() {
 	if c.now.Second()%13 == 0 {
 		again, _ := decided(before, c.g, o, c.now, c.releasing)
 		c.compare(&again)
+	}
+	if c.observed != nil {
+		c.observed()
 	}
 	c.invariants(&o)
 	for i, l := range c.loads {
