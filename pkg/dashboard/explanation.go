@@ -217,7 +217,7 @@ func signal(r engine.Record, i int) Signal {
 		out.Value, out.Reported = &reading.Value, reading.Reported
 		out.Age = r.At.Sub(reading.At).Seconds()
 	}
-	if asks := r.Decision.Asks[i]; asks >= 0 {
+	if asks := r.Decision.Proposals[i]; asks >= 0 {
 		out.Asks = &asks
 	}
 	out.Note = note(s, reading, r.Decision.Status[i])

@@ -49,7 +49,7 @@ type kept struct {
 	Active, Degraded        bool
 	Binding, Tied           scaling.Rule
 	BindingIndex, TiedIndex int8
-	Asks                    [scaling.MaxSignals]int32
+	Proposals               [scaling.MaxSignals]int32
 	Status                  [scaling.MaxSignals]scaling.SignalStatus
 	EarliestScaleDown       time.Time
 	ScaleDownRule           scaling.Rule
@@ -60,7 +60,7 @@ type kept struct {
 func (k *kept) take(d *scaling.Decision) {
 	*k = kept{
 		Replicas: d.Replicas, Uncapped: d.Uncapped, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
-		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Asks: d.Asks, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule,
+		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Proposals: d.Proposals, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule,
 		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
 	}
 }
@@ -69,7 +69,7 @@ func (k *kept) take(d *scaling.Decision) {
 func (k *kept) whole() scaling.Decision {
 	return scaling.Decision{
 		Replicas: k.Replicas, Uncapped: k.Uncapped, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
-		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Asks: k.Asks, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule,
+		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Proposals: k.Proposals, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule,
 		Reasons: scaling.ReasonsOf(k.Reasons),
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // inputs are the values of one evaluation. They are passed by value: a pointer would escape, and a tick must not allocate.
 type inputs struct {
-	asks            []scaling.Ask
+	asks            []scaling.Proposal
 	replicas, ready float64
 }
 

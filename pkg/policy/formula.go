@@ -115,7 +115,7 @@ func compileFormula(text string, signals []scaling.Signal) (scaling.Formula, err
 	if err != nil {
 		return nil, err
 	}
-	return func(asks []scaling.Ask, replicas, ready int32) (float64, bool) {
+	return func(asks []scaling.Proposal, replicas, ready int32) (float64, bool) {
 		wanted, ok := result(inputs{asks, float64(replicas), float64(ready)})
 		if !ok || math.IsNaN(wanted) || math.IsInf(wanted, 0) || wanted < 0 {
 			return 0, false

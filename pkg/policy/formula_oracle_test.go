@@ -18,7 +18,7 @@ import (
 // The oracle is CEL's own interpreter: the same text, the same declarations, run by the library instead of by evaluate.go.
 
 // asking is a signal as CEL's interpreter sees it.
-type asking struct{ ask scaling.Ask }
+type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {
 	return nil, errors.New("a signal has no Go value")
@@ -97,7 +97,7 @@ func oracle(t interface{ Fatal(...any) }, text string) scaling.Formula {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(asks []scaling.Ask, replicas, ready int32) (float64, bool) {
+	return func(asks []scaling.Proposal, replicas, ready int32) (float64, bool) {
 		out, _, err := program.Eval(map[string]any{"gateway": asking{asks[0]}, "gpu_busy": asking{asks[1]}, "replicas": float64(replicas), "ready": float64(ready)})
 		if err != nil {
 			return 0, false

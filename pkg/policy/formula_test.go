@@ -10,10 +10,10 @@ import (
 
 var formulaSignals = []scaling.Signal{{Name: "gateway"}, {Name: "gpu-busy"}}
 
-func asks(values ...float64) []scaling.Ask {
-	out := make([]scaling.Ask, len(values))
+func asks(values ...float64) []scaling.Proposal {
+	out := make([]scaling.Proposal, len(values))
 	for i, v := range values {
-		out[i] = scaling.Ask{Value: v, Replicas: v / 10, Known: !math.IsNaN(v)}
+		out[i] = scaling.Proposal{Value: v, Replicas: v / 10, Known: !math.IsNaN(v)}
 	}
 	return out
 }
@@ -23,7 +23,7 @@ var missing = math.NaN()
 func TestAFormulaIsAFunctionOfTheSignals(t *testing.T) {
 	for _, c := range []struct {
 		formula string
-		asks    []scaling.Ask
+		asks    []scaling.Proposal
 		want    float64
 		ok      bool
 	}{
@@ -101,7 +101,7 @@ func TestAFormulaHandedTooFewAsksSaysUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, given := range [][]scaling.Ask{nil, asks(1)} {
+	for _, given := range [][]scaling.Proposal{nil, asks(1)} {
 		if v, ok := f(given, 1, 1); ok {
 			t.Errorf("%d asks gave %v", len(given), v)
 		}
@@ -117,7 +117,7 @@ func FuzzFormula(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, given := range [][]scaling.Ask{asks(a, b), asks(missing, b), asks(missing, missing), nil} {
+		for _, given := range [][]scaling.Proposal{asks(a, b), asks(missing, b), asks(missing, missing), nil} {
 			got, ok := formula(given, replicas, ready)
 			if ok && (math.IsNaN(got) || math.IsInf(got, 0) || got < 0) {
 				t.Fatalf("%q of %+v is %v", text, given, got)

@@ -61,9 +61,9 @@ func broken(c *Compiled) (faults []string) {
 	}
 	if p.Formula != nil {
 		for _, known := range []bool{true, false} {
-			given := make([]scaling.Ask, len(p.Signals))
+			given := make([]scaling.Proposal, len(p.Signals))
 			for i := range given {
-				given[i] = scaling.Ask{Value: float64(i), Replicas: float64(i), Known: known}
+				given[i] = scaling.Proposal{Value: float64(i), Replicas: float64(i), Known: known}
 			}
 			v, ok := p.Formula(given, 1, 1)
 			check(!ok || v >= 0 && !math.IsInf(v, 0), "formula gives %v", v)

@@ -47,11 +47,11 @@ type tick struct {
 	// What is seen, the same for every pass of the tick.
 	current, ready, loading int32 // never negative
 	signals                 int8
-	asks                    [MaxSignals]Ask
-	whole                   [MaxSignals]int32 // asks, rounded up
+	proposals               [MaxSignals]Proposal
+	rounded                 [MaxSignals]int32 // asks, rounded up
 	status                  [MaxSignals]SignalStatus
-	outlooks                [MaxSignals]outlook // with this tick; of signals with a forecast
-	operator                bool                // a person's bounds are in force
+	forecasts               [MaxSignals]forecastState // with this tick; of signals with a forecast
+	operator                bool                      // a person's bounds are in force
 
 	skip      Rule // the rule left out; RuleNone in an ordinary pass
 	skipIndex int8
@@ -60,26 +60,26 @@ type tick struct {
 
 // pass is what one run makes of it.
 type pass struct {
-	trust      trust
-	active     bool    // demand stands above an activation
-	base       int32   // the number in force, which changes are measured against
-	n          int32   // the number so far
-	raw        float64 // the same before rounding, as long as it is what the signals want
-	wanted     int32   // what the signals want; meaningless unless asked
-	asked      bool
-	proposal   int32 // what the windows remember of this tick
-	panic      bool
-	panicUntil int64
-	floor      int32 // the schedule floor in force
-	steer      int32 // the number without what the nodes add or take
-	uncapped   int32 // the number before the capacity cap
-	binding    Rule
-	index      int8
+	inputs       inputs
+	active       bool    // demand stands above an activation
+	lastTarget   int32   // the number in force, which changes are measured against
+	n            int32   // the number so far
+	unrounded    float64 // the same before rounding, as long as it is what the signals want
+	requested    int32   // what the signals want; meaningless unless asked
+	hasRequest   bool
+	proposal     int32 // what the windows remember of this tick
+	panic        bool
+	panicUntil   int64
+	floor        int32 // the schedule floor in force
+	withoutNodes int32 // the number without what the nodes add or take
+	uncapped     int32 // the number before the capacity cap
+	binding      Rule
+	index        int8
 }
 
 // run applies the rules in their order; the package documentation gives the reason for each place.
 func (t *tick) run() {
-	t.pass = pass{base: t.s.base, n: t.s.base, binding: RuleCombine, index: -1}
+	t.pass = pass{lastTarget: t.s.lastTarget, n: t.s.lastTarget, binding: RuleCombine, index: -1}
 	if t.skips(RuleCombine, -1) {
 		t.binding = RuleBounds
 	}
@@ -97,13 +97,13 @@ func (t *tick) run() {
 		case RuleFallback:
 			t.fallback()
 		case RuleGrowingDemand:
-			t.veto()
+			t.growingDemand()
 		case RuleLoading:
-			t.hold()
+			t.keepLoading()
 		case RuleTolerance:
 			t.tolerance()
 		case RulePanic:
-			t.burst()
+			t.panicWindow()
 		case RuleStabilize:
 			t.stabilize()
 		case RuleIdle:
@@ -157,16 +157,16 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 		t.d.Reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
 	}
 	if to != t.n {
-		t.n, t.raw, t.binding, t.index = to, float64(to), rule, index
+		t.n, t.unrounded, t.binding, t.index = to, float64(to), rule, index
 	}
 }
 
 // keepAtLeast is set for a rule that raises the number to at least floor. The tolerance rule compares the recommendation before
 // rounding, so that is raised too: otherwise a greater load, rounded up to floor already, would be dropped where a smaller one is not.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
-	raw := max(t.raw, float64(floor))
+	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)
-	t.raw = raw
+	t.unrounded = unrounded
 }
 
 // begin reads the observation with suspicion: a negative count is none.
@@ -186,40 +186,40 @@ func (t *tick) begin() {
 // finish remembers the tick and fills in the decision.
 func (t *tick) finish() {
 	d := t.d
-	t.steer = t.limited(t.steer)
-	d.Uncapped = t.limited(t.uncapped)
-	d.Replicas, d.Degraded = t.n, t.trust.degraded
-	d.Active = t.n > 0 && (t.keeps() || t.trust.degraded || t.trust.hidden)
+	t.withoutNodes = t.withinFinalLimits(t.withoutNodes)
+	d.Uncapped = t.withinFinalLimits(t.uncapped)
+	d.Replicas, d.Degraded = t.n, t.inputs.degraded
+	d.Active = t.n > 0 && (t.isKeptActive() || t.inputs.degraded || t.inputs.hidden)
 	d.Binding, d.BindingIndex = t.binding, t.index
 	t.report()
 	t.tie()
 	t.remember()
-	d.EarliestScaleDown, d.ScaleDownRule = t.mayFall()
+	d.EarliestScaleDown, d.ScaleDownRule = t.earliestScaleDown()
 }
 
 // keeps reports whether something known keeps replicas: demand, a schedule or a person. The cooldown counts from its end.
-func (t *tick) keeps() bool {
+func (t *tick) isKeptActive() bool {
 	return t.active || t.floor > 0 || t.overrides() && t.o.Operator.Min > 0
 }
 
 func (t *tick) remember() {
 	s := t.s
 	switch {
-	case t.keeps():
+	case t.isKeptActive():
 		s.activeAt = t.at
-	case t.trust.degraded, t.trust.hidden:
+	case t.inputs.degraded, t.inputs.hidden:
 		// What nobody saw was not idle: the cooldown stands still meanwhile.
 		s.activeAt += t.elapsed
 	}
 	s.at, s.panicUntil = t.at, t.panicUntil
-	s.base, s.extra = t.steer, max(t.n-t.steer, 0)
+	s.lastTarget, s.extra = t.withoutNodes, max(t.n-t.withoutNodes, 0)
 	s.learn(t)
 	s.down.expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
 	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
-	s.down.push(t.at, t.proposal, s.base)
-	s.up.push(t.at, -t.proposal, -s.base)
-	if s.steps.last() != t.steer {
-		s.steps.push(t.at, t.steer, longest(t.p))
+	s.down.push(t.at, t.proposal, s.lastTarget)
+	s.up.push(t.at, -t.proposal, -s.lastTarget)
+	if s.steps.last() != t.withoutNodes {
+		s.steps.push(t.at, t.withoutNodes, longest(t.p))
 	}
 }
 

@@ -9,7 +9,7 @@ type Rule uint8
 // two numbers of the rule's Reason; instants are Unix seconds, 0 where nobody knows them.
 const (
 	RuleNone            Rule = iota
-	RulePropose              // what each signal asks for; it leaves no Reason, see Decision.Asks and Status
+	RulePropose              // what each signal asks for; it leaves no Reason, see Decision.Proposals and Status
 	RuleCombine              // the greatest ask, or the formula. A: wanted before rounding; B: the signal's value
 	RuleMissing              // a required signal is missing: may rise, may not fall. A: how many are; B: the SignalStatus of the first
 	RuleFallback             // a required signal failed too often. A: polls failed in a row; B: the policy's fallback replicas
@@ -84,7 +84,7 @@ type Decision struct {
 	// Replicas is the target that is served. When Degraded it is below the current replicas only where a schedule ceiling, a
 	// person or the bounds say so: those were written down, not measured.
 	Replicas int32
-	Uncapped int32 // what would be asked of the nodes were they endless: before the capacity cap
+	Uncapped int32 // what would be asked of the nodes were they unboundedRule: before the capacity cap
 	// Active says that something keeps replicas: demand above an activation, a schedule, an override, or inputs that nobody knows.
 	// It is false throughout the cooldown, and whenever Replicas is 0.
 	Active   bool
@@ -93,11 +93,17 @@ type Decision struct {
 	// would have made the same number without it, RuleNone where the number would differ. Combine with an index is that signal.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
-	Asks                    [MaxSignals]int32 // what each signal asks for; -1: nothing
+	Proposals               [MaxSignals]int32 // what each signal asks for; -1: nothing
 	Status                  [MaxSignals]SignalStatus
 	// EarliestScaleDown is the earliest instant at which the number could fall were all demand to end now, by the windows in force, and
 	// ScaleDownRule the rule that it waits for. Zero with RuleNone: at any tick. Zero with a rule: when that rule ends, nobody knows when.
 	EarliestScaleDown time.Time
 	ScaleDownRule     Rule
 	Reasons           Reasons
+}
+
+// ReasonsOf returns the Reasons that hold a list; entries beyond MaxReasons are dropped.
+func ReasonsOf(list []Reason) (r Reasons) {
+	r.n = uint8(copy(r.list[:], list))
+	return r
 }

@@ -16,8 +16,8 @@ type Forecast struct {
 	Replaces bool
 }
 
-// outlook is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
-type outlook struct {
+// forecastState is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
+type forecastState struct {
 	known  bool
 	level  float64 // of the last half minute or less; a single scrape counts arrivals of a few seconds, whose chance is no demand
 	mean   float64
@@ -26,12 +26,12 @@ type outlook struct {
 
 // next takes a tick's ask in. Only what rises above the mean is a deviation: a variance of both sides would ask for more replicas
 // when demand ends.
-func (o outlook) next(ask float64, elapsed int64, f *Forecast) outlook {
+func (o forecastState) next(ask float64, elapsed int64, f *Forecast) forecastState {
 	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, ask, elapsed, f.settles())
 	above := max(level-o.mean, 0)
 	weight := float64(elapsed) / float64(elapsed+tau)
 	square := float64(2 * above * above)
-	return outlook{known: true, level: level, mean: toward(o.mean, level, elapsed, tau),
+	return forecastState{known: true, level: level, mean: toward(o.mean, level, elapsed, tau),
 		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
 }
 
@@ -45,32 +45,32 @@ func (f *Forecast) settles() int64 {
 }
 
 // upper is the ask that is to find its replicas ready.
-func (o outlook) upper(deviations float64) float64 {
+func (o forecastState) upper(deviations float64) float64 {
 	return o.mean + float64(deviations*math.Sqrt(o.spread))
 }
 
-// foresee takes a usable reading's ask into the signal's outlook, and where that replaces the reading, makes it the ask.
+// updateForecast takes a usable reading's ask into the signal's forecastState, and where that replaces the reading, makes it the ask.
 //
-// The first outlook of a policy or a leader begins at the number in force, or a restart would forget what stood there for a reason. One
+// The first forecastState of a policy or a leader begins at the number in force, or a restart would forget what stood there for a reason. One
 // that replaces the reading begins anew at zero replicas, and after a gap: a mean over the time asleep would answer the first crowd with
 // one replica, and one from before an outage what came meanwhile.
-func (t *tick) foresee(i int8) {
+func (t *tick) updateForecast(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {
 		return
 	}
-	ask, o := t.asks[i].Replicas, t.s.outlooks[i]
+	ask, o := t.proposals[i].Replicas, t.s.forecasts[i]
 	if t.o.Readings[i].Shared {
-		ask = min(ask, float64(t.s.base))
+		ask = min(ask, float64(t.s.lastTarget))
 	}
-	if !o.known || f.Replaces && t.s.base == 0 {
-		from := max(ask, float64(t.s.base))
-		o = outlook{known: true, level: from, mean: from}
+	if !o.known || f.Replaces && t.s.lastTarget == 0 {
+		from := max(ask, float64(t.s.lastTarget))
+		o = forecastState{known: true, level: from, mean: from}
 	}
 	o = o.next(ask, t.elapsed, f)
-	t.outlooks[i] = o
+	t.forecasts[i] = o
 	if f.Replaces {
-		t.asks[i].Replicas = min(o.upper(f.Deviations), maxReplicas)
+		t.proposals[i].Replicas = min(o.upper(f.Deviations), maxReplicas)
 	}
 }
 
@@ -83,10 +83,10 @@ func (t *tick) forecast() {
 		if t.n == 0 && t.p.MinReplicas <= 0 || f.Window <= 0 || f.Replaces || t.status[i] != SignalOK || t.without(i) {
 			continue
 		}
-		o := t.outlooks[i]
+		o := t.forecasts[i]
 		ask := min(o.upper(f.Deviations), maxReplicas)
 		if t.o.Readings[i].Shared {
-			ask = min(ask, float64(t.s.base))
+			ask = min(ask, float64(t.s.lastTarget))
 		}
 		if ask > best {
 			best, mean, index = ask, o.mean, i
@@ -97,23 +97,23 @@ func (t *tick) forecast() {
 	}
 }
 
-// keepsAhead reports whether a forecast may keep the target although demand has ended. A mean still rises after the end of a rise, up
+// forecastKeepsTarget reports whether a forecast may keep the target although demand has ended. A mean still rises after the end of a rise, up
 // to the last level; a forecast without samples begins at the number in force; and one that replaces the reading keeps the target
 // while it is within the down tolerance.
-func (t *tick) keepsAhead() bool {
+func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {
 		return true
 	}
 	for i := range t.signals {
 		if f := &t.p.Signals[i].Forecast; f.Window > 0 {
-			o := t.s.outlooks[i]
+			o := t.s.forecasts[i]
 			if !o.known {
 				return true
 			}
 			above := max(o.level-o.mean, 0)
 			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
 			ask, down := o.upper(f.Deviations), t.p.ScaleDown.Tolerance
-			if roundUp(ask) >= t.n || f.Replaces && ask >= float64(float64(t.s.base)*(1-down)) {
+			if roundUp(ask) >= t.n || f.Replaces && ask >= float64(float64(t.s.lastTarget)*(1-down)) {
 				return true
 			}
 		}

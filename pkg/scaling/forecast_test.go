@@ -80,14 +80,14 @@ func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &Forecast{Window: time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second, Replaces: rapid.Bool().Draw(t, "replaces")}
 		deviations := rapid.Float64Range(0, 10).Draw(t, "deviations")
-		var less, more outlook
+		var less, more forecastState
 		most := 0.0
 		for i := range rapid.IntRange(1, 60).Draw(t, "ticks") {
 			ask := rapid.Float64Range(0, 100).Draw(t, "ask")
 			plus := rapid.Float64Range(0, 100).Draw(t, "more")
 			elapsed := int64(rapid.IntRange(0, 600_000).Draw(t, "elapsed"))
 			if i == 0 {
-				less, more = outlook{true, ask, ask, 0}, outlook{true, ask + plus, ask + plus, 0}
+				less, more = forecastState{true, ask, ask, 0}, forecastState{true, ask + plus, ask + plus, 0}
 			}
 			// From one history: the tick with the greater ask keeps at least as much.
 			if a, b := less.next(ask, elapsed, f), less.next(ask+plus, elapsed, f); b.upper(deviations) < a.upper(deviations)-1e-9 {

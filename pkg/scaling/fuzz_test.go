@@ -52,7 +52,7 @@ func (t *tape) policy() *Policy {
 	}
 	if t.byte()%4 == 0 {
 		want, ok := t.float(), t.byte()%4 > 0
-		p.Formula = func([]Ask, int32, int32) (float64, bool) { return want, ok }
+		p.Formula = func([]Proposal, int32, int32) (float64, bool) { return want, ok }
 	}
 	return p
 }

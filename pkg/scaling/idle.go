@@ -20,16 +20,16 @@ func (t *tick) idle() {
 	ends := t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 	to := max(t.n, 1)
 	switch {
-	case t.trust.degraded && t.base == 0 && !t.active:
+	case t.inputs.degraded && t.lastTarget == 0 && !t.active:
 		return
-	case t.active || t.panic || t.trust.degraded:
+	case t.active || t.panic || t.inputs.degraded:
 		since = 0
-	case t.trust.hidden && t.base > 0:
+	case t.inputs.hidden && t.lastTarget > 0:
 		since = -1000
-	case t.base == 0 || t.at >= ends:
+	case t.lastTarget == 0 || t.at >= ends:
 		to = 0
 	}
-	if to != t.n || to < t.base && to == 0 {
+	if to != t.n || to < t.lastTarget && to == 0 {
 		t.set(RuleIdle, -1, to, seconds(since), seconds(ends))
 	}
 }

@@ -65,10 +65,10 @@ func TestIdle(t *testing.T) {
 		{name: "at zero under the activation", replicas: 0, values: []float64{5}, policy: p, want: 0, from: 1, to: 0, a: 3600, b: unix(-45 * time.Minute)},
 		{name: "at zero, first demand: what is asked", replicas: 0, values: []float64{45}, policy: p, want: 5, from: silent},
 		{name: "from zero at least one", replicas: 0, values: []float64{0.1}, policy: func(p *Policy) {
-			p.Formula = func([]Ask, int32, int32) (float64, bool) { return 0, true }
+			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return 0, true }
 		}, want: 1, from: 0, to: 1, a: 0, b: unix(-time.Hour)},
 		{name: "a formula that fails at zero does not keep it asleep", replicas: 0, values: []float64{50}, policy: func(p *Policy) {
-			p.Formula = func([]Ask, int32, int32) (float64, bool) { return 0, false }
+			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return 0, false }
 		}, want: 1, from: 0, to: 1, a: 0, b: unix(-time.Hour)},
 		{name: "missing forbids it", replicas: 1, values: []float64{math.NaN()}, policy: p, recall: quiet(time.Hour), want: 1, from: silent},
 		{name: "a minimum of one", replicas: 1, values: []float64{0}, policy: func(q *Policy) { p(q); q.MinReplicas = 1 }, recall: quiet(time.Hour), want: 1, from: silent},
@@ -90,7 +90,7 @@ func TestRate(t *testing.T) {
 		return func(s *State) {
 			for i, n := range v {
 				s.steps.push(stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)
-				s.base = n
+				s.lastTarget = n
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func TestRate(t *testing.T) {
 func TestForecast(t *testing.T) {
 	ahead := func(p *Policy) { p.Signals[0].Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2} }
 	lately := func(level, mean, spread float64) func(*State) {
-		return func(s *State) { s.outlooks[0] = outlook{true, level, mean, spread} }
+		return func(s *State) { s.forecasts[0] = forecastState{true, level, mean, spread} }
 	}
 	check(t, RuleForecast, []row{
 		{name: "raises at once", replicas: 2, values: []float64{20}, policy: func(p *Policy) { p.ScaleUp.Select = Disabled }, see: func(o *Observation) { o.Forecast = 7 }, want: 7, from: 2, to: 7, a: 7},

@@ -15,7 +15,7 @@ const packedHead = 6
 
 // Pack keeps s in the memory of p.
 func (p *Packed) Pack(s *State) {
-	w := append(p.words[:0], pair(s.base, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
+	w := append(p.words[:0], pair(s.lastTarget, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
 	var known, expected int64 // a bit for each signal
 	for i := range s.trends {
 		if t := &s.trends[i]; t.known {
@@ -23,8 +23,8 @@ func (p *Packed) Pack(s *State) {
 			w = append(w, word(t.fast), word(t.slow))
 		}
 	}
-	for i := range s.outlooks {
-		if o := &s.outlooks[i]; o.known {
+	for i := range s.forecasts {
+		if o := &s.forecasts[i]; o.known {
 			expected |= 1 << i
 			w = append(w, word(o.level), word(o.mean), word(o.spread))
 		}
@@ -43,8 +43,8 @@ func (p *Packed) Pack(s *State) {
 		schedules = min(len(s.policy.Schedules), MaxSchedules)
 	}
 	if schedules > 0 {
-		w = append(w, s.agenda.from, s.agenda.until, int64(s.agenda.open)<<16|int64(s.agenda.ahead))
-		w = append(w, s.agenda.change[:schedules]...)
+		w = append(w, s.schedules.from, s.schedules.until, int64(s.schedules.open)<<16|int64(s.schedules.ahead))
+		w = append(w, s.schedules.change[:schedules]...)
 	}
 	if w[4] = known<<8 | expected; s.seeded {
 		w[4] |= 1 << 16
@@ -60,7 +60,7 @@ func (p *Packed) Unpack(s *State) {
 		return
 	}
 	w := p.words
-	s.base, s.extra = halves(w[0])
+	s.lastTarget, s.extra = halves(w[0])
 	s.at, s.activeAt, s.panicUntil, s.seeded = w[1], w[2], w[3], w[4]>>16 != 0
 	flags, counts := w[4], w[5]
 	w = w[packedHead:]
@@ -69,9 +69,9 @@ func (p *Packed) Unpack(s *State) {
 			s.trends[i], w = trend{true, number(w[0]), number(w[1])}, w[2:]
 		}
 	}
-	for i := range s.outlooks {
+	for i := range s.forecasts {
 		if flags&(1<<i) != 0 {
-			s.outlooks[i], w = outlook{true, number(w[0]), number(w[1]), number(w[2])}, w[3:]
+			s.forecasts[i], w = forecastState{true, number(w[0]), number(w[1]), number(w[2])}, w[3:]
 		}
 	}
 	s.down.n, s.up.n, s.steps.n = int8(counts), int8(counts>>8), int8(counts>>16)
@@ -86,8 +86,8 @@ func (p *Packed) Unpack(s *State) {
 		s.steps.list[i], w = step{w[0], low, high}, w[2:]
 	}
 	if n := int(counts >> 24); n > 0 {
-		s.agenda.from, s.agenda.until, s.agenda.open, s.agenda.ahead = w[0], w[1], uint16(w[2]>>16), uint16(w[2])
-		copy(s.agenda.change[:], w[3:3+n])
+		s.schedules.from, s.schedules.until, s.schedules.open, s.schedules.ahead = w[0], w[1], uint16(w[2]>>16), uint16(w[2])
+		copy(s.schedules.change[:], w[3:3+n])
 	}
 }
 

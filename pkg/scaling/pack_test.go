@@ -24,7 +24,7 @@ func TestAStateAtRestLosesNothing(t *testing.T) {
 			rest.Unpack(&woken)
 			woken.Decide(p, &o, now)
 			rest.Pack(&woken)
-			if woken.agenda != awake.agenda || woken.policy != awake.policy || !reflect.DeepEqual(awake.Numbers(), woken.Numbers()) {
+			if woken.schedules != awake.schedules || woken.policy != awake.policy || !reflect.DeepEqual(awake.Numbers(), woken.Numbers()) {
 				t.Fatalf("woke up as\n%+v\nand would have been\n%+v", woken, awake)
 			}
 		}

@@ -78,10 +78,10 @@ const (
 
 // Formula combines what the signals say into wanted replicas; compiled from CEL by package policy. Each element is parallel to
 // Policy.Signals. ok=false (an error, NaN, an infinity, a negative) counts as a missing signal.
-type Formula func(asks []Ask, replicas, ready int32) (wanted float64, ok bool)
+type Formula func(asks []Proposal, replicas, ready int32) (wanted float64, ok bool)
 
-// Ask is what one signal asks for in a tick.
-type Ask struct {
+// Proposal is what one signal asks for in a tick.
+type Proposal struct {
 	Value    float64 // the reading as taken, in the signal's unit
 	Replicas float64 // wanted replicas before rounding; meaningless unless Known
 	Known    bool    // false: missing, stale, invalid, or covering nothing

@@ -163,7 +163,7 @@ func TestWhatIsNotKnownNeverLowers(t *testing.T) {
 			}
 			stands := o.Replicas
 			if o.Advice.Cap < 0 {
-				stands = max(stands, s.base) // asked for, and not come yet
+				stands = max(stands, s.lastTarget) // asked for, and not come yet
 			}
 			if bad && d.Replicas < min(stands, highest(p, o)) {
 				t.Fatalf("fell from %d to %d on missing inputs\n%s", stands, d.Replicas, table(p, &d))
@@ -237,7 +237,7 @@ func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 		now, s := nine, Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), nine)
 		quiet := Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
 		see := func(o Observation, load func(i int) float64) Observation {
-			o.Replicas, o.Ready = s.base, s.base
+			o.Replicas, o.Ready = s.lastTarget, s.lastTarget
 			for i := range o.Readings {
 				o.Readings[i] = Reading{Value: load(i), At: now, Coverage: 1, Known: true}
 			}

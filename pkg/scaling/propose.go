@@ -6,7 +6,7 @@ import "math"
 const staleLimit = 4
 
 // trust is how much of the tick is known.
-type trust struct {
+type inputs struct {
 	// degraded: a required signal is not usable, or no signal is at all. Nothing may fall for it.
 	degraded bool
 	unusable int32 // required signals that are not usable
@@ -23,27 +23,27 @@ func (t *tick) read(i int8) {
 	}
 	status := t.examine(sig, &r)
 	t.status[i] = status
-	t.asks[i] = Ask{Value: r.Value, Known: status == SignalOK}
-	if status.speaks() {
-		t.asks[i].Replicas = t.want(sig, &r)
-		t.foresee(i)
+	t.proposals[i] = Proposal{Value: r.Value, Known: status == SignalOK}
+	if status.hasValue() {
+		t.proposals[i].Replicas = t.request(sig, &r)
+		t.updateForecast(i)
 		if r.Shared {
 			// A GPU that several pods share is as busy after more of them were added: its activity keeps replicas and adds none.
-			t.asks[i].Replicas = min(t.asks[i].Replicas, float64(t.s.base))
+			t.proposals[i].Replicas = min(t.proposals[i].Replicas, float64(t.s.lastTarget))
 		}
-		t.whole[i] = roundUp(t.asks[i].Replicas)
+		t.rounded[i] = roundUp(t.proposals[i].Replicas)
 	}
 }
 
 // speaks reports whether the reading has a value at all, one that may raise.
-func (s SignalStatus) speaks() bool { return s != SignalMissing && s != SignalUnmeasured }
+func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != SignalUnmeasured }
 
 // propose sums up what the signals say: how much of the tick is known, and whether any demand is active.
 //
 // At zero replicas the metrics of pods vanish with the pods, and there is nothing to fall from: the tick is degraded only when no
 // signal at all is left that could wake the workload.
 func (t *tick) propose() {
-	t.trust.first = -1
+	t.inputs.first = -1
 	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
 	for i := range t.signals {
 		if t.without(i) {
@@ -54,23 +54,23 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional || t.unasked(i): // optional says that it may be absent, not that nobody has looked yet
-			if t.trust.unusable == 0 {
-				t.trust.first = i
+		case !sig.Optional || t.neverPolled(i): // optional says that it may be absent, not that nobody has looked yet
+			if t.inputs.unusable == 0 {
+				t.inputs.first = i
 			}
-			t.trust.unusable++
+			t.inputs.unusable++
 		}
-		if status.speaks() {
-			above := t.asks[i].Value > sig.Activation
+		if status.hasValue() {
+			above := t.proposals[i].Value > sig.Activation
 			active, quiet = active || above, quiet || !above
 			hidden, proven = hidden || !above && t.partly(i), proven || !above && !t.partly(i)
 		}
 	}
 	all := t.p.Activation == ActiveByAll
 	t.active = active && !(all && quiet)
-	t.trust.hidden = !t.active && hidden && !(all && proven)
-	atZero := t.base == 0 && t.current == 0
-	if t.trust.unusable > 0 && !atZero || signals > 0 && usable == 0 {
+	t.inputs.hidden = !t.active && hidden && !(all && proven)
+	atZero := t.lastTarget == 0 && t.current == 0
+	if t.inputs.unusable > 0 && !atZero || signals > 0 && usable == 0 {
 		t.degrade()
 	}
 }
@@ -88,9 +88,9 @@ func (t *tick) degrade() {
 	if t.skips(RuleMissing, -1) {
 		return
 	}
-	t.trust.degraded = true
-	t.base = max(t.base, t.current-t.s.extra)
-	t.n = t.base
+	t.inputs.degraded = true
+	t.lastTarget = max(t.lastTarget, t.current-t.s.extra)
+	t.n = t.lastTarget
 }
 
 // examine returns how far a reading can be trusted. The age of a reading that is ahead of our clock by more than MaxAhead is not known,
@@ -119,7 +119,7 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 // 5 pods out of 6 are not a queue that got shorter by a sixth. It also stops the overshoot of a mean taken over the 2 old pods and
 // multiplied by the 4 that are ready by now. A coverage of 0 that the policy lets through comes from a source that does not count
 // pods.
-func (t *tick) want(sig *Signal, r *Reading) float64 {
+func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
 	seen := ready
@@ -154,8 +154,8 @@ func (t *tick) step(want float64) float64 {
 	return max(ready-size, min(want, ready+size))
 }
 
-// unasked reports whether no poll of a signal has answered yet.
-func (t *tick) unasked(i int8) bool {
+// neverPolled reports whether no poll of a signal has answered yet.
+func (t *tick) neverPolled(i int8) bool {
 	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
 
@@ -178,34 +178,34 @@ func (t *tick) combine() {
 		if t.without(i) || !t.counts(i) {
 			continue
 		}
-		if best < 0 || t.asks[i].Replicas > t.asks[best].Replicas {
+		if best < 0 || t.proposals[i].Replicas > t.proposals[best].Replicas {
 			best = i
 		}
 	}
 	if best >= 0 {
-		t.ask(t.asks[best].Replicas, best, t.asks[best].Value)
-	} else if !t.trust.degraded {
-		t.ask(0, -1, 0)
+		t.setRequest(t.proposals[best].Replicas, best, t.proposals[best].Value)
+	} else if !t.inputs.degraded {
+		t.setRequest(0, -1, 0)
 	}
 }
 
 // counts reports whether a signal has a say: one that cannot lower has none unless it raises.
 func (t *tick) counts(i int8) bool {
-	return t.status[i] == SignalOK || t.status[i].speaks() && t.whole[i] > t.base
+	return t.status[i] == SignalOK || t.status[i].hasValue() && t.rounded[i] > t.lastTarget
 }
 
-func (t *tick) ask(want float64, index int8, value float64) {
-	t.wanted, t.asked = roundUp(want), index >= 0 || t.p.Formula != nil
-	t.set(RuleCombine, index, t.wanted, want, value)
-	t.raw, t.binding, t.index = want, RuleCombine, index
+func (t *tick) setRequest(want float64, index int8, value float64) {
+	t.requested, t.hasRequest = roundUp(want), index >= 0 || t.p.Formula != nil
+	t.set(RuleCombine, index, t.requested, want, value)
+	t.unrounded, t.binding, t.index = want, RuleCombine, index
 }
 
 // formula is apart because the call makes its arguments escape; policies without one must not allocate.
 func (t *tick) formula() {
-	asks := append([]Ask(nil), t.asks[:t.signals]...)
+	asks := append([]Proposal(nil), t.proposals[:t.signals]...)
 	for i := range t.signals {
 		if t.without(i) {
-			asks[i] = Ask{}
+			asks[i] = Proposal{}
 		}
 	}
 	want, ok := t.p.Formula(asks, t.current, t.ready)
@@ -213,21 +213,21 @@ func (t *tick) formula() {
 		t.degrade()
 		return
 	}
-	t.ask(min(want, maxReplicas), -1, 0)
+	t.setRequest(min(want, maxReplicas), -1, 0)
 }
 
 // missing is law 3: what is not known never lowers. It speaks whenever something required is not known.
 func (t *tick) missing() {
-	if !t.trust.degraded {
+	if !t.inputs.degraded {
 		return
 	}
 	var status SignalStatus
-	if t.trust.first >= 0 {
-		status = t.status[t.trust.first]
+	if t.inputs.first >= 0 {
+		status = t.status[t.inputs.first]
 	}
-	t.set(RuleMissing, t.trust.first, max(t.n, t.base), float64(t.trust.unusable), float64(status))
-	if !t.asked {
-		t.binding, t.index = RuleMissing, t.trust.first
+	t.set(RuleMissing, t.inputs.first, max(t.n, t.lastTarget), float64(t.inputs.unusable), float64(status))
+	if !t.hasRequest {
+		t.binding, t.index = RuleMissing, t.inputs.first
 	}
 }
 
@@ -242,7 +242,7 @@ func (t *tick) missing() {
 // answer while no replica is ready is no failure: else each cold start of one replica would call for the fallback's number.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
-	if !t.trust.degraded || f.Behavior == FallbackNone {
+	if !t.inputs.degraded || f.Behavior == FallbackNone {
 		return
 	}
 	for i := range min(t.signals, int8(min(len(t.o.Readings), MaxSignals))) {
@@ -263,10 +263,10 @@ func (t *tick) fallback() {
 // report copies what each signal asked for into the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
-	t.d.Asks = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}
+	t.d.Proposals = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 	for i := range t.signals {
 		if t.counts(i) {
-			t.d.Asks[i] = t.whole[i]
+			t.d.Proposals[i] = t.rounded[i]
 		}
 	}
 }

@@ -107,48 +107,48 @@ func (r RatePolicy) fall(start int32) int32 {
 }
 
 // limit is the furthest number that a direction's rates allow in this tick.
-type limit struct {
+type rateLimit struct {
 	n     int32
 	rate  int8  // the rate policy that sets it; -1: none does
 	start int32 // replicas at the start of its period
 }
 
 // riseLimit never lies below the number in force: a rate stops a rise, it does not undo one.
-func (t *tick) riseLimit() limit {
+func (t *tick) riseLimit() rateLimit {
 	d := &t.p.ScaleUp
 	if d.Select == Disabled {
-		return limit{t.base, -1, t.base}
+		return rateLimit{t.lastTarget, -1, t.lastTarget}
 	}
-	best := limit{maxReplicas, -1, t.base}
+	best := rateLimit{maxReplicas, -1, t.lastTarget}
 	for i, r := range d.Rates {
 		start := t.s.steps.list[t.s.steps.before(t.at-r.Period.Milliseconds())].low
 		n := r.rise(start)
 		if i == 0 || d.Select == SelectMax && n > best.n || d.Select == SelectMin && n < best.n {
-			best = limit{n, int8(i), start}
+			best = rateLimit{n, int8(i), start}
 		}
 	}
-	best.n = max(best.n, t.base)
+	best.n = max(best.n, t.lastTarget)
 	return best
 }
 
 // fallLimit never lies above the number in force.
-func (t *tick) fallLimit() limit { return t.fallLimitAt(t.at) }
+func (t *tick) fallLimit() rateLimit { return t.fallLimitAt(t.at) }
 
 // fallLimitAt is the limit at an instant of this tick or later, if nothing changes until then.
-func (t *tick) fallLimitAt(at int64) limit {
+func (t *tick) fallLimitAt(at int64) rateLimit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
-		return limit{t.base, -1, t.base}
+		return rateLimit{t.lastTarget, -1, t.lastTarget}
 	}
-	best := limit{0, -1, t.base}
+	best := rateLimit{0, -1, t.lastTarget}
 	for i, r := range d.Rates {
 		start := t.s.steps.list[t.s.steps.before(at-r.Period.Milliseconds())].high
 		n := r.fall(start)
 		if i == 0 || d.Select == SelectMax && n < best.n || d.Select == SelectMin && n > best.n {
-			best = limit{n, int8(i), start}
+			best = rateLimit{n, int8(i), start}
 		}
 	}
-	best.n = min(best.n, t.base)
+	best.n = min(best.n, t.lastTarget)
 	return best
 }
 
@@ -156,33 +156,33 @@ func (t *tick) fallLimitAt(at int64) limit {
 // percentage of zero is zero, and a policy of percentages would never wake.
 func (t *tick) rate() {
 	switch {
-	case t.n > t.base && !t.panic:
+	case t.n > t.lastTarget && !t.panic:
 		if l := t.riseLimit(); t.n > l.n {
 			to := l.n
-			if t.base == 0 {
+			if t.lastTarget == 0 {
 				to = max(to, 1)
 			}
 			t.set(RuleRate, -1, to, float64(l.rate), float64(l.start))
 		}
-	case t.n < t.base:
+	case t.n < t.lastTarget:
 		if l := t.fallLimit(); t.n < l.n {
 			t.set(RuleRate, -1, l.n, float64(l.rate), float64(l.start))
 		}
 	}
 }
 
-// mayFallByRate is the earliest instant, not before another, at which the down rates allow a number below base, and false where they
+// earliestByRate is the earliest instant, not before another, at which the down rates allow a number below base, and false where they
 // never will. What a rate allows now it may refuse a moment later: after 0, 2, 1 a period that starts at the 0 ends before one that
 // starts at the 2. So each instant at which a period starts at another step is tried with all rates.
-func (t *tick) mayFallByRate(from int64) (int64, bool) {
-	if t.fallLimitAt(from).n < t.base {
+func (t *tick) earliestByRate(from int64) (int64, bool) {
+	if t.fallLimitAt(from).n < t.lastTarget {
 		return from, true
 	}
 	best := int64(math.MaxInt64)
 	for _, r := range t.p.ScaleDown.Rates {
 		for i := range t.s.steps.n {
 			when := t.s.steps.list[i].at + r.Period.Milliseconds()
-			if from < when && when < best && t.fallLimitAt(when).n < t.base {
+			if from < when && when < best && t.fallLimitAt(when).n < t.lastTarget {
 				best = when
 			}
 		}

@@ -102,13 +102,13 @@ func TestCombine(t *testing.T) {
 			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 6, from: 6, to: 6, a: 6, b: 57},
 		{name: "a formula", replicas: 6, values: []float64{87, 0.5}, policy: func(p *Policy) {
 			twoSignals(p)
-			p.Formula = func(a []Ask, _, _ int32) (float64, bool) { return a[0].Replicas/2 + a[1].Replicas/2, true }
+			p.Formula = func(a []Proposal, _, _ int32) (float64, bool) { return a[0].Replicas/2 + a[1].Replicas/2, true }
 		}, want: 7, from: 6, to: 7, a: 6.225},
 		{name: "a formula that fails", replicas: 6, values: []float64{20}, policy: func(p *Policy) {
-			p.Formula = func([]Ask, int32, int32) (float64, bool) { return 1, false }
+			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return 1, false }
 		}, want: 6, from: silent},
 		{name: "a formula that gives NaN", replicas: 6, values: []float64{20}, policy: func(p *Policy) {
-			p.Formula = func([]Ask, int32, int32) (float64, bool) { return math.NaN(), true }
+			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return math.NaN(), true }
 		}, want: 6, from: silent},
 	})
 }
@@ -153,9 +153,9 @@ func TestMissing(t *testing.T) {
 		{name: "at zero the pods' own metrics are no loss", replicas: 0, values: []float64{0, 0}, policy: twoSignals, see: gone(1), want: 0, from: silent},
 		{name: "at zero with nothing left to wake it", replicas: 0, values: []float64{0, 0}, policy: twoSignals,
 			see: func(o *Observation) { o.Readings = nil }, want: 0, from: 0, to: 0, a: 2, b: float64(SignalMissing)},
-		{name: "the HPA has not followed the last fall", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.base = 4 },
+		{name: "the HPA has not followed the last fall", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.lastTarget = 4 },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
-		{name: "the HPA has not followed the last rise", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.base = 9 },
+		{name: "the HPA has not followed the last rise", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.lastTarget = 9 },
 			want: 9, from: 9, to: 9, a: 1, b: float64(SignalMissing)},
 	})
 }
@@ -210,8 +210,8 @@ func TestALatencyAsksForAStep(t *testing.T) {
 		s := Seed(p, c.replicas, nine.Add(-time.Hour))
 		o := Observation{Replicas: c.replicas, Ready: c.ready, Advice: NoAdvice, Operator: NoOperator,
 			Readings: []Reading{{Value: c.value, At: nine, Coverage: 1, Known: true}}}
-		if d, _ := Decide(p, o, s, nine); d.Asks[0] != c.want {
-			t.Errorf("%d of %d ready at %g s: asks for %d, want %d", c.ready, c.replicas, c.value, d.Asks[0], c.want)
+		if d, _ := Decide(p, o, s, nine); d.Proposals[0] != c.want {
+			t.Errorf("%d of %d ready at %g s: asks for %d, want %d", c.ready, c.replicas, c.value, d.Proposals[0], c.want)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// agenda is the calendar's answer for all schedules of a policy, kept until the first of them changes: cron arithmetic in each
+// scheduleCache is the calendar's answer for all schedules of a policy, kept until the first of them changes: cron arithmetic in each
 // tick of 10,000 policies would cost more than all rules together.
-type agenda struct {
+type scheduleCache struct {
 	from, until int64
 	open, ahead uint16 // bit i: schedule i is open; its floor is raised early
 	change      [MaxSchedules]int64
@@ -16,12 +16,12 @@ type agenda struct {
 // never is the stamp of what does not come.
 const never = math.MaxInt64
 
-func (a *agenda) refresh(p *Policy, now time.Time) {
+func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 	at := stamp(now)
 	if len(p.Schedules) == 0 || a.from <= at && at < a.until {
 		return
 	}
-	*a = agenda{from: at, until: never}
+	*a = scheduleCache{from: at, until: never}
 	for i := range min(len(p.Schedules), MaxSchedules) {
 		s := &p.Schedules[i]
 		open, until := s.Window.At(now)
@@ -45,7 +45,7 @@ func (a *agenda) refresh(p *Policy, now time.Time) {
 // scheduleFloor raises to the greatest floor of the open windows, and of those whose Lead has begun. It waits for no window and no
 // rate: the hour was written down, and what it prepares for comes at once.
 func (t *tick) scheduleFloor() {
-	a, best := &t.s.agenda, -1
+	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
 		min := t.p.Schedules[i].Min
 		if (a.open|a.ahead)&(1<<i) == 0 || min < 0 || t.skips(RuleScheduleFloor, int8(i)) {
@@ -71,7 +71,7 @@ func (t *tick) scheduleFloor() {
 // only as fast as the down rates allow: 12 to 0 at 23:00 would cut off every request at once. Where scaleDown is Disabled it stops
 // rises and takes nothing away.
 func (t *tick) scheduleCeiling() {
-	a, best := &t.s.agenda, -1
+	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
 		max := t.p.Schedules[i].Max
 		if a.open&(1<<i) == 0 || max < 0 || t.skips(RuleScheduleCeiling, int8(i)) {
@@ -90,7 +90,7 @@ func (t *tick) scheduleCeiling() {
 }
 
 // when is the instant at which a schedule changes, as a Reason holds it.
-func (a *agenda) when(i int) float64 {
+func (a *scheduleCache) when(i int) float64 {
 	if a.change[i] == never {
 		return 0
 	}

@@ -14,11 +14,11 @@ func (s *State) Numbers() []int64 {
 		}
 		return 0
 	}
-	out := []int64{flag(s.seeded), s.at, int64(s.base), int64(s.extra), s.activeAt, s.panicUntil}
+	out := []int64{flag(s.seeded), s.at, int64(s.lastTarget), int64(s.extra), s.activeAt, s.panicUntil}
 	for _, t := range s.trends {
 		out = append(out, flag(t.known), int64(math.Float64bits(t.fast)), int64(math.Float64bits(t.slow)))
 	}
-	for _, o := range s.outlooks {
+	for _, o := range s.forecasts {
 		out = append(out, flag(o.known), int64(math.Float64bits(o.level)), int64(math.Float64bits(o.mean)), int64(math.Float64bits(o.spread)))
 	}
 	for _, w := range []*window{&s.down, &s.up} {
@@ -37,12 +37,12 @@ func (s *State) Numbers() []int64 {
 // StateOf is the state that Numbers wrote, under the policy that it belongs to.
 func StateOf(p *Policy, numbers []int64) (State, error) {
 	r := reader{left: numbers}
-	s := State{policy: p, seeded: r.next() == 1, at: r.next(), base: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
+	s := State{policy: p, seeded: r.next() == 1, at: r.next(), lastTarget: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
 	for i := range s.trends {
 		s.trends[i] = trend{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
 	}
-	for i := range s.outlooks {
-		s.outlooks[i] = outlook{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
+	for i := range s.forecasts {
+		s.forecasts[i] = forecastState{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
 	}
 	for _, w := range []*window{&s.down, &s.up} {
 		w.n = int8(r.count(len(w.list)))

@@ -12,22 +12,22 @@ type State struct {
 	// base is the number in force: the last target without what the nodes added or took (at-risk, surge, cap). Rules compare
 	// with it and not with the observed replicas, which lag by an HPA sync: a rate that started anew from the observed 6 each
 	// tick while 10 is served would fall back to 6.
-	base       int32
+	lastTarget int32
 	extra      int32 // what the nodes added to it in the last target
 	activeAt   int64 // the last instant at which something kept replicas; the cooldown counts from here
 	panicUntil int64
 	trends     [MaxSignals]trend
-	outlooks   [MaxSignals]outlook
+	forecasts  [MaxSignals]forecastState
 	down, up   window // proposals; up holds them negated, so that both keep the greatest
 	steps      steps
-	agenda     agenda
+	schedules  scheduleCache
 }
 
 // Seed is the state of a policy that starts, or whose leader does: both windows hold the current replicas and the cooldown starts
 // anew, so a restart never scales down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := stamp(now), clamp(replicas, 0, maxReplicas)
-	s := State{seeded: true, at: at, policy: p, base: n, activeAt: at}
+	s := State{seeded: true, at: at, policy: p, lastTarget: n, activeAt: at}
 	s.down.push(at, n, n)
 	s.up.push(at, -n, -n)
 	s.steps.push(at, n, 0)
@@ -40,15 +40,15 @@ func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
 	}
-	old, trends, outlooks := s.policy, s.trends, s.outlooks
-	s.policy, s.trends, s.outlooks, s.agenda = p, [MaxSignals]trend{}, [MaxSignals]outlook{}, agenda{}
+	old, trends, forecasts := s.policy, s.trends, s.forecasts
+	s.policy, s.trends, s.forecasts, s.schedules = p, [MaxSignals]trend{}, [MaxSignals]forecastState{}, scheduleCache{}
 	if old == nil {
 		return
 	}
 	for i := range min(len(p.Signals), MaxSignals) {
 		for j := range min(len(old.Signals), MaxSignals) {
 			if p.Signals[i].measures(&old.Signals[j]) {
-				s.trends[i], s.outlooks[i] = trends[j], outlooks[j]
+				s.trends[i], s.forecasts[i] = trends[j], forecasts[j]
 				break
 			}
 		}
@@ -58,9 +58,9 @@ func (s *State) Adopt(p *Policy) {
 // Restart is Seed for a workload that is still the one that the state knows: what was learned of its signals stays.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
-	trends, outlooks := s.trends, s.outlooks
+	trends, forecasts := s.trends, s.forecasts
 	*s = Seed(p, replicas, now)
-	s.trends, s.outlooks = trends, outlooks
+	s.trends, s.forecasts = trends, forecasts
 }
 
 // begin makes the state fit the tick and returns the milliseconds since the last one. A clock that stepped back takes all stamps with it, so that time seems to stand still; frozen
@@ -78,7 +78,7 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 		s.steps.shift(-back)
 	}
 	s.Adopt(p)
-	s.agenda.refresh(p, now)
+	s.schedules.refresh(p, now)
 	return stamp(now) - s.at
 }
 

@@ -23,7 +23,7 @@ func TestReasonsAsPeopleReadThem(t *testing.T) {
 		Schedules: []Schedule{{Window: calendar.Window{Name: "office", Location: zone, Start: calendar.Cron{Minute: 1}}}, {Window: calendar.Window{Name: "launch"}}},
 	}
 	team := &Policy{Team: &Team{Name: "chat", Limits: []ResourceLimit{{"nvidia.com/gpu", 16}}}}
-	formula := &Policy{Formula: func([]Ask, int32, int32) (float64, bool) { return 0, true }}
+	formula := &Policy{Formula: func([]Proposal, int32, int32) (float64, bool) { return 0, true }}
 	at := func(d time.Duration) float64 { return float64(eight.Add(d).Unix()) }
 	var b strings.Builder
 	for _, c := range []struct {

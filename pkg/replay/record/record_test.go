@@ -148,7 +148,7 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 		p.Schedules[0].Window.From, p.Schedules[0].Window.To = noon.Add(5*time.Minute).In(berlin), noon.Add(8*time.Minute).In(berlin)
 		return p
 	}
-	formula := func(asks []scaling.Ask, _, _ int32) (float64, bool) { return asks[0].Replicas + 1, asks[0].Known }
+	formula := func(asks []scaling.Proposal, _, _ int32) (float64, bool) { return asks[0].Replicas + 1, asks[0].Known }
 	path := filepath.Join(t.TempDir(), "recording.jsonl")
 	r, err := New(path, Options{Segment: 20 << 10, Keep: 50})
 	if err != nil {

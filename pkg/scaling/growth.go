@@ -16,20 +16,20 @@ const (
 	growth     = 0.1
 )
 
-// learn feeds the trends and the outlooks with what this tick could see. A signal that is not known keeps them.
+// learn feeds the trends and the forecasts with what this tick could see. A signal that is not known keeps them.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				s.outlooks[i] = outlook{} // it begins anew at the number in force: what nobody measured must not count as what was before
+				s.forecasts[i] = forecastState{} // it begins anew at the number in force: what nobody measured must not count as what was before
 			}
 			continue
 		}
 		if t.p.Signals[i].Class != Utilization {
-			s.trends[i] = s.trends[i].next(t.asks[i].Value, t.elapsed)
+			s.trends[i] = s.trends[i].next(t.proposals[i].Value, t.elapsed)
 		}
 		if t.p.Signals[i].Forecast.Window > 0 {
-			s.outlooks[i] = t.outlooks[i]
+			s.forecasts[i] = t.forecasts[i]
 		}
 	}
 }
@@ -54,8 +54,8 @@ func (r trend) grows(target float64) bool {
 
 // veto holds the number while a demand or latency signal grows and the policy listens to utilization: busy fractions fall when a
 // backend hangs, and the queue in front of it is what tells. A policy of demand alone needs no veto, its demand decides.
-func (t *tick) veto() {
-	if t.n >= t.base {
+func (t *tick) growingDemand() {
+	if t.n >= t.lastTarget {
 		return
 	}
 	utilization := false
@@ -68,12 +68,12 @@ func (t *tick) veto() {
 		case sig.Class == Utilization:
 			utilization = true
 		case grows < 0 && t.status[i] == SignalOK:
-			if r := t.s.trends[i].next(t.asks[i].Value, t.elapsed); r.grows(sig.Target) {
+			if r := t.s.trends[i].next(t.proposals[i].Value, t.elapsed); r.grows(sig.Target) {
 				grows, seen = i, r
 			}
 		}
 	}
 	if utilization && grows >= 0 {
-		t.set(RuleGrowingDemand, grows, t.base, seen.fast, seen.slow)
+		t.set(RuleGrowingDemand, grows, t.lastTarget, seen.fast, seen.slow)
 	}
 }

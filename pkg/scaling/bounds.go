@@ -5,7 +5,7 @@ package scaling
 // no spare, and to count it as one would end it, or another, before its predecessor went, and ask for it anew in the next tick. This
 // and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
 func (t *tick) atRisk() {
-	t.steer = t.n
+	t.withoutNodes = t.n
 	if risk, stays := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && stays > 0 {
 		t.set(RuleAtRisk, -1, stays+risk, float64(risk), 0)
 	}
@@ -14,18 +14,18 @@ func (t *tick) atRisk() {
 // atLeast is the number with the policy's minimum, which the bounds see to last: what the nodes add stands on top of it. With nothing
 // asked for and MinReplicas 3, a surge of one is a fourth replica and not the first.
 func (t *tick) atLeast(n int32) int32 {
-	if t.freezes() || t.skips(RuleBounds, -1) {
+	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
 	}
-	return max(n, min(t.p.MinReplicas, t.ceiling()))
+	return max(n, min(t.p.MinReplicas, t.maxReplicas()))
 }
 
 // surge adds the replicas of a paced move; a workload at zero has nothing to move. While inputs are missing, what the nodes had
 // added before stays as well, or the end of a surge would be a fall.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
-	if t.trust.degraded {
-		extra = max(extra, t.s.extra-(t.n-t.steer))
+	if t.inputs.degraded {
+		extra = max(extra, t.s.extra-(t.n-t.withoutNodes))
 	}
 	if stays := t.atLeast(t.n); extra > 0 && stays > 0 {
 		t.set(RuleSurge, -1, stays+extra, float64(extra), 0)
@@ -47,7 +47,7 @@ func (t *tick) overrides() bool { return t.operator && !t.skips(RuleOverride, -1
 
 // overridden applies a person's bounds. They win over every rule before them, both ways and at once. Where Min lies above Max,
 // Min wins: too many replicas are the smaller harm at 3 a.m.
-func (t *tick) overridden(n int32) int32 {
+func (t *tick) withinOverride(n int32) int32 {
 	o := &t.o.Operator
 	if !t.overrides() {
 		return n
@@ -61,30 +61,30 @@ func (t *tick) overridden(n int32) int32 {
 func (t *tick) override() {
 	if t.overrides() {
 		o := &t.o.Operator
-		t.set(RuleOverride, -1, t.overridden(t.n), float64(o.Min), float64(o.Max))
+		t.set(RuleOverride, -1, t.withinOverride(t.n), float64(o.Min), float64(o.Max))
 	}
 }
 
 // freezes reports whether a person has paused the workload.
-func (t *tick) freezes() bool { return t.o.Operator.Paused && !t.skips(RulePaused, -1) }
+func (t *tick) isPaused() bool { return t.o.Operator.Paused && !t.skips(RulePaused, -1) }
 
 // frozen keeps the current replicas; a pause wins over an override.
-func (t *tick) frozen(n int32) int32 {
-	if t.freezes() {
+func (t *tick) withinPause(n int32) int32 {
+	if t.isPaused() {
 		return t.current
 	}
 	return n
 }
 
 func (t *tick) paused() {
-	if t.freezes() {
+	if t.isPaused() {
 		t.set(RulePaused, -1, t.current, float64(t.current), 0)
 	}
 }
 
 // ceiling is the most replicas that can come: a number beyond the follower's maxReplicas would be served and never followed, and
 // nodes would be bought for replicas that nobody makes.
-func (t *tick) ceiling() int32 {
+func (t *tick) maxReplicas() int32 {
 	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)
 	}
@@ -94,18 +94,18 @@ func (t *tick) ceiling() int32 {
 // bounded keeps the policy's bounds, narrowed by the platform's and by the follower's maximum. They always win, with one exception: a paused workload is not
 // lifted to MinReplicas, because who scales a broken model to 0 by hand and pauses it wants it at 0. Where MinReplicas lies above
 // MaxReplicas, MaxReplicas wins: it protects the others.
-func (t *tick) bounded(n int32) int32 {
+func (t *tick) withinBounds(n int32) int32 {
 	if t.skips(RuleBounds, -1) {
 		return n
 	}
-	if !t.freezes() {
+	if !t.isPaused() {
 		n = max(n, t.p.MinReplicas)
 	}
-	return max(min(n, t.ceiling()), 0)
+	return max(min(n, t.maxReplicas()), 0)
 }
 
 func (t *tick) bounds() {
-	t.set(RuleBounds, -1, t.bounded(t.n), float64(t.p.MinReplicas), float64(t.ceiling()))
+	t.set(RuleBounds, -1, t.withinBounds(t.n), float64(t.p.MinReplicas), float64(t.maxReplicas()))
 }
 
 // withinTeam applies the limit of the workload's team. Package teams has divided it among the team's workloads. It wins over the
@@ -129,4 +129,6 @@ func (t *tick) teamLimit() {
 }
 
 // limited is what the rules after the capacity cap make of another number.
-func (t *tick) limited(n int32) int32 { return t.withinTeam(t.bounded(t.frozen(t.overridden(n)))) }
+func (t *tick) withinFinalLimits(n int32) int32 {
+	return t.withinTeam(t.withinBounds(t.withinPause(t.withinOverride(n))))
+}

@@ -5,10 +5,10 @@ import "time"
 // tickMillis is how soon the number is decided again: what a rate allows for less than that nobody sees.
 const tickMillis = 1000
 
-// mayFall looks ahead from what was just remembered, as if no demand came any more: the window that lets go last decides. A
+// earliestScaleDown looks ahead from what was just remembered, as if no demand came any more: the window that lets go last decides. A
 // ceiling or a person may lower the number earlier.
-func (t *tick) mayFall() (time.Time, Rule) {
-	if rule := t.endless(); rule != RuleNone {
+func (t *tick) earliestScaleDown() (time.Time, Rule) {
+	if rule := t.unboundedRule(); rule != RuleNone {
 		return time.Time{}, rule
 	}
 	s, at, rule := t.s, t.at, RuleNone
@@ -17,9 +17,9 @@ func (t *tick) mayFall() (time.Time, Rule) {
 			at, rule = when, r
 		}
 	}
-	held, ok := s.down.last(s.base)
+	held, ok := s.down.last(s.lastTarget)
 	switch free := held + t.p.ScaleDown.StabilizationWindow.Milliseconds(); {
-	case s.base == 1 || ok && t.zeroAt() < free:
+	case s.lastTarget == 1 || ok && t.zeroAt() < free:
 		later(RuleIdle, t.zeroAt())
 	case ok:
 		later(RuleStabilize, free)
@@ -31,9 +31,9 @@ func (t *tick) mayFall() (time.Time, Rule) {
 	if t.overrides() && t.n <= t.o.Operator.Min {
 		later(RuleOverride, stamp(t.o.Operator.Until))
 	}
-	t.base = s.base
+	t.lastTarget = s.lastTarget
 	next := max(at, t.at+tickMillis)
-	switch free, ok := t.mayFallByRate(next); {
+	switch free, ok := t.earliestByRate(next); {
 	case !ok:
 		return time.Time{}, RuleRate
 	case free > next:
@@ -45,18 +45,18 @@ func (t *tick) mayFall() (time.Time, Rule) {
 	return instant(at), rule
 }
 
-// endless is the rule that keeps the number for a time that nobody knows.
-func (t *tick) endless() Rule {
+// unboundedRule is the rule that keeps the number for a time that nobody knows.
+func (t *tick) unboundedRule() Rule {
 	switch {
-	case t.freezes():
+	case t.isPaused():
 		return RulePaused
 	case t.n <= max(t.p.MinReplicas, 0):
 		return RuleBounds
-	case t.trust.degraded:
+	case t.inputs.degraded:
 		return RuleMissing
 	case t.binding == RuleGrowingDemand || t.binding == RuleLoading:
 		return t.binding
-	case t.keepsAhead():
+	case t.forecastKeepsTarget():
 		return RuleForecast
 	}
 	return RuleNone
@@ -72,7 +72,7 @@ func (t *tick) zeroAt() int64 {
 
 // floorEnds is when the last schedule that keeps the number from falling changes.
 func (t *tick) floorEnds() int64 {
-	a, last := &t.s.agenda, t.at
+	a, last := &t.s.schedules, t.at
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
 		if (a.open|a.ahead)&(1<<i) != 0 && t.p.Schedules[i].Min >= t.n {
 			last = max(last, a.change[i])
