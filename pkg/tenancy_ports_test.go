@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/metrics"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
@@ -58,7 +58,7 @@ func occupy(t *testing.T, address, text string, n int) {
 // ports are those of metrics and probes, in plain text as the chart opens them to Prometheus and the kubelet, and with authorization.
 func ports(t *testing.T) entrance {
 	registry := prometheus.NewRegistry()
-	for _, c := range dashboard.NewCollectors(newBoard()) {
+	for _, c := range metrics.NewPolicyCollectors(newBoard()) {
 		registry.MustRegister(c)
 	}
 	var closed, gathered atomic.Int32

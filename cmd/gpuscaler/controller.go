@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -281,7 +282,7 @@ func (c *controller) certificate() (externalmetrics.Certificate, error) {
 
 // logTransition writes what changed as one JSON line, from which `explain --from` answers after a restart.
 func (c *controller) logTransition(r engine.Record) {
-	c.log.Info("transition", "explanation", dashboard.Explain(r, c.policies.Platform().Cluster))
+	c.log.Info("transition", "explanation", explain.FromRecord(r, c.policies.Platform().Cluster))
 }
 
 // sampleEvery is how often the page's timelines take a point.

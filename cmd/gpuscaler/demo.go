@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/demo"
@@ -180,7 +181,7 @@ func listenLoopback(address string) (net.Listener, error) {
 func logTransition(out io.Writer) func(engine.Record) {
 	var mu sync.Mutex
 	return func(r engine.Record) {
-		e := dashboard.Explain(r, "demo")
+		e := explain.FromRecord(r, "demo")
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintln(out, e.Line())

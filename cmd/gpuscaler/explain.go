@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // explainOptions are the flags of `gpuscaler explain`.
@@ -79,7 +80,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 }
 
 // ask gets explanations from the controller. The moment goes as it was written: the clock that it means is the controller's.
-func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Explanation, error) {
+func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explanation, error) {
 	query := url.Values{}
 	if o.at != "" {
 		query = url.Values{"at": {o.at}, "zone": {zoneName(time.Now())}}
@@ -121,22 +122,22 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]dashboard.Expl
 }
 
 // answered reads an answer: one explanation where a name was asked for.
-func answered(name string, code int, body []byte) ([]dashboard.Explanation, error) {
+func answered(name string, code int, body []byte) ([]explain.Explanation, error) {
 	if code != http.StatusOK {
 		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
 	}
 	if name == "" {
-		var all []dashboard.Explanation
+		var all []explain.Explanation
 		err := json.Unmarshal(body, &all)
 		return all, err
 	}
-	one := make([]dashboard.Explanation, 1)
+	one := make([]explain.Explanation, 1)
 	return one, json.Unmarshal(body, &one[0])
 }
 
 // read rebuilds explanations from a log.
-func (o *explainOptions) read(_ context.Context, name string) ([]dashboard.Explanation, error) {
-	at, err := dashboard.ParseMoment(o.at, time.Now(), time.Local)
+func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explanation, error) {
+	at, err := explain.ParseTime(o.at, time.Now(), time.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (o *explainOptions) read(_ context.Context, name string) ([]dashboard.Expla
 		defer f.Close()
 		in = f
 	}
-	newest, err := dashboard.FromLog(in, at)
+	newest, err := explain.FromLog(in, at)
 	if err != nil {
 		return nil, err
 	}
@@ -158,13 +159,13 @@ func (o *explainOptions) read(_ context.Context, name string) ([]dashboard.Expla
 	}
 	for _, e := range newest {
 		if e.Policy == name {
-			return []dashboard.Explanation{e}, nil
+			return []explain.Explanation{e}, nil
 		}
 	}
 	return nil, fmt.Errorf("the log holds no transition of %s up to then", name)
 }
 
-func (o *explainOptions) list(all []dashboard.Explanation, out io.Writer) error {
+func (o *explainOptions) list(all []explain.Explanation, out io.Writer) error {
 	if o.output == "json" {
 		return writeJSON(out, all)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // The demo's clock is not ours: what a person reads on its page as 09:04 is asked for as 09:04.
@@ -52,9 +52,9 @@ func TestWhatThePageRefusesIsWhatThePersonReads(t *testing.T) {
 
 func TestTheListShowsNoNumberWhereThereIsNoDecision(t *testing.T) {
 	var out strings.Builder
-	all := []dashboard.Explanation{
+	all := []explain.Explanation{
 		{Policy: "team/chat", At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Target: 6, Mode: "auto", Binding: "combine"},
-		{Policy: "team/typo", NotDecided: "not decided: Deployment team/tyop is not seen in the cluster", Mode: "auto"},
+		{Policy: "team/typo", NotDecided: "not decided: Deployment team/tyop is not in the cluster", Mode: "auto"},
 	}
 	if err := (&explainOptions{output: "text"}).list(all, &out); err != nil {
 		t.Fatal(err)

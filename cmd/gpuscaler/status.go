@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/metrics"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
@@ -70,7 +70,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 // registerFamilies gives each collector whose series grow with the policies a registry of its own.
 func (c *controller) registerFamilies() {
 	board := c.engine.Decisions()
-	all := append(dashboard.NewCollectors(board), dashboard.NewGroupCollector(board), dashboard.NewTeamCollector(board), newPolicyCollector(c.policies), c.spending)
+	all := append(metrics.NewPolicyCollectors(board), metrics.NewGroupCollector(board), metrics.NewTeamCollector(board), newPolicyCollector(c.policies), c.spending)
 	for _, collector := range all {
 		family := prometheus.NewRegistry()
 		family.MustRegister(collector)

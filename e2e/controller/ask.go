@@ -20,14 +20,15 @@ import (
 	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // fresh opens a connection for each request, as only those reach a new leader.
 var fresh = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Explain asks the leader's page why a policy (namespace/name) has its number.
-func (c *Controller) Explain(ctx context.Context, policy string) (dashboard.Explanation, error) {
-	var e dashboard.Explanation
+func (c *Controller) Explain(ctx context.Context, policy string) (explain.Explanation, error) {
+	var e explain.Explanation
 	body, err := get(ctx, "http://"+c.page.Address+dashboard.ExplainPath+policy)
 	if err == nil {
 		err = json.Unmarshal(body, &e)

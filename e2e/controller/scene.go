@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/audit"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // Scene is what the tests of one package share: a stack with gpuscaler in it.
@@ -121,7 +121,7 @@ func (s *Scene) Space(t testing.TB, name string) string {
 }
 
 // Why is Explain for a test that expects an answer.
-func (s *Scene) Why(t testing.TB, policy string) dashboard.Explanation {
+func (s *Scene) Why(t testing.TB, policy string) explain.Explanation {
 	t.Helper()
 	e, err := s.Explain(t.Context(), policy)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // mostReplicas is an HPA's bound that no policy of a test reaches.
@@ -69,7 +69,7 @@ func (u Subject) Has(replicas int32) func(context.Context) error {
 }
 
 // Transitions is what gpuscaler logged of the policy, whoever led.
-func (u Subject) Transitions(t testing.TB) []dashboard.Explanation {
+func (u Subject) Transitions(t testing.TB) []explain.Explanation {
 	t.Helper()
 	all, err := record.Transitions(u.scene.Logs(), u.Policy())
 	if err != nil {
@@ -85,7 +85,7 @@ func (u Subject) Targets(t testing.TB) record.Steps {
 }
 
 // Explained returns a check of the leader's explanation.
-func (u Subject) Explained(check func(dashboard.Explanation) error) func(context.Context) error {
+func (u Subject) Explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		e, err := u.scene.Explain(ctx, u.Policy())
 		if err != nil {
@@ -97,7 +97,7 @@ func (u Subject) Explained(check func(dashboard.Explanation) error) func(context
 
 // Wants returns a check of the number, decided with every signal known.
 func (u Subject) Wants(replicas int32) func(context.Context) error {
-	return u.Explained(func(e dashboard.Explanation) error {
+	return u.Explained(func(e explain.Explanation) error {
 		if e.Target != replicas || e.Degraded {
 			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, replicas, e.Signals)
 		}

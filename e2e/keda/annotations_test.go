@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // annotated is a ScaledObject whose annotations are the whole policy.
@@ -45,24 +45,24 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key, good, bad string
-		shows          func(e dashboard.Explanation) string
+		shows          func(e explain.Explanation) string
 		want           string // what it shows while it is good
 		allowed        string // what the Event offers
 	}{
-		{"queue-depth-per-replica", "7", "many", func(e dashboard.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7", "a number such as 10"},
-		{"gpu-utilization-target", "70", "7 of 10", func(e dashboard.Explanation) string { return e.Signals[0].Name }, "gpu", "a percentage such as 80%"},
-		{"mode", "advisory", "careful", func(e dashboard.Explanation) string { return e.Mode }, "advisory", "auto, advisory"},
-		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "6", "min="},
-		{"capacity-group", "batch", "nobodys", func(e dashboard.Explanation) string { return e.Mode }, "auto", "batch"},
-		{"policy", "jobs-of-embed", "Not A Name", func(e dashboard.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed", "lower-case"},
+		{"queue-depth-per-replica", "7", "many", func(e explain.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7", "a number such as 10"},
+		{"gpu-utilization-target", "70", "7 of 10", func(e explain.Explanation) string { return e.Signals[0].Name }, "gpu", "a percentage such as 80%"},
+		{"mode", "advisory", "careful", func(e explain.Explanation) string { return e.Mode }, "advisory", "auto, advisory"},
+		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e explain.Explanation) string { return fmt.Sprint(e.Target) }, "6", "min="},
+		{"capacity-group", "batch", "nobodys", func(e explain.Explanation) string { return e.Mode }, "auto", "batch"},
+		{"policy", "jobs-of-embed", "Not A Name", func(e explain.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed", "lower-case"},
 		{"spec", "signals: [{name: second, type: redis, source: jobs, listName: other, target: 5}]", "signals: [{name: x, type: redsi}]",
-			func(e dashboard.Explanation) string { return fmt.Sprint(len(e.Signals)) }, "2", "prometheus"},
-		{"queue-source", "jobs/elsewhere", "jobs/", func(e dashboard.Explanation) string {
-			return fmt.Sprint(e.Signals[0].Asks != nil && *e.Signals[0].Asks == 0)
+			func(e explain.Explanation) string { return fmt.Sprint(len(e.Signals)) }, "2", "prometheus"},
+		{"queue-source", "jobs/elsewhere", "jobs/", func(e explain.Explanation) string {
+			return fmt.Sprint(e.Signals[0].Recommends != nil && *e.Signals[0].Recommends == 0)
 		}, "true", "<list>"},
-		{"paused", "true", "perhaps", func(e dashboard.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true", `"true" or "false"`},
-		{"override", "min=5 until=2030-01-01T00:00Z", "min=5", func(e dashboard.Explanation) string { return fmt.Sprint(e.Target) }, "5", "an end"},
-		{"manage-keda", "hold", "everything", func(e dashboard.Explanation) string { return e.Mode }, "auto", "activation"},
+		{"paused", "true", "perhaps", func(e explain.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true", `"true" or "false"`},
+		{"override", "min=5 until=2030-01-01T00:00Z", "min=5", func(e explain.Explanation) string { return fmt.Sprint(e.Target) }, "5", "an end"},
+		{"manage-keda", "hold", "everything", func(e explain.Explanation) string { return e.Mode }, "auto", "activation"},
 	} {
 		t.Run(c.key, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +108,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 				restore = before
 			}
 			s.annotate(t, key, restore)
-			stack.Eventually(t, 30*time.Second, "without it as before", s.explained(func(e dashboard.Explanation) error {
+			stack.Eventually(t, 30*time.Second, "without it as before", s.explained(func(e explain.Explanation) error {
 				if e.Mode != "auto" || len(e.Signals) != 1 || e.Signals[0].Target != 10 || e.Operator != nil {
 					return fmt.Errorf("mode %s, signals %+v, operator %+v", e.Mode, e.Signals, e.Operator)
 				}
@@ -123,8 +123,8 @@ func TestTriggerMetadataOverAnnotationsOverFile(t *testing.T) {
 	t.Parallel()
 	s := place(t, "layers", 1)
 	s.backlog(t, 12)
-	targets := func(want float64) func(dashboard.Explanation) error {
-		return func(e dashboard.Explanation) error {
+	targets := func(want float64) func(explain.Explanation) error {
+		return func(e explain.Explanation) error {
 			if len(e.Signals) != 1 || e.Signals[0].Target != want {
 				return fmt.Errorf("signals %+v, want a target of %g", e.Signals, want)
 			}
@@ -157,7 +157,7 @@ func TestAdvisoryBesideWhatHappens(t *testing.T) {
 	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica", "10")
 	s.backlog(t, 35)
 	stack.Eventually(t, 60*time.Second, "KEDA's own trigger asks for seven", s.has(7))
-	stack.Eventually(t, 30*time.Second, "ours would have four, and says so", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "ours would have four, and says so", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.Follower != nil {
 			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
 		}
@@ -192,7 +192,7 @@ spec:
   maxReplicas: 8
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
 `, name, s.ns, s.queue()))
-	stack.Eventually(t, 20*time.Second, "ours would have four, and there are two", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 20*time.Second, "ours would have four, and there are two", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.Follower != nil {
 			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
 
@@ -47,7 +47,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	}
 	put(plan.Policy)
 	t.Cleanup(func() { _ = scene.Policies.Remove(s.ns) })
-	stack.Eventually(t, 20*time.Second, "advisory: it says what it would do beside what is", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 20*time.Second, "advisory: it says what it would do beside what is", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 4 || e.Degraded || !strings.Contains(e.Served, "advisory") {
 			return fmt.Errorf("%+v", e)
 		}
@@ -55,14 +55,14 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	}))
 
 	put(strings.Replace(plan.Policy, "  mode: advisory\n", "", 1))
-	stack.Eventually(t, 20*time.Second, "served", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 20*time.Second, "served", s.explained(func(e explain.Explanation) error {
 		if e.Served != "served" || e.Target != 4 {
 			return fmt.Errorf("%s, %d", e.Served, e.Target)
 		}
 		return nil
 	}))
 	s.replace(t, plan.Replacement)
-	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e explain.Explanation) error {
 		if e.Follower == nil || !e.Follower.Exact || e.Target != 4 || e.Degraded {
 			return fmt.Errorf("%d, degraded %t, follower %+v", e.Target, e.Degraded, e.Follower)
 		}
@@ -78,7 +78,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	settled = time.Now()
 	s.replace(t, plan.Rollback)
 	put(plan.Policy)
-	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e explain.Explanation) error {
 		if e.Follower != nil {
 			return fmt.Errorf("follower %+v", e.Follower)
 		}

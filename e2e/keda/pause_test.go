@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // says returns a check that the operator's line of an explanation names an
 // annotation, and that the number is that.
-func (s *subject) says(annotation string, target int32) func(dashboard.Explanation) error {
-	return func(e dashboard.Explanation) error {
+func (s *subject) says(annotation string, target int32) func(explain.Explanation) error {
+	return func(e explain.Explanation) error {
 		if e.Operator == nil || !strings.Contains(e.Operator.By, annotation) || e.Target != target {
 			return fmt.Errorf("target %d, operator %+v", e.Target, e.Operator)
 		}
@@ -44,7 +44,7 @@ func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
 		{"autoscaling.keda.sh/paused-replicas", "4", 15, 4, 2},
 	} {
 		s.annotate(t, c.annotation, c.value)
-		stack.Eventually(t, 30*time.Second, c.annotation+" is explained", s.explained(func(e dashboard.Explanation) error {
+		stack.Eventually(t, 30*time.Second, c.annotation+" is explained", s.explained(func(e explain.Explanation) error {
 			if e.Operator == nil || !strings.Contains(e.Operator.By, c.annotation) {
 				return fmt.Errorf("operator %+v", e.Operator)
 			}
@@ -57,7 +57,7 @@ func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
 		s.annotate(t, c.annotation, nil)
 		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
 	}
-	stack.Eventually(t, 30*time.Second, "nobody speaks any more", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "nobody speaks any more", s.explained(func(e explain.Explanation) error {
 		if e.Operator != nil || e.Follower == nil || !e.Follower.Exact {
 			return fmt.Errorf("operator %+v, follower %+v", e.Operator, e.Follower)
 		}
@@ -81,8 +81,8 @@ func TestKEDAsAnnotationsAreUsedWhereItIsAllowedAndTakenBack(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy+`
 schedules:
 - {name: prewarm, timezone: UTC, from: %s, until: %s, minReplicas: 1}`, s.queue(), now.Format("2006-01-02T15:04"), now.Add(time.Hour).Format("2006-01-02T15:04")))
-	carries := func(annotation, value string) func(dashboard.Explanation) error {
-		return func(dashboard.Explanation) error {
+	carries := func(annotation, value string) func(explain.Explanation) error {
+		return func(explain.Explanation) error {
 			if got := s.scaledObject(t).GetAnnotations()[annotation]; got != value {
 				return fmt.Errorf("%s is %q, want %q", annotation, got, value)
 			}
@@ -118,7 +118,7 @@ schedules:
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "the policy goes, and what was ours with it", func(context.Context) error {
-		return carries("autoscaling.keda.sh/force-activation", "")(dashboard.Explanation{})
+		return carries("autoscaling.keda.sh/force-activation", "")(explain.Explanation{})
 	})
 	stack.Eventually(t, 60*time.Second, "KEDA takes it to zero again", s.has(0))
 	for _, m := range s.scaledObject(t).GetManagedFields() {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // kedasOwn is a ScaledObject as it stands before gpuscaler comes.
@@ -50,7 +50,7 @@ signals:
 	s.follow(t, impatient(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
 	s.backlog(t, 37)
 	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
-	stack.Eventually(t, 30*time.Second, "explain shows the trigger's reading", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain shows the trigger's reading", s.explained(func(e explain.Explanation) error {
 		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.Follower == nil || !e.Follower.Exact {
 			return fmt.Errorf("signals %+v, follower %+v", e.Signals, e.Follower)
 		}

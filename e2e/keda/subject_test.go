@@ -24,7 +24,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // name is that of every Deployment, policy and ScaledObject here; each test has
@@ -120,7 +120,7 @@ func (s *subject) manifest(t *testing.T, flags ...string) string {
 func (s *subject) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
-	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e explain.Explanation) error {
 		if e.Follower == nil || e.Follower.Kind != "ScaledObject" {
 			return fmt.Errorf("follower %+v", e.Follower)
 		}
@@ -191,7 +191,7 @@ func (s *subject) spec(n int32) func(context.Context) error {
 	}
 }
 
-func (s *subject) explained(check func(dashboard.Explanation) error) func(context.Context) error {
+func (s *subject) explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		e, err := scene.Explain(ctx, s.ns+"/"+name)
 		if err != nil {
@@ -203,7 +203,7 @@ func (s *subject) explained(check func(dashboard.Explanation) error) func(contex
 
 // target returns a check of the number, decided with every signal known.
 func (s *subject) target(n int32) func(context.Context) error {
-	return s.explained(func(e dashboard.Explanation) error {
+	return s.explained(func(e explain.Explanation) error {
 		if e.Target != n || e.Degraded {
 			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, n, e.Signals)
 		}

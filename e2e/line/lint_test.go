@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 25*time.Second, "an Event on the HPA", scene.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
-	stack.Eventually(t, 30*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e explain.Explanation) error {
 		if e.Follower == nil || e.Follower.Exact || !strings.Contains(e.Follower.Why, "tolerance") {
 			return fmt.Errorf("it says %+v", e.Follower)
 		}

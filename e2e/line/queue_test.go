@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 func TestAQueueTakesADeploymentFromOneToFiveToTwo(t *testing.T) {
@@ -28,9 +28,9 @@ signals:
 
 	load.Set(47) // ten a replica
 	stack.Eventually(t, 30*time.Second, "five replicas", s.Has(5))
-	stack.Eventually(t, 30*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e dashboard.Explanation) error {
-		asks, f := e.Signals[0].Asks, e.Follower
-		if e.Target != 5 || e.Degraded || asks == nil || *asks != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
+	stack.Eventually(t, 30*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e explain.Explanation) error {
+		recommends, f := e.Signals[0].Recommends, e.Follower
+		if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
 			return fmt.Errorf("it says %+v, follower %+v", e, f)
 		}
 		return nil
@@ -40,7 +40,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "two replicas", s.Has(2))
 	stack.Eventually(t, 30*time.Second, "explain says why", func(ctx context.Context) error {
 		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
-		for _, part := range []string{s.Policy() + "  ", " -> 2", "queue 15 asks for 1.5", "HPA      chat wants 2: follows exactly"} {
+		for _, part := range []string{s.Policy() + "  ", " -> 2", "queue 15 asks for 1.5", "HPA      chat desires 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
 				err = fmt.Errorf("no %q in\n%s", part, text)
 			}

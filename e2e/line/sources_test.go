@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // An HPA at zero replicas reads no metric before Kubernetes 1.37: gpuscaler's
@@ -69,7 +69,7 @@ signals:
 - {name: queue, type: vllm, source: engines, metric: requestsWaiting, target: 10}`+promptly)
 	load.Set(38)
 	stack.Eventually(t, 30*time.Second, "four replicas", s.Has(4))
-	stack.Eventually(t, 30*time.Second, "all four have reported", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "all four have reported", s.Explained(func(e explain.Explanation) error {
 		if e.Signals[0].Reported != 4 {
 			return fmt.Errorf("%d pods reported", e.Signals[0].Reported)
 		}
@@ -102,7 +102,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.Has(6))
 	load.set(1.9)
 	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.Has(3))
-	stack.Eventually(t, 30*time.Second, "explain knows how busy the three are", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain knows how busy the three are", s.Explained(func(e explain.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
 			return fmt.Errorf("%+v", g)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // aTick is how soon what a person says counts: the watch, a tick of a second,
@@ -25,7 +25,7 @@ func TestAPauseOnTheWorkloadStopsItAndExplainNamesWhoSaidSo(t *testing.T) {
 	d := workload.Deployment(s.Namespace, s.Name, 0)
 	annotate(t, d, "kubectl-annotate", "gpuscaler.io/paused", "true")
 	paused := time.Now()
-	stack.Eventually(t, aTick, "explain names the pause and its author", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, aTick, "explain names the pause and its author", s.Explained(func(e explain.Explanation) error {
 		if e.Operator == nil || !e.Operator.Paused || !strings.Contains(e.Operator.By, "kubectl-annotate") {
 			return fmt.Errorf("operator %+v", e.Operator)
 		}
@@ -52,7 +52,7 @@ func TestAnOverrideOnTheHPAHoldsAFloorUntilItsEndAndExplainNamesBoth(t *testing.
 	end := began.Add(25 * time.Second).Truncate(time.Second)
 	annotate(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: workload.HPA(s.Namespace, s.Name, 1).ObjectMeta},
 		"night-shift", "gpuscaler.io/override", "min=6 until="+end.UTC().Format(time.RFC3339))
-	stack.Eventually(t, aTick, "six, and explain names who said so and until when", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, aTick, "six, and explain names who said so and until when", s.Explained(func(e explain.Explanation) error {
 		if e.Target != 6 || e.Operator == nil || !e.Operator.Until.Equal(end) || !strings.Contains(e.Operator.By, "night-shift") {
 			return fmt.Errorf("%d, operator %+v", e.Target, e.Operator)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *testing.T) {
@@ -92,7 +92,7 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	if moved := replicas.Since(held); len(moved) != 1 {
 		t.Errorf("the replicas moved while held: %v", moved)
 	}
-	stack.Eventually(t, 30*time.Second, "explain says so", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain says so", s.Explained(func(e explain.Explanation) error {
 		if e.Mode != "hold" || !strings.Contains(e.Served, "mode: hold") {
 			return fmt.Errorf("mode %s, %s", e.Mode, e.Served)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // blindFor is how long each fault lasts: past the age at which a reading is
@@ -116,7 +116,7 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	load.Set(3)
 	time.Sleep(blindFor)
 	held(t, s, broke)
-	stack.Eventually(t, 30*time.Second, "explain says that it decides on missing inputs, and why", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain says that it decides on missing inputs, and why", s.Explained(func(e explain.Explanation) error {
 		note := e.Signals[0].Note
 		for _, reason := range reasons {
 			if e.Degraded && e.Target == 6 && strings.Contains(note, reason) {
@@ -142,7 +142,7 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 		t.Fatal(err)
 	}
 	mended := time.Now()
-	stack.Eventually(t, time.Minute, "it follows again", s.Explained(func(e dashboard.Explanation) error {
+	stack.Eventually(t, time.Minute, "it follows again", s.Explained(func(e explain.Explanation) error {
 		if e.Target <= 6 {
 			return fmt.Errorf("it wants %d for 83 requests: %+v", e.Target, e.Signals)
 		}

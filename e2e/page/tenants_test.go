@@ -26,7 +26,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 var (
@@ -203,7 +203,7 @@ func TestWhoeverMayViewANamespaceMayAskWhy(t *testing.T) {
 	}
 	const group = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
 	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // kubectl get --raw
-	var e dashboard.Explanation
+	var e explain.Explanation
 	if err != nil || json.Unmarshal(raw, &e) != nil || e.Policy != s.Policy() {
 		t.Errorf("raw: %v\n%s", err, raw)
 	}

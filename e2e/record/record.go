@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
 // Step is a number and when it came into force.
@@ -180,7 +180,7 @@ func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, nam
 
 // Transitions are the explanations of a policy in the logs that a pattern
 // matches, oldest first: those of every replica that led.
-func Transitions(pattern, policy string) (all []dashboard.Explanation, err error) {
+func Transitions(pattern, policy string) (all []explain.Explanation, err error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, err
@@ -192,11 +192,11 @@ func Transitions(pattern, policy string) (all []dashboard.Explanation, err error
 		}
 		all = append(all, found...)
 	}
-	slices.SortStableFunc(all, func(a, b dashboard.Explanation) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b explain.Explanation) int { return a.At.Compare(b.At) })
 	return all, nil
 }
 
-func transitions(file, policy string) (found []dashboard.Explanation, err error) {
+func transitions(file, policy string) (found []explain.Explanation, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func transitions(file, policy string) (found []dashboard.Explanation, err error)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var entry struct {
-			Explanation dashboard.Explanation `json:"explanation"`
+			Explanation explain.Explanation `json:"explanation"`
 		}
 		// A line that another process is writing, or that a library wrote, is none.
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Explanation.Policy == policy {
@@ -217,7 +217,7 @@ func transitions(file, policy string) (found []dashboard.Explanation, err error)
 }
 
 // Targets is the course of the number that transitions tell of.
-func Targets(all []dashboard.Explanation) (s Steps) {
+func Targets(all []explain.Explanation) (s Steps) {
 	for _, e := range all {
 		s = s.add(e.At, e.Target)
 	}

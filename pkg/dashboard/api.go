@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -16,7 +17,7 @@ import (
 const (
 	WorkloadsPath = "/api/v1/workloads"
 	ExplainPath   = "/api/v1/explain/" // + namespace/name
-	// Both take ?at=, in any form that ParseMoment reads, and ?zone= for what has none of its own.
+	// Both take ?at=, in any form that explain.ParseTime accepts, and ?zone= for what has none of its own.
 )
 
 // Board is the part of the engine's board that the dashboard reads.
@@ -43,9 +44,9 @@ func (a *API) Register(mux *http.ServeMux) {
 }
 
 // All explains every workload, sorted by namespace and name: now (a zero at), or those of which something is remembered at a moment.
-func (a *API) All(at time.Time) []Explanation {
+func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.board.Keys()
-	all := make([]Explanation, 0, len(keys))
+	all := make([]explain.Explanation, 0, len(keys))
 	for _, k := range keys {
 		if e, err := a.Explain(k, at); err == nil {
 			all = append(all, e)
@@ -55,21 +56,21 @@ func (a *API) All(at time.Time) []Explanation {
 }
 
 // Explain answers for one workload, now (a zero at) or at a moment of the last 24 hours. The error is for people.
-func (a *API) Explain(k scaling.Key, at time.Time) (Explanation, error) {
+func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.board.Record(k)
 		if !ok {
-			return Explanation{}, unknown(k)
+			return explain.Explanation{}, unknown(k)
 		}
 		served, unserved := engine.LookupNow(a.board, k, a.options.Clock)
-		return explainNow(r, a.options.Cluster, served, unserved), nil
+		return explain.Current(r, a.options.Cluster, served, unserved), nil
 	}
 	r, ok := a.board.History().At(k, at)
 	if !ok {
 		show := func(t time.Time) string { return t.In(at.Location()).Format(time.RFC3339) }
-		return Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: %s", k, show(at), forgotten(a.board.History(), k, show))
+		return explain.Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: %s", k, show(at), forgotten(a.board.History(), k, show))
 	}
-	return Explain(r, a.options.Cluster), nil
+	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
 // forgotten says from when on a workload is remembered, why not from earlier on, and who answers for that.
@@ -96,7 +97,7 @@ func (a *API) question(w http.ResponseWriter, r *http.Request) (at time.Time, ok
 		http.Error(w, askLeader, http.StatusServiceUnavailable)
 		return at, false
 	}
-	at, err := a.options.asked(r.URL.Query())
+	at, err := explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return at, false
@@ -112,7 +113,7 @@ func (a *API) workloads(w http.ResponseWriter, r *http.Request) {
 	all := a.All(at)
 	if a.options.Visible != nil {
 		seen := map[string]bool{}
-		all = slices.DeleteFunc(all, func(e Explanation) bool {
+		all = slices.DeleteFunc(all, func(e explain.Explanation) bool {
 			namespace, _, _ := strings.Cut(e.Policy, "/")
 			if _, asked := seen[namespace]; !asked {
 				seen[namespace] = a.options.Visible(r, namespace)
@@ -158,7 +159,7 @@ func (a *API) Of(namespace, name string) http.Handler {
 			write(w, e)
 			return
 		}
-		write(w, slices.DeleteFunc(a.All(at), func(e Explanation) bool {
+		write(w, slices.DeleteFunc(a.All(at), func(e explain.Explanation) bool {
 			of, _, _ := strings.Cut(e.Policy, "/")
 			return namespace != "" && of != namespace
 		}))

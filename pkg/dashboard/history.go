@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -45,8 +46,8 @@ func (p *Page) transition(r *engine.Record) transition {
 	if r.Workload.Mode != scaling.Auto {
 		t.Notes = append(t.Notes, r.Workload.Mode.String())
 	}
-	if o := operator(r.View); o != nil {
-		t.Notes = append(t.Notes, o.text(p.options.Zone))
+	if o := explain.NewOperator(r.View); o != nil {
+		t.Notes = append(t.Notes, o.Text(p.options.Zone))
 	}
 	return t
 }

@@ -111,7 +111,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	if v.Stats.Workloads != 2 || v.Stats.Target != int(v.Rows[1].Target) {
 		t.Errorf("sums %+v count it", v.Stats)
 	}
-	if body := ask(l.page, "/workloads/team-chat/llama-chat").Body.String(); !strings.Contains(body, "not decided: Deployment team-chat/llama-chat is not seen in the cluster") || strings.Contains(body, "max=0") {
+	if body := ask(l.page, "/workloads/team-chat/llama-chat").Body.String(); !strings.Contains(body, "not decided: Deployment team-chat/llama-chat is not in the cluster") || strings.Contains(body, "max=0") {
 		t.Error("its page does not say that it was never decided")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -238,7 +239,7 @@ func (m moment) Ago() string {
 	if d >= 48*time.Hour {
 		return strconv.Itoa(int(d.Hours()/24)) + "d"
 	}
-	return short(d)
+	return explain.ShortDuration(d)
 }
 
 func (m moment) Known() bool { return !m.at.IsZero() }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -78,7 +79,7 @@ func (p *Page) rows() []row {
 func (p *Page) row(r *engine.Record, unserved error) row {
 	k, policy := r.Workload.Key, r.Workload.Policy
 	out := row{
-		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !outdated(r, unserved),
+		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !explain.Outdated(r, unserved),
 		Target: r.Decision.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		GPUs: r.View.GPUs, Mode: r.Workload.Mode.String(), Since: p.moment(r.Since),
 		Badges: badges(r, unserved), Follower: following(r.View.ManagedHPA),
@@ -86,7 +87,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
 	} else {
-		out.Text = whyOutdated(r, unserved)
+		out.Text = explain.WhyOutdated(r, unserved)
 	}
 	words := []string{k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin, out.Mode, out.Rule, out.Text, out.Follower.Word}
 	for _, b := range out.Badges {
@@ -107,7 +108,7 @@ func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
 			text = reason.Text(policy)
 		}
 	}
-	bare, full := d.Binding.String(), ruleName(policy, d.Binding, d.BindingIndex)
+	bare, full := d.Binding.String(), explain.RuleName(policy, d.Binding, d.BindingIndex)
 	if subject := strings.TrimPrefix(full, bare+" "); subject != full && strings.HasPrefix(text, subject) {
 		return bare, text
 	}
@@ -121,22 +122,22 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	case errors.Is(unserved, engine.ErrAdvisory):
 		all = append(all, badge{"advisory", "calm", unserved.Error()})
 	case errors.Is(unserved, engine.ErrStale), errors.Is(unserved, engine.ErrFuture), unserved == nil && r.Superseded:
-		all = append(all, badge{"stale", "bad", whyOutdated(r, unserved)})
+		all = append(all, badge{"stale", "bad", explain.WhyOutdated(r, unserved)})
 	case unserved != nil:
-		all = append(all, badge{"undecided", "bad", whyOutdated(r, unserved)})
+		all = append(all, badge{"undecided", "bad", explain.WhyOutdated(r, unserved)})
 	}
 	if r.Decision.Degraded {
 		all = append(all, badge{"degraded", "warn", "decided on missing inputs: may rise, cannot fall"})
 	}
-	if text := crashText(r.View.Crashing, r.Workload.Key.Namespace, r.View.CrashingPod); text != "" {
+	if text := explain.CrashText(r.View.Crashing, r.Workload.Key.Namespace, r.View.CrashingPod); text != "" {
 		all = append(all, badge{"crashing", "bad", text})
 	}
-	switch o := operator(r.View); {
+	switch o := explain.NewOperator(r.View); {
 	case o == nil:
 	case o.Paused:
-		all = append(all, badge{"paused", "warn", o.text(time.UTC)})
+		all = append(all, badge{"paused", "warn", o.Text(time.UTC)})
 	default:
-		all = append(all, badge{"override", "warn", o.text(time.UTC)})
+		all = append(all, badge{"override", "warn", o.Text(time.UTC)})
 	}
 	return all
 }
@@ -144,11 +145,11 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 func following(f engine.ManagedHPA) follow {
 	switch {
 	case f.Kind == "":
-		return follow{"nobody", (*Follower)(nil).text(), false}
+		return follow{"nobody", (*explain.Follower)(nil).Text(), false}
 	case f.Exact:
-		return follow{shortKind(f.Kind) + " exact", fmt.Sprintf("%s %s wants %d", shortKind(f.Kind), f.Name, f.Desired), true}
+		return follow{explain.ShortKind(f.Kind) + " exact", fmt.Sprintf("%s %s wants %d", explain.ShortKind(f.Kind), f.Name, f.Desired), true}
 	}
-	return follow{shortKind(f.Kind) + " may differ", f.Why, false}
+	return follow{explain.ShortKind(f.Kind) + " may differ", f.Why, false}
 }
 
 // has tells whether a row bears a badge.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -148,8 +149,8 @@ func (h past) column(value func(sample) float64) []point {
 func (h past) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]
-		now := signal(*r, i)
-		c := chart{Name: s.Name, Height: signalHeight, Now: now.value(), Of: "target " + format(s.Target, now.Unit)}
+		now := explain.NewSignal(r, i)
+		c := chart{Name: s.Name, Height: signalHeight, Now: now.ValueText(), Of: "target " + explain.FormatValue(s.Target, now.Unit)}
 		if s.Kind == scaling.Total {
 			c.Of += " each"
 		}
@@ -174,7 +175,7 @@ func (h past) charts(r *engine.Record, w span) (all []chart) {
 			}
 		}
 		if top = max(top, peak); peak >= 0 {
-			c.Peak = "at most " + format(peak, now.Unit)
+			c.Peak = "at most " + explain.FormatValue(peak, now.Unit)
 		}
 		plot := newPlot(w, signalHeight, top)
 		c.Line, c.Reference = plot.line(values), plot.steps(reference, false)

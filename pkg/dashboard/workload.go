@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -18,7 +19,7 @@ import (
 type workloadView struct {
 	frame
 	Row      row
-	E        Explanation
+	E        explain.Explanation
 	Object   scaling.Target
 	AtTime   moment // when it was decided
 	Asked    moment // the moment that the reader asks for; not Known: now
@@ -42,13 +43,13 @@ type workloadView struct {
 
 // ruleView is a line of the rules with the number that the tick would have given without it.
 type ruleView struct {
-	Rule
+	explain.Rule
 	Without string
 	Differs bool
 }
 
 type signalView struct {
-	Signal
+	explain.Signal
 	Value, Target, Asks, Age, Pods string
 	Warn                           bool
 }
@@ -67,7 +68,7 @@ func (p *Page) parseQuestion(k scaling.Key, v url.Values) (q question, err error
 	if len(q.Q) > maxSearch {
 		return q, fmt.Errorf("a search of %d bytes: at most %d", len(q.Q), maxSearch)
 	}
-	q.At, err = p.options.asked(v)
+	q.At, err = explain.ParseQuery(v, p.options.Clock(), p.options.Zone)
 	return q, err
 }
 
@@ -129,21 +130,21 @@ func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
 		return v, false
 	}
 	var unserved error
-	e := Explain(record, p.options.Cluster)
+	e := explain.FromRecord(record, p.options.Cluster)
 	if q.At.IsZero() {
 		var served engine.Served
 		served, unserved = engine.LookupNow(p.board, q.Key, p.options.Clock)
-		e = explainNow(record, p.options.Cluster, served, unserved)
+		e = explain.Current(record, p.options.Cluster, served, unserved)
 	}
 	now := p.options.Clock()
 	v = workloadView{
 		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: e,
 		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
 	}
-	v.Crashes = v.E.crashes()
-	v.Next, v.Follows = v.E.next(p.options.Zone), v.E.follows()
+	v.Crashes = v.E.Crashes()
+	v.Next, v.Follows = v.E.Next(p.options.Zone), v.E.Follows()
 	if o := v.E.Operator; o != nil {
-		v.Said = o.text(p.options.Zone)
+		v.Said = o.Text(p.options.Zone)
 	}
 	v.Rules, v.Signals = ruleViews(v.E), signalViews(v.E, record.Decision)
 	if q.At.IsZero() {
@@ -220,7 +221,7 @@ func (v *workloadView) around(changes []transition, q question) {
 }
 
 // ruleViews puts beside each rule what the number would be without it.
-func ruleViews(e Explanation) (all []ruleView) {
+func ruleViews(e explain.Explanation) (all []ruleView) {
 	for i, r := range e.Rules {
 		x := ruleView{Rule: r}
 		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both follow the reasons of the decision
@@ -231,10 +232,10 @@ func ruleViews(e Explanation) (all []ruleView) {
 	return all
 }
 
-func signalViews(e Explanation, d scaling.Decision) (all []signalView) {
+func signalViews(e explain.Explanation, d scaling.Decision) (all []signalView) {
 	for i, s := range e.Signals {
 		all = append(all, signalView{
-			Signal: s, Value: s.value(), Target: format(s.Target, s.Unit), Asks: s.asks(), Age: s.age(), Pods: s.pods(),
+			Signal: s, Value: s.ValueText(), Target: explain.FormatValue(s.Target, s.Unit), Asks: s.RecommendsText(), Age: s.AgeText(), Pods: s.PodsText(),
 			Warn: d.Status[i] != scaling.SignalOK && d.Status[i] != scaling.SignalUnmeasured,
 		})
 	}

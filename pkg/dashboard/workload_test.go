@@ -7,33 +7,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// theStory is the page of explanation_test's morning: three replicas more at 09:04:06, on half of the GPU exporters.
-func theStory() (*story, *Page) {
-	s := newStory()
-	p := NewPage(s.engine.Decisions(), Options{Cluster: "prod", Clock: func() time.Time { return s.now }})
-	s.tick(0)
-	p.Sample(s.now)
-	s.view.Replicas, s.view.Loading, s.view.Pending = 9, 2, 1
-	s.now = s.now.Add(4 * time.Minute)
-	s.read(87, 0.91, 0.72)
-	s.readings[2].At, s.readings[2].Coverage, s.readings[2].Reported = nine, 0.5, 3
-	s.tick(6 * time.Second)
-	p.Sample(s.now)
+// scaledUp returns a service with a page: at 09:04:06 the target rose from six to nine replicas while half of the GPU exporters failed.
+func scaledUp() (*explaintest.Service, *Page) {
+	s := explaintest.New(nil)
+	p := NewPage(s.Engine.Decisions(), Options{Cluster: "prod", Clock: s.Clock})
+	s.Tick(0)
+	p.Sample(s.Now)
+	s.ScaleUp()
+	p.Sample(s.Now)
 	return s, p
 }
 
 func TestTheTablesOfAnExplanation(t *testing.T) {
 	asks := int32(9)
 	value := 0.91
-	e := Explanation{
-		Target: 9, Signals: []Signal{
-			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Asks: &asks, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
+	e := explain.Explanation{
+		Target: 9, Signals: []explain.Signal{
+			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Recommends: &asks, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
 			{Name: "gpu", Type: "dcgm", Unit: "percent", Target: 0.7, Reported: -1, Note: "missing: no data"},
 		},
-		Rules: []Rule{{"combine kv", 6, 9, "kv 91% asks for 9", true}, {"bounds", 9, 9, "0..12", false}}, Without: []Without{{"combine kv", 6}, {"bounds", 9}},
+		Rules: []explain.Rule{
+			{Name: "combine kv", From: 6, To: 9, Text: "kv 91% recommends 9", Binding: true}, {Name: "bounds", From: 9, To: 9, Text: "0 to 12"},
+		},
+		Without: []explain.Without{{Rule: "combine kv", Replicas: 6}, {Rule: "bounds", Replicas: 9}},
 	}
 	d := scaling.Decision{}
 	d.Status[1] = scaling.SignalMissing
@@ -43,13 +44,13 @@ func TestTheTablesOfAnExplanation(t *testing.T) {
 }
 
 func TestAPageExplainsNowAndAnyMoment(t *testing.T) {
-	s, p := theStory()
+	s, p := scaledUp()
 	own := "/workloads/team-chat/llama-chat"
 	for _, c := range []struct{ name, path, says string }{
 		{"now", own, `<span class="from">6 →</span> <strong>9</strong>`},
 		{"now, the rule that made it", own, `<tr class="binding"><th scope="row">combine gateway <span class="badge accent">binding</span>`},
 		{"now, what was missing", own, "Decided on missing inputs"},
-		{"now, who follows", own, "keda-hpa-llama-chat wants 6: follows exactly"},
+		{"now, who follows", own, "keda-hpa-llama-chat desires 6: follows exactly"},
 		{"before the change", own + "?at=2026-11-20T09:02:00Z", "As decided at Fri 20 Nov 2026 09:00:00 UTC.</strong> It stood until 09:04:06 UTC."},
 		{"before the change, the way on", own + "?at=2026-11-20T09:02:00Z", `<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
 		{"before the change, its number", own + "?at=2026-11-20T09:02:00Z", "<strong>6</strong>"},
@@ -75,10 +76,10 @@ func TestAPageExplainsNowAndAnyMoment(t *testing.T) {
 		t.Error("the page has no link to its moment")
 	}
 	// The link answers the same an hour later, when something else is in force.
-	s.now = s.now.Add(time.Hour)
-	s.view.Replicas, s.view.Loading, s.view.Pending, s.view.Ready = 9, 0, 0, 9
-	s.read(117, 0.5, 0.5)
-	s.engine.Tick(context.Background(), s.now)
+	s.Now = s.Now.Add(time.Hour)
+	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
+	s.Measure(117, 0.5, 0.5)
+	s.Engine.Tick(context.Background(), s.Now)
 	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") || !strings.Contains(body, "It stood until 10:04:06 UTC.") {
 		t.Error("an hour later the link explains something else")
 	}
@@ -89,8 +90,8 @@ func TestAMomentIsReadInThePagesZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := theStory()
-	p := NewPage(s.engine.Decisions(), Options{Zone: berlin, Clock: func() time.Time { return s.now }})
+	s, _ := scaledUp()
+	p := NewPage(s.Engine.Decisions(), Options{Zone: berlin, Clock: func() time.Time { return s.Now }})
 	body := ask(p, "/workloads/team-chat/llama-chat?at=2026-11-20T10:02:00").Body.String()
 	if !strings.Contains(body, "As decided at Fri 20 Nov 2026 10:00:00 CET.") || !strings.Contains(body, `value="2026-11-20T10:02:00"`) {
 		t.Error("two past ten in Berlin was not understood")
@@ -128,11 +129,11 @@ func TestTheHistoryIsSearchedOverAllWorkloads(t *testing.T) {
 }
 
 func TestATransitionSaysWhetherTheNumberMoved(t *testing.T) {
-	s, p := theStory()
-	s.view.Operator, s.view.OperatorBy = scaling.Operator{Paused: true, Min: -1, Max: -1}, "kubectl-annotate at 09:05"
-	s.tick(time.Second)
+	s, p := scaledUp()
+	s.Replicas.Operator, s.Replicas.OperatorBy = scaling.Operator{Paused: true, Min: -1, Max: -1}, "kubectl-annotate at 09:05"
+	s.Tick(time.Second)
 	var got []string
-	for _, c := range p.transitions(chatKey, time.Time{}, nil) {
+	for _, c := range p.transitions(explaintest.Key, time.Time{}, nil) {
 		got = append(got, c.Change()+" "+strings.Join(c.Notes, ","))
 	}
 	want := "stays 9 degraded,paused by kubectl-annotate at 09:05|6 → 9 degraded|stays 6 "

@@ -1,4 +1,4 @@
-package dashboard
+package explain
 
 import (
 	"bufio"
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// maxLogLine bounds a line of a log: a transition of a policy with all its signals and schedules has about 6 KB.
+// maxLogLine is the longest line of a log in bytes. A transition of a policy with the most signals and schedules has about 6 KB.
 const maxLogLine = 1 << 20
 
-// FromLog rebuilds, from a controller's log, the explanation of every policy that was in force at a moment (a zero at means the end of the log).
-// Lines that are not transitions are passed over, so a log of several replicas, or with a prefix before each line, will do.
+// FromLog reads a controller's log and returns the explanation of every policy that was in force at a time, sorted by policy. A zero time
+// means the end of the log. Other lines are ignored, so the log may come from several replicas and may have a prefix before each line.
 func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 	newest := map[string]Explanation{}
 	lines := bufio.NewScanner(r)
@@ -26,7 +26,7 @@ func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 		if !ok || !at.IsZero() && e.At.After(at) {
 			continue
 		}
-		if old, seen := newest[e.Policy]; !seen || !e.At.Before(old.At) {
+		if old, found := newest[e.Policy]; !found || !e.At.Before(old.At) {
 			newest[e.Policy] = e
 		}
 	}
@@ -37,7 +37,7 @@ func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 }
 
 func fromLine(line []byte) (Explanation, bool) {
-	start := bytes.IndexByte(line, '{') // some log tools put the pod's name in front
+	start := bytes.IndexByte(line, '{') // some log tools write the pod's name before the line
 	if start < 0 || !bytes.Contains(line, []byte(`"explanation"`)) {
 		return Explanation{}, false
 	}

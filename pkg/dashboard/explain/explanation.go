@@ -1,0 +1,265 @@
+// Package explain turns a decision of the engine into an Explanation: the target with the signals, the rules and the objects behind it.
+// An Explanation has three forms: text for a terminal, JSON for programs, and one line for a log. Each form can be rebuilt from the JSON.
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Served is the value of Explanation.Served while the target is served to the HPA and to KEDA.
+const Served = "served"
+
+// Explanation is the target of one workload with everything that led to it. `gpuscaler explain -o json` prints it, the web page shows it,
+// and the controller logs it at each transition.
+type Explanation struct {
+	Policy  string `json:"policy"` // namespace/name
+	Cluster string `json:"cluster,omitempty"`
+	// NotDecided is the reason why there is no current decision. The numbers are then those of the last decision, made at At.
+	// If there was never a decision, At is zero, and the JSON has no numbers: a reader would take a 0 for a target.
+	NotDecided string `json:"notDecided,omitempty"`
+
+	At      time.Time `json:"at,omitzero"`    // when the target was decided
+	Since   time.Time `json:"since,omitzero"` // when the target changed last
+	From    int32     `json:"from"`           // the target before that change
+	Target  int32     `json:"target"`
+	Current int32     `json:"current"` // spec.replicas when the target was decided
+	Ready   int32     `json:"ready"`
+	Loading int32     `json:"loading"`
+	Pending int32     `json:"pending"`
+	// Crashing replicas restart in a loop: they count neither as ready nor as loading. CrashingPod is one of their pods.
+	Crashing    int32  `json:"crashing"`
+	CrashingPod string `json:"crashingPod,omitempty"`
+
+	Mode     string `json:"mode"`
+	Origin   string `json:"origin"` // where the policy is defined
+	Active   bool   `json:"active"`
+	Degraded bool   `json:"degraded,omitempty"` // decided on missing inputs
+	Binding  string `json:"binding"`            // the rule that determined the target
+	Served   string `json:"served"`             // "served", or the error that readers of the target receive
+
+	Signals []Signal  `json:"signals"`
+	Rules   []Rule    `json:"rules"`
+	Without []Without `json:"without,omitempty"`
+	// EarliestScaleDown is the first time at which the target may decrease. ScaleDownRule is the rule that prevents an earlier decrease.
+	// A rule without a time prevents a decrease until its condition ends.
+	EarliestScaleDown time.Time `json:"earliestScaleDown,omitzero"`
+	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
+	Follower          *Follower `json:"follower,omitempty"`
+	Operator          *Operator `json:"operator,omitempty"`
+}
+
+// Signal is one row of the SIGNAL table.
+type Signal struct {
+	Name       string   `json:"name"`
+	Type       string   `json:"type"`
+	Unit       string   `json:"unit"`            // count, percent (as a fraction) or seconds
+	Value      *float64 `json:"value,omitempty"` // absent if it is unknown
+	Target     float64  `json:"target"`
+	Recommends *int32   `json:"recommends,omitempty"` // replicas; absent if the signal recommends nothing
+	Age        float64  `json:"ageSeconds"`
+	Reported   int32    `json:"podsReported"` // -1 for a signal that is not read from pods
+	Ready      int32    `json:"podsReady"`
+	Note       string   `json:"note,omitempty"`
+}
+
+// Rule is one row of the RULE table.
+type Rule struct {
+	Name    string `json:"name"`
+	From    int32  `json:"from"`
+	To      int32  `json:"to"`
+	Text    string `json:"text"`
+	Binding bool   `json:"binding,omitempty"`
+}
+
+// Without is the target that the same tick would have computed without one rule.
+type Without struct {
+	Rule     string `json:"rule"`
+	Replicas int32  `json:"replicas"`
+}
+
+// Follower is the object that scales the workload to the target: an HPA, a ScaledObject or gpuscaler itself.
+type Follower struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Desired int32  `json:"desired"`
+	Exact   bool   `json:"exact"`         // it follows every change of the target
+	Why     string `json:"why,omitempty"` // why it is not exact
+}
+
+// Operator is a pause or an override that a user set with an annotation.
+type Operator struct {
+	Paused bool      `json:"paused,omitempty"`
+	Min    *int32    `json:"min,omitempty"`
+	Max    *int32    `json:"max,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	By     string    `json:"by,omitempty"`
+}
+
+// FromRecord explains a record of the engine's board or history as of the time of its decision. For the newest record use Current, which
+// also says whether the target is served at present.
+func FromRecord(r engine.Record, cluster string) Explanation {
+	d := &r.Decision
+	e := Explanation{
+		Policy: r.Workload.Key.String(), Cluster: cluster, At: r.At, Since: r.Since,
+		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
+		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod,
+		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
+		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
+		Follower: newFollower(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
+	}
+	if r.At.IsZero() {
+		e.Binding, e.Rules = "", []Rule{}
+	}
+	if d.ScaleDownRule != scaling.RuleNone {
+		e.ScaleDownRule = d.ScaleDownRule.String()
+	}
+	for i := range r.Workload.Policy.Signals {
+		e.Signals = append(e.Signals, NewSignal(&r, i))
+	}
+	for _, reason := range d.Reasons.All() {
+		e.Rules = append(e.Rules, Rule{
+			Name: RuleName(r.Workload.Policy, reason.Rule, reason.Index), From: reason.From, To: reason.To,
+			Text: reason.Text(r.Workload.Policy), Binding: reason.Rule == d.Binding && reason.Index == d.BindingIndex,
+		})
+	}
+	for _, w := range r.Without {
+		e.Without = append(e.Without, Without{Rule: RuleName(r.Workload.Policy, w.Rule, w.Index), Replicas: w.Replicas})
+	}
+	return e
+}
+
+// MarshalJSON omits the numbers if there was never a decision.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	type plain Explanation
+	if !e.At.IsZero() {
+		return json.Marshal(plain(e))
+	}
+	return json.Marshal(struct { // these fields replace those of plain that have the same JSON names
+		plain
+		From     *int32  `json:"from,omitempty"`
+		Target   *int32  `json:"target,omitempty"`
+		Current  *int32  `json:"current,omitempty"`
+		Ready    *int32  `json:"ready,omitempty"`
+		Loading  *int32  `json:"loading,omitempty"`
+		Pending  *int32  `json:"pending,omitempty"`
+		Crashing *int32  `json:"crashing,omitempty"`
+		Active   *bool   `json:"active,omitempty"`
+		Binding  *string `json:"binding,omitempty"`
+	}{plain: plain(e)})
+}
+
+func served(r engine.Record) string {
+	switch {
+	case r.At.IsZero():
+		return engine.ErrUndecided.Error()
+	case r.Workload.Mode == scaling.Hold:
+		return engine.ErrHeld.Error()
+	case r.Workload.Mode == scaling.Advisory:
+		return engine.ErrAdvisory.Error()
+	}
+	return Served
+}
+
+// RuleName returns the name of a rule, followed by the name of the schedule or signal at index if the rule applies to one.
+func RuleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
+	name := rule.String()
+	switch i := int(index); {
+	case i < 0:
+		return name
+	case rule == scaling.RuleScheduleFloor || rule == scaling.RuleScheduleCeiling:
+		if i < len(p.Schedules) {
+			return name + " " + p.Schedules[i].Window.Name
+		}
+	case i < len(p.Signals):
+		return name + " " + p.Signals[i].Name
+	}
+	return name
+}
+
+func newFollower(f engine.ManagedHPA) *Follower {
+	if f.Kind == "" {
+		return nil
+	}
+	return &Follower{Kind: f.Kind, Name: f.Name, Desired: f.Desired, Exact: f.Exact, Why: f.Why}
+}
+
+// NewOperator returns the pause or the override of a user that is in force, or nil.
+func NewOperator(v engine.View) *Operator {
+	o := v.Operator
+	if !o.Paused && o.Min < 0 && o.Max < 0 {
+		return nil
+	}
+	out := &Operator{Paused: o.Paused, By: v.OperatorBy}
+	if o.Until.Year() < 9999 { // KEDA's pause annotations have no end; the year 9999 represents that
+		out.Until = o.Until
+	}
+	if o.Min >= 0 {
+		out.Min = &o.Min
+	}
+	if o.Max >= 0 {
+		out.Max = &o.Max
+	}
+	return out
+}
+
+var units = [...]string{scaling.Count: "count", scaling.Percent: "percent", scaling.Seconds: "seconds"}
+
+// NewSignal returns the row of the signal at index i of the record's policy.
+func NewSignal(r *engine.Record, i int) Signal {
+	s := &r.Workload.Policy.Signals[i]
+	out := Signal{Name: s.Name, Type: s.Type, Unit: units[s.Unit], Target: s.Target, Reported: -1, Ready: r.View.Ready}
+	if r.At.IsZero() {
+		out.Note = "not read yet"
+		return out
+	}
+	if i >= len(r.Readings) {
+		out.Note = note(s, scaling.Reading{}, scaling.SignalMissing)
+		return out
+	}
+	reading := r.Readings[i]
+	if reading.Known {
+		out.Value, out.Reported = &reading.Value, reading.Reported
+		out.Age = r.At.Sub(reading.At).Seconds()
+	}
+	if replicas := r.Decision.Proposals[i]; replicas >= 0 {
+		out.Recommends = &replicas
+	}
+	out.Note = note(s, reading, r.Decision.Status[i])
+	return out
+}
+
+// note describes how a reading took part in the decision.
+func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) string {
+	switch status {
+	case scaling.SignalMissing:
+		text := "missing: " + r.Cause.String()
+		if r.Known && r.Cause == scaling.CauseNone {
+			text = "missing: the last sample is too old"
+		}
+		if r.Failures > 0 {
+			text += fmt.Sprintf(" (%d polls failed in a row)", r.Failures)
+		}
+		if s.Optional {
+			return text + "; optional, ignored"
+		}
+		return text + "; prevents a scale-down"
+	case scaling.SignalStale:
+		return fmt.Sprintf("stale (older than %s): can raise the target, cannot lower it", s.MaxAge)
+	case scaling.SignalLowCoverage:
+		return fmt.Sprintf("samples from only %.0f%% of the ready pods: can raise the target, cannot lower it", 100*r.Coverage)
+	case scaling.SignalUnmeasured:
+		return "not measured: no replica is ready"
+	}
+	if r.Shared {
+		return "shared GPU (time-slicing or MPS): can hold the target, cannot raise it"
+	}
+	if r.Value > s.Activation {
+		return "active (above " + FormatValue(s.Activation, units[s.Unit]) + ")"
+	}
+	return "inactive (not above " + FormatValue(s.Activation, units[s.Unit]) + ")"
+}

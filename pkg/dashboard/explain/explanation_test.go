@@ -1,0 +1,173 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; write it with -update", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (accept it with -update):\n%s", path, got)
+	}
+}
+
+func text(t *testing.T, e Explanation) string {
+	t.Helper()
+	var b strings.Builder
+	if err := e.WriteText(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestExplanationAsText(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Tick(0)
+	s.ScaleUp()
+	golden(t, "rising.txt", text(t, FromRecord(s.Record(), "prod")))
+
+	// Prometheus is unreachable, and a user sets a minimum.
+	s.Readings[0] = scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 7, Reported: -1}
+	s.Replicas.Operator = scaling.Operator{Min: 10, Max: -1, Until: explaintest.Start.Add(3 * time.Hour)}
+	s.Replicas.OperatorBy = "kubectl-annotate at 09:05"
+	s.Replicas.ManagedHPA = engine.ManagedHPA{}
+	s.Tick(time.Second)
+	golden(t, "blind.txt", text(t, FromRecord(s.Record(), "prod")))
+}
+
+// The scaleTargetRef has a typing error, or the Deployment was deleted: neither text nor JSON contains a target.
+func TestUnseenTargetIsExplained(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Unseen = true
+	s.Tick(0)
+	e := FromRecord(s.Record(), "prod")
+	golden(t, "unseen.txt", text(t, e))
+	encoded, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "unseen.json", string(encoded)+"\n")
+	var decoded Explanation
+	if err := json.Unmarshal(encoded, &decoded); err != nil || text(t, decoded) != text(t, e) || decoded.Line() != e.Line() {
+		t.Errorf("decoded from JSON (%v):\n%s", err, text(t, decoded))
+	}
+
+	s.Unseen = false
+	s.Tick(time.Second)
+	s.Unseen = true // deleted an hour later
+	s.Tick(time.Hour)
+	golden(t, "gone.txt", text(t, FromRecord(s.Record(), "prod")))
+}
+
+func TestLogExplainsEveryTimeAcrossRestarts(t *testing.T) {
+	var log bytes.Buffer
+	record := func(r engine.Record) {
+		line, err := json.Marshal(map[string]any{"msg": "transition", "explanation": FromRecord(r, "prod")})
+		if err != nil {
+			t.Error(err)
+		}
+		log.Write(append(line, '\n'))
+	}
+	log.WriteString("I1120 09:00:00 not JSON\n[pod/gpuscaler-0] ")
+	s := explaintest.New(record)
+	s.Tick(0)
+	s.Now = s.Now.Add(time.Hour)
+	s.Measure(87, 0.91, 0.72)
+	s.Tick(0)
+	log.WriteString(`{"msg":"transition","explanation":{}}` + "\n{broken\n")
+	restarted := explaintest.New(record) // another leader: its history begins later
+	restarted.Now = explaintest.Start.Add(2 * time.Hour)
+	restarted.Measure(20, 0.3, 0.2)
+	restarted.Tick(0)
+
+	fromLog := func(at time.Time) []Explanation {
+		t.Helper()
+		found, err := FromLog(strings.NewReader(log.String()), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for at, want := range map[time.Duration]int32{0: 6, 59 * time.Minute: 6, time.Hour: 9, 2 * time.Hour: 6, 9 * time.Hour: 6} {
+		if got := fromLog(explaintest.Start.Add(at)); len(got) != 1 || got[0].Target != want {
+			t.Errorf("%s after the start: %+v, want %d", at, got, want)
+		}
+	}
+	if got := fromLog(explaintest.Start.Add(-time.Hour)); len(got) != 0 {
+		t.Errorf("before the log begins: %+v", got)
+	}
+	live, rebuilt := text(t, FromRecord(restarted.Record(), "prod")), text(t, fromLog(time.Time{})[0])
+	if rebuilt != live {
+		t.Errorf("the explanation from the log differs:\n%s\n%s", rebuilt, live)
+	}
+}
+
+func TestFormatValueAndShortDuration(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		unit string
+		want string
+	}{
+		{87, "count", "87"}, {0.333333, "count", "0.333"}, {12345.6, "count", "12346"}, {0.915, "percent", "91.5%"}, {12.345, "percent", "1234%"},
+		{0, "percent", "0%"}, {0.25, "seconds", "250ms"}, {90, "seconds", "1m30s"},
+	} {
+		if got := FormatValue(c.v, c.unit); got != c.want {
+			t.Errorf("FormatValue(%v, %s) = %s, want %s", c.v, c.unit, got, c.want)
+		}
+	}
+	for d, want := range map[time.Duration]string{6 * time.Second: "6s", 4*time.Minute + 9*time.Second: "4m", 90 * time.Minute: "1h30m"} {
+		if got := ShortDuration(d); got != want {
+			t.Errorf("ShortDuration(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+// KEDA's pause in one direction lasts until its annotation is removed. A date in the year 9999 would look like one that a user chose.
+func TestOverrideWithoutEndShowsNoDate(t *testing.T) {
+	o := NewOperator(engine.View{
+		Operator:   scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
+		OperatorBy: "autoscaling.keda.sh/paused-scale-in from kubectl",
+	})
+	if got, want := o.Text(time.UTC), "min=5 by autoscaling.keda.sh/paused-scale-in from kubectl"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestCrashingReplicasAreExplained(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Replicas.Ready, s.Replicas.Crashing, s.Replicas.CrashingPod = s.Replicas.Ready-2, 2, "llama-chat-7d9f-x2x4z"
+	s.Tick(0)
+	e := FromRecord(s.Record(), "prod")
+	got := text(t, e)
+	for _, part := range []string{"CRASHING    2 replicas restart in a loop", "logs llama-chat-7d9f-x2x4z --previous", "loading 0"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %q in\n%s", part, got)
+		}
+	}
+	if j, err := json.Marshal(e); err != nil || !strings.Contains(string(j), `"crashing":2,"crashingPod":"llama-chat-7d9f-x2x4z"`) {
+		t.Errorf("%v: %s", err, j)
+	}
+}

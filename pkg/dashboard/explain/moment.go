@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// TimeForms lists the forms that ParseTime accepts, for error messages.
+const TimeForms = "want 09:04, 09:04:05, 2026-11-22T09:04, 2026-11-22T09:04:00Z, or an age like 10m"
+
+// Layouts of times without a zone.
+var (
+	dateAndTime = []string{"2006-01-02T15:04:05", "2006-01-02T15:04"}
+	timeOfDay   = []string{"15:04:05", "15:04"}
+)
+
+// ParseTime parses a time of day within the 24 hours before now, a date with a time, or an age. A time without a zone is in zone.
+// Empty text returns the zero time, which means now.
+func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil {
+		return now.Add(-age), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range dateAndTime {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range timeOfDay {
+		clock, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		y, m, d := now.In(zone).Date()
+		at := func(day int) time.Time {
+			return time.Date(y, m, day, clock.Hour(), clock.Minute(), clock.Second(), 0, zone)
+		}
+		if t := at(d); !t.After(now) {
+			return t, nil
+		}
+		return at(d - 1), nil // at 00:10, 23:50 is a time of yesterday
+	}
+	return time.Time{}, fmt.Errorf("at=%q: %s", text, TimeForms)
+}
+
+// maxZoneName is the longest accepted name of a time zone in bytes. The longest name in the IANA database has 32.
+const maxZoneName = 64
+
+// ParseQuery parses the time of a request: the parameter `at` as in ParseTime, and `zone`, the zone of a time without one. `zone` is a
+// name (Europe/Berlin) or an offset (+02:00); without it the zone is the argument.
+func ParseQuery(v url.Values, now time.Time, zone *time.Location) (time.Time, error) {
+	if name := v.Get("zone"); name != "" {
+		var err error
+		if zone, err = parseZone(name); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return ParseTime(v.Get("at"), now, zone)
+}
+
+func parseZone(name string) (*time.Location, error) {
+	if t, err := time.Parse("-07:00", name); err == nil {
+		_, east := t.Zone()
+		return time.FixedZone("UTC"+name, east), nil
+	}
+	if len(name) <= maxZoneName && name != "Local" { // the server's own zone is not for clients
+		if zone, err := time.LoadLocation(name); err == nil {
+			return zone, nil
+		}
+	}
+	return nil, fmt.Errorf("zone=%.64q: want a name like Europe/Berlin, or an offset like +02:00", name)
+}

@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// GroupBoard is the part of the engine's board with the newest record of each capacity group.
+type GroupBoard interface {
+	Groups() []string
+	Group(name string) (engine.GroupRecord, bool)
+}
+
+// GroupCollector exports the records of capacity groups.
+type GroupCollector struct{ board GroupBoard }
+
+// NewGroupCollector returns a collector that reads b.
+func NewGroupCollector(b GroupBoard) *GroupCollector { return &GroupCollector{board: b} }
+
+var (
+	perGroup = []string{"group"}
+	perPool  = []string{"group", "nodepool", "capacity_type"}
+
+	groupUnits         = describe("group_units", "Units of the group's resource (GPUs) on the nodes of a NodePool.", perPool)
+	groupUnitsUsed     = describe("group_units_used", "Units that are allocated to pods.", perPool)
+	groupNodes         = describe("group_nodes", "Nodes of a NodePool.", perPool)
+	groupNodesStarting = describe("group_nodes_starting", "NodeClaims of a NodePool that are requested or launched and not usable yet.", perPool)
+	groupCost          = describe("group_hourly_cost", "Hourly price of the nodes of a NodePool; absent while a price is unknown.", perPool)
+	groupCostUnused    = describe("group_hourly_cost_unused", "Hourly price of the units that no pod uses; absent while a price is unknown.", perPool)
+	groupDemand        = describe("group_demand_units",
+		"Requested units by origin: policies, others (pods without a policy), pending (pods without a node).", append(perGroup[:1:1], "of"))
+	groupPhase       = describe("group_phase", "1 for the phase of the group: prefer spot, fallback, probing or returning.", append(perGroup[:1:1], "phase"))
+	groupConstrained = describe("group_constrained_replicas", "Replicas for which no NodePool of the group provides nodes at present.", perGroup)
+	groupOverride    = describe("group_override",
+		"1 for each field of a NodePool that gpuscaler overrides, by the rule that overrides it.", append(perGroup[:1:1], "nodepool", "field", "rule"))
+	groupFinding   = describe("group_finding", "Problems that only a user can fix, by kind.", append(perGroup[:1:1], "nodepool", "finding"))
+	groupDecidedAt = describe("group_decision_timestamp_seconds", "Time of the group's decision, Unix time.", perGroup)
+	groupFailing   = describe("group_failing", "1 while the decision for the group failed in the last tick.", perGroup)
+)
+
+// findingLabels has the label of each kind of finding. Labels are stable: texts may change, alerts match labels.
+var findingLabels = map[capacity.FindingKind]string{
+	capacity.FindMissing: "missing", capacity.FindNotConsented: "not-handed-over", capacity.FindUnsupported: "unsupported",
+	capacity.FindUnreadable: "unreadable", capacity.FindContested: "contested", capacity.FindMixed: "mixed", capacity.FindWeights: "weights",
+	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindUndisrupted: "do-not-disrupt",
+	capacity.FindSquatters: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
+	capacity.FindForeignMark: "foreign-annotation", capacity.FindOutlives: "permanent-limit", capacity.FindRecord: "unreadable-record",
+	capacity.FindWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
+}
+
+// Describe sends the description of every metric.
+func (c *GroupCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		groupUnits, groupUnitsUsed, groupNodes, groupNodesStarting, groupCost, groupCostUnused, groupDemand,
+		groupPhase, groupConstrained, groupOverride, groupFinding, groupDecidedAt, groupFailing,
+	} {
+		out <- d
+	}
+}
+
+// Collect sends the newest record of every group that has a decision.
+func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
+	for _, name := range c.board.Groups() {
+		r, ok := c.board.Group(name)
+		if !ok || r.At.IsZero() {
+			continue
+		}
+		send := func(d *prometheus.Desc, v float64, more ...string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{name}, more...)...)
+		}
+		send(groupDecidedAt, float64(r.At.UnixMilli())/1000)
+		send(groupFailing, number(r.Err != ""))
+		send(groupPhase, 1, r.Phase.String())
+		send(groupDemand, float64(r.Demand.Policies), "policies")
+		send(groupDemand, float64(r.Demand.Others), "others")
+		send(groupDemand, float64(r.Demand.Pending), "pending")
+		send(groupConstrained, constrained(r.Reasons))
+		for i := range r.Pools {
+			sendPool(&r.Pools[i], r.Group.Pools[i].Type, send)
+		}
+		for i := range r.Nudges {
+			n := &r.Nudges[i]
+			send(groupOverride, 1, n.Pool, n.Name(), n.Rule.String())
+		}
+		sendFindings(&r, send)
+	}
+}
+
+// sendPool sends the metrics of a NodePool for its own capacity type, also while it has no node, and for each other type that it has nodes of.
+func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
+	for i := range p.Use {
+		u, kind := &p.Use[i], capacity.CapacityType(i)
+		if *u == (engine.Use{}) && kind != own {
+			continue
+		}
+		send(groupUnits, float64(u.GPUs), p.Name, kind.String())
+		send(groupUnitsUsed, float64(u.Used), p.Name, kind.String())
+		send(groupNodes, float64(u.Nodes), p.Name, kind.String())
+		send(groupNodesStarting, float64(u.Coming), p.Name, kind.String())
+		if u.Hourly > 0 {
+			send(groupCost, u.Hourly, p.Name, kind.String())
+			send(groupCostUnused, u.Unused, p.Name, kind.String())
+		}
+	}
+}
+
+// constrained returns the number of replicas for which no NodePool provides nodes.
+func constrained(reasons []capacity.Reason) (replicas float64) {
+	for _, r := range reasons {
+		if r.Rule == capacity.RuleConstrained {
+			replicas += r.A
+		}
+	}
+	return replicas
+}
+
+// sendFindings sends the number of findings of each NodePool and kind: two pods with the same finding are one series.
+func sendFindings(r *engine.GroupRecord, send func(d *prometheus.Desc, v float64, more ...string)) {
+	type series struct{ pool, finding string }
+	counts := map[series]float64{}
+	for _, f := range r.Findings {
+		pool := ""
+		if f.Pool >= 0 && int(f.Pool) < len(r.Group.Pools) {
+			pool = r.Group.Pools[f.Pool].Name
+		}
+		counts[series{pool, findingLabels[f.Kind]}]++
+	}
+	for s, n := range counts {
+		send(groupFinding, n, s.pool, s.finding)
+	}
+}

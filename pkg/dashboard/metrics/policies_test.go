@@ -1,0 +1,107 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// allOf combines several collectors.
+type allOf []prometheus.Collector
+
+func (a allOf) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range a {
+		c.Describe(out)
+	}
+}
+
+func (a allOf) Collect(out chan<- prometheus.Metric) {
+	for _, c := range a {
+		c.Collect(out)
+	}
+}
+
+func TestPolicyMetrics(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Readings[2] = scaling.Reading{Cause: scaling.CauseEmpty, Reported: -1}
+	s.Tick(0)
+	c := allOf(NewPolicyCollectors(s.Engine.Decisions()))
+	err := testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP gpuscaler_policy_degraded 1 while inputs are missing: the target can increase, it cannot decrease.
+# TYPE gpuscaler_policy_degraded gauge
+gpuscaler_policy_degraded{namespace="team-chat",policy="llama-chat"} 1
+# HELP gpuscaler_signal_value Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.
+# TYPE gpuscaler_signal_value gauge
+gpuscaler_signal_value{namespace="team-chat",policy="llama-chat",signal="gateway",type="prometheus"} 57
+gpuscaler_signal_value{namespace="team-chat",policy="llama-chat",signal="kv",type="vllm"} 0.78
+# HELP gpuscaler_target_replicas Target of the policy in replicas.
+# TYPE gpuscaler_target_replicas gauge
+gpuscaler_target_replicas{namespace="team-chat",policy="llama-chat"} 6
+`), "gpuscaler_policy_degraded", "gpuscaler_signal_value", "gpuscaler_target_replicas")
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
+// The metrics of a workload that does not exist, or no longer, do not contain a target.
+func TestUnseenTargetIsNoMetric(t *testing.T) {
+	s := explaintest.New(nil)
+	c := allOf(NewPolicyCollectors(s.Engine.Decisions()))
+	expect := func(notFound string, targets int) {
+		t.Helper()
+		if err := testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP gpuscaler_policy_target_not_found 1 while the scale target of the policy is not in the cluster: no target is computed.
+# TYPE gpuscaler_policy_target_not_found gauge
+gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+notFound+"\n"), "gpuscaler_policy_target_not_found"); err != nil {
+			t.Error(err)
+		}
+		if n := testutil.CollectAndCount(c, "gpuscaler_target_replicas"); n != targets {
+			t.Errorf("%d series of gpuscaler_target_replicas, want %d", n, targets)
+		}
+	}
+	s.Unseen = true
+	s.Tick(0)
+	expect("1", 0)
+	s.Unseen = false
+	s.Tick(time.Second)
+	expect("0", 1)
+	s.Unseen = true // deleted an hour later
+	s.Tick(time.Hour)
+	expect("1", 0)
+}
+
+// The policy is edited, and the decision under the new version panics.
+func TestTargetOfThePreviousVersionIsNoMetric(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Tick(0)
+	p := *s.Workload.Policy
+	p.MaxReplicas, s.Panics = 4, true
+	s.Workload.Policy = &p
+	s.Tick(time.Second)
+	if n := testutil.CollectAndCount(allOf(NewPolicyCollectors(s.Engine.Decisions())), "gpuscaler_target_replicas"); n != 0 {
+		t.Error("the target of the previous version is a metric")
+	}
+}
+
+func TestCrashingReplicasAreAMetric(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Replicas.Ready, s.Replicas.Crashing, s.Replicas.CrashingPod = s.Replicas.Ready-2, 2, "llama-chat-7d9f-x2x4z"
+	s.Tick(0)
+	err := testutil.CollectAndCompare(allOf(NewPolicyCollectors(s.Engine.Decisions())), strings.NewReader(`
+# HELP gpuscaler_crashing_replicas Replicas that restart in a loop: they count neither as ready nor as loading.
+# TYPE gpuscaler_crashing_replicas gauge
+gpuscaler_crashing_replicas{namespace="team-chat",policy="llama-chat"} 2
+`), "gpuscaler_crashing_replicas")
+	if err != nil {
+		t.Error(err)
+	}
+}

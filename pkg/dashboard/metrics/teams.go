@@ -1,0 +1,62 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// TeamBoard is the part of the engine's board with the newest record of each team that has limits.
+type TeamBoard interface {
+	Teams() []engine.TeamRecord
+}
+
+// TeamCollector exports how the limits of teams are divided.
+type TeamCollector struct{ board TeamBoard }
+
+// NewTeamCollector returns a collector that reads b.
+func NewTeamCollector(b TeamBoard) *TeamCollector { return &TeamCollector{board: b} }
+
+var (
+	perLimit = []string{"team", "resource"}
+
+	teamLimit = describe("team_limit_units", "Limit of a team in units of the resource (teams[].limits).", perLimit)
+	teamUnits = describe("team_units", "Units of the resource by what they are: targets (served; never above the limit), "+
+		"uncapped (the targets without the limit), minimums (minReplicas of the policies), "+
+		"others (pods without a policy and workloads that are not served; they only prevent increases).", append(perLimit[:2:2], "of"))
+	teamCut     = describe("team_cut_workloads", "Workloads of the team whose target the limit reduces.", perLimit)
+	teamUnknown = describe("team_unknown_workloads",
+		"Workloads of the team whose target cannot increase, because the pod template does not say how much a replica requests.", perLimit)
+	teamFailing = describe("team_failing",
+		"1 while the division of the team's limits failed in the last tick: its targets do not change until they are too old to be served.", perLimit[:1:1])
+)
+
+// Describe sends the description of every metric.
+func (c *TeamCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{teamLimit, teamUnits, teamCut, teamUnknown, teamFailing} {
+		out <- d
+	}
+}
+
+// Collect sends the newest record of every team.
+func (c *TeamCollector) Collect(out chan<- prometheus.Metric) {
+	for _, r := range c.board.Teams() {
+		if r.At.IsZero() {
+			continue
+		}
+		send := func(d *prometheus.Desc, v float64, more ...string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{r.Name}, more...)...)
+		}
+		send(teamFailing, number(r.Err != ""))
+		for i := range r.Limits {
+			u := &r.Limits[i]
+			send(teamLimit, float64(u.Limit), u.Resource)
+			send(teamUnits, float64(u.Targets), u.Resource, "targets")
+			send(teamUnits, float64(u.Wanted), u.Resource, "uncapped")
+			send(teamUnits, float64(u.Minimums), u.Resource, "minimums")
+			send(teamUnits, float64(u.Others), u.Resource, "others")
+			send(teamCut, float64(u.Cut), u.Resource)
+			send(teamUnknown, float64(u.Unknown), u.Resource)
+		}
+	}
+}
