@@ -37,7 +37,8 @@ var bannedWords = map[string]string{
 
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
-	"README.md", "charts", "cmd", "config", "e2e",
+	"README.md", "charts", "config", "e2e",
+	"cmd/gpuscaler/capacity_test.go", "cmd/gpuscaler/fields_groups_test.go", // they contain the key fence of the format
 	"pkg/tenancy", "pkg/capacity", "pkg/cluster", "pkg/cost", "pkg/dashboard", "pkg/engine",
 	"pkg/replay/lowerbound", "pkg/replay/trace",
 	"pkg/replay/simulator/groups_test.go", "pkg/replay/simulator/property_test.go", "pkg/replay/simulator/story_test.go",

@@ -24,10 +24,10 @@ import (
 func capacityCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capacity",
-		Short: "What gpuscaler does to NodePools",
-		Long: `Capacity groups are NodePools that stand for one another. gpuscaler nudges their limits, weight and
-disruption where both sides agree: the PlatformConfig names the NodePool, and the NodePool carries the
-annotation gpuscaler.io/nudge with the fields that it hands over.`,
+		Short: "Show what gpuscaler changes on NodePools",
+		Long: `A capacity group is a set of NodePools that can replace each other. gpuscaler sets their limits, weight and
+disruption only where both sides agree: the PlatformConfig names the NodePool, and the NodePool has the
+annotation gpuscaler.io/nudge, which lists the fields that gpuscaler may set.`,
 		Example: `  kubectl annotate nodepool l40s-spot gpuscaler.io/nudge=limits,weight,disruption
   gpuscaler capacity plan --config platform.yaml --config policies/`,
 	}
@@ -46,14 +46,14 @@ func capacityPlanCommand() *cobra.Command {
 	o := planOptions{}
 	c := &cobra.Command{
 		Use:   "plan --config PATH",
-		Short: "What would be changed on NodePools, as a diff; nothing is written",
-		Long: `Decide for every capacity group of --config exactly as the controller would, on what the cluster shows
-now (or on files), and print what would be changed on its NodePools within --for if nothing else
-happened. Nothing is written, and no controller is asked.
+		Short: "Print the planned NodePool changes as a diff; write nothing",
+		Long: `Decide for every capacity group of --config as the controller does, on the present state of the cluster
+or on files, and print the NodePool changes of the next --for if nothing else happens. The command writes
+nothing and does not contact the controller.
 
-Each workload is taken to want the replicas that it has: a plan shows what nodes are done to, not what
-signals would make of the replicas. A line says which rule wants a change and when it would come; what
-is in the way (a field that is not handed over, what keeps an empty node) is listed with it.`,
+Each workload keeps its present replicas: a plan shows what happens to nodes, not how signals change the
+replicas. Each line names the rule that makes the change and the time of the change. Obstacles are listed
+too: fields that gpuscaler may not set, and what prevents an empty node from being removed.`,
 		Example: `  gpuscaler capacity plan --config platform.yaml --config policies/
   gpuscaler capacity plan --config platform.yaml --for 12h -o json | jq '.groups[].changes'
   kubectl get nodepools,nodeclaims,nodes,pods,deployments -A --show-managed-fields -o yaml > now.yaml
@@ -62,10 +62,11 @@ is in the way (a field that is not handed over, what keeps an empty node) is lis
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be given several times")
-	f.StringArrayVar(&o.from, "from", nil, "file with what kubectl get -o yaml (or json) printed, instead of a live cluster; may be given several times")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it, else the cluster that we run in")
-	f.DurationVar(&o.ahead, "for", 15*time.Minute, "how far to look ahead, at most 24h")
+	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be repeated")
+	f.StringArrayVar(&o.from, "from", nil, "file with the output of kubectl get -o yaml (or json), used instead of a live cluster; may be "+
+		"repeated")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the default of kubectl, else the cluster of this pod")
+	f.DurationVar(&o.ahead, "for", 15*time.Minute, "time to look ahead, at most 24h")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	_ = c.MarkFlagRequired("config")
 	return c
@@ -73,21 +74,21 @@ is in the way (a field that is not handed over, what keeps an empty node) is lis
 
 func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	if o.ahead < 0 || o.ahead > 24*time.Hour {
-		return fmt.Errorf("--for %s: want at most 24h", o.ahead)
+		return fmt.Errorf("--for %s: use at most 24h", o.ahead)
 	}
 	store := policy.NewStore(policy.Options{})
 	report := store.Load(o.config...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))
-		return errors.New("mend that first")
+		return errors.New("fix the errors above first")
 	}
 	if len(store.Groups()) == 0 {
 		return errors.New("the PlatformConfig has no capacityGroups: there is nothing to plan")
 	}
-	seen, done, err := o.see(ctx, store)
+	seen, done, err := o.load(ctx, store)
 	if err != nil {
 		return err
 	}
@@ -102,10 +103,11 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// see reads the cluster, or the files that stand for it.
-func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *cluster.Cluster, done func(), err error) {
+// load reads the cluster, or the files that replace it.
+func (o *planOptions) load(ctx context.Context, store *policy.Store) (seen *cluster.Cluster, done func(), err error) {
 	options := cluster.Options{
-		Policies: store, Groups: store, Leading: func() bool { return false }, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Policies: store, Groups: store, Leading: func() bool { return false }, Log: slog.New(slog.NewTextHandler(os.Stderr,
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
 		Hourly: func(o cost.Offer) float64 { return store.Platform().Hourly(o.InstanceType, o.CapacityType) },
 	}
 	if len(o.from) > 0 {
@@ -126,7 +128,7 @@ func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *clust
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- seen.Run(ctx) }()
-	limit := time.After(readWithin)
+	limit := time.After(readTimeout)
 	for !seen.Synced() {
 		select {
 		case err := <-ended:
@@ -134,7 +136,8 @@ func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *clust
 			return nil, nil, fmt.Errorf("cluster: %w", err)
 		case <-limit:
 			stop()
-			return nil, nil, fmt.Errorf("the cluster could not be read within %s; plan needs list and watch of pods, deployments, nodes, events, nodepools and nodeclaims", readWithin)
+			return nil, nil, fmt.Errorf("reading the cluster took longer than %s; check that you may list and watch pods, "+
+				"deployments, nodes, events, nodepools and nodeclaims", readTimeout)
 		case <-ctx.Done():
 			stop()
 			return nil, nil, ctx.Err()
@@ -144,9 +147,9 @@ func (o *planOptions) see(ctx context.Context, store *policy.Store) (seen *clust
 	return seen, stop, nil
 }
 
-const readWithin = time.Minute
+const readTimeout = time.Minute
 
-// objectsIn reads the objects of files; Lists are opened.
+// objectsIn reads the objects of files and of the Lists in them.
 func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -179,7 +182,7 @@ func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
 	return all, nil
 }
 
-// text is the plan for people.
+// text renders the plan as text.
 func (p *capacityPlan) text() string {
 	var b strings.Builder
 	for i := range p.Groups {
@@ -208,7 +211,7 @@ func (p *capacityPlan) text() string {
 			fmt.Fprintf(&b, "  - %s: %s\n  + %s: %s   # %s, %s\n", c.Field, c.From, c.Field, c.To, c.Rule, when)
 		}
 		if len(g.Findings) > 0 {
-			b.WriteString("\n  in the way or worth knowing:\n")
+			b.WriteString("\n  obstacles and notes:\n")
 			for _, f := range g.Findings {
 				fmt.Fprintf(&b, "  ! %s\n", f)
 			}
@@ -216,7 +219,7 @@ func (p *capacityPlan) text() string {
 		b.WriteString("\n")
 	}
 	for _, line := range p.Released {
-		fmt.Fprintf(&b, "no group names it any more: %s\n", line)
+		fmt.Fprintf(&b, "no longer in any capacity group: %s\n", line)
 	}
 	return b.String()
 }

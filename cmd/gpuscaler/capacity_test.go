@@ -34,7 +34,7 @@ items:
   status: {conditions: [{type: Ready, status: "True"}]}
 `
 
-// planned is what `capacity plan` prints for these files.
+// planned returns what `capacity plan` prints for these files.
 func planned(t *testing.T, platform, pools, output string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,31 +44,33 @@ func planned(t *testing.T, platform, pools, output string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	o := planOptions{config: []string{filepath.Join(dir, "platform.yaml")}, from: []string{filepath.Join(dir, "pools.yaml")}, output: output, ahead: 10 * time.Minute}
+	o := planOptions{config: []string{filepath.Join(dir, "platform.yaml")}, from: []string{filepath.Join(dir, "pools.yaml")}, output: output,
+		ahead: 10 * time.Minute}
 	var out bytes.Buffer
 	err := o.run(t.Context(), &out)
 	return out.String(), err
 }
 
-func TestAPlanIsADiffWithTheRuleAndTheTime(t *testing.T) {
+func TestPlanIsADiffWithRuleAndTime(t *testing.T) {
 	text, err := planned(t, planPlatform, planPools, "text")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"capacity group chat (prefer spot)\n",
-		"  NodePool l40s-od\n  - spec.weight: 20\n  + spec.weight: 30   # schedule, now\n  - spec.limits[nvidia.com/gpu]: (absent)\n  + spec.limits[nvidia.com/gpu]: \"0\"   # fence, in 5m0s\n",
+		"  NodePool l40s-od\n  - spec.weight: 20\n  + spec.weight: 30   # schedule, now\n  - spec.limits[nvidia.com/gpu]: (absent)\n  + " +
+			"spec.limits[nvidia.com/gpu]: \"0\"   # fence, in 5m0s\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no\n%s in\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "+ spec.limits[nvidia.com/gpu]: \"0\"   # fence, in 5m0s\n\n  NodePool l40s-spot") {
-		t.Errorf("a limit that was not handed over is planned:\n%s", text)
+		t.Errorf("the plan contains a limit that gpuscaler may not set:\n%s", text)
 	}
 }
 
-func TestAnAdvisoryGroupPlansTheSame(t *testing.T) {
+func TestPlanOfAnAdvisoryGroupIsTheSame(t *testing.T) {
 	text, err := planned(t, strings.Replace(planPlatform, "fence: true", "fence: true, mode: advisory", 1), planPools, "json")
 	if err != nil {
 		t.Fatal(err)
@@ -82,21 +84,23 @@ func TestAnAdvisoryGroupPlansTheSame(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &plan); err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Groups) != 1 || !plan.Groups[0].Advisory || len(plan.Groups[0].Changes) != 2 || plan.Groups[0].Changes[0] != (plannedRow{"0s", "NodePool l40s-od", "spec.weight", "30"}) {
+	if len(plan.Groups) != 1 || !plan.Groups[0].Advisory || len(plan.Groups[0].Changes) != 2 || plan.Groups[0].Changes[0] != (plannedRow{"0s",
+		"NodePool l40s-od", "spec.weight", "30"}) {
 		t.Errorf("plan %+v", plan)
 	}
 }
 
 type plannedRow struct{ In, Object, Field, To string }
 
-func TestAPlanNeedsAGroupAndReadableFiles(t *testing.T) {
-	if _, err := planned(t, strings.Split(planPlatform, "  capacityGroups")[0]+"  cluster: x\n", planPools, "text"); err == nil || !strings.Contains(err.Error(), "capacityGroups") {
+func TestPlanNeedsAGroupAndReadableFiles(t *testing.T) {
+	if _, err := planned(t, strings.Split(planPlatform, "  capacityGroups")[0]+"  cluster: x\n", planPools,
+		"text"); err == nil || !strings.Contains(err.Error(), "capacityGroups") {
 		t.Errorf("without groups: %v", err)
 	}
 	if _, err := planned(t, planPlatform, "kind: [", "text"); err == nil || !strings.Contains(err.Error(), "pools.yaml") {
 		t.Errorf("a broken file: %v", err)
 	}
 	if _, err := planned(t, planPlatform, planPools, "yaml"); err == nil {
-		t.Error("another format is taken")
+		t.Error("an unknown output format is accepted")
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// capacityPlan is what would be changed on NodePools.
+// capacityPlan lists the changes to NodePools that gpuscaler would make.
 type capacityPlan struct {
 	At       time.Time   `json:"at"`
 	For      span        `json:"for"`
 	Groups   []groupPlan `json:"groups"`
-	Released []string    `json:"released,omitempty"` // on NodePools that no group names any more
+	Released []string    `json:"released,omitempty"` // changes to NodePools that are no longer in any group
 }
 
 type groupPlan struct {
@@ -39,20 +39,20 @@ type plannedChange struct {
 	Rule   string `json:"rule"`
 }
 
-// span is a duration as people write it.
+// span is a duration that is printed as text.
 type span time.Duration
 
 func (s span) String() string               { return time.Duration(s).String() }
 func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// seenCluster is what is planned on.
+// seenCluster is the observed state that the plan is based on.
 type seenCluster interface {
 	engine.Cluster
 	engine.Requests
 	Nodes() engine.Nodes
 }
 
-// planner stands between an engine and the cluster: what is asked for stays, and what would be written is written down.
+// planner implements the engine's interfaces: it reads the observed state and records actions instead of writing them.
 type planner struct {
 	engine.Cluster
 	engine.Requests
@@ -62,7 +62,7 @@ type planner struct {
 	now   time.Time
 }
 
-// View shows each workload as one that a person paused: it wants what it has.
+// View reports each workload as paused, so that the engine keeps its present replicas.
 func (p *planner) View(w *scaling.Workload) (engine.View, bool) {
 	v, ok := p.Cluster.View(w)
 	v.Operator = scaling.Operator{Paused: true, Min: -1, Max: -1}
@@ -89,7 +89,7 @@ func (p *planner) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// add writes down what an action changes, the first time that it is asked for: nothing is carried out, so it is asked for again.
+// add records the changes of an action once. The engine repeats an action at every tick, because the plan never applies it.
 func (g *groupPlan) add(in span, action capacity.Action) {
 	var changes []plannedChange
 	switch a := action.(type) {
@@ -113,13 +113,13 @@ func (g *groupPlan) add(in span, action capacity.Action) {
 	}
 }
 
-// both is what an engine decides for.
+// both are the two configuration interfaces of the engine.
 type both interface {
 	engine.Policies
 	engine.Groups
 }
 
-// makePlan ticks through the time ahead on a cluster that stands still.
+// makePlan runs the engine for each second of the time ahead, on an observed state that does not change.
 func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.Duration) *capacityPlan {
 	start := time.Now().Round(time.Second)
 	plan := &capacityPlan{At: start, For: span(ahead)}
@@ -140,7 +140,7 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 	return plan
 }
 
-// look takes over what the board says: reasons and findings of now, and what an advisory group would do, whenever.
+// look adds the actions of an advisory group to the plan. For the first tick it also copies the reasons and findings.
 func (g *groupPlan) look(board *engine.DecisionStore, first bool, in span) {
 	r, ok := board.Group(g.Name)
 	if !ok || r.At.IsZero() {

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
-// controller is every room, wired.
+// controller connects all packages of `gpuscaler run`.
 type controller struct {
 	options  runOptions
 	log      *slog.Logger
@@ -40,7 +40,7 @@ type controller struct {
 	refusedCalls prometheus.Counter // calls of the external scaler that exceeded its limits
 
 	policies *policy.Store
-	paths    []policy.Path // from which policies and the PlatformConfig are read
+	paths    []policy.Path // the paths of policies and of the PlatformConfig
 	cluster  *cluster.Cluster
 	poller   *telemetry.Poller
 	engine   *engine.Engine
@@ -48,21 +48,22 @@ type controller struct {
 	loop     *loop
 	spending *spending
 	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
-	stopping <-chan struct{}                        // closed when the process is to end
-	broken   chan error                             // a term that failed; the process ends on it, since a leader that does not decide is worse than none
+	stopping <-chan struct{}                        // closed when the process ends
+	// failed receives the error of a leader that stopped. The process ends with it, because a leader that does not decide is worse than none.
+	failed chan error
 }
 
 func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	kube, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w; give --kubeconfig outside one", err)
+		return nil, fmt.Errorf("cluster: %w; outside a cluster use --kubeconfig", err)
 	}
 	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
-	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), broken: make(chan error, 1)}
+	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
 	c.policies = policy.NewStore(policy.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
-		c.poller.SetPolicies(policies, platform) // made below, long before anything is loaded
+		c.poller.SetPolicies(policies, platform) // the poller is created below, before policies are loaded
 	}})
 	kinds, err := o.scaleKinds()
 	if err != nil {
@@ -74,7 +75,8 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.spending = c.newSpending()
 	read := cluster.Options{
 		Release: o.namespace + "/" + o.lease,
-		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies, Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
+		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies,
+		Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 		ClusterName: c.clusterName,
 	}
 	read.SourceLimits = c.sourceLimits
@@ -112,7 +114,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	return c, err
 }
 
-// sourceLimits lists the namespaces that exceed a limit at a data source, for their Events.
+// sourceLimits lists the namespaces that exceed a limit at a data source. Each one gets an Event.
 func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
 	for _, o := range c.poller.Offences() { // the poller is made before the cluster runs
 		out = append(out, cluster.SourceLimit{Namespace: o.Namespace, Outside: o.Outside, Note: o.String()})
@@ -120,22 +122,23 @@ func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
 	return out
 }
 
-// clusterName is the name in the PlatformConfig in force.
+// clusterName returns the cluster's name from the PlatformConfig in force.
 func (c *controller) clusterName() string { return c.policies.Platform().Cluster }
 
 func (c *controller) leading() bool { return c.leader.Leading() }
 
-// registration guards the APIService behind which HPAs find us; port is where our Service answers.
+// registration returns the manager of the APIService that routes the requests of HPAs to gpuscaler's Service.
 func (c *controller) registration(certificate externalmetrics.Certificate) (*cluster.APIService, error) {
 	o := c.options
 	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
-		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace, Name: o.service}, Port: o.servicePort,
+		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace,
+			Name: o.service}, Port: o.servicePort,
 		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading,
 		Instance: o.pod, ClusterName: c.clusterName, Log: c.log, Metrics: c.registry,
 	})
 }
 
-// run works until ctx ends; the first part that fails ends the rest.
+// run runs all parts of the controller until ctx ends. An error of one part ends the others.
 func (c *controller) run(ctx context.Context) error {
 	c.load()
 	certificate, err := c.certificate()
@@ -152,15 +155,15 @@ func (c *controller) run(ctx context.Context) error {
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	c.stopping = ctx.Done()
-	// The cluster is read until the Lease is given up: what is taken back at the end is based on what stands there.
-	reading, unread := context.WithCancel(context.WithoutCancel(ctx))
+	// The caches stay current until the Lease is released, because restoring overrides at the end needs the observed state.
+	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
 	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
 	all.Go(func() error { c.policies.WatchPaths(ctx, time.Second, c.report, c.paths...); return nil })
 	all.Go(func() error { return registration.Run(ctx) })
 	all.Go(func() error { c.spending.live.Run(ctx); return nil })
-	all.Go(func() error { defer unread(); return c.campaign(ctx) })
-	all.Go(func() error { return c.unbroken(ctx) })
+	all.Go(func() error { defer stopReading(); return c.campaign(ctx) })
+	all.Go(func() error { return c.waitForFailure(ctx) })
 	all.Go(func() error { return c.serveMetrics(ctx, metricsAPI, certificate) })
 	all.Go(func() error { return c.options.metrics.serve(ctx, c) })
 	all.Go(func() error { return c.serveProbes(ctx) })
@@ -171,33 +174,34 @@ func (c *controller) run(ctx context.Context) error {
 	return err
 }
 
-// lead is one term: the loop, and KEDA's entrance, which standbys keep shut so that its one connection never stays with them.
+// lead runs while this process holds the Lease. It starts the loop and KEDA's external scaler. A standby does not listen for KEDA:
+// KEDA keeps one connection open, and it must lead to the leader.
 func (c *controller) lead(ctx context.Context) {
 	if err := c.cluster.Rival(ctx); err != nil {
-		c.broken <- fmt.Errorf("not leading: %w", err)
+		c.failed <- fmt.Errorf("not leading: %w", err)
 		return
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { c.loop.run(ctx); return nil })
-	all.Go(func() error { return c.alone(ctx) })
+	all.Go(func() error { return c.watchOtherReleases(ctx) })
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
 	err := all.Wait()
-	c.takeBack(ctx, err)
+	c.restoreLimits(ctx, err)
 	if err != nil {
-		c.broken <- err
+		c.failed <- err
 	}
 }
 
-// ready says why this replica could not lead yet. It depends on the API server alone: neither a rollout of two replicas nor the loss of a
-// data source ever waits for a lease or for somebody else's server.
+// ready returns why this replica cannot lead yet, or nil. It depends on the API server alone, so that neither a rollout of two replicas
+// nor the loss of a data source waits for a Lease or for another server.
 func (c *controller) ready() error {
 	if !c.cluster.Synced() {
 		return errors.New("the caches are not synced")
 	}
 	if c.options.externalMetrics == string(cluster.APIServiceOff) {
-		return nil // nobody forwards requests to us
+		return nil // the API server forwards no requests to gpuscaler
 	}
 	server := c.metrics.Load()
 	if server == nil {
@@ -206,12 +210,13 @@ func (c *controller) ready() error {
 	return server.Ready()
 }
 
-// maxAPIConnections bounds the connections of the external metrics API. Each API server needs a few, over which it sends all requests.
+// maxAPIConnections bounds the connections of the external metrics API. Each API server needs a few, which carry all its requests.
 const maxAPIConnections = 256
 
 func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
-		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate, Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
+		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate,
+		Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
 		Explain: dashboard.NewAPI(c.engine.Decisions(), c.pageOptions(ctx)).Of,
 	}, externalmetrics.NewProvider(c.engine.Decisions(), time.Now))
 	if err != nil {
@@ -221,25 +226,25 @@ func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certifica
 	return server.Run(ctx)
 }
 
-// campaign runs for the Lease once this replica is ready: one that cannot read the cluster must leave it to one that can.
+// campaign competes for the Lease once this replica is ready. A replica that cannot read the cluster leaves the Lease to the others.
 func (c *controller) campaign(ctx context.Context) error {
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
 	for c.ready() != nil {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-ticker.C:
 		}
 	}
-	c.waitAlone(ctx)
+	c.waitForOtherReleases(ctx)
 	return c.leader.Run(ctx)
 }
 
-// unbroken waits for a term that fails.
-func (c *controller) unbroken(ctx context.Context) error {
+// waitForFailure returns the error of a leader that stopped, or nil when ctx ends.
+func (c *controller) waitForFailure(ctx context.Context) error {
 	select {
-	case err := <-c.broken:
+	case err := <-c.failed:
 		return err
 	case <-ctx.Done():
 		return nil
@@ -256,7 +261,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 	}, externalmetrics.NewScaler(c.engine.Decisions(), time.Now))
 }
 
-// load reads the policies for the first time: a bad document holds back only itself.
+// load reads the policies for the first time. An invalid document blocks only itself.
 func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
 func (c *controller) report(r policy.Report) {
@@ -280,17 +285,17 @@ func (c *controller) certificate() (externalmetrics.Certificate, error) {
 	return externalmetrics.SelfSigned(service, c.options.service+"."+c.options.namespace, "localhost")
 }
 
-// logTransition writes what changed as one JSON line, from which `explain --from` answers after a restart.
+// logTransition logs a change as one JSON line. `explain --from` reads these lines, for example after a restart.
 func (c *controller) logTransition(r engine.Record) {
 	c.log.Info("transition", "explanation", explain.FromRecord(r, c.policies.Platform().Cluster))
 }
 
-// sampleEvery is how often the page's timelines take a point.
-const sampleEvery = 5 * time.Second
+// sampleInterval is the time between two points of the page's timelines.
+const sampleInterval = 5 * time.Second
 
-// sample feeds the page's timelines until ctx ends.
+// sample adds points to the page's timelines until ctx ends.
 func sample(ctx context.Context, page *dashboard.Page, clock func() time.Time) {
-	ticker := time.NewTicker(sampleEvery)
+	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
 	for {
 		page.Sample(clock())

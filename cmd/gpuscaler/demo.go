@@ -53,7 +53,8 @@ end: after --for (simulated time), or on Ctrl-C.`,
 	f.StringVar(&o.requests, "requests", "", "recorded traffic of the chat service: CSV, JSON lines, rates; also .gz")
 	o.trace.register(f)
 	f.Float64Var(&o.speed, "speed", demo.DefaultSpeed, "simulated seconds per second")
-	f.DurationVar(&o.duration, "for", 0, "simulated time after which the demo ends; 0: on Ctrl-C, or with --requests shortly after the last request")
+	f.DurationVar(&o.duration, "for", 0, "simulated time after which the demo ends; 0: on Ctrl-C, or with --requests shortly after the "+
+		"last request")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of all random numbers; the same seed gives the same run")
 	f.StringVarP(&o.output, "output", "o", "text", "text: each decision and a summary; json: the summary")
 	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page; loopback only")
@@ -63,13 +64,13 @@ end: after --for (simulated time), or on Ctrl-C.`,
 
 func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	options := demo.Options{Speed: o.speed, For: o.duration, Seed: o.seed, Clock: time.Now}
 	if o.output == "text" {
 		options.OnTransition = logTransition(out)
 	}
-	if o.requests != "" || o.trace.fetched.wanted() {
+	if o.requests != "" || o.trace.fetched.enabled() {
 		requests, err := o.trace.open(ctx, o.requests)
 		if err != nil {
 			return err
@@ -106,11 +107,14 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	if err != nil {
 		return err
 	}
-	metrics, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true}, externalmetrics.NewProvider(d.Engine().Decisions(), d.Now))
+	metrics, err := externalmetrics.NewServer(externalmetrics.ServerConfig{Listener: api, Certificate: certificate, Open: true},
+		externalmetrics.NewProvider(d.Engine().Decisions(), d.Now))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nask             gpuscaler explain team-chat/llama-chat --server http://%s\nPress Ctrl-C to end the demo with a summary. The first decisions are printed after the first readings.\n\n", page.Addr(), api.Addr(), page.Addr())
+	fmt.Fprintf(progress, "page            http://%s/\nexternal metrics https://%s/apis/external.metrics.k8s.io/v1beta1\nexplain         "+
+		"gpuscaler explain team-chat/llama-chat --server http://%s\nPress Ctrl-C to end the demo with a summary. The first decisions are "+
+		"printed after the first readings.\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
 	bill := &demoBill{board: d.Engine().Decisions()}
@@ -150,7 +154,7 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	if bill == nil {
 		return dashboard.Cost{}, false
 	}
-	return spent(bill, b.board), true
+	return costOf(bill, b.board), true
 }
 
 // rateLimited calls f at most once in ten simulated seconds.

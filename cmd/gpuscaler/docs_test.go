@@ -9,8 +9,8 @@ import (
 
 var commandLine = regexp.MustCompile(`(?m)(?:^|[|&(` + "`" + `] ?)gpuscaler ([a-z]+)(?:[ ` + "`" + `\n])`)
 
-// Who follows a page at 3 a.m. must not find that the command is called otherwise by now.
-func TestThePagesNameCommandsThatThereAre(t *testing.T) {
+// A runbook must not name a command that was renamed or removed.
+func TestPagesNameExistingCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../config/runbooks/*.md")
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d runbooks (%v)", len(pages), err)
@@ -27,11 +27,11 @@ func TestThePagesNameCommandsThatThereAre(t *testing.T) {
 		}
 		for _, m := range commandLine.FindAllStringSubmatch(string(text), -1) {
 			if named++; !known[m[1]] {
-				t.Errorf("%s: there is no `gpuscaler %s`", page, m[1])
+				t.Errorf("%s: the command `gpuscaler %s` does not exist", page, m[1])
 			}
 		}
 	}
 	if named < 20 {
-		t.Errorf("%d commands found: the pages are not read as they are written", named)
+		t.Errorf("found only %d commands: the pattern of this test does not match the pages", named)
 	}
 }

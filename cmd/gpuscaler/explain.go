@@ -29,14 +29,14 @@ func explainCommand() *cobra.Command {
 	o := explainOptions{}
 	c := &cobra.Command{
 		Use:   "explain [NAMESPACE/NAME]",
-		Short: "Why a workload has the replicas it has: now, or at a moment of the last 24 hours",
-		Long: `Explain a target: the signals with their values and ages, the rules from number to number, the one
-that decided, what the number would be without each, when it may fall, and whether the HPA follows.
+		Short: "Explain the replicas of a workload: now, or at a time within the last 24 hours",
+		Long: `Explain a target: the signals with their values and ages, the rules in the order in which they changed the
+target, the deciding rule, the target without each rule, the earliest scale-down, and whether the HPA follows.
 Without a name it lists every policy.
 
-It asks with your kubeconfig: through the API server, beside the external metric, where gpuscaler serves that
-and you may get gpuscaler-explain.external.metrics.k8s.io; else by port-forward to the leader's page. After a
-restart, or without a controller, it answers from the controller's log, where each transition is a JSON line.`,
+The command uses your kubeconfig. It asks through the API server if gpuscaler serves the external metrics API
+and you may get gpuscaler-explain.external.metrics.k8s.io; otherwise it forwards a port to the leader's page.
+With --from it reads the controller's log, which has one JSON line for each transition.`,
 		Example: `  gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
   gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
@@ -45,15 +45,16 @@ restart, or without a controller, it answers from the controller's log, where ea
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
 	}
 	o.leader.register(c)
-	c.Flags().StringVar(&o.at, "at", "", "a moment on the controller's clock, in your zone: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or 10m for ten minutes ago")
-	c.Flags().StringVar(&o.from, "from", "", "answer from a log: a file, or - for standard input")
+	c.Flags().StringVar(&o.at, "at", "", "a time by the controller's clock, in your time zone: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or "+
+		"10m for ten minutes ago")
+	c.Flags().StringVar(&o.from, "from", "", "read the explanation from a log: a file, or - for standard input")
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	source := o.ask
 	if o.from != "" {
@@ -67,7 +68,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 		return o.list(all, out)
 	}
 	if strings.Count(args[0], "/") != 1 {
-		return fmt.Errorf("%q: want NAMESPACE/NAME", args[0])
+		return fmt.Errorf("%q: use NAMESPACE/NAME", args[0])
 	}
 	found, err := source(ctx, args[0])
 	if err != nil {
@@ -79,7 +80,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 	return found[0].WriteText(out, time.Local)
 }
 
-// ask gets explanations from the controller. The moment goes as it was written: the clock that it means is the controller's.
+// ask requests explanations from the controller. It sends --at unparsed, because the time refers to the controller's clock.
 func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explanation, error) {
 	query := url.Values{}
 	if o.at != "" {
@@ -111,7 +112,7 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explan
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%w\ndoes gpuscaler answer at %s?", err, server)
+		return nil, fmt.Errorf("%w\ncheck that gpuscaler serves its page at %s", err, server)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -121,7 +122,7 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explan
 	return answered(name, response.StatusCode, body)
 }
 
-// answered reads an answer: one explanation where a name was asked for.
+// answered decodes a response: one explanation if name is set, otherwise a list.
 func answered(name string, code int, body []byte) ([]explain.Explanation, error) {
 	if code != http.StatusOK {
 		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
@@ -135,7 +136,7 @@ func answered(name string, code int, body []byte) ([]explain.Explanation, error)
 	return one, json.Unmarshal(body, &one[0])
 }
 
-// read rebuilds explanations from a log.
+// read returns the explanations that a log contains.
 func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explanation, error) {
 	at, err := explain.ParseTime(o.at, time.Now(), time.Local)
 	if err != nil {
@@ -162,7 +163,7 @@ func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explana
 			return []explain.Explanation{e}, nil
 		}
 	}
-	return nil, fmt.Errorf("the log holds no transition of %s up to then", name)
+	return nil, fmt.Errorf("the log has no transition of %s up to that time", name)
 }
 
 func (o *explainOptions) list(all []explain.Explanation, out io.Writer) error {
@@ -176,7 +177,8 @@ func (o *explainOptions) list(all []explain.Explanation, out io.Writer) error {
 			fmt.Fprintf(table, "%s\t?\t?\t?\t?\t?\t%s\t%s\t-\n", e.Policy, e.Mode, e.NotDecided)
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", e.Policy, e.Target, e.Ready, e.Loading, e.Pending, e.Crashing, e.Mode, e.Binding, e.Since.Local().Format("01-02 15:04:05"))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", e.Policy, e.Target, e.Ready, e.Loading, e.Pending, e.Crashing, e.Mode,
+			e.Binding, e.Since.Local().Format("01-02 15:04:05"))
 	}
 	return table.Flush()
 }
@@ -187,11 +189,11 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// zoneName is our zone as another machine knows it: its name, or where that is not to be had the offset at now.
+// zoneName returns the local time zone as another machine knows it: its IANA name, or the offset at now if the name is unknown.
 func zoneName(now time.Time) string {
 	name := os.Getenv("TZ")
 	if name == "" {
-		file, _ := filepath.EvalSymlinks("/etc/localtime") // no link: no name
+		file, _ := filepath.EvalSymlinks("/etc/localtime") // without a symbolic link the name is unknown
 		_, name, _ = strings.Cut(file, "zoneinfo/")
 	}
 	if _, err := time.LoadLocation(name); name == "" || err != nil {

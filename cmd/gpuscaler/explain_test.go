@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// The demo's clock is not ours: what a person reads on its page as 09:04 is asked for as 09:04.
-func TestAMomentIsMeantOnTheClockOfWhomIsAsked(t *testing.T) {
+// The demo has a simulated clock. --at 09:04 refers to the time on the demo's page.
+func TestAtRefersToTheServersClock(t *testing.T) {
 	t.Setenv("TZ", "Europe/Berlin")
 	var asked url.Values
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,25 +32,26 @@ func TestAMomentIsMeantOnTheClockOfWhomIsAsked(t *testing.T) {
 	}
 }
 
-func TestAZoneWithoutANameIsAnOffset(t *testing.T) {
+func TestZoneWithoutANameIsAnOffset(t *testing.T) {
 	t.Setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
 	if got := zoneName(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)); !regexp.MustCompile(`^[+-]\d\d:\d\d$`).MatchString(got) {
 		t.Errorf("zone %q", got)
 	}
 }
 
-func TestWhatThePageRefusesIsWhatThePersonReads(t *testing.T) {
+func TestErrorOfThePageIsPrinted(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "this replica does not lead: ask the leader", http.StatusServiceUnavailable)
 	}))
 	defer page.Close()
 	o := explainOptions{leader: leaderFlags{server: page.URL}, output: "text"}
-	if err := o.run(t.Context(), []string{"team/chat"}, io.Discard); err == nil || err.Error() != "this replica does not lead: ask the leader" {
+	if err := o.run(t.Context(), []string{"team/chat"},
+		io.Discard); err == nil || err.Error() != "this replica does not lead: ask the leader" {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestTheListShowsNoNumberWhereThereIsNoDecision(t *testing.T) {
+func TestListShowsNoTargetWithoutADecision(t *testing.T) {
 	var out strings.Builder
 	all := []explain.Explanation{
 		{Policy: "team/chat", At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Target: 6, Mode: "auto", Binding: "combine"},
@@ -60,7 +61,8 @@ func TestTheListShowsNoNumberWhereThereIsNoDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 4 || !strings.Contains(lines[1], "6") || strings.Contains(lines[2], "0") || !strings.Contains(lines[2], all[1].NotDecided) {
+	if len(lines) != 4 || !strings.Contains(lines[1], "6") || strings.Contains(lines[2], "0") || !strings.Contains(lines[2],
+		all[1].NotDecided) {
 		t.Errorf("\n%s", out.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// night is a policy whose schedules alone move it: six replicas from 7:00 to 9:00, and three from 10:00 to 10:30, in UTC.
+// night is a policy with schedules only: six replicas from 7:00 to 9:00, and three from 10:00 to 10:30, in UTC.
 func night(group map[string]any) edit {
 	return edit{
 		"policy spec.capacityGroup": "chat", "policy spec.minReplicas": 0, "policy spec.activate": true, "policy spec.cooldownPeriod": "1m",
@@ -36,7 +36,8 @@ func chatGroup(more ...any) map[string]any {
 func nodeWrites(t *testing.T, d docSet) (out []string) {
 	store := good(t, d)
 	start := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
-	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 50 * time.Minute, Lost: 10}, {At: 70 * time.Minute, Added: 10}}}
+	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 50 * time.Minute, Lost: 10},
+		{At: 70 * time.Minute, Added: 10}}}
 	c := simulator.Config{Start: start, Seed: 1, Groups: store.Groups()}
 	for name, kind := range map[string]string{"a-spot": "spot", "a-od": "on-demand"} {
 		p := simulator.NodePool{Name: name, CapacityType: kind, InstanceType: "g5", GPUs: 2, Hourly: 1, Weight: 20,
@@ -47,7 +48,8 @@ func nodeWrites(t *testing.T, d docSet) (out []string) {
 		c.NodePools = append(c.NodePools, p)
 	}
 	for _, compiled := range store.Compiled() {
-		c.Workloads = append(c.Workloads, simulator.Workload{Policy: compiled, Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"queue": simulator.Queue}})
+		c.Workloads = append(c.Workloads, simulator.Workload{Policy: compiled, Service: simulator.Chat8B,
+			Measures: map[string]simulator.Measure{"queue": simulator.Queue}})
 	}
 	var now time.Time
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {
@@ -67,14 +69,15 @@ func nodeWrites(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// buffers decides for a group that has a schedule's floor ahead, on a cluster that serves CapacityBuffers.
+// buffers decides for a group before a schedule raises minReplicas, on a cluster that serves CapacityBuffers.
 func buffers(t *testing.T, d docSet) (out []string) {
 	g := good(t, d).Groups()[0]
 	now := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
 	o := capacity.Observation{Buffers: true, Workloads: []capacity.Workload{{Key: "team-chat/llama", GPUs: 1, Known: true}},
 		Ahead: []capacity.Span{{From: now.Add(30 * time.Minute), Until: now.Add(time.Hour), GPUs: 6, Workload: "team-chat/llama", Replicas: 6}}}
 	for range g.Pools {
-		o.Pools = append(o.Pools, capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption})
+		o.Pools = append(o.Pools, capacity.PoolView{Exists: true, Ready: true,
+			Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption})
 	}
 	var s capacity.State
 	var decision capacity.Decision
@@ -88,11 +91,12 @@ func buffers(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// groupProbes change what is written to NodePools and pods.
+// groupProbes are probes of fields that change the writes to NodePools and pods.
 func groupProbes() []fieldProbe {
 	const at = "platform spec.capacityGroups[0]."
 	window := func(more ...any) edit {
-		w := fields("name", "peak", "timezone", "UTC", "start", "0 7 * * *", "end", "0 8 * * *", "weight", 50, "limits", fields("nvidia.com/gpu", 4),
+		w := fields("name", "peak", "timezone", "UTC", "start", "0 7 * * *", "end", "0 8 * * *", "weight", 50, "limits", fields("nvidia.com/gpu",
+			4),
 			"disruption", fields("consolidateAfter", "Never", "consolidationPolicy", "WhenEmpty"))
 		for i := 0; i < len(more); i += 2 {
 			w[more[i].(string)] = more[i+1]

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// machines is a day of three nodes: on demand in a zone, spot in another, and one whose zone and price nobody knows.
+// machines is a day of four nodes: on-demand, spot in another zone, one with unknown zone and price, and reserved.
 const machines = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",Hostname="n1",exported_namespace="team-chat",exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-2",Hostname="n2",exported_namespace="team-chat",exported_pod="llama-1",pod="exp",namespace="gpu-operator"} 0.5x1440
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-3",Hostname="n3",exported_namespace="team-chat",exported_pod="llama-2",pod="exp",namespace="gpu-operator"} 0.75x1440
@@ -26,12 +26,13 @@ karpenter_nodes_allocatable{node_name="n3",nodepool="l",instance_type="g5.xlarge
 karpenter_nodes_allocatable{node_name="n4",nodepool="l",instance_type="g5.xlarge",capacity_type="reserved",zone="us-east-1a",resource_type="nvidia.com/gpu"} 1x1440
 karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g5.xlarge",capacity_type="spot",zone="us-east-1b"} 0.3x1440`
 
-// costs is what a day costs, by line. Only computed amounts are looked at.
+// costs returns the cost of a day by line. It contains only computed amounts.
 func costs(t *testing.T, d docSet) (out []string) {
 	t.Helper()
 	dir := t.TempDir()
 	text := func(kind string) string { return strings.ReplaceAll(d.text(kind), "PRICES", dir) }
-	for name, content := range map[string]string{"platform.yaml": text("platform"), "book.yaml": text("book"), "cheap.yaml": strings.ReplaceAll(text("book"), "on-demand: 1", "on-demand: 0.9")} {
+	for name, content := range map[string]string{"platform.yaml": text("platform"), "book.yaml": text("book"),
+		"cheap.yaml": strings.ReplaceAll(text("book"), "on-demand: 1", "on-demand: 0.9")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,8 @@ func costs(t *testing.T, d docSet) (out []string) {
 	var written bytes.Buffer
 	c.SetOut(&written)
 	c.SetErr(io.Discard)
-	args := []string{"--prometheus", server.URL, "--since", "1d", "--until", "2026-11-17", "-o", "json", "--platform", filepath.Join(dir, "platform.yaml")}
+	args := []string{"--prometheus", server.URL, "--since", "1d", "--until", "2026-11-17", "-o", "json", "--platform", filepath.Join(dir,
+		"platform.yaml")}
 	if !strings.Contains(text("platform"), "book: ") {
 		args = append(args, "--prices", filepath.Join(dir, "book.yaml"))
 	}
@@ -61,7 +63,7 @@ func costs(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// priceProbes change what a report computes.
+// priceProbes are probes of fields that change a report.
 func priceProbes(*testing.T) []fieldProbe {
 	override := fields("instanceType", "g5.xlarge", "capacityType", "on-demand", "hourly", 7.0, "region", "us-east-1")
 	commitment := fields("instanceType", "g5.xlarge", "count", 1, "hourly", 3.0, "region", "us-east-1")

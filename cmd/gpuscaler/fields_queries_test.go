@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// metricSeries is what the Prometheus servers of the probes hold; each sample stands for a minute.
+// metricSeries are the series of the probes' Prometheus servers, with one sample a minute.
 const metricSeries = `queue_size{namespace="team-chat",pool="llama",app="a",tenant="x"} 30x30
 queue_size{namespace="team-chat",pool="llama",app="b",tenant="y"} 70x30
 queue_size{namespace="team-chat",pool="other",app="a",tenant="x"} 50x30
@@ -47,7 +47,7 @@ kueue_pending_workloads{namespace="elsewhere",pod="kueue-0",cluster_queue="gpu",
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="exporter-0",exported_namespace="team-chat",exported_pod="llama-0"} 0.5x30
 `
 
-// podPage is what the pods' own /metrics serves.
+// podPage is the content of the pods' /metrics.
 const podPage = `# TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{model_name="m"} 12
 # TYPE vllm:num_requests_running gauge
@@ -63,7 +63,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",exported_namespace="team-chat",exported_pod="llama-0",namespace="team-chat",pod="llama-0"} 0.6
 `
 
-// journal is what was asked, in any order, each once.
+// journal records the requests to the servers, without order and duplicates.
 type journal struct {
 	mu    sync.Mutex
 	lines map[string]int
@@ -88,7 +88,7 @@ func (j *journal) all() (out []string) {
 	return out
 }
 
-// times is how often a line that contains a word was written.
+// times returns how often a line that contains a word was recorded.
 func (j *journal) times(word string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -100,17 +100,17 @@ func (j *journal) times(word string) (n int) {
 	return n
 }
 
-// sources are the servers that the documents name by placeholders.
+// sources are the servers that the documents refer to by placeholders.
 type sources struct {
 	*journal
-	wait     time.Duration // before a Prometheus server answers
+	wait     time.Duration // delay of a Prometheus server's responses
 	replaces []string      // placeholder, address
 	redis    *miniredis.Miniredis
 	kube     *rest.Config
 	twice    bool // wait for a second poll
 }
 
-// put opens every server of the probes.
+// put starts every server of the probes.
 func openSources(t *testing.T) *sources {
 	t.Helper()
 	s := &sources{journal: &journal{}}
@@ -143,7 +143,7 @@ func (s *sources) serve(t *testing.T, server *httptest.Server) string {
 	return server.URL
 }
 
-// prometheus writes down what it is asked, and hands it to a real query engine.
+// prometheus records the queries and evaluates them with the query engine of Prometheus.
 func (s *sources) prometheus(t *testing.T, name, data string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
@@ -180,14 +180,14 @@ func (s *sources) openRedis(t *testing.T) {
 	s.replaces = append(s.replaces, "redis:6379", s.redis.Addr())
 }
 
-// Pods, Exporters and TriggerMetric are the cluster.
+// Pods, Exporters and TriggerMetric implement the cluster's interfaces.
 func (s *sources) Pods(*scaling.Workload) []engine.Pod {
 	return []engine.Pod{{Name: "llama-0", IP: "127.0.0.1", Node: "n", Ready: true, Leader: true, Started: time.Now().Add(-time.Hour)}}
 }
 
 func (s *sources) Exporters(namespace string, labels map[string]string) []engine.Pod {
 	s.write("pods of %s with %v", namespace, labels)
-	if namespace == "nobody" || labels["app"] == "nothing" {
+	if namespace == "unknown" || labels["app"] == "nothing" {
 		return nil
 	}
 	return []engine.Pod{{Name: "exporter-0", IP: "127.0.0.1", Node: "n", Ready: true}}
@@ -197,7 +197,7 @@ func (s *sources) TriggerMetric(_ *scaling.Workload, trigger string) (string, st
 	return "s0-" + trigger, "scaledobject.keda.sh/name=llama", true
 }
 
-// queries polls every signal of the policy once, and returns what was asked and what was read.
+// queries polls every signal of the policy once and returns the requests and the readings.
 func queries(t *testing.T, d docSet) []string { return openSources(t).poll(t, d) }
 
 func (s *sources) poll(t *testing.T, d docSet) []string {
@@ -241,7 +241,7 @@ func (s *sources) poll(t *testing.T, d docSet) []string {
 	return s.hide(append(out, s.all()...))
 }
 
-// place puts addresses for placeholders.
+// place replaces placeholders by addresses.
 func (s *sources) place(d docSet) docSet {
 	out := docSet{}
 	for kind, tree := range d {
@@ -258,7 +258,7 @@ func (s *sources) place(d docSet) docSet {
 	return out
 }
 
-// hide puts the placeholders back: ports differ from run to run.
+// hide replaces addresses by placeholders, because ports differ from run to run.
 func (s *sources) hide(lines []string) []string {
 	for i := range lines {
 		for j := 0; j+1 < len(s.replaces); j += 2 {
@@ -268,7 +268,7 @@ func (s *sources) hide(lines []string) []string {
 	return lines
 }
 
-// polledTwice also says whether the source is polled again soon, and slowly has a Prometheus server answer after 600 ms.
+// polledTwice also reports whether the source is polled again soon. slowly uses a Prometheus server that responds after 600 ms.
 func polledTwice(t *testing.T, d docSet) []string {
 	s := openSources(t)
 	s.twice = true
@@ -290,7 +290,7 @@ func withPassword(t *testing.T, d docSet) []string {
 
 const firstSignal = "policy spec.signals[0]"
 
-// source makes a platform of one more data source, and a policy of one signal.
+// source returns an edit that adds a data source to the platform and sets one signal in the policy.
 func source(ds map[string]any, signal ...any) edit {
 	s := fields("name", "queue", "target", 10)
 	for i := 0; i < len(signal); i += 2 {
@@ -311,7 +311,7 @@ func prom(name string, more ...any) map[string]any {
 	return ds
 }
 
-// queryProbes change what is asked, or which answer is read.
+// queryProbes are probes of fields that change the requests or the readings.
 func queryProbes() []fieldProbe {
 	twoQueries := joined(source(prom("prom"), "type", "prometheus", "queryRef", "depth"), edit{"platform spec.queries": []any{
 		fields("name", "depth", "source", "prom", "query", "sum by (namespace, pool) (queue_size)", "workloadLabel", "pool"),
@@ -331,15 +331,18 @@ func queryProbes() []fieldProbe {
 		}
 		return source(ds, "type", "vllm", "source", "pods")
 	}
-	exporter := source(fields("name", "gpus", "type", "scrape", "profile", "dcgm", "port", 8000, "podLabels", fields("app", "dcgm"), "podsIn", "gpu", "interval", "1h"),
+	exporter := source(fields("name", "gpus", "type", "scrape", "profile", "dcgm", "port", 8000, "podLabels", fields("app", "dcgm"), "podsIn",
+		"gpu", "interval", "1h"),
 		"type", "dcgm", "source", "gpus", "target", "50%")
 	redis := source(nil, "type", "redis", "source", "jobs", "listName", "jobs")
 	stream := source(nil, "type", "redis", "source", "jobs", "stream", "stream")
 	kueue := func(queue, name string) edit { return source(prom("prom"), "type", "kueue", queue, name) }
 	gpu := source(prom("prom"), "type", "dcgm", "source", "prom", "target", "50%")
-	declared := joined(gpu, edit{"platform spec.exporters": []any{fields("type", "dcgm", "namespace", "gpu-operator", "podLabels", fields("app", "dcgm"))}})
+	declared := joined(gpu, edit{"platform spec.exporters": []any{fields("type", "dcgm", "namespace", "gpu-operator", "podLabels",
+		fields("app", "dcgm"))}})
 	return []fieldProbe{
-		{field: firstSignal + ".type", was: "vllm", is: "sglang", with: source(fields("name", "pods", "type", "scrape", "port", 8000, "interval", "1h"), "source", "pods"), see: queries},
+		{field: firstSignal + ".type", was: "vllm", is: "sglang", with: source(fields("name", "pods", "type", "scrape", "port", 8000, "interval",
+			"1h"), "source", "pods"), see: queries},
 		{field: firstSignal + ".source", was: "prom", is: "prom2", with: twoServers("type", "prometheus", "metric", "queue_size"), see: queries},
 		{field: firstSignal + ".queryRef", is: "width", with: twoQueries, see: queries},
 		{field: firstSignal + ".labelValue", is: "other", with: twoQueries, see: queries},
@@ -348,7 +351,8 @@ func queryProbes() []fieldProbe {
 		{field: firstSignal + ".aggregate", was: "sum", is: "max", with: selector("metric", "queue_size"), see: queries},
 		{field: firstSignal + ".rate", is: "5m", with: selector("metric", "requests_total"), see: queries},
 		{field: firstSignal + ".quantile", was: 0.5, is: 0.9, with: selector("metric", "seconds", "target", "500ms"), see: queries},
-		{field: firstSignal + ".window", was: "2m", is: "5m", with: selector("metric", "seconds", "quantile", 0.5, "target", "500ms"), see: queries},
+		{field: firstSignal + ".window", was: "2m", is: "5m", with: selector("metric", "seconds", "quantile", 0.5, "target", "500ms"),
+			see: queries},
 		{field: firstSignal + ".listName", is: "others", with: redis, see: queries},
 		{field: firstSignal + ".stream", is: "stream2", with: stream, see: queries},
 		{field: firstSignal + ".consumerGroup", is: "workers", with: stream, see: queries},
@@ -357,36 +361,42 @@ func queryProbes() []fieldProbe {
 		{field: firstSignal + ".trigger", is: "b", see: queries, with: source(nil, "type", "keda", "trigger", "a")},
 
 		{field: "platform spec.queries[0].query", is: "max by (namespace, pool) (queue_size)", with: twoQueries, see: queries},
-		{field: "platform spec.queries[0].source", is: "prom2", with: joined(twoQueries, edit{"platform spec.dataSources[2]": prom("prom2")}), see: queries},
+		{field: "platform spec.queries[0].source", is: "prom2", with: joined(twoQueries, edit{"platform spec.dataSources[2]": prom("prom2")}),
+			see: queries},
 		{field: "platform spec.queries[0].workloadLabel", is: "deployment", with: byQuery("other_size"), see: queries},
 		{field: "platform spec.queries[0].namespaceLabel", is: "team", with: byQuery("other_size"), see: queries},
 
-		{field: "platform spec.dataSources[1].type", was: "external", is: "redis", also: edit{"platform spec.dataSources[1].address": "redis:6379"}, see: refusals,
+		{field: "platform spec.dataSources[1].type", was: "external", is: "redis",
+			also: edit{"platform spec.dataSources[1].address": "redis:6379"}, see: refusals,
 			with: source(fields("name", "any"), "type", "external", "source", "any", "metric", "backlog")},
 		{field: "platform spec.dataSources[1].default", was: true, is: false, also: edit{"platform spec.dataSources[2].default": true},
 			with: twoServers("type", "prometheus", "metric", "queue_size"), see: queries},
 		{field: "platform spec.dataSources[1].address", is: "http://prom2:9090", with: twoQueries, see: queries},
 		{field: "platform spec.dataSources[1].matchers", is: fields("tenant", "x"), with: twoQueries, see: queries},
-		{field: "platform spec.dataSources[1].namespaceLabel", is: "kubernetes_namespace", with: source(prom("prom"), "type", "vllm", "source", "prom"), see: queries},
-		{field: "platform spec.dataSources[1].podLabel", is: "kubernetes_pod", with: source(prom("prom"), "type", "vllm", "source", "prom"), see: queries},
+		{field: "platform spec.dataSources[1].namespaceLabel", is: "kubernetes_namespace", with: source(prom("prom"), "type", "vllm", "source",
+			"prom"), see: queries},
+		{field: "platform spec.dataSources[1].podLabel", is: "kubernetes_pod", with: source(prom("prom"), "type", "vllm", "source", "prom"),
+			see: queries},
 		{field: "platform spec.dataSources[1].interval", is: "500ms", with: twoQueries, see: polledTwice},
 		{field: "platform spec.dataSources[1].timeout", was: "5s", is: "200ms", with: twoQueries, see: slowly},
 		{field: "platform spec.dataSources[1].maxBytes", is: 100, with: twoQueries, see: queries},
 		{field: "platform spec.dataSources[1].maxSeries", is: 1, with: twoQueries, see: queries},
-		{field: "platform spec.dataSources[1].profile", is: "sglang", with: joined(scraped(), edit{firstSignal + ".source": absent{}}), see: queries},
+		{field: "platform spec.dataSources[1].profile", is: "sglang", with: joined(scraped(), edit{firstSignal + ".source": absent{}}),
+			see: queries},
 		{field: "platform spec.dataSources[1].port", is: 8001, with: scraped(), see: queries},
 		{field: "platform spec.dataSources[1].scheme", was: "http", is: "https", with: scraped(), see: queries},
 		{field: "platform spec.dataSources[1].path", was: "/metrics", is: "/other", with: scraped(), see: queries},
 		{field: "platform spec.dataSources[1].podLabels", is: fields("app", "nothing"), with: exporter, see: queries},
-		{field: "platform spec.dataSources[1].podsIn", is: "nobody", with: exporter, see: queries},
+		{field: "platform spec.dataSources[1].podsIn", is: "unknown", with: exporter, see: queries},
 		{field: "platform spec.dataSources[0].database", is: 1, with: redis, see: queries},
-		{field: "platform spec.dataSources[0].username", was: "reader", is: "nobody", see: withPassword,
+		{field: "platform spec.dataSources[0].username", was: "reader", is: "unknown", see: withPassword,
 			with: joined(redis, edit{"platform spec.dataSources[0].passwordFile": "SECRETS/secret"})},
 		{field: "platform spec.dataSources[0].passwordFile", was: "SECRETS/secret", is: "SECRETS/other", see: withPassword,
 			with: joined(redis, edit{"platform spec.dataSources[0].username": "reader"})},
 
-		{field: "platform spec.teams[0].clusterQueues[0]", was: "gpu", is: "all", with: joined(kueue("clusterQueue", "gpu"), oneTeam()), see: refusals},
-		{field: "platform spec.exporters[0].namespace", is: "nobody", with: declared, see: queries},
+		{field: "platform spec.teams[0].clusterQueues[0]", was: "gpu", is: "all", with: joined(kueue("clusterQueue", "gpu"), oneTeam()),
+			see: refusals},
+		{field: "platform spec.exporters[0].namespace", is: "unknown", with: declared, see: queries},
 		{field: "platform spec.exporters[0].podLabels", is: fields("app", "nothing"), with: declared, see: queries},
 		{field: "platform spec.exporters[0].type", was: "kueue", is: "dcgm", see: queries,
 			with: joined(kueue("clusterQueue", "gpu"), edit{"platform spec.exporters": []any{fields("namespace", "elsewhere")}})},

@@ -1,12 +1,14 @@
 package main
 
-// refusalProbes are names that refer to each other, and what one namespace may use and another may not. Both values are well formed: what
-// is refused is refused for what they mean.
+// refusalProbes are probes of references between documents and of permissions of namespaces. Both values are well formed; the refusal
+// depends on what they refer to.
 func refusalProbes() []fieldProbe {
-	twoTeams := edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"}), fields("name", "batch", "namespaces", []any{"team-batch"})}}
+	twoTeams := edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"}), fields("name", "batch",
+		"namespaces", []any{"team-batch"})}}
 	return []fieldProbe{
 		{field: "policy metadata.name", is: "other", with: edit{"policy2": secondPolicy}, was: "llama", see: refusals},
-		{field: "policy metadata.namespace", is: "team-other", with: edit{"platform spec.dataSources[0].namespaces": []any{"team-chat"}}, see: refusals},
+		{field: "policy metadata.namespace", is: "team-other", with: edit{"platform spec.dataSources[0].namespaces": []any{"team-chat"}},
+			see: refusals},
 		{field: "policy spec.signals[0].name", is: "backlog", with: edit{"policy spec.formula": "queue.replicas"}, see: refusals},
 		{field: "policy spec.schedules[0].name", is: "night", with: edit{"policy spec.schedules": []any{office,
 			fields("name", "night", "timezone", "UTC", "start", "0 22 * * *", "end", "0 23 * * *", "minReplicas", 5)}}, see: refusals},
@@ -30,8 +32,9 @@ func refusalProbes() []fieldProbe {
 	}
 }
 
-// secondPolicy is a policy for the same target and under another name.
-var secondPolicy = fields("apiVersion", "gpuscaler.io/v1alpha1", "kind", "ScalingPolicy", "metadata", fields("name", "llama", "namespace", "team-chat"),
+// secondPolicy is a policy for the same target with another name.
+var secondPolicy = fields("apiVersion", "gpuscaler.io/v1alpha1", "kind", "ScalingPolicy", "metadata", fields("name", "llama", "namespace",
+	"team-chat"),
 	"spec", fields("scaleTargetRef", fields("name", "second"), "maxReplicas", 3, "signals", []any{redisSignal("queue")}))
 
 func group(name, pools string) map[string]any {

@@ -22,7 +22,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// secrets is a folder of mounted files. SECRETS in a document stands for its path.
+// secrets is a folder of mounted files. SECRETS in a document is replaced by its path.
 type secrets struct {
 	dir    string
 	ca     *x509.CertPool
@@ -44,17 +44,20 @@ func must[T any](v T, err error) T {
 
 func newAuthority(name string) authority {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	return authority{must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)))), key}
 }
 
 func (a authority) issue(name string) (certificate, key []byte) {
 	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der := must(x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key))
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: must(x509.MarshalECPrivateKey(private))})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Bytes: must(x509.MarshalECPrivateKey(private))})
 }
 
 func newSecrets(t *testing.T) *secrets {
@@ -76,27 +79,29 @@ func newSecrets(t *testing.T) *secrets {
 	for name, text := range map[string]string{"secret": "secret", "other": "other", "user": "u1", "user2": "u2"} {
 		write(name, []byte(text))
 	}
-	write("aws", []byte("[default]\naws_access_key_id = AKIDDEFAULT\naws_secret_access_key = s\n[second]\naws_access_key_id = AKIDSECOND\naws_secret_access_key = s\n"))
+	write("aws", []byte("[default]\naws_access_key_id = AKIDDEFAULT\naws_secret_access_key = s\n[second]\naws_access_key_id = "+
+		"AKIDSECOND\naws_secret_access_key = s\n"))
 	certificate, key := good.issue("server")
 	s.server = must(tls.X509KeyPair(certificate, key))
 	s.ca.AddCert(good.cert)
 	return s
 }
 
-// config is a server's that accepts TLS 1.2 at most and looks at client certificates.
+// config returns a server configuration that accepts TLS 1.2 at most and requests client certificates.
 func (s *secrets) config() *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{s.server}, ClientCAs: s.ca, ClientAuth: tls.VerifyClientCertIfGiven, MaxVersion: tls.VersionTLS12}
+	return &tls.Config{Certificates: []tls.Certificate{s.server}, ClientCAs: s.ca, ClientAuth: tls.VerifyClientCertIfGiven,
+		MaxVersion: tls.VersionTLS12}
 }
 
-// identity is who a client is by its certificate.
+// identity returns the name in a client's certificate.
 func identity(c *tls.ConnectionState) string {
 	if c == nil || len(c.PeerCertificates) == 0 {
-		return "nobody"
+		return "no certificate"
 	}
 	return c.PeerCertificates[0].Subject.CommonName
 }
 
-// secretly is queries, with mounted files, a Prometheus server behind TLS, a proxy, a token server and AWS's token service.
+// secretly is like queries, with mounted files, a Prometheus server with TLS, a proxy, a token server and AWS's token service.
 func secretly(t *testing.T, d docSet) []string {
 	s, files := openSources(t), newSecrets(t)
 	s.replaces = append(s.replaces, "SECRETS", files.dir)
@@ -116,7 +121,8 @@ func secretly(t *testing.T, d docSet) []string {
 	issue := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		id, secret, _ := r.BasicAuth()
-		s.write("token %s for %s %s, scope %s, resource %s, by %s", r.URL.Path, id, secret, r.Form.Get("scope"), r.Form.Get("resource"), identity(r.TLS))
+		s.write("token %s for %s %s, scope %s, resource %s, by %s", r.URL.Path, id, secret, r.Form.Get("scope"), r.Form.Get("resource"),
+			identity(r.TLS))
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"access_token":"from-oauth","token_type":"Bearer","expires_in":3600}`)
 	})
@@ -127,7 +133,7 @@ func secretly(t *testing.T, d docSet) []string {
 	return s.poll(t, d)
 }
 
-// redisSecretly is queries against a Redis server behind TLS.
+// redisSecretly is like queries, with a Redis server that uses TLS.
 func redisSecretly(t *testing.T, d docSet) []string {
 	s, files := openSources(t), newSecrets(t)
 	s.replaces = append(s.replaces, "SECRETS", files.dir)
@@ -140,7 +146,7 @@ func redisSecretly(t *testing.T, d docSet) []string {
 	return s.poll(t, d)
 }
 
-// tlsProbes are the fields of one TLS block.
+// tlsProbes are probes of the fields of one TLS block.
 func tlsProbes(at string, with edit, see func(*testing.T, docSet) []string) []fieldProbe {
 	trust := joined(with, edit{at + ".ca_file": "SECRETS/ca"})
 	mutual := joined(trust, edit{at + ".cert_file": "SECRETS/cert-a", at + ".key_file": "SECRETS/key-a"})
@@ -154,7 +160,7 @@ func tlsProbes(at string, with edit, see func(*testing.T, docSet) []string) []fi
 	}
 }
 
-// sourceProbes are how a data source is reached.
+// sourceProbes are probes of the connection settings of a data source.
 func sourceProbes(t *testing.T) []fieldProbe {
 	const at = "platform spec.dataSources[1]."
 	query := joined(source(prom("prom"), "type", "prometheus", "metric", "queue_size"), nil)
@@ -162,15 +168,22 @@ func sourceProbes(t *testing.T) []fieldProbe {
 	token := edit{at + "http.oauth2.client_id": "id", at + "http.oauth2.client_secret_file": "SECRETS/secret"}
 	oauth := joined(joined(query, token), edit{at + "http.oauth2.token_url": "http://idp:80/token"})
 	all := []fieldProbe{
-		{field: at + "http.basic_auth.username", was: "u1", is: "u2", with: joined(query, edit{at + "http.basic_auth.password_file": "SECRETS/secret"}), see: secretly},
-		{field: at + "http.basic_auth.username_file", was: "SECRETS/user", is: "SECRETS/user2", with: joined(query, edit{at + "http.basic_auth.password_file": "SECRETS/secret"}), see: secretly},
-		{field: at + "http.basic_auth.password_file", was: "SECRETS/secret", is: "SECRETS/other", with: joined(query, edit{at + "http.basic_auth.username": "u1"}), see: secretly},
-		{field: at + "http.authorization.type", was: "Bearer", is: "Token", with: joined(query, edit{at + "http.authorization.credentials_file": "SECRETS/secret"}), see: secretly},
+		{field: at + "http.basic_auth.username", was: "u1", is: "u2", with: joined(query,
+			edit{at + "http.basic_auth.password_file": "SECRETS/secret"}), see: secretly},
+		{field: at + "http.basic_auth.username_file", was: "SECRETS/user", is: "SECRETS/user2", with: joined(query,
+			edit{at + "http.basic_auth.password_file": "SECRETS/secret"}), see: secretly},
+		{field: at + "http.basic_auth.password_file", was: "SECRETS/secret", is: "SECRETS/other", with: joined(query,
+			edit{at + "http.basic_auth.username": "u1"}), see: secretly},
+		{field: at + "http.authorization.type", was: "Bearer", is: "Token", with: joined(query,
+			edit{at + "http.authorization.credentials_file": "SECRETS/secret"}), see: secretly},
 		{field: at + "http.authorization.credentials_file", was: "SECRETS/secret", is: "SECRETS/other", with: query, see: secretly},
-		{field: at + "http.enable_http2", was: true, is: false, with: joined(encrypted, edit{at + "http.tls_config.ca_file": "SECRETS/ca"}), see: secretly},
+		{field: at + "http.enable_http2", was: true, is: false, with: joined(encrypted, edit{at + "http.tls_config.ca_file": "SECRETS/ca"}),
+			see: secretly},
 		{field: at + "http.follow_redirects", was: false, is: true, with: query, see: refusals},
-		{field: at + "http.proxy_url", is: "http://proxy:3128", with: joined(query, edit{at + "address": "http://prom.example:9090"}), see: secretly},
-		{field: at + "http.no_proxy", is: "prom.example", with: joined(query, edit{at + "address": "http://prom.example:9090", at + "http.proxy_url": "http://proxy:3128"}), see: secretly},
+		{field: at + "http.proxy_url", is: "http://proxy:3128", with: joined(query, edit{at + "address": "http://prom.example:9090"}),
+			see: secretly},
+		{field: at + "http.no_proxy", is: "prom.example", with: joined(query, edit{at + "address": "http://prom.example:9090",
+			at + "http.proxy_url": "http://proxy:3128"}), see: secretly},
 		{field: at + "http.oauth2.client_id", is: "other", with: oauth, see: secretly},
 		{field: at + "http.oauth2.client_secret_file", is: "SECRETS/other", with: oauth, see: secretly},
 		{field: at + "http.oauth2.token_url", is: "http://idp:80/other", with: oauth, see: secretly},
@@ -178,13 +191,15 @@ func sourceProbes(t *testing.T) []fieldProbe {
 		{field: at + "http.oauth2.endpoint_params", is: fields("resource", "r"), with: oauth, see: secretly},
 	}
 	all = append(all, tlsProbes(at+"http.tls_config", encrypted, secretly)...)
-	all = append(all, tlsProbes(at+"http.oauth2.tls_config", joined(joined(query, token), edit{at + "http.oauth2.token_url": "https://idp:443/token"}), secretly)...)
-	redis := joined(source(nil, "type", "redis", "source", "jobs", "listName", "jobs"), edit{"platform spec.dataSources[0].address": "redis-tls:6379"})
+	all = append(all, tlsProbes(at+"http.oauth2.tls_config", joined(joined(query, token),
+		edit{at + "http.oauth2.token_url": "https://idp:443/token"}), secretly)...)
+	redis := joined(source(nil, "type", "redis", "source", "jobs", "listName", "jobs"),
+		edit{"platform spec.dataSources[0].address": "redis-tls:6379"})
 	all = append(all, tlsProbes("platform spec.dataSources[0].tls", redis, redisSecretly)...)
 	return append(all, awsProbes(t, query)...)
 }
 
-// awsProbes are the signature of requests to Amazon Managed Prometheus. The environment is the process's, and the same for all of them.
+// awsProbes are probes of the request signature for Amazon Managed Prometheus. All of them use the environment of the process.
 func awsProbes(t *testing.T, query edit) []fieldProbe {
 	const at = "platform spec.dataSources[1].sigv4."
 	dir := newSecrets(t).dir
@@ -197,7 +212,8 @@ func awsProbes(t *testing.T, query edit) []fieldProbe {
 			r.Form.Get("RoleArn")[len(r.Form.Get("RoleArn"))-1:], r.Form.Get("ExternalId"), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}))
 	t.Cleanup(sts.Close)
-	for name, value := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": filepath.Join(dir, "aws"), "AWS_CONFIG_FILE": "/nowhere", "AWS_ENDPOINT_URL_STS": sts.URL,
+	for name, value := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": filepath.Join(dir, "aws"), "AWS_CONFIG_FILE": "/nowhere",
+		"AWS_ENDPOINT_URL_STS":      sts.URL,
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_REGION": "", "AWS_PROFILE": ""} {
 		t.Setenv(name, value)
 	}
@@ -205,7 +221,7 @@ func awsProbes(t *testing.T, query edit) []fieldProbe {
 	role := joined(region, edit{at + "role_arn": "arn:aws:iam::1:role/a"})
 	signed := func(t *testing.T, d docSet) (out []string) {
 		for _, line := range secretly(t, d) {
-			line, _, _ = strings.Cut(line, "SignedHeaders") // the rest signs the time
+			line, _, _ = strings.Cut(line, "SignedHeaders") // the rest of the line depends on the time
 			out = append(out, line)
 		}
 		return out

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// story is what the signals read over time, at so many seconds after half past seven in UTC.
+// story returns the readings at a number of seconds after 7:30 UTC.
 type story func(second int, signal string) scaling.Reading
 
-// stage is a cluster of one Deployment whose HPA follows every 15 seconds, and its signals.
+// stage is a cluster with one Deployment, an HPA that follows the target every 15 seconds, and the signals.
 type stage struct {
-	tell     story
+	readings story
 	now      time.Time
 	start    time.Time
 	replicas map[scaling.Key]int32
@@ -27,22 +27,23 @@ var halfPastSeven = time.Date(2026, 11, 20, 7, 30, 0, 0, time.UTC)
 
 func (s *stage) Read(w *scaling.Workload, out []scaling.Reading) {
 	for i := range out {
-		out[i] = s.tell(int(s.now.Sub(s.start)/time.Second), w.Policy.Signals[i].Name)
-		out[i].At = s.now.Add(-out[i].At.Sub(time.Time{})) // a story gives an age
+		out[i] = s.readings(int(s.now.Sub(s.start)/time.Second), w.Policy.Signals[i].Name)
+		out[i].At = s.now.Add(-out[i].At.Sub(time.Time{})) // a story sets the age as an offset from the zero time
 		if out[i].Coverage == 0 {
 			out[i].Coverage = 1
 		}
 	}
 }
 
-// View knows the Deployment llama, and shows nothing of any other object.
+// View returns the Deployment llama and no other object.
 func (s *stage) View(w *scaling.Workload) (engine.View, bool) {
 	n, known := s.replicas[w.Key]
 	if !known {
 		n = 4
 	}
 	kind := w.Target.Kind == "Deployment" || w.Target.APIVersion == "leaderworkerset.x-k8s.io/v1"
-	return engine.View{Replicas: n, Ready: n, GPUs: int32(s.gpus), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}, kind && w.Target.Name == "llama"
+	return engine.View{Replicas: n, Ready: n, GPUs: int32(s.gpus), MinReplicas: -1, MaxReplicas: -1,
+		Operator: scaling.NoOperator}, kind && w.Target.Name == "llama"
 }
 
 func (*stage) Apply(context.Context, []engine.Change) error { return nil }
@@ -56,11 +57,11 @@ func (s *stage) Request(_ *scaling.Workload, resource string) (int64, bool, int6
 
 func (*stage) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
 
-// targets plays 50 minutes and returns what is served at the end of each half minute.
-func targets(tell story) func(*testing.T, docSet) []string {
+// targets simulates 50 minutes and returns the served target at the end of each half minute.
+func targets(readings story) func(*testing.T, docSet) []string {
 	return func(t *testing.T, d docSet) (out []string) {
 		store := good(t, d)
-		s := &stage{tell: tell, start: halfPastSeven, replicas: map[scaling.Key]int32{}, gpus: 1}
+		s := &stage{readings: readings, start: halfPastSeven, replicas: map[scaling.Key]int32{}, gpus: 1}
 		e := engine.New(store, s, s, engine.Options{})
 		for second := range 50 * 60 {
 			s.now = s.start.Add(time.Duration(second) * time.Second)
@@ -84,17 +85,17 @@ func targets(tell story) func(*testing.T, docSet) []string {
 
 func known(v float64) scaling.Reading { return scaling.Reading{Value: v, Reported: -1, Known: true} }
 
-// aged is a reading of some age.
+// aged returns a reading with an age.
 func aged(v float64, age time.Duration) scaling.Reading {
 	r := known(v)
 	r.At = time.Time{}.Add(age)
 	return r
 }
 
-// steady reads one value.
+// steady always reads the same value.
 func steady(v float64) story { return func(int, string) scaling.Reading { return known(v) } }
 
-// wave is a quarter of an hour of load, a burst within it, and then nothing.
+// wave reads 15 minutes of load with a burst, and then 0.
 func wave(second int, _ string) scaling.Reading {
 	switch {
 	case second < 300:
@@ -111,7 +112,7 @@ func wave(second int, _ string) scaling.Reading {
 	return known(0)
 }
 
-// failing reads for five minutes, and then nothing.
+// failing has readings for five minutes, and then none.
 func failing(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(40)
@@ -119,7 +120,7 @@ func failing(second int, _ string) scaling.Reading {
 	return scaling.Reading{Failures: int32(min((second-300)/15, 1000)), Reported: -1, Cause: scaling.CauseUnreachable}
 }
 
-// noisy swings every half minute.
+// noisy alternates every half minute.
 func noisy(second int, _ string) scaling.Reading {
 	if second > 2400 {
 		return known(20)
@@ -127,7 +128,7 @@ func noisy(second int, _ string) scaling.Reading {
 	return known([]float64{40, 90, 60, 120, 30, 70}[second/30%6])
 }
 
-// byName gives each signal a story of its own.
+// byName uses a different story for each signal.
 func byName(all map[string]story) story {
 	return func(second int, signal string) scaling.Reading { return all[signal](second, signal) }
 }
@@ -140,7 +141,7 @@ func signals(all ...map[string]any) edit {
 	return edit{"policy spec.signals": list}
 }
 
-// fields makes a mapping of pairs.
+// fields returns a mapping made of keys and values in turn.
 func fields(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -157,7 +158,7 @@ func redisSignal(name string, more ...any) map[string]any {
 	return out
 }
 
-// joined is two edits.
+// joined combines two edits.
 func joined(a, b edit) edit {
 	out := edit{}
 	for _, e := range []edit{a, b} {
@@ -190,7 +191,7 @@ func rates(direction string) edit {
 
 var idle = edit{"policy spec.minReplicas": 0}
 
-// targetProbes change what is served.
+// targetProbes are probes of fields that change the served target.
 func targetProbes() []fieldProbe {
 	all := []fieldProbe{
 		{field: "policy spec.minReplicas", is: 6, see: targets(wave)},
@@ -198,33 +199,43 @@ func targetProbes() []fieldProbe {
 		{field: "policy spec.cooldownPeriod", was: "5m", is: "15m", with: idle, see: targets(wave)},
 		{field: "policy spec.formula", is: "queue.replicas + 2.0", see: targets(wave)},
 		{field: "policy spec.mode", was: "auto", is: "hold", see: targets(wave)},
-		{field: "policy spec.activation", was: "any", is: "all", with: joined(idle, signals(redisSignal("queue"), redisSignal("other", "activationTarget", 500))), see: targets(steady(20))},
+		{field: "policy spec.activation", was: "any", is: "all", with: joined(idle, signals(redisSignal("queue"), redisSignal("other",
+			"activationTarget", 500))), see: targets(steady(20))},
 		{field: "policy spec.scaleTargetRef.name", is: "other", see: targets(wave)},
 		{field: "policy spec.scaleTargetRef.kind", was: "Deployment", is: "StatefulSet", see: targets(wave)},
-		{field: "policy spec.scaleTargetRef.apiVersion", was: "leaderworkerset.x-k8s.io/v1", is: "example.com/v1", see: targets(wave), with: edit{"policy spec.scaleTargetRef.kind": "LeaderWorkerSet"}},
+		{field: "policy spec.scaleTargetRef.apiVersion", was: "leaderworkerset.x-k8s.io/v1", is: "example.com/v1", see: targets(wave),
+			with: edit{"policy spec.scaleTargetRef.kind": "LeaderWorkerSet"}},
 
 		{field: "policy spec.schedules[0].start", is: "45 7 * * *", with: withSchedule(), see: targets(steady(20))},
 		{field: "policy spec.schedules[0].end", is: "5 8 * * *", with: withSchedule(), see: targets(steady(20))},
 		{field: "policy spec.schedules[0].timezone", is: "Europe/Berlin", with: withSchedule(), see: targets(steady(20))},
 		{field: "policy spec.schedules[0].from", is: "2026-11-21", with: withSchedule("until", "2026-12-01"), see: targets(steady(20))},
-		{field: "policy spec.schedules[0].until", was: "2026-12-01", is: "2026-11-19", with: withSchedule("from", "2026-11-01"), see: targets(steady(20))},
+		{field: "policy spec.schedules[0].until", was: "2026-12-01", is: "2026-11-19", with: withSchedule("from", "2026-11-01"),
+			see: targets(steady(20))},
 		{field: "policy spec.schedules[0].minReplicas", is: 8, with: withSchedule(), see: targets(steady(20))},
 		{field: "policy spec.schedules[0].maxReplicas", was: 7, is: 6, with: withSchedule(), see: targets(steady(190))},
 		{field: "policy spec.schedules[0].leadTime", is: "20m", with: withSchedule(), see: targets(steady(20))},
 
-		{field: "policy spec.behavior.panic.threshold", was: "200%", is: "900%", with: edit{"policy spec.behavior.scaleUp.policies": []any{rate}}, see: targets(wave)},
-		{field: "policy spec.behavior.panic.window", was: "60s", is: "10m", with: edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0}, see: targets(wave)},
-		{field: "policy spec.fallback.behavior", was: "static", is: "currentReplicas", with: edit{"policy spec.fallback.failureThreshold": 3, "policy spec.fallback.replicas": 8}, see: targets(failing)},
-		{field: "policy spec.fallback.failureThreshold", was: 3, is: 60, with: edit{"policy spec.fallback.behavior": "static", "policy spec.fallback.replicas": 8}, see: targets(failing)},
-		{field: "policy spec.fallback.replicas", was: 8, is: 12, with: edit{"policy spec.fallback.behavior": "static", "policy spec.fallback.failureThreshold": 3}, see: targets(failing)},
+		{field: "policy spec.behavior.panic.threshold", was: "200%", is: "900%",
+			with: edit{"policy spec.behavior.scaleUp.policies": []any{rate}}, see: targets(wave)},
+		{field: "policy spec.behavior.panic.window", was: "60s", is: "10m",
+			with: edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0}, see: targets(wave)},
+		{field: "policy spec.fallback.behavior", was: "static", is: "currentReplicas", with: edit{"policy spec.fallback.failureThreshold": 3,
+			"policy spec.fallback.replicas": 8}, see: targets(failing)},
+		{field: "policy spec.fallback.failureThreshold", was: 3, is: 60, with: edit{"policy spec.fallback.behavior": "static",
+			"policy spec.fallback.replicas": 8}, see: targets(failing)},
+		{field: "policy spec.fallback.replicas", was: 8, is: 12, with: edit{"policy spec.fallback.behavior": "static",
+			"policy spec.fallback.failureThreshold": 3}, see: targets(failing)},
 
 		{field: "policy spec.signals[0].target", is: 20, see: targets(wave)},
 		{field: "policy spec.signals[0].activationTarget", is: 500, with: idle, see: targets(steady(20))},
 		{field: "policy spec.signals[0].metricType", was: "AverageValue", is: "Value", see: targets(steady(15))},
 		{field: "policy spec.signals[0].optional", is: true, with: signals(redisSignal("queue"), redisSignal("other")),
 			see: targets(byName(map[string]story{"queue": failing, "other": wave}))},
-		{field: "policy spec.signals[0].class", was: "demand", is: "utilization", see: targets(byName(map[string]story{"queue": wave, "other": growing})),
-			with: joined(signals(redisSignal("queue"), redisSignal("other", "target", 5000)), edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0})},
+		{field: "policy spec.signals[0].class", was: "demand", is: "utilization", see: targets(byName(map[string]story{"queue": wave,
+			"other": growing})),
+			with: joined(signals(redisSignal("queue"), redisSignal("other", "target", 5000)),
+				edit{"policy spec.behavior.scaleDown.stabilizationWindowSeconds": 0})},
 		{field: "policy spec.signals[0].maxAge", was: "2m", is: "10m", see: targets(oldAtTheEnd)},
 		{field: "policy spec.signals[0].minCoverage", was: "80%", is: "50%", see: targets(partly)},
 		{field: "policy spec.signals[0].forecast.window", was: "5m", is: "20m", see: targets(noisy)},
@@ -237,7 +248,8 @@ func targetProbes() []fieldProbe {
 		{field: "platform spec.teams[0].bounds.minReplicas", is: 6, with: oneTeam(), see: targets(wave)},
 		{field: "platform spec.teams[0].bounds.maxReplicas", is: 7, with: oneTeam(), see: targets(wave)},
 		{field: "platform spec.teams[0].limits", is: fields("nvidia.com/gpu", 5), with: oneTeam(), see: targets(wave)},
-		{field: "platform spec.teams[0].namespaces[0]", is: "team-other", with: joined(oneTeam(), edit{"platform spec.teams[0].bounds.maxReplicas": 7}), see: targets(wave)},
+		{field: "platform spec.teams[0].namespaces[0]", is: "team-other", with: joined(oneTeam(),
+			edit{"platform spec.teams[0].bounds.maxReplicas": 7}), see: targets(wave)},
 	}
 	for _, direction := range []string{"scaleUp", "scaleDown"} {
 		at := "policy spec.behavior." + direction
@@ -256,10 +268,10 @@ func oneTeam() edit {
 	return edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"})}}
 }
 
-// growing rises by a tenth of its target each minute.
+// growing increases by a tenth of its target each minute.
 func growing(second int, _ string) scaling.Reading { return known(float64(second) * 5) }
 
-// oldAtTheEnd falls after five minutes, and what it reads then is five minutes old.
+// oldAtTheEnd decreases after five minutes, and its readings are then five minutes old.
 func oldAtTheEnd(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -267,7 +279,7 @@ func oldAtTheEnd(second int, _ string) scaling.Reading {
 	return aged(20, 5*time.Minute)
 }
 
-// partly falls after five minutes, and then comes from six pods of ten.
+// partly decreases after five minutes, and its readings then cover six pods of ten.
 func partly(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -275,7 +287,7 @@ func partly(second int, _ string) scaling.Reading {
 	return scaling.Reading{Value: 20, Known: true, Coverage: 0.6, Reported: 6}
 }
 
-// defaultsProbes give each default the probe of the policy's own field.
+// defaultsProbes probe each default as the policy's own field is probed.
 func defaultsProbes(all []fieldProbe) (out []fieldProbe) {
 	for _, p := range all {
 		rest, is := strings.CutPrefix(p.field, "policy spec.")

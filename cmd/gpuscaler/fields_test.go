@@ -17,9 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// The walk over the format: every field that may be written has a probe, which changes that field alone and looks at what happens. A
-// field whose value changes no target, no query, no write, no refusal and no computed cost is a promise that is not kept. A value that is
-// only printed counts as no effect.
+// Every field of the format has a probe, which changes that field alone and observes the effect. A field without an effect on a target,
+// query, write, refusal or computed cost is a setting that does nothing. Printing the value does not count as an effect.
 
 // docSet is the files of a probe by kind: "policy", "platform", "book". A value is a tree as yaml.Unmarshal makes it.
 type docSet map[string]any
@@ -74,18 +73,18 @@ spec:
     - {name: g5.xlarge, gpus: 1, on-demand: 1.0, spot: 0.4, reserved: 0.6}
 `
 
-// notProbed are the fields that identify or date a document and by design change nothing else. Each has its reason.
+// notProbed are the fields that only identify or date a document, each with the reason.
 var notProbed = map[string]string{
-	"policy apiVersion":           "another version is refused, see the mistakes in package policy",
+	"policy apiVersion":           "another version is refused; package policy tests it",
 	"policy kind":                 "another kind is another document",
 	"platform apiVersion":         "as of a policy",
 	"platform kind":               "as of a policy",
-	"platform metadata.namespace": "refused, see the mistakes in package policy",
+	"platform metadata.namespace": "refused; package policy tests it",
 	"book apiVersion":             "as of a policy",
 	"book kind":                   "as of a policy",
 	"book metadata.name":          "the name of the document",
-	"book metadata.namespace":     "a price book is a file: the field belongs to the head that all docSet share",
-	"book spec.regions[].source":  "provenance, required beside each price list: a price without a source cannot be checked",
+	"book metadata.namespace":     "a price book is a file; the field is part of the metadata that all kinds share",
+	"book spec.regions[].source":  "provenance, required for each price list because a price without a source cannot be checked",
 	"book spec.regions[].asOf":    "provenance, as source",
 }
 
@@ -123,7 +122,7 @@ func baseDocuments(t *testing.T) docSet {
 
 var step = regexp.MustCompile(`\[(\d+)\]|([^.\[\]]+)`)
 
-// set writes a value at "kind path", and makes the mappings and lists on the way.
+// set sets a value at "kind path" and creates the mappings and lists of the path.
 func (d docSet) set(at string, value any) {
 	kind, path, _ := strings.Cut(at, " ")
 	var steps []any
@@ -169,7 +168,7 @@ func (d docSet) edit(all edit) {
 	}
 }
 
-// text renders one document.
+// text returns one document as YAML.
 func (d docSet) text(kind string) string {
 	out, err := yaml.Marshal(d[kind])
 	if err != nil {
@@ -178,7 +177,7 @@ func (d docSet) text(kind string) string {
 	return string(out)
 }
 
-// variants are the documents with the two values.
+// variants returns the documents with each of the two values.
 func (p *fieldProbe) variants(t *testing.T) (before, after docSet) {
 	before = baseDocuments(t)
 	before.edit(p.with)
@@ -193,7 +192,7 @@ func (p *fieldProbe) variants(t *testing.T) (before, after docSet) {
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// name is the field as the schema has it. What is below a mapping of free names belongs to the mapping.
+// name returns the field as the schema names it. Keys with free names belong to the mapping that contains them.
 func (p *fieldProbe) name(known map[string]bool) string {
 	name := listIndex.ReplaceAllString(p.field, "[]")
 	for !known[name] && strings.Contains(name, ".") {
@@ -238,13 +237,14 @@ func formatFields(t *testing.T) map[string]bool {
 	return out
 }
 
-// TestEveryFieldHasAnEffect fails for a field without a fieldProbe, for a probe of a field that does not exist, and for a field whose change
-// has no effect.
+// TestEveryFieldHasAnEffect fails for a field without a fieldProbe, for a probe of a field that does not exist, and for a field whose
+// change has no effect.
 func TestEveryFieldHasAnEffect(t *testing.T) {
 	known := formatFields(t)
 	probed := map[string]bool{}
 	var all []fieldProbe
-	for _, part := range [][]fieldProbe{targetProbes(), queryProbes(), sourceProbes(t), groupProbes(), writeProbes(), priceProbes(t), refusalProbes()} {
+	for _, part := range [][]fieldProbe{targetProbes(), queryProbes(), sourceProbes(t), groupProbes(), writeProbes(), priceProbes(t),
+		refusalProbes()} {
 		all = append(all, part...)
 	}
 	all = append(all, defaultsProbes(all)...)
@@ -252,7 +252,7 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 		p := &all[i]
 		name := p.name(known)
 		if !known[name] {
-			t.Errorf("there is no field %s", p.field)
+			t.Errorf("the field %s does not exist", p.field)
 			continue
 		}
 		probed[name] = true
@@ -264,10 +264,10 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 			}
 			first, again, second := p.see(t, before), p.see(t, before), p.see(t, after)
 			if !slices.Equal(first, again) {
-				t.Errorf("without any change it differs from run to run:\n%s\nand\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
+				t.Errorf("two runs with the same value differ:\n%s\nand\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
 			}
 			if slices.Equal(first, second) {
-				t.Errorf("its value changes nothing:\n%s", strings.Join(first[:min(len(first), 6)], "\n"))
+				t.Errorf("changing the value has no effect:\n%s", strings.Join(first[:min(len(first), 6)], "\n"))
 			}
 		})
 	}
@@ -281,12 +281,12 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 	}
 	for name := range notProbed {
 		if !known[name] {
-			t.Errorf("there is no field %s to exempt", name)
+			t.Errorf("the exempted field %s does not exist", name)
 		}
 	}
 }
 
-// loaded puts the documents into force. problems are the refusals, by document and field.
+// loaded loads the documents. problems are the refusals by document and field.
 func loaded(t *testing.T, d docSet) (s *policy.Store, refused []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -307,7 +307,7 @@ func loaded(t *testing.T, d docSet) (s *policy.Store, refused []string) {
 	return s, refused
 }
 
-// good puts documents into force that must be accepted.
+// good loads documents that must be accepted.
 func good(t *testing.T, d docSet) *policy.Store {
 	t.Helper()
 	s, refused := loaded(t, d)
@@ -317,7 +317,7 @@ func good(t *testing.T, d docSet) *policy.Store {
 	return s
 }
 
-// refusals is what is refused, and nothing else.
+// refusals returns only the refusals.
 func refusals(t *testing.T, d docSet) []string {
 	_, refused := loaded(t, d)
 	return refused

@@ -23,14 +23,14 @@ import (
 const oneDeployment = `{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"llama","namespace":"team-chat",
 "uid":"u","resourceVersion":"1"},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"llama"}},"template":{"spec":{"containers":[{"name":"c"}]}}}}]}`
 
-// emptyLists are the kinds that the API server holds nothing of.
+// emptyLists are the kinds without objects in the API server.
 var emptyLists = map[string]string{
 	"/apis/apps/v1/statefulsets":                    `"StatefulSetList","apiVersion":"apps/v1"`,
 	"/api/v1/pods":                                  `"PodList","apiVersion":"v1"`,
 	"/apis/autoscaling/v2/horizontalpodautoscalers": `"HorizontalPodAutoscalerList","apiVersion":"autoscaling/v2"`,
 }
 
-// stubAPI is as much of an API server as one Deployment at zero replicas needs. It writes down what is written.
+// stubAPI is a minimal API server with one Deployment at zero replicas. It records writes.
 func stubAPI(t *testing.T, j *journal) *rest.Config {
 	const scale = "/apis/apps/v1/namespaces/team-chat/deployments/llama/scale"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func stubAPI(t *testing.T, j *journal) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// busy reads one value at every moment.
+// busy always reads the same value.
 type busy struct{}
 
 func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -77,10 +77,11 @@ func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// apiWrites runs the controller's cluster on an API server, and returns what it writes when demand rises from zero.
+// apiWrites runs the controller's cluster package against an API server and returns its writes when demand rises from zero.
 func apiWrites(t *testing.T, d docSet) []string {
 	store, j := good(t, d), &journal{}
-	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: store, ActivateIn: []string{"team-chat"}, Log: slog.New(slog.DiscardHandler),
+	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: store, ActivateIn: []string{"team-chat"},
+		Log:         slog.New(slog.DiscardHandler),
 		ClusterName: func() string { return store.Platform().Cluster }})
 	if err != nil {
 		t.Fatal(err)
@@ -101,11 +102,11 @@ func apiWrites(t *testing.T, d docSet) []string {
 	wait("sync", c.Synced)
 	e.Tick(ctx, time.Now())
 	wait("Event", func() bool { return j.times("TargetChanged") > 0 })
-	time.Sleep(1500 * time.Millisecond) // the activator and its Event are quicker
+	time.Sleep(1500 * time.Millisecond) // longer than the activator and its Event take
 	return j.all()
 }
 
-// writeProbes change what is written to the API server.
+// writeProbes are probes of fields that change the writes to the API server.
 func writeProbes() []fieldProbe {
 	return []fieldProbe{
 		{field: "policy spec.activate", is: true, with: idle, see: apiWrites},

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// takeBackWithin bounds the end of the last term: a pod has 30 seconds to end in.
-const takeBackWithin = 5 * time.Second
+// restoreTimeout bounds the restore when the process ends: the kubelet kills the pod after 30 seconds.
+const restoreTimeout = 5 * time.Second
 
-// shutdownRound is the interval between two looks at NodePools that limits were removed from.
+// shutdownRound is the interval between two checks of the NodePools whose limits were removed.
 const shutdownRound = 100 * time.Millisecond
 
-// ends tells whether the process ends after a term: it was told to, or the term failed.
+// ends reports whether the process ends after this process stopped leading: it received a signal, or leading failed.
 func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
@@ -25,13 +25,13 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// takeBack lifts every limit that we hold on a NodePool, where the process ends: nobody may be there to lift it later. A leader that
-// was overtaken leaves them to the next.
-func (c *controller) takeBack(ctx context.Context, term error) {
+// restoreLimits removes every NodePool limit that gpuscaler set when the process ends, because no other replica may run later to do
+// so. If another replica leads already, that leader keeps them.
+func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
 	defer cancel()
 	rounds := make(chan time.Time)
 	go func() {
@@ -48,7 +48,7 @@ func (c *controller) takeBack(ctx context.Context, term error) {
 	c.engine.Shutdown(ctx, rounds)
 }
 
-// logGroup writes what changed in a capacity group as one JSON line, and tells of it where people look.
+// logGroup logs a change of a capacity group as one JSON line and writes Events.
 func (c *controller) logGroup(r engine.GroupRecord) {
 	c.cluster.TellGroup(&r)
 	reasons := make([]string, 0, len(r.Reasons))

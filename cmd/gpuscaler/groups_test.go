@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-// A term that fails ends the process as much as SIGTERM does: nobody may be there to lift a limit afterwards.
-func TestLimitsAreTakenBackWhereTheProcessEnds(t *testing.T) {
-	told, goesOn := make(chan struct{}), make(chan struct{})
-	close(told)
+// An error of the leader ends the process as SIGTERM does. No other replica may run later to remove a limit.
+func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
+	stopped, running := make(chan struct{}), make(chan struct{})
+	close(stopped)
 	for name, w := range map[string]struct {
 		stopping <-chan struct{}
 		term     error
 		ends     bool
 	}{
-		"told to stop":                        {told, nil, true},
-		"the external scaler's port is taken": {goesOn, errors.New("address already in use"), true},
-		"both":                                {told, errors.New("address already in use"), true},
-		"overtaken: the next leader goes on":  {goesOn, nil, false},
+		"stopped by a signal":                 {stopped, nil, true},
+		"the external scaler's port is taken": {running, errors.New("address already in use"), true},
+		"both":                                {stopped, errors.New("address already in use"), true},
+		"another replica leads already":       {running, nil, false},
 	} {
 		c := &controller{stopping: w.stopping}
 		if got := c.ends(w.term); got != w.ends {

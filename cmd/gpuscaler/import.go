@@ -35,13 +35,13 @@ func importCommand() *cobra.Command {
 	o := importOptions{}
 	c := &cobra.Command{
 		Use:   "import NAMESPACE/NAME | --all | -f FILE",
-		Short: "Turn an HPA or a ScaledObject into a policy, with the manifest that replaces it and the way back",
-		Long: `Plan the way from an existing HPA or ScaledObject to gpuscaler: an advisory policy made of its metrics,
-triggers, cron windows, behavior and bounds; the manifest that replaces it; the way back; and a list of
-what could not be carried over. It reads the cluster and writes nothing to it.
+		Short: "Convert an HPA or a ScaledObject into a policy, a replacement manifest and a rollback manifest",
+		Long: `Plan the migration of an existing HPA or ScaledObject to gpuscaler. The output has an advisory policy made of
+its metrics, triggers, cron windows, behavior and bounds; the manifest that replaces the object; the rollback
+manifest; and a list of what could not be converted. The command reads the cluster and writes nothing to it.
 
-KEDA's triggers stay in the ScaledObject with a coarse target and are read through it, so no credential moves.
-NAMESPACE/NAME is a ScaledObject, or else an HPA, of that name.`,
+The triggers of KEDA stay in the ScaledObject with a high target, and gpuscaler reads their values through KEDA,
+so credentials stay where they are. NAMESPACE/NAME is a ScaledObject or, if there is none, an HPA of that name.`,
 		Example: `  gpuscaler import team-embed/embed-worker
   gpuscaler import --all -n team-chat --dir migration/
   kubectl get scaledobject,hpa -A -o yaml | gpuscaler import -f - -o json | jq -r '.[].lost[]'`,
@@ -49,19 +49,20 @@ NAMESPACE/NAME is a ScaledObject, or else an HPA, of that name.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.BoolVar(&o.all, "all", false, "every ScaledObject, and every HPA that no ScaledObject made")
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "read from a file instead of the cluster, - for standard input; may be given several times")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "with --all: this namespace only")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it")
+	f.BoolVar(&o.all, "all", false, "every ScaledObject, and every HPA that KEDA did not create")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "read from a file instead of the cluster, - for standard input; may be repeated")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "with --all: only this namespace")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the default of kubectl")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.StringVar(&o.directory, "dir", "", "write NAME.policy.yaml, NAME.replacement.yaml and NAME.rollback.yaml there, in a folder for each namespace")
+	f.StringVar(&o.directory, "dir", "", "directory for NAME.policy.yaml, NAME.replacement.yaml and NAME.rollback.yaml, in one folder for "+
+		"each namespace")
 	scalerFlags(c, &o.manifest)
 	return c
 }
 
 func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	found, err := o.find(ctx, args)
 	if err != nil {
@@ -90,14 +91,14 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 			o.print(out, p)
 		}
 	}
-	if o.all && len(plans) > 0 && failed != nil { // some of a whole cluster never can be
+	if o.all && len(plans) > 0 && failed != nil { // a cluster usually has objects that cannot be converted
 		fmt.Fprintln(stderr, "not imported:\n"+failed.Error())
 		return err
 	}
 	return errors.Join(err, failed)
 }
 
-// find reads the objects that are asked for.
+// find reads the objects that the arguments and flags name.
 func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructured.Unstructured, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, o.all, len(o.files) > 0} {
@@ -106,14 +107,14 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 		}
 	}
 	if ways != 1 {
-		return nil, errors.New("want one of NAMESPACE/NAME, --all and -f FILE")
+		return nil, errors.New("use one of NAMESPACE/NAME, --all and -f FILE")
 	}
 	if len(o.files) > 0 {
 		return readObjects(o.files)
 	}
 	config, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w; give --kubeconfig, or -f FILE", err)
+		return nil, fmt.Errorf("cluster: %w; use --kubeconfig or -f FILE", err)
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -125,7 +126,7 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	return getObject(ctx, client, args[0])
 }
 
-// importable are the kinds in the order in which a name is looked for: where both stand, the HPA is KEDA's own.
+// importable lists the kinds in lookup order. If both objects exist, KEDA owns the HPA.
 var importable = []schema.GroupVersionResource{
 	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
@@ -134,14 +135,14 @@ var importable = []schema.GroupVersionResource{
 func getObject(ctx context.Context, c dynamic.Interface, asked string) ([]*unstructured.Unstructured, error) {
 	namespace, name, ok := strings.Cut(asked, "/")
 	if !ok || namespace == "" || name == "" {
-		return nil, fmt.Errorf("%q: want NAMESPACE/NAME", asked)
+		return nil, fmt.Errorf("%q: use NAMESPACE/NAME", asked)
 	}
 	for _, r := range importable {
 		u, err := c.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			return []*unstructured.Unstructured{u}, nil
-		case !apierrors.IsNotFound(err): // a kind whose CRD is absent is not found either
+		case !apierrors.IsNotFound(err): // the API server also returns NotFound if the CRD is absent
 			return nil, err
 		}
 	}
@@ -152,7 +153,7 @@ func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (al
 	for _, r := range importable {
 		list, err := c.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			continue // no KEDA here
+			continue // KEDA is not installed
 		}
 		if err != nil {
 			return nil, err
@@ -164,7 +165,7 @@ func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (al
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("there is neither a ScaledObject nor an HPA")
+		return nil, errors.New("no ScaledObject and no HPA found")
 	}
 	return all, nil
 }
@@ -178,7 +179,7 @@ func madeByKEDA(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// readObjects reads the HPAs and ScaledObjects of files, also out of the List that kubectl get prints.
+// readObjects reads the HPAs and ScaledObjects of files, including the items of a List.
 func readObjects(files []string) (all []*unstructured.Unstructured, err error) {
 	for _, name := range files {
 		in := io.Reader(os.Stdin)
@@ -197,7 +198,7 @@ func readObjects(files []string) (all []*unstructured.Unstructured, err error) {
 		all = append(all, found...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: neither a ScaledObject nor an HPA", strings.Join(files, ", "))
+		return nil, fmt.Errorf("%s: no ScaledObject and no HPA found", strings.Join(files, ", "))
 	}
 	return all, nil
 }
@@ -226,19 +227,19 @@ func decodeObjects(in io.Reader) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// triggersIn are those of the one ScaledObject in a file.
+// triggersIn returns the triggers of the one ScaledObject in a file.
 func triggersIn(file string) ([]map[string]any, error) {
 	found, err := readObjects([]string{file})
 	if err != nil {
 		return nil, err
 	}
 	if len(found) != 1 || found[0].GetKind() != "ScaledObject" {
-		return nil, fmt.Errorf("%s: want one ScaledObject", file)
+		return nil, fmt.Errorf("%s: expected exactly one ScaledObject", file)
 	}
 	return migrate.Triggers(found[0])
 }
 
-// write leaves a plan's texts in files.
+// write writes the manifests of a plan to files.
 func (o *importOptions) write(p *migrate.Plan) error {
 	folder := filepath.Join(o.directory, p.Key().Namespace)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -252,16 +253,16 @@ func (o *importOptions) write(p *migrate.Plan) error {
 	return nil
 }
 
-// print shows a plan to a person: first what it is and what is lost, then the texts.
+// print prints a plan as text: first a summary and what is lost, then the manifests.
 func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
 	fmt.Fprintf(out, "# %s -> policy %s, advisory\n", p.Source, p.Key())
 	for i, s := range p.Steps {
 		fmt.Fprintf(out, "#  %d. %s\n", i+1, s)
 	}
 	if len(p.Lost) == 0 {
-		fmt.Fprintln(out, "# Everything is carried over.")
+		fmt.Fprintln(out, "# Everything is converted.")
 	} else {
-		fmt.Fprintln(out, "# Not carried over:")
+		fmt.Fprintln(out, "# Not converted:")
 		for _, l := range p.Lost {
 			fmt.Fprintln(out, "#  -", l)
 		}
@@ -271,5 +272,6 @@ func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
 		return
 	}
 	name := p.Key().Name
-	fmt.Fprintf(out, "\n# --- %s.policy.yaml\n%s\n# --- %s.replacement.yaml\n%s\n# --- %s.rollback.yaml\n%s\n", name, p.Policy, name, p.Replacement, name, p.Rollback)
+	fmt.Fprintf(out, "\n# --- %s.policy.yaml\n%s\n# --- %s.replacement.yaml\n%s\n# --- %s.rollback.yaml\n%s\n", name, p.Policy, name,
+		p.Replacement, name, p.Rollback)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// command runs gpuscaler with arguments and returns what it prints.
+// command runs gpuscaler with arguments and returns its output.
 func command(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root := rootCommand()
@@ -29,7 +29,7 @@ const (
 	importedHPA = "../../pkg/migrate/testdata/queue-hpa.yaml"
 )
 
-func TestWhatIsImportedFromFilesCanBeReadByMachinesAndWritten(t *testing.T) {
+func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
 	dir := t.TempDir()
 	text, err := command(t, "import", "-f", importedSO, "-f", importedHPA, "-o", "json", "--dir", dir)
 	if err != nil {
@@ -52,32 +52,34 @@ func TestWhatIsImportedFromFilesCanBeReadByMachinesAndWritten(t *testing.T) {
 	}
 }
 
-// `kubectl get scaledobject,hpa -A -o yaml` prints one List, KEDA's own HPAs among it.
-func TestAListOfKubectlsIsRead(t *testing.T) {
+// `kubectl get scaledobject,hpa -A -o yaml` prints one List, which contains the HPAs that KEDA created.
+func TestImportReadsAList(t *testing.T) {
 	so, err := os.ReadFile(importedSO)
 	if err != nil {
 		t.Fatal(err)
 	}
 	item := "- " + strings.ReplaceAll(strings.TrimSpace(string(so)), "\n", "\n  ")
-	kedas := "\n- apiVersion: autoscaling/v2\n  kind: HorizontalPodAutoscaler\n  metadata: {name: keda-hpa-embed-worker, namespace: team-embed, ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: embed-worker, uid: u}]}\n"
+	kedas := "\n- apiVersion: autoscaling/v2\n  kind: HorizontalPodAutoscaler\n  metadata: {name: keda-hpa-embed-worker, namespace: " +
+		"team-embed, ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: embed-worker, uid: u}]}\n"
 	file := filepath.Join(t.TempDir(), "list.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: List\nitems:\n"+item+kedas), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text, err := command(t, "import", "-f", file)
-	if err != nil || strings.Count(text, "-> policy") != 1 || !strings.Contains(text, "# Not carried over:") {
+	if err != nil || strings.Count(text, "-> policy") != 1 || !strings.Contains(text, "# Not converted:") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
 
-func TestWhatCannotBeDoneNamesTheNextStep(t *testing.T) {
+func TestErrorsNameTheNextStep(t *testing.T) {
 	for want, args := range map[string][]string{
-		"want one of NAMESPACE/NAME, --all and -f FILE": {"import"},
-		"give that with --from FILE":                    {"manifests", "scaledobject", "team-embed/embed-worker", "--config", "../../config/examples"},
-		"is neither a file nor NAMESPACE/NAME":          {"manifests", "hpa", "nosuch"},
-		"--config has no policy team-x/y":               {"manifests", "hpa", "team-x/y", "--config", "../../config/examples"},
-		"give it with --config":                         {"manifests", "hpa", "../../config/examples/chat.yaml"},
-		"want text or json":                             {"import", "-f", importedSO, "-o", "yaml"},
+		"use one of NAMESPACE/NAME, --all and -f FILE": {"import"},
+		"give that with --from FILE": {"manifests", "scaledobject", "team-embed/embed-worker", "--config",
+			"../../config/examples"},
+		"is neither a file nor NAMESPACE/NAME": {"manifests", "hpa", "nosuch"},
+		"--config has no policy team-x/y":      {"manifests", "hpa", "team-x/y", "--config", "../../config/examples"},
+		"add it with --config":                 {"manifests", "hpa", "../../config/examples/chat.yaml"},
+		"use text or json":                     {"import", "-f", importedSO, "-o", "yaml"},
 	} {
 		if text, err := command(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q\n%s", args, err, want, text)
@@ -85,8 +87,8 @@ func TestWhatCannotBeDoneNamesTheNextStep(t *testing.T) {
 	}
 }
 
-// A file of several policies is several documents, and nothing is printed where one of them cannot be.
-func TestAllPoliciesOfAFileArePrintedOrNone(t *testing.T) {
+// A file with several policies gives several documents, or none if one of them fails.
+func TestManifestsPrintsAllPoliciesOfAFileOrNone(t *testing.T) {
 	text, err := command(t, "manifests", "scaledobject", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
 	if err == nil || strings.Contains(text, "kind: ScaledObject") {
 		t.Errorf("%v\n%s", err, text)

@@ -24,46 +24,48 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// pagePort is where a pod serves the page on its loopback, unless a container port named "page" says otherwise.
+// pagePort is the loopback port of the page in a pod that has no container port named "page".
 const pagePort = 8081
 
-// maxAnswer bounds what is read of an answer: ten thousand explanations of 6 KB.
+// maxAnswer bounds the response that is read: ten thousand explanations of 6 KB.
 const maxAnswer = 64 << 20
 
-// connectTimeout bounds the way to the leader: two questions to the API server and an upgrade.
+// connectTimeout bounds the connection to the leader: two requests to the API server and a protocol upgrade.
 const connectTimeout = 15 * time.Second
 
-// leaderFlags say how to ask the leader: at an address; or with a kubeconfig, through the API server beside the external metric where that
-// is ours, else by port-forward to the leader's page.
+// leaderFlags say how to reach the leader: at an address; with a kubeconfig through the API server, as a resource of the external metrics
+// API, if gpuscaler serves that; otherwise by port-forward to the leader's page.
 //
-// The API server's service proxy is no way there: it takes the Authorization header off, and puts nobody's name in its place.
+// The API server's service proxy is not used: it removes the Authorization header and does not add the user's name.
 type leaderFlags struct {
 	server, tokenFile, caFile      string
 	kubeconfig, context, namespace string
 }
 
 func (f *leaderFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "the page's address, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: the leader's pod, by port-forward through the API server")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --server: a bearer token of yours, for the page's tenant address")
-	c.Flags().StringVar(&f.caFile, "certificate-authority", "", "with --server: the CA of the page's certificate; empty: those of this machine")
-	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig; empty: $KUBECONFIG or ~/.kube/config, as kubectl")
+	c.Flags().StringVar(&f.server, "server", "", "address of the page, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: a "+
+		"port-forward to the leader's pod")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --server: file with your bearer token, for the tenant address of the page")
+	c.Flags().StringVar(&f.caFile, "certificate-authority", "",
+		"with --server: file with the CA of the page's certificate; empty: the CAs of this machine")
+	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: $KUBECONFIG or ~/.kube/config")
 	c.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
-	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace that gpuscaler runs in")
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
 }
 
-// client asks the page at --server as whoever the token says.
+// client returns the HTTP client for --server. It sends the token of --token-file.
 func (f *leaderFlags) client() (*http.Client, error) {
 	if f.tokenFile == "" && f.caFile == "" {
 		return http.DefaultClient, nil
 	}
 	if !strings.HasPrefix(f.server, "https://") {
-		return nil, errors.New("--token-file and --certificate-authority go with --server https://...: a token must not travel in the clear")
+		return nil, errors.New("--token-file and --certificate-authority need --server https://...: a token must not be sent in plain text")
 	}
 	tripper, err := rest.TransportFor(&rest.Config{BearerTokenFile: f.tokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: f.caFile}})
 	return &http.Client{Transport: tripper, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, err
 }
 
-// reach returns the address of the leader's page; done gives it up.
+// reach returns the address of the leader's page. done closes the connection.
 func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), err error) {
 	if f.server != "" {
 		return f.server, func() {}, nil
@@ -84,14 +86,14 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 func (f *leaderFlags) config() (*rest.Config, error) {
 	config, err := (&kubeFlags{f.kubeconfig, f.context}).config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("%w\ngive --kubeconfig, or --server with the page's address", err)
+		return nil, fmt.Errorf("%w\nuse --kubeconfig, or --server with the address of the page", err)
 	}
 	config.UserAgent = "gpuscaler/" + version
 	return config, nil
 }
 
-// throughAPIServer asks beside the external metric; name is empty or NAMESPACE/NAME. ok is false where no gpuscaler answered that leads: KEDA
-// has the registration, the caller may not, nobody leads.
+// throughAPIServer requests explanations through the API server; name is empty or NAMESPACE/NAME. ok is false if no leading gpuscaler
+// responded: another adapter has the registration, the user has no permission, or no replica leads.
 func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query url.Values) (code int, body []byte, ok bool) {
 	config, err := f.config()
 	if err != nil {
@@ -129,7 +131,7 @@ func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query u
 	return answer.StatusCode, body, err == nil && ours
 }
 
-// leader finds the pod that decides, in gpuscaler's own namespace alone: anywhere else anybody may label a pod of theirs.
+// leader finds the leader's pod. It looks only in gpuscaler's own namespace, because tenants can set any label on pods of their own.
 func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.Pod, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -137,17 +139,20 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 	}
 	pods, err := client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: cluster.LeaderLabel + "=true"})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the leader: %w\nexplain needs `get %s.external.metrics.k8s.io` in the workload's namespace, or `list pods` and `create pods/portforward` in %s; without, read the log: --from", err, externalmetrics.ExplainResource, f.namespace)
+		return nil, fmt.Errorf("find the leader: %w\nexplain needs `get %s.external.metrics.k8s.io` in the workload's namespace, "+
+			"or `list pods` and `create pods/portforward` in %s; without these permissions read the log: --from",
+			err, externalmetrics.ExplainResource, f.namespace)
 	}
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("no running pod in namespace %s is labelled %s=true: does gpuscaler run elsewhere (-n), or does nobody lead at present (kubectl -n %[1]s get lease,pods)?", f.namespace, cluster.LeaderLabel)
+	return nil, fmt.Errorf("no running pod in namespace %s has the label %s=true: check whether gpuscaler runs in another namespace (-n), "+
+		"or has no leader at present (kubectl -n %[1]s get lease,pods)", f.namespace, cluster.LeaderLabel)
 }
 
-// forward opens a way to the pod's page, as `kubectl port-forward` does: by websocket, or by SPDY where the API server is older.
+// forward forwards a local port to the pod's page, as `kubectl port-forward` does: by WebSocket, or by SPDY with an older API server.
 func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address string, done func(), err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -162,11 +167,13 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 	if err != nil {
 		return "", nil, err
 	}
-	dialer := portforward.NewFallbackDialerForStreaming(websocket, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: tripper}, http.MethodPost, target), func(err error) bool {
+	dialer := portforward.NewFallbackDialerForStreaming(websocket, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: tripper},
+		http.MethodPost, target), func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	stop, ready, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod))}, stop, ready, io.Discard, io.Discard)
+	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod))}, stop, ready,
+		io.Discard, io.Discard)
 	if err != nil {
 		return "", nil, err
 	}
@@ -174,7 +181,7 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 	select {
 	case <-ready:
 	case err = <-failed:
-		err = fmt.Errorf("port-forward to pod %s/%s: %w", pod.Namespace, pod.Name, cmp.Or(err, errors.New("it ended at once")))
+		err = fmt.Errorf("port-forward to pod %s/%s: %w", pod.Namespace, pod.Name, cmp.Or(err, errors.New("the connection was closed at once")))
 		return "", nil, err
 	case <-ctx.Done():
 		close(stop)

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// apiServer is as much of one as explain needs: it lists pods and carries a port-forward to where the page stands, by SPDY, and by
-// websocket where told so, as API servers do from 1.30 on, with their own code.
+// apiServer is a minimal API server for explain: it lists pods and forwards a port to the page, by SPDY or, as API servers do since
+// 1.30, by WebSocket, with the API server's own code.
 func apiServer(t *testing.T, pods []corev1.Pod, page string, websocket bool) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -68,7 +68,7 @@ func (r responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// carry joins the data stream of a port-forward with a connection to the page.
+// carry connects the data stream of a port-forward to the page.
 func carry(t *testing.T, w http.ResponseWriter, r *http.Request, page string) {
 	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
 		t.Error(err)
@@ -102,12 +102,13 @@ func carry(t *testing.T, w http.ResponseWriter, r *http.Request, page string) {
 func leads(phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "leads"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "gpuscaler", Ports: []corev1.ContainerPort{{Name: "page", ContainerPort: 9999}}}}},
-		Status:     corev1.PodStatus{Phase: phase},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gpuscaler", Ports: []corev1.ContainerPort{{Name: "page",
+			ContainerPort: 9999}}}}},
+		Status: corev1.PodStatus{Phase: phase},
 	}
 }
 
-func TestExplainFindsTheLeaderWithAKubeconfigAlone(t *testing.T) {
+func TestExplainFindsTheLeaderWithAKubeconfig(t *testing.T) {
 	t.Run("by websocket", func(t *testing.T) { explained(t, true) })
 	t.Run("by SPDY, before Kubernetes 1.30", func(t *testing.T) { explained(t, false) })
 }
@@ -133,8 +134,8 @@ func explained(t *testing.T, websocket bool) {
 	}
 }
 
-// Where gpuscaler serves the external metric no way to its pods is needed, and none is asked for.
-func TestExplainAsksBesideTheExternalMetricWhereThatIsOurs(t *testing.T) {
+// If gpuscaler serves the external metrics API, explain does not access its pods.
+func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	var asked []string
 	ours, code := true, http.StatusOK
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +163,8 @@ func TestExplainAsksBesideTheExternalMetricWhereThatIsOurs(t *testing.T) {
 		return out.String(), err
 	}
 	text, err := explain()
-	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/gpuscaler-explain/x?at=09%3A04&zone=Europe%2FBerlin Bearer secret"; err != nil || len(asked) != 1 || asked[0] != want {
+	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/gpuscaler-explain/x?at=09%3A04&zone=Europe%2FBerlin Bearer " +
+		"secret"; err != nil || len(asked) != 1 || asked[0] != want {
 		t.Errorf("%v, asked %q, want %q", err, asked, want)
 	}
 	if !strings.Contains(text, "not decided yet") {
@@ -170,22 +172,23 @@ func TestExplainAsksBesideTheExternalMetricWhereThatIsOurs(t *testing.T) {
 	}
 	code = http.StatusNotFound
 	if _, err = explain(); err == nil || err.Error() != "no policy team/x" || len(asked) != 1 {
-		t.Errorf("our own no: %v, asked %q", err, asked)
+		t.Errorf("error of gpuscaler: %v, asked %q", err, asked)
 	}
 	ours = false // KEDA's adapter knows no such metric: the pods are asked for
 	if _, err = explain(); err == nil || len(asked) != 2 || !strings.HasPrefix(asked[1], "/api/v1/namespaces/gpuscaler-system/pods?") {
-		t.Errorf("another's no: %v, asked %q", err, asked)
+		t.Errorf("error of another adapter: %v, asked %q", err, asked)
 	}
 }
 
-func TestWhereNoLeaderThePersonIsToldWhatToLookAt(t *testing.T) {
+func TestExplainWithoutALeaderNamesTheNextStep(t *testing.T) {
 	kubeconfig := apiServer(t, []corev1.Pod{leads(corev1.PodPending)}, "", true)
 	o := explainOptions{leader: leaderFlags{kubeconfig: kubeconfig, namespace: "gpuscaler-system"}, output: "text"}
-	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "kubectl -n gpuscaler-system get lease,pods") {
-		t.Errorf("nobody leads: %v", err)
+	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(),
+		"kubectl -n gpuscaler-system get lease,pods") {
+		t.Errorf("without a leader: %v", err)
 	}
 	o.leader.namespace = "elsewhere"
 	if err := o.run(t.Context(), []string{"team/x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "create pods/portforward") {
-		t.Errorf("a namespace that may not be read: %v", err)
+		t.Errorf("a namespace without permissions: %v", err)
 	}
 }

@@ -38,18 +38,19 @@ func lintCommand() *cobra.Command {
 	o := lintOptions{}
 	c := &cobra.Command{
 		Use:   "lint [PATH...]",
-		Short: "What would not work as written: metrics, labels, HPAs, NodePools, versions",
-		Long: `Judge policies (files and directories at PATH) against the cluster and the Prometheus server that they will
-meet: does each metric exist, do its labels join pods, was it renamed, is it gone at zero replicas, is a
-counter read as a level, does GPU_UTIL decide alone; do two move one workload, which HPA fields break
-exactness, which NodePools cannot reach zero or cannot fall back. ScaledObjects of anybody's are judged too.
+		Short: "Find what does not work as written: metrics, labels, HPAs, NodePools, versions",
+		Long: `Check policies (files and directories at PATH) against the cluster and the Prometheus server that they use.
+Metrics: does each one exist, do its labels join pods, was it renamed, is it absent at zero replicas, is a
+counter read as a gauge, does GPU_UTIL decide alone. Objects: do two autoscalers scale one workload, which HPA
+fields change the target, which NodePools cannot scale to zero or have no fallback. ScaledObjects of other
+teams are checked too.
 
-Without policies it is the preflight: who answers for external metrics, versions of Kubernetes, KEDA and
-Karpenter, and whether the DCGM exporter's labels name pods.
+Without policies it is a preflight check: which server answers for external metrics, the versions of Kubernetes,
+KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
 
-The cluster is the one of the kubeconfig; --prometheus adds a server, and --offline leaves the cluster out,
-and --objects FILE judges the objects of a file in its place.
-Every finding says what, why it hurts, and the fix. Exit code 1 when one is an error.`,
+The cluster is the one of the kubeconfig. --prometheus adds a server, --offline skips the cluster, and
+--objects FILE replaces the objects of the cluster by those of a file.
+Every finding says what is wrong, what it causes and how to fix it. The exit code is 1 if a finding is an error.`,
 		Example: `  gpuscaler lint --prometheus http://127.0.0.1:9090
   gpuscaler lint policies/ platform.yaml --prometheus http://127.0.0.1:9090
   gpuscaler lint policies/ platform.yaml --offline --objects hpas.yaml
@@ -60,21 +61,23 @@ Every finding says what, why it hurts, and the fix. Exit code 1 when one is an e
 	o.prometheus.register(f)
 	o.kube.register(f)
 	o.policies.register(f)
-	f.BoolVar(&o.sources, "sources", false, "ask the Prometheus server that the PlatformConfig at PATH declares, with its own credentials: for where its address is reached, as in the cluster")
-	f.BoolVar(&o.fresh, "fresh", false, "after an install: a metric that nobody has served yet is a warning, not an error")
-	f.BoolVar(&o.offline, "offline", false, "do not ask the cluster, only --prometheus")
-	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects and NodePools, as kubectl get -o yaml prints them; with --offline they are judged in place of the cluster's")
+	f.BoolVar(&o.sources, "sources", false, "query the Prometheus server that the PlatformConfig at PATH declares, with its credentials; "+
+		"use it where its address is reachable, such as in the cluster")
+	f.BoolVar(&o.fresh, "fresh", false, "after an installation: report a metric without series as a warning instead of an error")
+	f.BoolVar(&o.offline, "offline", false, "do not read the cluster, only --prometheus")
+	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects and NodePools from kubectl get -o yaml; with --offline "+
+		"they are checked instead of the cluster's")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
 }
 
-// linted is everything that was looked at, and what was found.
+// linted holds everything that was checked, and the findings.
 type linted struct {
 	Facts    []fact         `json:"facts"`
 	Findings []lint.Finding `json:"findings"`
 }
 
-// fact is something that the preflight tells whether it is wrong or not.
+// fact is a result of the preflight check that is printed even if it is not a finding.
 type fact struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -86,16 +89,17 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		return err
 	}
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	if !o.offline && len(o.objects) > 0 {
-		return errors.New("--objects without --offline: the objects of the cluster are judged then; give --offline too")
+		return errors.New("--objects needs --offline: without it the objects of the cluster are checked")
 	}
 	if o.offline && o.prometheus.address == "" && !o.sources && len(o.objects) == 0 {
-		return errors.New("--offline without --prometheus and --objects: there is nothing to judge policies by; `gpuscaler validate` checks files alone")
+		return errors.New("--offline needs --prometheus or --objects: otherwise there is nothing to check policies against; to check only " +
+			"files use `gpuscaler validate`")
 	}
 	if o.sources && o.prometheus.address != "" {
-		return errors.New("--sources and --prometheus name two servers: give one of them")
+		return errors.New("--sources and --prometheus name two servers: use one of them")
 	}
 	var l linted
 	store := policy.NewStore(policy.Options{})
@@ -103,7 +107,7 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 	if known {
 		problems := store.LoadPaths(paths...).Problems
 		l.policies(problems)
-		known = policy.Errors(problems) == 0 // one that is refused is not one that is missing
+		known = policy.Errors(problems) == 0 // a refused policy must not be reported as missing
 	}
 	var triggers []cluster.TriggerQueries
 	if !o.offline {
@@ -124,7 +128,8 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		return err
 	}
 	if server.Server != nil {
-		err = l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()), subjects(triggers)))
+		err = l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()),
+			subjects(triggers)))
 	}
 	if err != nil {
 		return err
@@ -147,24 +152,25 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
 
-// policies tells what would be refused, since what is refused is linted in its last good version, which is none here.
+// policies reports policies that the controller refuses. The other checks do not see them, because the store does not contain them.
 func (l *linted) policies(problems []policy.Problem) {
 	for _, p := range problems {
 		about := p.File
 		if p.Line > 0 {
 			about = fmt.Sprintf("%s:%d", p.File, p.Line)
 		}
-		p.File = "" // it stands before the text already
-		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(), Why: "it would not be in force, and nothing else of it is judged", Fix: "mend it: `gpuscaler validate` tells all"}
+		p.File = "" // the name of the file is printed before the text already
+		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(),
+			Why: "the controller refuses the document, and the other checks do not see it", Fix: "run `gpuscaler validate` and fix all problems"}
 		if p.Warning {
-			f.Severity, f.Check, f.Why, f.Fix = lint.Warning, "PolicyOdd", "it works, though not as its author may think", p.Allowed
+			f.Severity, f.Check, f.Why, f.Fix = lint.Warning, "PolicyOdd", "it works, but probably not as intended", p.Allowed
 		}
 		l.Findings = append(l.Findings, f)
 	}
 }
 
 func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
-	const next = "give --kubeconfig, or --offline with --prometheus to leave the cluster out; `gpuscaler validate` checks files alone"
+	const next = "use --kubeconfig, or --offline with --prometheus to skip the cluster; to check only files use `gpuscaler validate`"
 	config, err := o.kube.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, next)
@@ -185,7 +191,7 @@ func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
 	return survey, nil
 }
 
-// cluster judges what objects do wrong.
+// cluster adds the findings about the objects of the cluster.
 func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
 	l.fact("Kubernetes", s.Version)
 	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
@@ -197,7 +203,7 @@ func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
 	l.judge(s, store, known)
 }
 
-// files judges the objects in files.
+// files adds the findings about the objects in files.
 func (l *linted) files(names []string, store *policy.Store, known bool) error {
 	objects, err := objectsIn(names)
 	if err != nil {
@@ -227,7 +233,8 @@ func (l *linted) judge(s *cluster.Survey, store *policy.Store, known bool) {
 		if f.Grave {
 			severity = lint.Error
 		}
-		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.What, About: f.Object, What: f.Why, Why: consequence(f.What), Fix: f.Fix})
+		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.What, About: f.Object, What: f.Why, Why: consequence(f.What),
+			Fix: f.Fix})
 	}
 }
 
@@ -238,20 +245,24 @@ func orNone(version string) string {
 	return version
 }
 
-// consequence says what a cluster's finding does to a workload. The finding's own words say what is so.
+// consequence says what a finding about an object does to a workload. The finding's own text says what is wrong.
 func consequence(what string) string {
 	for text, all := range map[string][]string{
-		"the HPA holds: it follows no number of ours":                        {cluster.NoSelector, cluster.UnknownPolicy, cluster.NotServed, cluster.StolenMetrics, cluster.SilentMetrics},
-		"replicas are moved by numbers that were decided for something else": {cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage, cluster.FormulaOverKEDA},
-		"each undoes what the other did, at every sync":                      {cluster.TwoOwners, cluster.TwoPolicies},
-		"replicas differ from what was decided and explained":                {cluster.OtherMetrics, cluster.Tolerance, cluster.Bounds, cluster.OldKubernetes, cluster.SelectOff},
-		"replicas come or go later than decided":                             {cluster.Window, cluster.Rates, cluster.DoubledIdleDelay, cluster.CachedTrigger, cluster.NoPush},
-		"a workload goes to zero while it is needed":                         {cluster.ZeroFallback},
-		"a workload loses replicas while no target is served":                {cluster.FallbackScalesDown},
-		"GPUs are paid for that nobody uses":                                 {cluster.NoZero, cluster.NoTaint},
-		"pods wait for GPUs that could be had elsewhere":                     {cluster.NoFallback, cluster.NoSuchPool},
-		"on-demand is paid for while spot is there":                          {cluster.SpotLast},
-		"what is newer than it does not work":                                {cluster.OldKEDA, cluster.OldKarpenter},
+		"the HPA keeps its replicas: it has no target from gpuscaler": {cluster.NoSelector, cluster.UnknownPolicy, cluster.NotServed,
+			cluster.StolenMetrics, cluster.SilentMetrics},
+		"the replicas follow a target that was decided for another object": {cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage,
+			cluster.FormulaOverKEDA},
+		"each one reverts the other's change at every sync": {cluster.TwoOwners, cluster.TwoPolicies},
+		"the replicas differ from the decided target": {cluster.OtherMetrics, cluster.Tolerance, cluster.Bounds,
+			cluster.OldKubernetes, cluster.SelectOff},
+		"the replicas change later than decided": {cluster.Window, cluster.Rates, cluster.DoubledIdleDelay,
+			cluster.CachedTrigger, cluster.NoPush},
+		"the workload is scaled to zero while it is needed":      {cluster.ZeroFallback},
+		"the workload loses replicas while no target is served":  {cluster.FallbackScalesDown},
+		"unused GPUs are paid for":                               {cluster.NoZero, cluster.NoTaint},
+		"pods wait for GPUs that another NodePool could provide": {cluster.NoFallback, cluster.NoSuchPool},
+		"on-demand nodes are paid for while spot is available":   {cluster.SpotLast},
+		"features that need a newer version do not work":         {cluster.OldKEDA, cluster.OldKarpenter},
 	} {
 		if slices.Contains(all, what) {
 			return text
@@ -260,7 +271,7 @@ func consequence(what string) string {
 	return "it does not work as written"
 }
 
-// subjects are ScaledObjects' own queries.
+// subjects returns the queries of ScaledObjects as subjects of the checks.
 func subjects(all []cluster.TriggerQueries) (out []lint.Subject) {
 	for _, t := range all {
 		s := lint.Subject{About: t.Object, Namespace: t.Namespace, MinReplicas: t.MinReplicas}
@@ -275,7 +286,7 @@ func subjects(all []cluster.TriggerQueries) (out []lint.Subject) {
 	return out
 }
 
-// asked is the Prometheus server that is asked, or why none is.
+// asked is the Prometheus server that is checked, or the reason why none is.
 type asked struct {
 	*history.Server
 	address  string
@@ -283,11 +294,11 @@ type asked struct {
 	why      string
 }
 
-// ask finds the server: the flag's, or with --sources the platform's.
+// ask returns the server of --prometheus, or with --sources the server of the PlatformConfig.
 func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 	if !o.sources {
 		if o.prometheus.address == "" {
-			return asked{why: "not asked: --prometheus URL lints metrics and labels"}, nil
+			return asked{why: "not checked: --prometheus URL checks metrics and labels"}, nil
 		}
 		a = asked{address: o.prometheus.address, matchers: o.prometheus.matchers}
 		a.Server, err = o.prometheus.open()
@@ -295,26 +306,28 @@ func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 	}
 	source := prometheusOf(platform)
 	if source == nil {
-		return asked{why: "not asked: the PlatformConfig declares none, or several of which none is the default"}, nil
+		return asked{why: "not checked: the PlatformConfig declares none, or several without a default"}, nil
 	}
 	a = asked{address: source.Address, matchers: source.Matchers}
 	a.Server, err = telemetry.Past(source)
 	return a, err
 }
 
-// server judges what a Prometheus server holds, and what is asked of it.
+// server adds the findings about the Prometheus server and about the queries that it is asked.
 func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 	about := "Prometheus at " + a.address
 	silent := func(err error) {
-		l.Findings = append(l.Findings, lint.Finding{Severity: lint.Error, Check: lint.ServerSilent, About: about, What: "it does not answer: " + strings.ReplaceAll(err.Error(), "\n", "; "),
-			Why: "no signal that is read from it has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the cluster"})
+		l.Findings = append(l.Findings, lint.Finding{Severity: lint.Error, Check: lint.ServerSilent, About: about,
+			What: "it does not respond: " + strings.ReplaceAll(err.Error(), "\n", "; "),
+			Why:  "no signal of this server has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the " +
+				"cluster"})
 	}
 	found, err := lint.Prometheus(ctx, a.Server, about, a.matchers, of, time.Now())
 	if err != nil {
 		silent(err)
 		return ctx.Err()
 	}
-	// Thanos and others do not tell a version, and need not.
+	// Thanos and others do not report a version.
 	if v, err := a.Version(ctx); err == nil && v != "" {
 		l.fact("Prometheus", v+" at "+a.address)
 	} else {
@@ -348,7 +361,8 @@ func (l *linted) write(out io.Writer, form string) error {
 	if len(l.Findings) == 0 {
 		fmt.Fprintln(b, "\nnothing found")
 	} else {
-		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"), counted(count[lint.Info], "hint"))
+		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"),
+			counted(count[lint.Info], "hint"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

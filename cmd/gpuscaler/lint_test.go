@@ -26,7 +26,7 @@ func runLint(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// served is a server whose series are as old as the test.
+// served starts a server whose series end at the start of the test.
 func served(t *testing.T, series string) string {
 	return promtest.Serve(t, time.Now().Add(-40*time.Minute), series).URL
 }
@@ -49,20 +49,23 @@ spec:
   - {name: kv, type: vllm, metric: kvCacheUsage, target: 80%}
 `
 
-func TestThePreflightOfAServer(t *testing.T) {
-	text, err := runLint(t, "--offline", "--prometheus", served(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
+func TestPreflightOfAServer(t *testing.T) {
+	text, err := runLint(t, "--offline", "--prometheus", served(t,
+		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for _, want := range []string{"3.5.0 at http://127.0.0.1", "INFO NoKubeStateMetrics", "why: ", "fix: scrape kube-state-metrics", "0 errors, 0 warnings, 2 hints"} {
+	for _, want := range []string{"3.5.0 at http://127.0.0.1", "INFO NoKubeStateMetrics", "why: ", "fix: scrape kube-state-metrics",
+		"0 errors, 0 warnings, 2 hints"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q:\n%s", want, text)
+			t.Errorf("the output does not contain %q:\n%s", want, text)
 		}
 	}
 }
 
-func TestAnErrorEndsWithExitCodeOneAndIsJSON(t *testing.T) {
-	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
+func TestLintErrorReturnsAnErrorAndJSON(t *testing.T) {
+	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t,
+		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
 	if !errors.Is(err, errReported) {
 		t.Errorf("%v", err)
 	}
@@ -75,7 +78,7 @@ func TestAnErrorEndsWithExitCodeOneAndIsJSON(t *testing.T) {
 	}
 }
 
-func TestAPolicyWhoseEngineIsScrapedHasNoError(t *testing.T) {
+func TestPolicyWithExistingMetricsHasNoError(t *testing.T) {
 	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "--prometheus", served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
 vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the old name, which the controller reads too
@@ -84,8 +87,8 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the 
 	}
 }
 
-// As `helm test` asks: of the server that the mounted PlatformConfig declares.
-func TestThePlatformsOwnServerIsAskedWithSources(t *testing.T) {
+// `helm test` uses --sources to check the server that the mounted PlatformConfig declares.
+func TestSourcesChecksThePlatformsServer(t *testing.T) {
 	server := served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
 vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
@@ -93,26 +96,31 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 	if text, err := runLint(t, path, "--offline", "--sources"); err != nil || !strings.Contains(text, "at "+server) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	without := written(t, "none.yaml", strings.Replace(lintedChat, "dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prometheus.example:9090\"}]", "cluster: p", 1))
+	without := written(t, "none.yaml", strings.Replace(lintedChat,
+		"dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prometheus.example:9090\"}]", "cluster: p", 1))
 	if text, err := runLint(t, without, "--offline", "--sources"); err != nil || !strings.Contains(text, "the PlatformConfig declares none") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err := runLint(t, path, "--offline", "--sources", "--prometheus", server); err == nil || !strings.Contains(err.Error(), "give one of them") {
+	if _, err := runLint(t, path, "--offline", "--sources", "--prometheus", server); err == nil || !strings.Contains(err.Error(),
+		"use one of them") {
 		t.Errorf("%v", err)
 	}
 }
 
-// On the first day nothing is scraped yet. Then a typing error must not hide behind that.
-func TestAFreshInstallWarnsOfWhatNobodyServesYetAndFailsForMistakes(t *testing.T) {
+// After an installation a metric can lack series because nothing is scraped yet. A misspelled name must still be an error.
+func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
 	path, empty := written(t, "chat.yaml", lintedChat), served(t, "up 1x60")
-	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, errReported) || !strings.Contains(text, "ERROR MetricMissing") {
+	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, errReported) || !strings.Contains(text,
+		"ERROR MetricMissing") {
 		t.Errorf("without --fresh: %v\n%s", err, text)
 	}
 	text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", empty)
-	if err != nil || !strings.Contains(text, "WARNING MetricMissing") || !strings.Contains(text, "WARNING NoGPUMetrics") || !strings.Contains(text, "0 errors") {
+	if err != nil || !strings.Contains(text, "WARNING MetricMissing") || !strings.Contains(text,
+		"WARNING NoGPUMetrics") || !strings.Contains(text, "0 errors") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", "http://127.0.0.1:1"); !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") {
+	if text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", "http://127.0.0.1:1"); !errors.Is(err,
+		errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") {
 		t.Errorf("a wrong address: %v\n%s", err, text)
 	}
 	text, err = runLint(t, path, "--offline", "--fresh", "--prometheus", served(t, `
@@ -123,12 +131,15 @@ ray_vllm:kv_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`))
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
+func TestServerThatDoesNotRespondIsAFinding(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>please log in")) }))
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte("<html>please log in"))
+	}))
 	defer login.Close()
-	for name, address := range map[string]string{"nobody listens": gone.URL, "a login page": login.URL} {
+	for name, address := range map[string]string{"connection refused": gone.URL, "a login page": login.URL} {
 		text, err := runLint(t, "--offline", "--prometheus", address)
 		if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") || !strings.Contains(text, "--http-config") {
 			t.Errorf("%s: %v\n%s", name, err, text)
@@ -136,23 +147,24 @@ func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsRefusedIsAFinding(t *testing.T) {
+func TestRefusedPolicyIsAFinding(t *testing.T) {
 	bad := written(t, "chat.yaml", strings.Replace(lintedChat, "maxReplicas: 8", "maxReplica: 8", 1))
 	text, err := runLint(t, bad, "--offline", "--prometheus", served(t, `up 1x60`))
-	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text, `did you mean "maxReplicas"`) {
+	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text,
+		`did you mean "maxReplicas"`) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
 
-func TestMistakesOfALintNameTheNextStep(t *testing.T) {
+func TestLintErrorsNameTheNextStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"nobody to ask":       {[]string{"--offline"}, "gpuscaler validate"},
-		"a form that is none": {[]string{"-o", "yaml"}, "want text or json"},
-		"no kubeconfig":       {[]string{"--kubeconfig", "/nowhere/config"}, "--offline with --prometheus"},
-		"a server that is no": {[]string{"--offline", "--prometheus", "prometheus:9090"}, "http://HOST:PORT"},
+		"nothing to check":         {[]string{"--offline"}, "gpuscaler validate"},
+		"unknown output format":    {[]string{"-o", "yaml"}, "use text or json"},
+		"no kubeconfig":            {[]string{"--kubeconfig", "/nowhere/config"}, "--offline with --prometheus"},
+		"address without a scheme": {[]string{"--offline", "--prometheus", "prometheus:9090"}, "http://HOST:PORT"},
 	} {
 		if _, err := runLint(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -160,9 +172,10 @@ func TestMistakesOfALintNameTheNextStep(t *testing.T) {
 	}
 }
 
-// Every finding about objects says what it does to a workload.
+// Every finding about objects has a text about the effect on the workload.
 func TestEachFindingAboutObjectsHasAConsequence(t *testing.T) {
-	for _, what := range []string{cluster.NoSelector, cluster.UnknownPolicy, cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage, cluster.OtherMetrics, cluster.Tolerance, cluster.Window,
+	for _, what := range []string{cluster.NoSelector, cluster.UnknownPolicy, cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage,
+		cluster.OtherMetrics, cluster.Tolerance, cluster.Window,
 		cluster.Rates, cluster.SelectOff, cluster.Bounds, cluster.TwoOwners, cluster.TwoPolicies, cluster.NotServed, cluster.DoubledIdleDelay, cluster.ZeroFallback, cluster.FormulaOverKEDA,
 		cluster.CachedTrigger, cluster.NoPush, cluster.NoZero, cluster.NoFallback, cluster.NoSuchPool, cluster.NoTaint, cluster.SpotLast, cluster.StolenMetrics, cluster.SilentMetrics,
 		cluster.OldKubernetes, cluster.OldKEDA, cluster.OldKarpenter} {
@@ -172,8 +185,8 @@ func TestEachFindingAboutObjectsHasAConsequence(t *testing.T) {
 	}
 }
 
-// An HPA with a fallback loses replicas while no target is served: found in files, without a cluster and without a Prometheus server.
-func TestLintJudgesTheObjectsOfFiles(t *testing.T) {
+// An HPA with a fallback loses replicas while no target is served. lint reports that from files, without a cluster or a Prometheus server.
+func TestLintChecksTheObjectsOfFiles(t *testing.T) {
 	hpa := func(metric string) string {
 		return written(t, "hpa.yaml", `apiVersion: v1
 kind: List
@@ -192,7 +205,8 @@ items:
 `+metric)
 	}
 	text, err := runLint(t, "--offline", "--objects", hpa("        fallback: {replicas: 3}\n"))
-	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR FallbackScalesDown") || !strings.Contains(text, "fallback.replicas: 12") {
+	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR FallbackScalesDown") || !strings.Contains(text,
+		"fallback.replicas: 12") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, safe := range []string{"", "        fallback: {replicas: 12}\n"} {

@@ -15,41 +15,44 @@ import (
 
 const (
 	tickPeriod = time.Second
-	// stalledAfter is how long a leader may go without finishing a tick before its liveness probe fails.
+	// stalledAfter is the longest time without a finished tick after which a leader's liveness probe still succeeds.
 	stalledAfter = 15 * time.Second
 )
 
-// loop is the ticker: the one place where the controller's clock is read for decisions.
+// loop runs the engine once a second. It is the only place where the controller reads the clock for decisions.
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
 	log        *slog.Logger
 	leading    atomic.Bool
-	started    atomic.Int64 // Unix nanoseconds of the term's start
+	started    atomic.Int64 // when this process became the leader, in Unix nanoseconds
 	duration   prometheus.Histogram
 	failures   prometheus.Counter
 	panics     prometheus.Counter
 	lead       prometheus.Gauge
 	unrecorded prometheus.Gauge
-	recorder   *record.Recorder // nil: nothing is written down, or not any more
+	recorder   *record.Recorder // nil without --record, and after a write error
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
 	l := &loop{engine: e, synced: synced, log: log,
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gpuscaler_tick_duration_seconds", Help: "Time that one tick over all policies took.",
+			Name: "gpuscaler_tick_duration_seconds", Help: "Duration of a tick over all policies.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 		}),
-		failures:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total", Help: "Ticks in which a workload failed or an action was not carried out."}),
-		panics:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_panics_total", Help: "Panics that were recovered while a workload, team or capacity group was decided; the log has the stack."}),
-		lead:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
-		unrecorded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_recording_failed", Help: "1 once the recording of --record could not be written: it has ended, deciding goes on; the log says why."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total",
+			Help: "Ticks in which a workload failed or an action was not applied."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_panics_total",
+			Help: "Panics that were recovered in the decision of a workload, team or capacity group; the log has the stack."}),
+		lead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),
+		unrecorded: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_recording_failed",
+			Help: "1 after the recording of --record failed and ended; decisions continue, and the log has the reason."}),
 	}
 	r.MustRegister(l.duration, l.failures, l.panics, l.lead, l.unrecorded)
 	return l
 }
 
-// run ticks once a second while ctx lasts. It starts once the caches are synced: a target that is not seen yet is not decided.
+// run ticks once a second until ctx ends. It does not tick before the caches are synced, because the engine would miss workloads.
 func (l *loop) run(ctx context.Context) {
 	l.started.Store(time.Now().UnixNano())
 	l.leading.Store(true)
@@ -74,10 +77,10 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// tick runs the engine once and logs its errors. reported has the errors of the tick before by text; tick returns those of this one.
+// tick runs the engine once and logs its errors. reported holds the error texts of the previous tick; tick returns those of this tick.
 func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
-	now := start.Round(0) // without the monotonic clock, which a recording cannot hold
+	now := start.Round(0) // without the monotonic clock, because a recording cannot store it
 	out := l.engine.Tick(ctx, now)
 	l.duration.Observe(time.Since(start).Seconds())
 	if l.recorder != nil {
@@ -86,7 +89,7 @@ func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bo
 	return l.report(out.Errors, reported)
 }
 
-// report counts the errors of a tick and logs those that the tick before did not have, each with the stack of its panic.
+// report counts the errors of a tick and logs those that the previous tick did not have. It adds the stack of a panic.
 func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 	if len(errs) == 0 {
 		return nil
@@ -108,23 +111,23 @@ func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 	return current
 }
 
-// groupDecided writes down a decision for nodes, in the tick that made it.
+// groupDecided records the decision of a capacity group in the tick that made it.
 func (l *loop) groupDecided(g engine.GroupTick) {
 	if l.recorder != nil {
 		l.recorder.GroupTick(g)
 	}
 }
 
-// recorded ends the recording where writing failed: a full disk must not keep anybody from deciding.
+// recorded ends the recording after a write error, because a full disk must not stop decisions.
 func (l *loop) recorded(err error) {
 	if err != nil {
-		l.log.Error("recording ends", "error", err)
+		l.log.Error("recording failed and ended", "error", err)
 		l.recorder = nil
 		l.unrecorded.Set(1)
 	}
 }
 
-// healthy reports whether the loop goes on; a standby has none to stall.
+// healthy reports whether the leader ticks. It returns true on a standby, which does not tick.
 func (l *loop) healthy(now time.Time) bool {
 	if !l.leading.Load() || !l.synced() {
 		return true

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 )
 
-// leadsSince makes a controller lead since then, as run does.
+// leadsSince marks a controller as leading since the given time, as run does.
 func leadsSince(c *controller, since time.Time) {
 	c.loop.synced = func() bool { return true }
 	c.loop.started.Store(since.UnixNano())
 	c.loop.leading.Store(true)
 }
 
-func TestTheLivenessProbeFollowsFromTheLoop(t *testing.T) {
+func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	x := offline(t)
@@ -33,18 +33,18 @@ func TestTheLivenessProbeFollowsFromTheLoop(t *testing.T) {
 		name          string
 		standby       bool
 		unsynced      bool
-		started, last time.Time // zero: it never ticked
+		started, last time.Time // zero without a tick
 		want          int
 	}{
-		{"it ticked lately", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},
+		{"a recent tick", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},
 		{"a slow tick", false, false, ago(time.Hour), ago(stalledAfter - 5*time.Second), http.StatusOK},
 		{"it stalled", false, false, ago(time.Hour), ago(stalledAfter + time.Second), http.StatusServiceUnavailable},
-		{"its first tick never ended", false, false, ago(stalledAfter + time.Second), time.Time{}, http.StatusServiceUnavailable},
-		{"it has just begun to lead", false, false, ago(time.Second), time.Time{}, http.StatusOK},
-		{"it leads again, long after its last term", false, false, ago(time.Second), ago(time.Hour), http.StatusOK},
+		{"the first tick does not end", false, false, ago(stalledAfter + time.Second), time.Time{}, http.StatusServiceUnavailable},
+		{"just became the leader", false, false, ago(time.Second), time.Time{}, http.StatusOK},
+		{"leads again after a long time", false, false, ago(time.Second), ago(time.Hour), http.StatusOK},
 		{"a standby that never led", true, false, time.Time{}, time.Time{}, http.StatusOK},
 		{"a standby that led once", true, false, ago(2 * time.Hour), ago(time.Hour), http.StatusOK},
-		{"the caches are not there yet, which readiness tells", false, true, ago(time.Hour), time.Time{}, http.StatusOK},
+		{"caches not synced: only readiness fails", false, true, ago(time.Hour), time.Time{}, http.StatusOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x.loop.engine = engine.New(x.policies, x.poller, x.cluster, engine.Options{})
@@ -63,8 +63,8 @@ func TestTheLivenessProbeFollowsFromTheLoop(t *testing.T) {
 	}
 }
 
-// The probe is taken from the loop that runs: it goes on while that ticks.
-func TestALoopThatRunsIsHealthyAndOneThatEndedIsAStandby(t *testing.T) {
+// The probe succeeds while the loop ticks.
+func TestRunningLoopIsHealthyAndEndedLoopIsAStandby(t *testing.T) {
 	c := offline(t)
 	c.loop.synced = func() bool { return true }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,17 +77,17 @@ func TestALoopThatRunsIsHealthyAndOneThatEndedIsAStandby(t *testing.T) {
 	}
 	last := c.engine.Decisions().LastTick()
 	if !c.loop.healthy(last.Add(stalledAfter/2)) || c.loop.healthy(last.Add(2*stalledAfter)) {
-		t.Error("healthy must hold for as long as a tick may take, and no longer")
+		t.Error("healthy must be true for stalledAfter and then false")
 	}
 	cancel()
 	<-ended
 	if !c.loop.healthy(last.Add(2 * stalledAfter)) {
-		t.Error("a term that ended has no loop to stall")
+		t.Error("an ended loop is reported as stalled")
 	}
 }
 
-// A full disk ends the recording, and nothing else: who watches sees it, and who looks reads why.
-func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
+// A full disk ends only the recording. A metric and a log line report it.
+func TestFailedRecordingIsReportedAndTheLoopContinues(t *testing.T) {
 	c := offline(t)
 	var log strings.Builder
 	c.loop.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -101,7 +101,7 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 	if n := testutil.ToFloat64(c.loop.unrecorded); n != 0 || c.loop.recorder == nil {
 		t.Fatalf("before it fails: gpuscaler_recording_failed %g", n)
 	}
-	if err := recorder.Close(); err != nil { // nothing can be written to it from now on
+	if err := recorder.Close(); err != nil { // every later write fails
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -114,7 +114,7 @@ func TestARecordingThatFailsIsSeenAndTheLoopGoesOn(t *testing.T) {
 		t.Errorf("logged %q, want one line that says why", text)
 	}
 	if time.Since(c.engine.Decisions().LastTick()) > 10*time.Second {
-		t.Error("the loop did not go on")
+		t.Error("the loop did not continue")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command gpuscaler decides how many replicas GPU workloads should have, serves that number to HPAs and KEDA, and explains it.
+// Command gpuscaler computes the replicas of GPU workloads, serves them to HPAs and KEDA, and explains them.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// stderr is for text that contains what others wrote. Commands write their output to cobra's OutOrStdout, which main cleans as well.
+// stderr cleans text that other programs wrote. Commands write their results to cobra's OutOrStdout, which main cleans as well.
 var stderr = printable.NewWriter(os.Stderr)
 
-// errReported ends a command whose output has said what is wrong already.
+// errReported ends a command that has printed its error already.
 var errReported = errors.New("reported")
 
 func main() {
@@ -40,13 +40,13 @@ func main() {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpuscaler",
-		Short: "Replicas for GPU workloads from GPU utilization, queue depth and the calendar",
-		Long: `gpuscaler reads GPU utilization, queue depths and schedules, decides how many replicas each
-GPU workload should have, and serves that number to HorizontalPodAutoscalers (as an external
-metric) and to KEDA (as an external scaler). Every number is explained.`,
-		Example: `  gpuscaler demo                                       # see it work, without a cluster
-  gpuscaler validate policies/                         # before a policy is applied
-  gpuscaler explain team-chat/llama-chat --at 03:12    # why it had so many replicas`,
+		Short: "Scale GPU workloads by GPU utilization, queue depth and schedules",
+		Long: `gpuscaler reads GPU utilization, queue depths and schedules, computes the replicas of each GPU workload, and
+serves that target to HorizontalPodAutoscalers (as an external metric) and to KEDA (as an external scaler). It
+explains every target.`,
+		Example: `  gpuscaler demo                                       # simulate a cluster and show the page
+  gpuscaler validate policies/                         # check policies before applying them
+  gpuscaler explain team-chat/llama-chat --at 03:12    # explain the replicas at 03:12`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -60,7 +60,7 @@ metric) and to KEDA (as an external scaler). Every number is explained.`,
 	return root
 }
 
-// hideEmptyDefaults keeps "(default [])" out of the help of a map that is empty unless given.
+// hideEmptyDefaults removes "(default [])" from the help of map flags that are empty by default.
 func hideEmptyDefaults(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Value.Type() == "stringToString" && f.DefValue == "[]" {

@@ -17,13 +17,14 @@ import (
 func manifestsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manifests",
-		Short: "Print what stands beside a policy: the HPA or the ScaledObject that follows it",
-		Long: `Print complete manifests for a policy, ready for kubectl apply or a GitOps repository. They are made
-from the files alone, without a cluster, and their comments say what to know before applying them.`,
+		Short: "Print the HPA or ScaledObject that belongs to a policy, and related manifests",
+		Long: `Print complete manifests for a policy, for kubectl apply or for a Git repository. The command reads only the
+given files and no cluster. The comments in the manifests say what to check before you apply them.`,
 		Example: `  gpuscaler manifests hpa policies/chat.yaml --config platform.yaml
   gpuscaler manifests scaledobject team-embed/embed-images --config platform.yaml --config policies/ | kubectl apply --server-side -f -`,
 	}
-	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsAuthenticationCommand(), manifestsPlaceholderCommand(), manifestsGitopsCommand())
+	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsAuthenticationCommand(), manifestsPlaceholderCommand(),
+		manifestsGitopsCommand())
 	return c
 }
 
@@ -31,16 +32,19 @@ func manifestsHPACommand() *cobra.Command {
 	var config []string
 	c := &cobra.Command{
 		Use:   "hpa POLICY",
-		Short: "The HorizontalPodAutoscaler that follows a policy exactly",
-		Long: `Print the HPA that follows a policy exactly: our metric with averageValue 1, tolerance "0" (an HPA's own
-tenth would swallow 10 -> 11), windows 0 and wide policies, because gpuscaler did the smoothing.
+		Short: "Print the HorizontalPodAutoscaler that follows a policy exactly",
+		Long: `Print the HPA that follows a policy exactly: the metric of gpuscaler with averageValue 1, tolerance "0" (the
+default tolerance of 10% would ignore 10 -> 11), windows 0 and wide policies, because gpuscaler smooths already.
 
-POLICY is a file, whose policies are all printed, or NAMESPACE/NAME of one in --config.`,
+POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a policy in --config.`,
 		Example: `  gpuscaler manifests hpa policies/chat.yaml --config platform.yaml
   gpuscaler manifests hpa team-chat/llama-chat --config platform.yaml --config policies/`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return manifests(c.OutOrStdout(), args[0], config, func(p *policy.Compiled, _ *policy.Platform) (string, error) { return migrate.HPA(p) })
+			return manifests(c.OutOrStdout(), args[0], config, func(p *policy.Compiled, _ *policy.Platform) (string,
+				error) {
+				return migrate.HPA(p)
+			})
 		},
 	}
 	configFlag(c, &config)
@@ -54,17 +58,18 @@ func manifestsScaledObjectCommand() *cobra.Command {
 	o := migrate.Options{}
 	c := &cobra.Command{
 		Use:   "scaledobject POLICY",
-		Short: "The KEDA ScaledObject that follows a policy exactly, and is never dark",
-		Long: `Print the ScaledObject that follows a policy exactly: our external-push trigger, tolerance "0", windows 0,
-wide policies. The idle delay is the policy's: KEDA's cooldownPeriod is a guard of a minute, because at 0
-one look that finds nothing active, also one into a cache that KEDA just replaces, takes every replica.
+		Short: "Print the KEDA ScaledObject that follows a policy exactly and keeps scaling up during an outage",
+		Long: `Print the ScaledObject that follows a policy exactly: the external-push trigger of gpuscaler, tolerance "0",
+windows 0, wide policies. The policy has the cooldown period; cooldownPeriod of the ScaledObject is one minute as
+a safeguard, because at 0 KEDA removes all replicas after one read without an active trigger, for example while
+KEDA renews its cache.
 
-Beside our trigger stand coarse mirrors of the policy's queues, at four times their targets: KEDA takes
-the greatest, which is normally ours, and while gpuscaler is away it still raises replicas on the mirrors.
-The trigger that a signal of type keda reads is such a mirror already; it is taken from --from.
+The ScaledObject also has a copy of each queue trigger of the policy, at four times the target. KEDA uses the
+highest of all, which normally is the target of gpuscaler. If gpuscaler is unavailable, the copies still scale up.
+A trigger that a signal of type keda reads is such a copy already; it is taken from --from.
 
-With --formula KEDA combines ours and the mirrors by "ours, or else the mirrors" in place of the greatest.
-POLICY is a file, whose policies are all printed, or NAMESPACE/NAME of one in --config.`,
+With --formula KEDA uses the target of gpuscaler, or the copies if it is unavailable, instead of the highest.
+POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a policy in --config.`,
 		Example: `  gpuscaler manifests scaledobject policies/embed.yaml --config platform.yaml
   kubectl -n team-embed get scaledobject embed-worker -o yaml > so.yaml
   gpuscaler manifests scaledobject team-embed/embed-worker --config platform.yaml --config policies/ --from so.yaml --authentication gpuscaler`,
@@ -82,24 +87,28 @@ POLICY is a file, whose policies are all printed, or NAMESPACE/NAME of one in --
 		},
 	}
 	configFlag(c, &config)
-	c.Flags().StringVar(&from, "from", "", "file with the ScaledObject that stands now; the triggers that signals of type keda read are kept from it")
-	c.Flags().BoolVar(&mirror, "mirror", true, "add a coarse trigger for each queue that KEDA can read by itself")
-	c.Flags().BoolVar(&o.Formula, "formula", false, "let KEDA follow ours, or else the mirrors (KEDA 2.20 and later; not beside signals of type keda)")
+	c.Flags().StringVar(&from, "from", "", "file with the existing ScaledObject; the triggers that signals of type keda read are copied "+
+		"from it")
+	c.Flags().BoolVar(&mirror, "mirror", true, "add a trigger with a high target for each queue that KEDA can read itself")
+	c.Flags().BoolVar(&o.Formula, "formula", false, "make KEDA use the target of gpuscaler, or the copies if it is unavailable (KEDA 2.20 "+
+		"and later; not with signals of type keda)")
 	scalerFlags(c, &o)
 	return c
 }
 
 func configFlag(c *cobra.Command, config *[]string) {
-	c.Flags().StringArrayVar(config, "config", nil, "file or directory of policies and the PlatformConfig, as for run; may be given several times")
+	c.Flags().StringArrayVar(config, "config", nil, "file or directory of policies and the PlatformConfig, as for run; may be repeated")
 }
 
 func scalerFlags(c *cobra.Command, o *migrate.Options) {
-	c.Flags().StringVar(&o.ScalerAddress, "scaler-address", migrate.ScalerAddress, "where KEDA finds gpuscaler")
-	c.Flags().Var(&o.KEDA, "keda", "version of KEDA that will read the manifest: fields that it does not know are left out, and what that costs is said")
-	c.Flags().StringVar(&o.Authentication, "authentication", "gpuscaler", "ClusterTriggerAuthentication with KEDA's client certificate, see `gpuscaler manifests triggerauthentication`; empty: plain text")
+	c.Flags().StringVar(&o.ScalerAddress, "scaler-address", migrate.ScalerAddress, "address of gpuscaler's external scaler for KEDA")
+	c.Flags().Var(&o.KEDA, "keda", "version of KEDA that reads the manifest: fields that it does not know are omitted, and a comment says "+
+		"what that causes")
+	c.Flags().StringVar(&o.Authentication, "authentication", "gpuscaler",
+		"ClusterTriggerAuthentication with KEDA's client certificate, see `gpuscaler manifests triggerauthentication`; empty: no TLS")
 }
 
-// manifests prints one document for each policy that is asked for.
+// manifests prints one document for each requested policy.
 func manifests(out io.Writer, asked string, config []string, make func(*policy.Compiled, *policy.Platform) (string, error)) error {
 	policies, platform, err := policiesIn(asked, config)
 	if err != nil {
@@ -109,7 +118,7 @@ func manifests(out io.Writer, asked string, config []string, make func(*policy.C
 	for _, p := range policies {
 		text, err := make(p, platform)
 		if err != nil {
-			return err // and nothing is printed: half of what was asked for would be applied
+			return err // print nothing, so that kubectl does not apply a part of the policies
 		}
 		texts = append(texts, text)
 	}
@@ -117,7 +126,7 @@ func manifests(out io.Writer, asked string, config []string, make func(*policy.C
 	return err
 }
 
-// policiesIn loads what is asked for: the policies of a file, or one by its name.
+// policiesIn loads the requested policies: those of a file, or one by its name.
 func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Platform, error) {
 	paths, inFile := config, false
 	if _, err := os.Stat(asked); err == nil {
@@ -129,7 +138,8 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	report := store.Load(paths...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))
-		return nil, nil, errors.New("mend that first; queries and data sources that a policy names stand in the PlatformConfig: give it with --config")
+		return nil, nil, errors.New("fix the errors above first; if a policy names queries or data sources of the PlatformConfig, add it " +
+			"with --config")
 	}
 	if !inFile {
 		namespace, name, _ := strings.Cut(asked, "/")
@@ -139,7 +149,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 		return nil, nil, fmt.Errorf("--config has no policy %s", asked)
 	}
 	own := policy.NewStore(policy.Options{})
-	own.Load(asked) // only for the names: without the PlatformConfig some are refused
+	own.Load(asked) // only for the names, because some policies are refused without the PlatformConfig
 	var policies []*policy.Compiled
 	for _, s := range own.Statuses() {
 		if name, is := strings.CutPrefix(s.Document, policy.KindScalingPolicy+" "); is {
@@ -150,7 +160,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 		}
 	}
 	if len(policies) == 0 {
-		return nil, nil, fmt.Errorf("%s holds no ScalingPolicy", asked)
+		return nil, nil, fmt.Errorf("%s contains no ScalingPolicy", asked)
 	}
 	return policies, store.Platform(), nil
 }

@@ -24,14 +24,14 @@ func manifestsAuthenticationCommand() *cobra.Command {
 	o := authenticationOptions{}
 	c := &cobra.Command{
 		Use:   "triggerauthentication SECRET",
-		Short: "The TriggerAuthentication by which KEDA and gpuscaler know each other, with its Secret",
-		Long: `Print the ClusterTriggerAuthentication that the triggers of ScaledObjects name, and the Secret that it reads: the CA
-that KEDA knows gpuscaler by and, where SECRET has one, the client certificate that KEDA shows.
+		Short: "Print the TriggerAuthentication and the Secret with which KEDA connects to gpuscaler",
+		Long: `Print the ClusterTriggerAuthentication that the triggers of ScaledObjects name, and the Secret that it reads:
+the CA of gpuscaler's certificate and, if SECRET has one, the client certificate of KEDA.
 
-SECRET is a file with the Secret that holds ca.crt, and tls.crt and tls.key of the client; - reads standard input.
-The chart creates it as gpuscaler-scaler-client. gpuscaler itself reads no Secret: kubectl does, with your rights.
+SECRET is a file with the Secret that has ca.crt, and tls.crt and tls.key of the client; - reads standard input.
+The chart creates it as gpuscaler-scaler-client. gpuscaler itself reads no Secret: kubectl reads it with your rights.
 
-KEDA reads the Secret of a ClusterTriggerAuthentication in its own namespace. A TriggerAuthentication works in the
+KEDA reads the Secret of a ClusterTriggerAuthentication in its own namespace. A TriggerAuthentication is in the
 ScaledObject's namespace; an account that may read Secrets there can then read the targets of all namespaces.`,
 		Example: `  kubectl -n gpuscaler-system get secret gpuscaler-scaler-client -o yaml |
     gpuscaler manifests triggerauthentication - --namespace keda | kubectl apply --server-side -f -`,
@@ -59,12 +59,13 @@ ScaledObject's namespace; an account that may read Secrets there can then read t
 		},
 	}
 	c.Flags().StringVar(&o.name, "name", "gpuscaler", "name of the TriggerAuthentication and of its Secret")
-	c.Flags().StringVarP(&o.namespace, "namespace", "n", "keda", "namespace of the Secret: KEDA's own, or with --kind TriggerAuthentication the ScaledObject's")
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "keda",
+		"namespace of the Secret: KEDA's own, or with --kind TriggerAuthentication the ScaledObject's")
 	c.Flags().StringVar(&o.kind, "kind", "ClusterTriggerAuthentication", "ClusterTriggerAuthentication or TriggerAuthentication")
 	return c
 }
 
-// parameters are the names that KEDA's external scaler gives to the keys of a kubernetes.io/tls Secret.
+// parameters maps the parameters of KEDA's external scaler to the keys of a kubernetes.io/tls Secret.
 var parameters = []struct{ parameter, key string }{{"caCert", "ca.crt"}, {"tlsClientCert", "tls.crt"}, {"tlsClientKey", "tls.key"}}
 
 // secretReference is one entry of a TriggerAuthentication's secretTargetRef.
@@ -93,13 +94,14 @@ func (o *authenticationOptions) manifest(text []byte, now time.Time) ([]byte, er
 		metav1.TypeMeta `json:",inline"`
 		Metadata        map[string]string            `json:"metadata"`
 		Spec            map[string][]secretReference `json:"spec"`
-	}{TypeMeta: metav1.TypeMeta{APIVersion: "keda.sh/v1alpha1", Kind: o.kind}, Metadata: map[string]string{"name": o.name}, Spec: map[string][]secretReference{}}
+	}{TypeMeta: metav1.TypeMeta{APIVersion: "keda.sh/v1alpha1",
+		Kind: o.kind}, Metadata: map[string]string{"name": o.name}, Spec: map[string][]secretReference{}}
 	switch o.kind {
 	case "ClusterTriggerAuthentication":
 	case "TriggerAuthentication":
 		authentication.Metadata["namespace"] = o.namespace
 	default:
-		return nil, fmt.Errorf("--kind %q: want ClusterTriggerAuthentication or TriggerAuthentication", o.kind)
+		return nil, fmt.Errorf("--kind %q: use ClusterTriggerAuthentication or TriggerAuthentication", o.kind)
 	}
 	for _, p := range parameters {
 		if value, ok := from.Data[p.key]; ok {
@@ -110,10 +112,10 @@ func (o *authenticationOptions) manifest(text []byte, now time.Time) ([]byte, er
 	return documents(secret, authentication)
 }
 
-// checkPair reports what would keep KEDA from connecting with a Secret.
+// checkPair returns an error if KEDA could not connect with a Secret.
 func checkPair(s *corev1.Secret, now time.Time) error {
 	if len(s.Data["ca.crt"]) == 0 {
-		return errors.New("ca.crt: missing; without it KEDA would not know gpuscaler")
+		return errors.New("ca.crt: missing; KEDA needs it to verify gpuscaler's certificate")
 	}
 	if len(s.Data["tls.crt"]) == 0 && len(s.Data["tls.key"]) == 0 {
 		return nil // only the server has a certificate

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// clientSecret is what the chart creates for KEDA, without some keys.
+// clientSecret is the Secret that the chart creates for KEDA, without the given keys.
 func clientSecret(t *testing.T, without ...string) []byte {
 	t.Helper()
 	pem, key, err := cert.GenerateSelfSignedCertKey("gpuscaler-scaler-client", nil, nil)
@@ -20,7 +20,8 @@ func clientSecret(t *testing.T, without ...string) []byte {
 		t.Fatal(err)
 	}
 	s := corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: "gpuscaler-scaler-client", Namespace: "gpuscaler-system"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: "gpuscaler-scaler-client",
+			Namespace: "gpuscaler-system"},
 		Data: map[string][]byte{"ca.crt": []byte("the CA"), "tls.crt": pem, "tls.key": key},
 	}
 	for _, k := range without {
@@ -33,7 +34,7 @@ func clientSecret(t *testing.T, without ...string) []byte {
 	return text
 }
 
-func TestTheTriggerAuthenticationCarriesKEDAsCertificate(t *testing.T) {
+func TestTriggerAuthenticationHasKEDAsCertificate(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		args     []string
@@ -45,7 +46,8 @@ func TestTheTriggerAuthenticationCarriesKEDAsCertificate(t *testing.T) {
 			"kind: ClusterTriggerAuthentication\nmetadata:\n  name: gpuscaler\n", "name: gpuscaler\n  namespace: keda\n",
 			"parameter: caCert", "parameter: tlsClientCert", "parameter: tlsClientKey", "ca.crt: " + "dGhlIENB",
 		}, []string{"gpuscaler-system", "gpuscaler-scaler-client"}},
-		{"only the server has a certificate", nil, []string{"tls.crt", "tls.key"}, []string{"parameter: caCert"}, []string{"tlsClient", "tls.key"}},
+		{"only the server has a certificate", nil, []string{"tls.crt", "tls.key"}, []string{"parameter: caCert"}, []string{"tlsClient",
+			"tls.key"}},
 		{"in the namespace of a ScaledObject", []string{"--kind", "TriggerAuthentication", "-n", "team-embed", "--name", "scaler"}, nil,
 			[]string{"kind: TriggerAuthentication\nmetadata:\n  name: scaler\n  namespace: team-embed\n"}, []string{"namespace: keda"}},
 	} {
@@ -70,7 +72,7 @@ func TestTheTriggerAuthenticationCarriesKEDAsCertificate(t *testing.T) {
 	}
 }
 
-func TestASecretThatKEDACouldNotUseIsRefused(t *testing.T) {
+func TestSecretThatKEDACannotUseIsRefused(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		name, kind string
@@ -78,7 +80,8 @@ func TestASecretThatKEDACouldNotUseIsRefused(t *testing.T) {
 		at         time.Time
 		want       string
 	}{
-		{"no CA", "ClusterTriggerAuthentication", clientSecret(t, "ca.crt"), now, "Secret gpuscaler-system/gpuscaler-scaler-client: ca.crt: missing"},
+		{"no CA", "ClusterTriggerAuthentication", clientSecret(t, "ca.crt"), now,
+			"Secret gpuscaler-system/gpuscaler-scaler-client: ca.crt: missing"},
 		{"no key", "ClusterTriggerAuthentication", clientSecret(t, "tls.key"), now, "find any PEM"},
 		{"expired", "ClusterTriggerAuthentication", clientSecret(t), now.AddDate(5, 0, 0), "tls.crt: expired at"},
 		{"a list of Secrets", "ClusterTriggerAuthentication", []byte("kind: List\n"), now, `kind: found "List"; allowed: Secret`},

@@ -15,14 +15,14 @@ func manifestsGitopsCommand() *cobra.Command {
 	tool := "argocd"
 	c := &cobra.Command{
 		Use:   "gitops",
-		Short: "The rule by which Argo CD or Flux leaves nudged fields of NodePools alone",
-		Long: `Print the rule that keeps Argo CD or Flux from putting a nudged field back while gpuscaler holds it. It
-names gpuscaler's field manager and no field: whatever gpuscaler does not hold at the moment is Git's
-as before. A change in Git during a nudge lands when the nudge is released.
+		Short: "Print the rule that keeps Argo CD or Flux from reverting NodePool fields that gpuscaler sets",
+		Long: `Print the rule that keeps Argo CD or Flux from reverting a NodePool field while gpuscaler overrides it. The rule
+names the field manager of gpuscaler and no field: Git manages every field that gpuscaler does not override at the
+moment. A change in Git during an override takes effect when the override ends.
 
-Without a rule nothing breaks: gpuscaler lets the other side win, leaves the field alone for ten minutes,
-and for six hours after the third time, with an Event each time. With --config the NodePools of the
-capacity groups are named; without, the rule is for all of them.`,
+The rule is optional. Without it gpuscaler yields to the other writer, does not set the field for ten minutes,
+and for six hours after the third conflict, with an Event each time. With --config the rule names the NodePools of
+the capacity groups; otherwise it applies to all NodePools.`,
 		Example: `  gpuscaler manifests gitops --config platform.yaml
   gpuscaler manifests gitops --tool flux --config platform.yaml`,
 		Args: cobra.NoArgs,
@@ -39,7 +39,7 @@ capacity groups are named; without, the rule is for all of them.`,
 	return c
 }
 
-// poolsIn names the NodePools of the capacity groups, none where no configuration is given.
+// poolsIn returns the names of the capacity groups' NodePools, or nil without --config.
 func poolsIn(config []string) (names []string, err error) {
 	if len(config) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ func poolsIn(config []string) (names []string, err error) {
 	report := store.Load(config...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))
-		return nil, errors.New("mend that first")
+		return nil, errors.New("fix the errors above first")
 	}
 	for _, g := range store.Groups() {
 		for _, p := range g.Pools {
@@ -56,13 +56,13 @@ func poolsIn(config []string) (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, errors.New("the PlatformConfig has no capacityGroups: nothing is nudged")
+		return nil, errors.New("the PlatformConfig has no capacityGroups: gpuscaler sets no NodePool field")
 	}
 	return names, nil
 }
 
-const argoHead = `# Into the spec of the Application that holds the NodePools. The manager's fields are left out of the diff, and, by
-# RespectIgnoreDifferences, out of the sync. NodePools keep syncing in everything else.
+const argoHead = `# Add this to the spec of the Application that contains the NodePools. It excludes the manager's fields from the diff and, by
+# RespectIgnoreDifferences, from the sync. All other fields are synced as before.
 spec:
   ignoreDifferences:
 `
@@ -70,14 +70,14 @@ spec:
 const argoTail = `  syncPolicy:
     syncOptions:
     - RespectIgnoreDifferences=true
-    - ServerSideApply=true          # so that Argo CD owns what it wrote, field by field
+    - ServerSideApply=true          # makes Argo CD the owner of exactly the fields that it wrote
 `
 
-const fluxHead = `# Flux applies by force and has no rule by field manager. Either leave what is handed over out of Git (weight, the GPU's entry of
-# limits, disruption.budgets: Karpenter has defaults for all of them), which is the quietest, or patch the NodePools so that Flux
-# keeps what others add. With the second a field that stands in Git is still fought over: gpuscaler yields.
+const fluxHead = `# Flux applies by force and has no rule for a field manager. Either remove the fields that gpuscaler may set from Git (weight, the GPU's
+# entry of limits, disruption.budgets: Karpenter has defaults for all of them), which avoids all conflicts, or patch the NodePools so that
+# Flux keeps what others add. With the patch, a field that is also in Git still causes conflicts, and gpuscaler yields.
 #
-# Into the spec of the Kustomization that holds the NodePools:
+# Add this to the spec of the Kustomization that contains the NodePools:
 spec:
   patches:
 `
@@ -103,7 +103,7 @@ func gitops(out io.Writer, tool string, pools []string) error {
 			text += fluxPatch(name)
 		}
 	default:
-		return fmt.Errorf("--tool %q: want argocd or flux", tool)
+		return fmt.Errorf("--tool %q: use argocd or flux", tool)
 	}
 	_, err := io.WriteString(out, text)
 	return err

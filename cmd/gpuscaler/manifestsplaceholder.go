@@ -28,30 +28,31 @@ func manifestsPlaceholderCommand() *cobra.Command {
 	o := placeholderOptions{}
 	c := &cobra.Command{
 		Use:   "placeholder --from DEPLOYMENT",
-		Short: "Pods that hold GPU nodes ready ahead of a peak and give way to real ones",
-		Long: `Print a Deployment of pods that do nothing and ask for exactly what a replica of --from asks for: the
-same resources, node selector, affinity and tolerations. Karpenter brings nodes for them; when real
-replicas come, the scheduler evicts placeholders (priority -10, never preempting anybody) and the node
-is there. With it come the policy that raises it in a window of time, and the HPA that follows.
+		Short: "Print placeholder pods that keep GPU nodes ready before a peak",
+		Long: `Print a Deployment of pods that do nothing and request what a replica of --from requests: the same resources,
+node selector, affinity and tolerations. Karpenter provisions nodes for them. When real replicas start, the
+scheduler evicts placeholders (priority -10, preemptionPolicy Never) and the node is ready. The output also has
+the policy that scales the Deployment up in a time window, and the HPA that follows the policy.
 
-A workload's own leadTime is the first choice: replicas that start early need no second pod. A
-placeholder is for models that must not load before their hour. Where Karpenter serves CapacityBuffers,
-a buffer needs no pods at all.
+Prefer leadTime of the workload's own policy: replicas that start early need no second pod. Use placeholders for
+models that must not load before a given time. If Karpenter serves CapacityBuffers, use a buffer: it needs no
+pods.
 
-The priority is -10 and no lower: from -33554432 on Karpenter takes a node of placeholders for empty.`,
+The priority is not lower than -10, because Karpenter treats a node as empty if all its pods have a priority of
+-33554432 or less.`,
 		Example: `  kubectl -n team-chat get deployment llama-chat -o yaml > chat.yaml
   gpuscaler manifests placeholder --from chat.yaml --replicas 4 --timezone Europe/Berlin --start "40 7 * * 1-5" --end "15 8 * * 1-5"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.from, "from", "", "file with the Deployment that the nodes are for, as kubectl get -o yaml prints it")
-	f.Int32Var(&o.replicas, "replicas", 1, "how many replicas' worth of nodes to hold")
-	f.StringVar(&o.timezone, "timezone", "", "zone of the window, such as Europe/Berlin")
-	f.StringVar(&o.start, "start", "", "when nodes are wanted: five cron fields; earlier than the peak by the time that a node takes to come")
-	f.StringVar(&o.end, "end", "", "when they are no longer held: five cron fields")
+	f.StringVar(&o.from, "from", "", "file with the Deployment that needs the nodes, from kubectl get -o yaml")
+	f.Int32Var(&o.replicas, "replicas", 1, "number of replicas to keep nodes ready for")
+	f.StringVar(&o.timezone, "timezone", "", "time zone of the window, such as Europe/Berlin")
+	f.StringVar(&o.start, "start", "", "start of the window: five cron fields; as long before the peak as a node takes to start")
+	f.StringVar(&o.end, "end", "", "end of the window: five cron fields")
 	f.StringVar(&o.group, "capacity-group", "", "capacity group of the policy; empty: none")
-	f.StringVar(&o.image, "image", "registry.k8s.io/pause:3.10", "image that does nothing")
+	f.StringVar(&o.image, "image", "registry.k8s.io/pause:3.10", "image of the placeholder containers")
 	for _, name := range []string{"from", "timezone", "start", "end"} {
 		_ = c.MarkFlagRequired(name)
 	}
@@ -60,14 +61,14 @@ The priority is -10 and no lower: from -33554432 on Karpenter takes a node of pl
 
 func (o *placeholderOptions) run(out io.Writer) error {
 	if o.replicas < 1 {
-		return errors.New("--replicas: want 1 or more")
+		return errors.New("--replicas: use 1 or more")
 	}
 	objects, err := objectsIn([]string{o.from})
 	if err != nil {
 		return err
 	}
 	if len(objects) != 1 || objects[0].GetKind() != "Deployment" {
-		return fmt.Errorf("%s: want one Deployment", o.from)
+		return fmt.Errorf("%s: expected exactly one Deployment", o.from)
 	}
 	var of appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[0].Object, &of); err != nil {
@@ -82,18 +83,19 @@ func (o *placeholderOptions) run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, placeholderPriority+"---\n%s---\n# The policy goes where your policies are; it is no Kubernetes object.\n%s---\n%s", deployment, document, hpa)
+	_, err = fmt.Fprintf(out, placeholderPriority+"---\n%s---\n# Add the policy to your policy files; it is not a Kubernetes "+
+		"object.\n%s---\n%s", deployment, document, hpa)
 	return err
 }
 
-const placeholderPriority = `# Placeholders give way to everybody, and never make anybody give way.
+const placeholderPriority = `# The scheduler evicts placeholders for any other pod, and evicts no pod for a placeholder.
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: gpuscaler-placeholder}
 value: -10
 preemptionPolicy: Never
 globalDefault: false
-description: pods that hold a GPU node until somebody needs it
+description: pods that keep a GPU node until another pod needs it
 `
 
 func placeholderName(of *appsv1.Deployment) string { return of.Name + "-placeholder" }
@@ -116,7 +118,7 @@ spec:
 `, placeholderName(of), of.Namespace, o.replicas, o.timezone, o.start, o.end, group)
 }
 
-// followerOf compiles the policy as the controller would, and prints the HPA that follows it.
+// followerOf compiles the policy as the controller does and returns the HPA that follows it.
 func followerOf(document string) (string, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-placeholder-")
 	if err != nil {
@@ -124,7 +126,7 @@ func followerOf(document string) (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := dir + "/placeholder.yaml"
-	// A group stands in the PlatformConfig, which is not asked for here.
+	// Capacity groups are defined in the PlatformConfig, which this command does not read.
 	alone := strings.Join(strings.Split(document, "  capacityGroup: "), "  # ")
 	if err := os.WriteFile(file, []byte(alone), 0o600); err != nil {
 		return "", err
@@ -137,7 +139,7 @@ func followerOf(document string) (string, error) {
 		}
 	}
 	if len(store.Compiled()) != 1 {
-		return "", errors.New("the policy could not be made")
+		return "", errors.New("the policy is invalid")
 	}
 	return migrate.HPA(store.Compiled()[0])
 }
@@ -168,7 +170,7 @@ func (o *placeholderOptions) deployment(of *appsv1.Deployment) map[string]any {
 	}
 }
 
-// resourcesOf adds up what the containers of a pod ask for, as one container's.
+// resourcesOf returns the sum of the resources of a pod's containers, as the resources of one container.
 func resourcesOf(pod *corev1.PodSpec) map[string]any {
 	requests := corev1.ResourceList{}
 	for i := range pod.Containers {

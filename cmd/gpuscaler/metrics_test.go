@@ -17,23 +17,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-var updateReference = flag.Bool("update", false, "write config/metrics.md anew")
+var updateReference = flag.Bool("update", false, "regenerate config/metrics.md")
 
 const metricReference = "../../config/metrics.md"
 
-const referenceHead = `# What gpuscaler serves at /metrics
+const referenceHead = `# Metrics of gpuscaler
 
-Made from the code by ` + "`go test ./cmd/gpuscaler -run Metrics -update`" + `; do not edit. Beside these stand Go's own (go_..., process_...).
-Only the leader serves what is about policies and groups. Metrics of a workload carry its own namespace: scrape with ` + "`honor_labels: true`" + `.
+Generated from the code by ` + "`go test ./cmd/gpuscaler -run Metrics -update`" + `; do not edit. gpuscaler also serves the standard metrics of Go (go_..., process_...).
+Only the leader serves metrics of policies and groups. The namespace label is the workload's namespace: scrape with ` + "`honor_labels: true`" + `.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
 `
 
-// description is what prometheus.Desc prints of itself; it has no getters.
+// description matches the output of prometheus.Desc, which has no getters.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: "[^"]*",)? constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
-func TestTheReferenceListsTheMetricsThatAreServed(t *testing.T) {
+func TestMetricsReferenceIsCurrent(t *testing.T) {
 	c := offline(t)
 	families := make(chan *prometheus.Desc)
 	go func() {
@@ -49,7 +49,8 @@ func TestTheReferenceListsTheMetricsThatAreServed(t *testing.T) {
 			t.Fatalf("cannot be read: %s", d)
 		}
 		if name := m[1]; strings.HasPrefix(name, "gpuscaler_") {
-			rows[name] = fmt.Sprintf("| `%s` | %s | %s | %s |", name, kindOf(name), strings.ReplaceAll(m[3], ",", ", "), strings.ReplaceAll(m[2], `\"`, `"`))
+			rows[name] = fmt.Sprintf("| `%s` | %s | %s | %s |", name, kindOf(name), strings.ReplaceAll(m[3], ",", ", "), strings.ReplaceAll(m[2],
+				`\"`, `"`))
 		}
 	}
 	if len(rows) < 30 {
@@ -69,11 +70,12 @@ func TestTheReferenceListsTheMetricsThatAreServed(t *testing.T) {
 	}
 }
 
-// offline is a controller of a cluster that does not answer: wired, and not run.
+// offline returns a controller for a cluster that does not respond. It does not run.
 func offline(t *testing.T) *controller {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: https://127.0.0.1:1}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: https://127.0.0.1:1}}]\ncontexts: [{name: c, context: " +
+		"{cluster: c}}]\ncurrent-context: c\n"
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func offline(t *testing.T) *controller {
 	return c
 }
 
-// kindOf follows the names, as Prometheus' conventions have it.
+// kindOf returns the type of a metric by Prometheus' naming conventions.
 func kindOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total"):

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// rivalEvery is how often another release is looked for.
-const rivalEvery = 5 * time.Second
+// otherReleaseInterval is the time between two checks for another release of gpuscaler.
+const otherReleaseInterval = 5 * time.Second
 
-// alone returns an error as soon as another release overrides NodePools of our groups; nil when ctx ends.
-func (c *controller) alone(ctx context.Context) error {
-	look := time.NewTicker(rivalEvery)
-	defer look.Stop()
+// watchOtherReleases returns an error when another release overrides NodePools of this release's groups. It returns nil when ctx ends.
+func (c *controller) watchOtherReleases(ctx context.Context) error {
+	ticker := time.NewTicker(otherReleaseInterval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-ticker.C:
 		}
 		if err := c.cluster.Rival(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("no longer leading: %w", err)
@@ -25,21 +25,21 @@ func (c *controller) alone(ctx context.Context) error {
 	}
 }
 
-// waitAlone waits until no other release overrides NodePools of our groups; it reports the reason once a minute.
-func (c *controller) waitAlone(ctx context.Context) {
-	for told := (time.Time{}); ; {
+// waitForOtherReleases waits until no other release overrides NodePools of this release's groups. It logs the reason once a minute.
+func (c *controller) waitForOtherReleases(ctx context.Context) {
+	for logged := (time.Time{}); ; {
 		err := c.cluster.Rival(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if now := time.Now(); now.Sub(told) >= time.Minute {
-			told = now
+		if now := time.Now(); now.Sub(logged) >= time.Minute {
+			logged = now
 			c.log.Error("not leading", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(rivalEvery):
+		case <-time.After(otherReleaseInterval):
 		}
 	}
 }

@@ -10,10 +10,10 @@ func pageCommand() *cobra.Command {
 	f := leaderFlags{}
 	c := &cobra.Command{
 		Use:   "page",
-		Short: "Open a way to the leader's page, for a browser on this machine",
-		Long: `Find the leader's pod with your kubeconfig and forward its page to a port of this machine's loopback, until
-Ctrl-C. It needs ` + "`list pods` and `create pods/portforward`" + ` in gpuscaler's namespace; whoever may do that sees
-every namespace on the page.`,
+		Short: "Forward the leader's page to this machine, for a browser",
+		Long: `Find the leader's pod with your kubeconfig and forward its page to a loopback port of this machine, until
+Ctrl-C. You need ` + "`list pods` and `create pods/portforward`" + ` in the namespace of gpuscaler. A user with these
+rights sees all namespaces on the page.`,
 		Example: `  gpuscaler page
   gpuscaler page -n gpuscaler-system --context prod`,
 		Args: cobra.NoArgs,
@@ -23,7 +23,7 @@ every namespace on the page.`,
 				return err
 			}
 			defer done()
-			fmt.Fprintf(c.OutOrStdout(), "%s/\nCtrl-C ends it\n", address)
+			fmt.Fprintf(c.OutOrStdout(), "%s/\nPress Ctrl-C to end the port-forward.\n", address)
 			<-c.Context().Done()
 			return nil
 		},

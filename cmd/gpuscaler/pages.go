@@ -20,23 +20,25 @@ import (
 const (
 	// maxVisitors bounds the connections of the tenants' page. Each one costs a TLS handshake and buffers.
 	maxVisitors = 512
-	// maxForwarded bounds the connections of the page on loopback, which all come through port-forwards.
+	// maxForwarded bounds the connections of the page on loopback, which all are port-forwards.
 	maxForwarded = 256
 )
 
-// tenantPage is where the page may be read off loopback: by whom the cluster knows, who sees the namespaces that the cluster lets them.
+// tenantPage is the address of the page for clients outside the pod. A client needs a bearer token of the cluster and sees the namespaces
+// that its permissions allow.
 type tenantPage struct {
 	address, certFile, keyFile string
 }
 
 func (p *tenantPage) check() error {
 	if p.address != "" && (p.certFile == "" || p.keyFile == "") {
-		return errors.New("--tenant-page-address: tokens must not travel in the clear; give --tenant-page-cert-file and --tenant-page-key-file")
+		return errors.New("--tenant-page-address: tokens must not be sent in plain text; " +
+			"use --tenant-page-cert-file and --tenant-page-key-file")
 	}
 	return nil
 }
 
-// serve answers until ctx ends. The certificate is read again when its files change. closed counts the connections that exceed the limit.
+// serve serves the page until ctx ends and reloads the certificate when its files change. closed counts the connections beyond the limit.
 func (p *tenantPage) serve(ctx context.Context, closed func(), door *visitor.Door, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {
@@ -59,14 +61,14 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 	}
 }
 
-// servePages serves the page until ctx ends: to everybody on this pod's loopback, where a port-forward ends that the API server allowed, and
-// to tenants where they have an address. Without a loopback address nobody is trusted without a token.
+// servePages serves the page until ctx ends. On loopback it trusts every client, because the API server authorizes port-forwards. At the
+// tenant address it requires a token. Without a loopback address no client is trusted without a token.
 func (c *controller) servePages(ctx context.Context) error {
 	var local net.Listener
 	if c.options.pageAddress != "" {
 		var err error
 		if local, err = listenLoopback(c.options.pageAddress); err != nil {
-			return fmt.Errorf("--page-address: %w; for others there is --tenant-page-address", err)
+			return fmt.Errorf("--page-address: %w; for other clients use --tenant-page-address", err)
 		}
 	}
 	options := c.pageOptions(ctx)

@@ -31,7 +31,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// knowsAnna is a cluster that authenticates anna, and answers nothing else.
+// knowsAnna starts an API server that authenticates the user anna and serves nothing else.
 func knowsAnna(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -57,7 +57,7 @@ func write(t *testing.T, file string, text []byte) {
 	}
 }
 
-func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
+func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 	dir := t.TempDir()
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
 	go func() { ended <- c.servePages(ctx) }()
 	defer func() { stop(); <-ended }()
 
-	// A standby's answer is enough: who is not let in does not get it.
+	// The response of a standby is enough, because a client without permission does not receive it.
 	says := func(f leaderFlags) string {
 		f.caFile = map[bool]string{true: file("crt")}[strings.HasPrefix(f.server, "https")]
 		for range 100 {
@@ -91,7 +91,7 @@ func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		return "it never answered"
+		return "no response"
 	}
 	tenants := "https://" + o.tenantPage.address
 	for name, want := range map[leaderFlags]string{
@@ -99,7 +99,7 @@ func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
 		{server: tenants}:                               "does not know you",
 		{server: tenants, tokenFile: file("mallory")}:   "does not know you",
 		{server: tenants, tokenFile: file("anna")}:      "does not lead",
-		{server: "http://x", tokenFile: file("anna")}:   "in the clear",
+		{server: "http://x", tokenFile: file("anna")}:   "in plain text",
 		{server: tenants, tokenFile: file("not there")}: "no such file",
 	} {
 		if got := says(name); !strings.Contains(got, want) {
@@ -107,12 +107,12 @@ func TestTenantsShowATokenWhereTheLoopbackAsksForNone(t *testing.T) {
 		}
 	}
 	if answer, err := http.Get("http://" + o.tenantPage.address + dashboard.WorkloadsPath); err == nil && answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("in the clear: %s", answer.Status)
+		t.Errorf("request without TLS: %s", answer.Status)
 	}
 }
 
-func TestThePageIsNotServedToTheWorldByAccident(t *testing.T) {
-	if err := (&runOptions{externalMetrics: "off", tenantPage: tenantPage{address: ":8443"}}).check(); err == nil || !strings.Contains(err.Error(), "in the clear") {
+func TestPageNeedsLoopbackOrTLS(t *testing.T) {
+	if err := (&runOptions{externalMetrics: "off", tenantPage: tenantPage{address: ":8443"}}).check(); err == nil || !strings.Contains(err.Error(), "in plain text") {
 		t.Errorf("without a certificate: %v", err)
 	}
 	c, err := newController(runOptions{
@@ -122,12 +122,12 @@ func TestThePageIsNotServedToTheWorldByAccident(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.servePages(t.Context()); err == nil || !strings.Contains(err.Error(), "--tenant-page-address") {
-		t.Errorf("off loopback without a token: %v", err)
+		t.Errorf("address outside loopback without a token: %v", err)
 	}
 }
 
-// With hostNetwork the chart leaves the loopback address empty: every process of the node could connect to it.
-func TestWithoutAnAddressThePageIsNotServed(t *testing.T) {
+// With hostNetwork the chart sets no loopback address, because every process of the node could connect to it.
+func TestPageIsNotServedWithoutAnAddress(t *testing.T) {
 	c, err := newController(runOptions{
 		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
 	}, slog.New(slog.DiscardHandler))
@@ -140,6 +140,6 @@ func TestWithoutAnAddressThePageIsNotServed(t *testing.T) {
 		t.Errorf("without an address: %v", err)
 	}
 	if ctx.Err() == nil {
-		t.Error("it ended before it was stopped")
+		t.Error("servePages returned before ctx ended")
 	}
 }

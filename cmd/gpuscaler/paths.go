@@ -6,14 +6,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// policyPaths is the flag --policies: paths from which policies of certain namespaces are accepted, and no PlatformConfig.
+// policyPaths is the flag --policies: paths of documents that may define policies of certain namespaces only, and no PlatformConfig.
 type policyPaths struct{ texts []string }
 
 func (p *policyPaths) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&p.texts, "policies", nil, "NAMESPACE[,NAMESPACE...]=PATH: file or directory from which policies of those namespaces are accepted, and no PlatformConfig; *=PATH: of every namespace; may be given several times")
+	f.StringArrayVar(&p.texts, "policies", nil, "NAMESPACE[,NAMESPACE...]=PATH: file or directory with policies of these namespaces only, "+
+		"without a PlatformConfig; *=PATH: policies of every namespace; may be repeated")
 }
 
-// with returns the paths of the flag behind paths from which every document is accepted.
+// with returns the trusted paths, in which every document is accepted, followed by the paths of the flag.
 func (p *policyPaths) with(trusted []string) ([]policy.Path, error) {
 	paths := policy.Trusted(trusted...)
 	for _, text := range p.texts {

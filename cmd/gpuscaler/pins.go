@@ -2,5 +2,5 @@
 
 package main
 
-// Karpenter's API comes with the capacity room's hands. It is pinned already, so that the module's versions keep resolving together.
+// This import keeps Karpenter's API module in go.mod, so that its version keeps resolving together with the others.
 import _ "sigs.k8s.io/karpenter/pkg/apis/v1"

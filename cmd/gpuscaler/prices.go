@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// priceBook reads the book at path, else the one that the PlatformConfig names, else the built-in one. The platform's own prices are not
-// in it.
+// priceBook reads the price book at path, else the one that the PlatformConfig names, else the built-in one. It does not contain the
+// PlatformConfig's own prices.
 func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	name, text := "the built-in price book", files.Prices
 	if path := cmp.Or(path, platform.Prices.Book); path != "" {
@@ -31,21 +31,21 @@ func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	return book, nil
 }
 
-// prices are what is known of prices while the controller runs. The book's file is read at first and whenever reread is called, outside
-// of the lock that a tick may wait for.
+// prices holds the price book of the running controller. current and reread may be called concurrently. reread reads the file outside of
+// the lock, because a tick may wait for the lock.
 type prices struct {
 	path     string // --prices
 	platform func() *policy.Platform
 	log      *slog.Logger
 
 	mu     sync.Mutex
-	of     *policy.Platform // that book was made for
-	listed *cost.Book       // the last good one; nil: none was
-	book   *cost.Book       // with the platform's own prices before it
+	of     *policy.Platform // the PlatformConfig that book was made with
+	listed *cost.Book       // the last valid price book of the file; nil before the first read
+	book   *cost.Book       // listed, with the PlatformConfig's prices taking precedence
 	failed string
 }
 
-// current is the book in force.
+// current returns the price book in force.
 func (p *prices) current() *cost.Book {
 	platform := p.platform()
 	p.mu.Lock()
@@ -62,7 +62,7 @@ func (p *prices) current() *cost.Book {
 	return p.book
 }
 
-// reread looks whether the file holds something else by now.
+// reread reads the file again. An invalid file keeps the last valid prices.
 func (p *prices) reread() {
 	platform := p.platform()
 	listed, err := priceBook(p.path, platform)
@@ -72,12 +72,12 @@ func (p *prices) reread() {
 	case err == nil:
 		p.listed, p.failed = listed, ""
 	case p.listed == nil:
-		// What it lists differently must not be shown with the built-in prices meanwhile.
+		// Without a valid file no price is known: the built-in prices could contradict the file.
 		p.listed = &cost.Book{}
 	}
 	if err != nil && err.Error() != p.failed {
 		p.failed = err.Error()
-		p.log.Error("price book", "err", err, "next", "gpuscaler validate FILE tells all that is wrong with it; the last good prices stay in force")
+		p.log.Error("price book", "err", err, "next", "run gpuscaler validate FILE and fix all problems; the last valid prices stay in force")
 	}
 	p.of, p.book = platform, platform.Book(p.listed)
 }

@@ -19,38 +19,38 @@ import (
 )
 
 const (
-	// A server refuses more points a series in one answer (11,000): a week by the minute is 10,080.
+	// A Prometheus server refuses more than 11,000 points of a series in one response. A week of minutes has 10,080.
 	pointsAtOnce = 10_000
-	// mostPoints bounds what is fetched for a trace: a year by the minute of one series, or a week of fifty.
+	// mostPoints bounds the points of a trace: a year of minutes of one series, or a week of minutes of fifty.
 	mostPoints = 600_000
 )
 
-// rangeFlags say which recorded rates to fetch, where a trace is no file.
+// rangeFlags say which recorded rates to fetch from a Prometheus server.
 type rangeFlags struct {
 	prometheusFlags
 	query, start, end string
 	step              time.Duration
 	save              string
-	answer            []byte // what was fetched: tune reads it twice
+	answer            []byte // the fetched response, which tune reads twice
 }
 
 func (r *rangeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&r.address, "prometheus", "", "fetch the traffic from a Prometheus-compatible server instead, e.g. http://127.0.0.1:9090")
-	f.StringVar(&r.http, "http-config", "", "file with Prometheus' own http_config for it: TLS, bearer token file, basic auth, proxy")
+	f.StringVar(&r.http, "http-config", "", "file with an http_config of Prometheus for the server: TLS, bearer token file, basic auth, proxy")
 	f.StringVar(&r.query, "query", "", "requests per second in PromQL, for --prometheus: sum(rate(gateway_requests_total[1m]))")
-	f.StringVar(&r.start, "start", "-7d", "where the fetched range begins: 2026-11-14T00:00:00Z, seconds since 1970, or -7d before its end")
-	f.StringVar(&r.end, "end", "now", "where it ends: a time, seconds since 1970, -1h before now, or now")
-	f.DurationVar(&r.step, "step", time.Minute, "between two points; the query's own window should be as long")
-	f.StringVar(&r.save, "save", "", "keep the server's answer in this file, which is a trace of its own")
+	f.StringVar(&r.start, "start", "-7d", "start of the range: 2026-11-14T00:00:00Z, seconds since 1970, or -7d before its end")
+	f.StringVar(&r.end, "end", "now", "end of the range: a time, seconds since 1970, -1h before now, or now")
+	f.DurationVar(&r.step, "step", time.Minute, "interval between two points; use the same length for the window in the query")
+	f.StringVar(&r.save, "save", "", "file for the server's response, which all commands read as a trace")
 }
 
-// wanted reports whether the trace is to be fetched.
-func (r *rangeFlags) wanted() bool { return r.address != "" }
+// enabled reports whether the trace is fetched from a server.
+func (r *rangeFlags) enabled() bool { return r.address != "" }
 
-// open fetches once, and reads what came as the file that --save writes.
+// open fetches the trace on the first call, and decodes the response in the format that --save writes.
 func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, error) {
 	if r.answer == nil {
-		span, err := r.span(time.Now()) // the command line is the edge: "now" is when the person asks
+		span, err := r.span(time.Now()) // I/O edge: --start and --end refer to the time of the command
 		if err != nil {
 			return nil, err
 		}
@@ -70,10 +70,10 @@ func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, e
 func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
 	out := v1.Range{Step: r.step}
 	if r.query == "" {
-		return out, errors.New("--query says what to fetch from --prometheus: requests per second, e.g. sum(rate(gateway_requests_total[1m]))")
+		return out, errors.New("--prometheus needs --query: requests per second, e.g. sum(rate(gateway_requests_total[1m]))")
 	}
 	if r.step < time.Second {
-		return out, fmt.Errorf("--step %s: want at least 1s", r.step)
+		return out, fmt.Errorf("--step %s: use at least 1s", r.step)
 	}
 	var err error
 	if out.End, err = instantOf("--end", r.end, now); err != nil {
@@ -86,12 +86,13 @@ func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
 		return out, fmt.Errorf("--start %s is not before --end %s", r.start, r.end)
 	}
 	if n := out.End.Sub(out.Start) / r.step; n > mostPoints {
-		return out, fmt.Errorf("%s by %s are %d points, at most %d are fetched: a longer --step, or a shorter range", out.End.Sub(out.Start), r.step, n, mostPoints)
+		return out, fmt.Errorf("%s in steps of %s have %d points, at most %d are allowed: use a longer --step or a shorter range",
+			out.End.Sub(out.Start), r.step, n, mostPoints)
 	}
 	return out, nil
 }
 
-// instantOf reads a time, seconds since 1970, "now", or a length before.
+// instantOf parses a time, seconds since 1970, "now", or a duration before the given time.
 func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	if text == "now" {
 		return before, nil
@@ -107,10 +108,10 @@ func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < math.MaxInt32*8 {
 		return time.UnixMilli(int64(s * 1000)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("%s %q: want 2026-11-14T00:00:00Z, seconds since 1970, now, or a length before such as -7d", flag, text)
+	return time.Time{}, fmt.Errorf("%s %q: use 2026-11-14T00:00:00Z, seconds since 1970, now, or a negative duration such as -7d", flag, text)
 }
 
-// fetch asks piece by piece and joins the pieces by their labels.
+// fetch queries the range in parts and joins the series of the parts by their labels.
 func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
 	server, err := r.prometheusFlags.open()
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
 		}
 		for _, s := range answer {
 			if points += len(s.Values); points > mostPoints {
-				return fmt.Errorf("--query %s: more than %d points: sum it, lengthen --step, or shorten the range", r.query, mostPoints)
+				return fmt.Errorf("--query %s: more than %d points: use sum(), a longer --step or a shorter range", r.query, mostPoints)
 			}
 			known := byLabels[s.Metric.Fingerprint()]
 			if known == nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// recorded is a Prometheus with a rate of 2 requests a second in two series, which refuses more than 11,000 points as the real one does.
+// recorded is a Prometheus server with two series of 1 request a second. It refuses more than 11,000 points, as the real one does.
 func recorded(t *testing.T, asked *int) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,11 +54,12 @@ func execute(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Two weeks by the minute are more than a server answers at once; what is fetched is the same as what was saved.
-func TestATraceIsFetchedInPiecesAndSavedAsOne(t *testing.T) {
+// Two weeks of minutes exceed the limit of one response. The fetched trace equals the saved one.
+func TestTraceIsFetchedInPartsAndSavedAsOne(t *testing.T) {
 	asked := 0
 	saved := filepath.Join(t.TempDir(), "fortnight.json")
-	live, err := execute("trace", "--prometheus", recorded(t, &asked), "--query", "sum by (pool) (rate(x[1m]))", "--start", "-2w", "--end", "2026-11-21T00:00:00Z", "--save", saved)
+	live, err := execute("trace", "--prometheus", recorded(t, &asked), "--query", "sum by (pool) (rate(x[1m]))", "--start", "-2w", "--end",
+		"2026-11-21T00:00:00Z", "--save", saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func TestATraceIsFetchedInPiecesAndSavedAsOne(t *testing.T) {
 func TestReplayAndTuneFetchOnce(t *testing.T) {
 	for _, command := range []string{"replay", "tune"} {
 		asked := 0
-		text, err := execute(command, "--policy", "../../config/examples/scenarios/inflight.yaml", "--measure", "inflight=inSystem", "--prometheus", recorded(t, &asked),
+		text, err := execute(command, "--policy", "../../config/examples/scenarios/inflight.yaml", "--measure", "inflight=inSystem",
+			"--prometheus", recorded(t, &asked),
 			"--query", "sum by (pool) (rate(x[1m]))", "--start", "-20m", "--end", "2026-11-21T00:00:00Z")
 		if err != nil || asked != 1 {
 			t.Errorf("%s: %v, asked %d times\n%s", command, err, asked, text)
@@ -90,7 +92,7 @@ func TestReplayAndTuneFetchOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFetchedSaysWhy(t *testing.T) {
+func TestFetchErrorsNameTheCause(t *testing.T) {
 	asked := 0
 	url := recorded(t, &asked)
 	file := filepath.Join(t.TempDir(), "requests.csv")
@@ -98,25 +100,29 @@ func TestWhatCannotBeFetchedSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ want, args string }{
-		{"--query says what", ""}, {"exceeded maximum", "--query up"}, {"is not before", "--query up --start 200 --end 100"}, {"want 2026-11-14", "--query up --start yesterday"},
+		{"--prometheus needs --query", ""}, {"exceeded maximum", "--query up"}, {"is not before", "--query up --start 200 --end 100"}, {"use 2026-11-14",
+			"--query up --start yesterday"},
 		{"at least 1s", "--query up --step 1ms"}, {"a longer --step", "--query up --start -10y"}, {"use one of them", "--query up " + file},
 	} {
-		if text, err := execute(append([]string{"trace", "--prometheus", url}, strings.Fields(c.args)...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if text, err := execute(append([]string{"trace", "--prometheus", url},
+			strings.Fields(c.args)...)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q\n%s", c.args, err, c.want, text)
 		}
 	}
 	if _, err := execute("trace"); err == nil || !strings.Contains(err.Error(), "--prometheus") {
 		t.Errorf("nothing named: %v", err)
 	}
-	if _, err := execute("trace", "--prometheus", "http://127.0.0.1:1", "--query", "up"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("nobody there: %v", err)
+	if _, err := execute("trace", "--prometheus", "http://127.0.0.1:1", "--query", "up"); err == nil || !strings.Contains(err.Error(),
+		"127.0.0.1:1") {
+		t.Errorf("without a server: %v", err)
 	}
 }
 
 func TestInstants(t *testing.T) {
 	before := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
-		"now": before, "-7d": before.AddDate(0, 0, -7), "-90m": before.Add(-90 * time.Minute), "2026-11-14T01:00:00+01:00": before.AddDate(0, 0, -7), "1794960000.5": time.UnixMilli(1794960000500),
+		"now": before, "-7d": before.AddDate(0, 0, -7), "-90m": before.Add(-90 * time.Minute), "2026-11-14T01:00:00+01:00": before.AddDate(0, 0,
+			-7), "1794960000.5": time.UnixMilli(1794960000500),
 	} {
 		if got, err := instantOf("--start", text, before); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v, %v, want %v", text, got, err, want)

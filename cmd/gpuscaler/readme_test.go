@@ -29,7 +29,7 @@ func blocks(t *testing.T) (all []string) {
 	return all
 }
 
-func TestTheManifestsOfTheReadmeAreWhatTheControllerAndKubernetesTake(t *testing.T) {
+func TestManifestsOfTheReadmeAreValid(t *testing.T) {
 	var policies, hpas int
 	for _, block := range blocks(t) {
 		switch {
@@ -55,13 +55,13 @@ func TestTheManifestsOfTheReadmeAreWhatTheControllerAndKubernetesTake(t *testing
 	}
 }
 
-func TestEveryCommandHasAPageOfTheManual(t *testing.T) {
+func TestEveryCommandHasHelp(t *testing.T) {
 	for _, c := range rootCommand().Commands() {
 		if c.Name() == "help" || c.Name() == "completion" {
 			continue
 		}
 		if len(c.Long) < 100 || c.Example == "" || c.Short == "" {
-			t.Errorf("%s: want a short line, a description and an example", c.Name())
+			t.Errorf("%s: the help needs a short line, a description and an example", c.Name())
 		}
 		var out bytes.Buffer
 		c.SetOut(&out)

@@ -43,14 +43,19 @@ type caseFlags struct {
 
 func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.service = simulator.Chat8B
-	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; if none of them contains a PlatformConfig, platform.yaml in the same directory or its parent is read too")
+	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; if none of them contains a PlatformConfig, platform.yaml "+
+		"in the same directory or its parent is read too")
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to replay; required if the files contain several")
-	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several workloads, NAMESPACE/NAME=FILE for each")
+	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several "+
+		"workloads, NAMESPACE/NAME=FILE for each")
 	f.StringVar(&o.spot, "spot", "", "trace of spot capacity; replicas then run on spot nodes first, and on demand while spot has no capacity")
 	o.trace.register(f)
-	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO}, "`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
-	f.DurationVar(&o.coldStart, "cold-start", time.Minute, "time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
-	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial, "replicas ready at the start of every run; -1: computed from the first ten minutes of traffic")
+	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO},
+		"`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
+	f.DurationVar(&o.coldStart, "cold-start", time.Minute,
+		"time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
+	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial,
+		"replicas ready at the start of every run; -1: computed from the first ten minutes of traffic")
 	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
 	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "price of an on-demand GPU in $ per hour")
 	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "price of a spot GPU in $ per hour")
@@ -59,14 +64,17 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time per input token")
 	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time per output token, with all slots in use")
 	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: computed from its tokens")
-	f.StringToStringVar(&o.measures, "measure", nil, "what a custom signal measures, `SIGNAL=MEASURE`, for example backlog=inSystem; MEASURE is queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime; default: arrivals for a query of rate() or increase(), queue for other queries")
+	f.StringToStringVar(&o.measures, "measure", nil, "what a custom signal measures, `SIGNAL=MEASURE`, for example backlog=inSystem; "+
+		"MEASURE is queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime; default: arrivals for a query of rate() or "+
+		"increase(), queue for other queries")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of all random numbers; the same seed gives the same output")
 }
 
 // open reads the policies and traces that the flags name and returns one case for each workload.
 func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
-	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly, SpotHourly: o.spotPrice, Seed: o.seed}
-	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.wanted() {
+	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
+		SpotHourly: o.spotPrice, Seed: o.seed}
+	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.enabled() {
 		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
 	}
 	var err error
@@ -126,7 +134,8 @@ func (o *caseFlags) recordings() (names, files []string, err error) {
 // contain "=".
 func ofWorkload(text string) (name, rest string) {
 	before, after, ok := strings.Cut(text, "=")
-	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name, "/.") || strings.Contains(namespace, ".") {
+	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name,
+		"/.") || strings.Contains(namespace, ".") {
 		return "", text
 	}
 	return before, after
@@ -252,7 +261,8 @@ of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added
 	o.caseFlags.register(f)
 	o.reportFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
-	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the first difference; --policy supplies formulas")
+	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the "+
+		"first difference; --policy supplies formulas")
 	return c
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// replayed runs a command line on a small office log and the shipped scenario.
+// replayed runs a command line with a small request log and the shipped scenario.
 func replayed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	requests := filepath.Join(t.TempDir(), "requests.csv")
@@ -27,7 +27,8 @@ func replayed(t *testing.T, args ...string) (string, error) {
 	root = rootCommand()
 	root.SetOut(&out)
 	root.SetErr(&notes)
-	root.SetArgs(append([]string{"replay", "--policy", "../../config/examples/scenarios/inflight.yaml", "--requests", requests, "--measure", "inflight=inSystem"}, args...))
+	root.SetArgs(append([]string{"replay", "--policy", "../../config/examples/scenarios/inflight.yaml", "--requests", requests, "--measure",
+		"inflight=inSystem"}, args...))
 	err := root.Execute()
 	return out.String() + notes.String(), err
 }
@@ -44,7 +45,8 @@ func TestReplayFailsOnAGate(t *testing.T) {
 func TestReplayRejectsWrongFlags(t *testing.T) {
 	for _, c := range []struct{ want, args string }{
 		{"unknown baseline", "--baselines kubernetes"}, {"want NAME<NUMBER", "--fail-if slo"}, {"--slo", "--slo 99"}, {"--slo", "--slo 120%:10s"},
-		{"want text, json or html", "-o pdf"}, {"--measure", "--measure inflight=speed"}, {"--policy-name", "--policy-name a/b"}, {"no such file", "--spot nowhere.csv"},
+		{"use text, json or html", "-o pdf"}, {"--measure", "--measure inflight=speed"}, {"--policy-name",
+			"--policy-name a/b"}, {"no such file", "--spot nowhere.csv"},
 	} {
 		if _, err := replayed(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
@@ -104,10 +106,13 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	base := []string{"replay", "--policy", "../../config/examples/platform.yaml", "--policy", filepath.Join(folder, "chat.yaml"), "--policy", filepath.Join(folder, "embed.yaml"), "--measure", "inflight=inSystem"}
+	base := []string{"replay", "--policy", "../../config/examples/platform.yaml", "--policy", filepath.Join(folder, "chat.yaml"), "--policy",
+		filepath.Join(folder, "embed.yaml"), "--measure", "inflight=inSystem"}
 	chat, embed := "team-chat/chat="+filepath.Join(folder, "chat.csv"), "team-chat/embed="+filepath.Join(folder, "embed.csv")
-	text, err := run(append(base, "--requests", chat, "--requests", embed, "--slo", "95%:10s", "--slo", "team-chat/embed=50%:1m", "--fail-if", "missed>0", "--bound")...)
-	if err != nil || !strings.Contains(text, "gpuscaler meets every workload's SLO.") || !strings.Contains(text, "SLO 50.00% of requests wait at most 1m;") || !strings.Contains(text, "a sum over workloads") {
+	text, err := run(append(base, "--requests", chat, "--requests", embed, "--slo", "95%:10s", "--slo", "team-chat/embed=50%:1m", "--fail-if",
+		"missed>0", "--bound")...)
+	if err != nil || !strings.Contains(text, "gpuscaler meets every workload's SLO.") || !strings.Contains(text,
+		"SLO 50.00% of requests wait at most 1m;") || !strings.Contains(text, "a sum over workloads") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, c := range []struct {
@@ -124,7 +129,8 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 			t.Errorf("%q: %v, want %q", c.args, err, c.want)
 		}
 	}
-	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(), "one scenario at a time") {
+	if _, err := run("replay", "scenario", "a.yaml", "b.yaml", "-o", "html"); err == nil || !strings.Contains(err.Error(),
+		"one scenario at a time") {
 		t.Errorf("two pages in one: %v", err)
 	}
 }

@@ -28,7 +28,8 @@ type benchTrace struct {
 var benchTraces = []benchTrace{
 	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", trace.Options{}},
 	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Scale: 0.3, Seed: 1}},
-	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", trace.Options{Scale: 0.02, From: 24 * time.Hour, To: 48 * time.Hour, Seed: 1}},
+	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", trace.Options{Scale: 0.02, From: 24 * time.Hour,
+		To: 48 * time.Hour, Seed: 1}},
 }
 
 // replayBenchCommand is run by `make bench-replay`.
@@ -64,8 +65,10 @@ func replayBenchCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&data, "data", "../shared/data", "directory of the shared traces")
-	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml", "policy to replay with cold starts of at most "+quickStart.String())
-	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml", "policy to replay with longer cold starts")
+	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml",
+		"policy to replay with cold starts of at most "+quickStart.String())
+	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml",
+		"policy to replay with longer cold starts")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c
 }

@@ -37,13 +37,15 @@ func (o *reportFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.bound, "bound", false, "compute a lower bound on the cost of any policy")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file of the report; empty: standard output")
-	f.StringArrayVar(&o.texts, "fail-if", nil, "exit with code 1 if this condition is true, for example 'slo<0.99' or 'cost/lb>1.5'; may be repeated")
+	f.StringArrayVar(&o.texts, "fail-if", nil, "exit with code 1 if this condition is true, for example 'slo<0.99' or 'cost/lb>1.5'; may "+
+		"be repeated")
 }
 
 // prepare parses the flags, so that errors are reported before the simulation starts.
 func (o *reportFlags) prepare() (err error) {
-	if o.render = map[string]func(io.Writer, *evaluate.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]; o.render == nil {
-		return fmt.Errorf("-o %q: want text, json or html", o.output)
+	if o.render = map[string]func(io.Writer, *evaluate.Report) error{"text": report.WriteText, "json": report.WriteJSON,
+		"html": report.WriteHTML}[o.output]; o.render == nil {
+		return fmt.Errorf("-o %q: use text, json or html", o.output)
 	}
 	for _, text := range o.texts {
 		g, err := evaluate.ParseGate(text)

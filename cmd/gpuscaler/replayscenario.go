@@ -31,7 +31,8 @@ scales all workloads, and the lower bounds are added.`,
 		},
 	}
 	o.register(c.Flags())
-	c.Flags().DurationVar(&cold, "cold-start", 0, "time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
+	c.Flags().DurationVar(&cold, "cold-start", 0, "time from the request for a replica until it is ready; 0: the sum of randomly drawn "+
+		"phases, see the printed assumptions")
 	return c
 }
 

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// prometheusFlags say how a person reaches a Prometheus server; report and lint share them.
+// prometheusFlags configure the connection to a Prometheus server. report and lint share them.
 type prometheusFlags struct {
 	address, http string
 	matchers      map[string]string
@@ -36,13 +36,14 @@ type prometheusFlags struct {
 
 func (f *prometheusFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&f.address, "prometheus", "", "address of a Prometheus-compatible server, e.g. http://127.0.0.1:9090")
-	s.StringVar(&f.http, "http-config", "", "file with Prometheus' own http_config for it: TLS, bearer token file, basic auth, proxy")
-	s.StringToStringVar(&f.matchers, "matcher", nil, "`LABEL=VALUE` that every question is narrowed by, where the server knows several clusters: cluster=prod")
+	s.StringVar(&f.http, "http-config", "", "file with an http_config of Prometheus for the server: TLS, bearer token file, basic auth, proxy")
+	s.StringToStringVar(&f.matchers, "matcher", nil, "`LABEL=VALUE` that is added to every query, for a server with data of several "+
+		"clusters: cluster=prod")
 }
 
 func (f *prometheusFlags) open() (*history.Server, error) {
 	if f.address == "" {
-		return nil, errors.New("--prometheus says which server to ask, e.g. http://127.0.0.1:9090 (kubectl port-forward reaches one in the cluster)")
+		return nil, errors.New("--prometheus is required, e.g. http://127.0.0.1:9090 (kubectl port-forward reaches a server in the cluster)")
 	}
 	h := &config.DefaultHTTPClientConfig
 	if f.http != "" {
@@ -57,7 +58,7 @@ func (f *prometheusFlags) open() (*history.Server, error) {
 	return history.Open(f.address, *h, history.Limits{})
 }
 
-// kubeFlags say how a person reaches a cluster.
+// kubeFlags configure the connection to a cluster.
 type kubeFlags struct{ kubeconfig, context string }
 
 func (f *kubeFlags) register(s *pflag.FlagSet) {
@@ -91,18 +92,18 @@ func reportCommand() *cobra.Command {
 	o := reportOptions{}
 	c := &cobra.Command{
 		Use:   "report --prometheus URL",
-		Short: "What GPUs cost over past days, who held them, and what of it was idle",
-		Long: `Read from Prometheus what each GPU did and which pod held it, and say what it cost: per team, namespace,
-workload, instance type and capacity type; what of it was idle, by activity where that is known and by memory
-where not; what nobody held; notebooks that were forgotten; and workloads that would fit a MIG slice.
+		Short: "Report what GPUs cost over past days, which workloads used them, and how much was idle",
+		Long: `Read from Prometheus what each GPU did and which pod used it, and report the cost: per team, namespace, workload,
+instance type and capacity type; idle cost, by activity if it is measured and otherwise by memory; GPUs that no pod
+used; forgotten notebooks; and workloads that would fit into a MIG slice.
 
-Prices come from overrides in the PlatformConfig, else from Karpenter's offering metric, else from the price
-book (--prices; a small one is built in: --print-prices). A price that nobody knows is unknown and never 0.
+Prices come from overrides in the PlatformConfig, else from Karpenter's offering metric, else from the price book
+(--prices; a small one is built in: --print-prices). An unknown price is reported as unknown, never as 0.
 
-It reads dcgm-exporter's metrics; Karpenter's (karpenter_nodes_allocatable, and the AWS provider's
-karpenter_cloudprovider_instance_type_offering_price_estimate) and kube-state-metrics' (kube_pod_info,
-kube_pod_labels, kube_node_labels) where they are there, and says what is missing. --kubeconfig adds what the
-NodeClaims and nodes of the present say of their instance types.`,
+The command reads the metrics of dcgm-exporter and, if they exist, those of Karpenter (karpenter_nodes_allocatable,
+and karpenter_cloudprovider_instance_type_offering_price_estimate of the AWS provider) and of kube-state-metrics
+(kube_pod_info, kube_pod_labels, kube_node_labels). It lists the missing ones. --kubeconfig adds the instance types
+of the present NodeClaims and nodes.`,
 		Example: `  gpuscaler report --prometheus http://127.0.0.1:9090 --since 7d
   gpuscaler report --prometheus http://127.0.0.1:9090 --since 30d -o html --file cost.html --platform platform.yaml
   gpuscaler report --prometheus https://prom.example --http-config http.yaml --since 1d -o csv > chargeback.csv`,
@@ -112,19 +113,20 @@ NodeClaims and nodes of the present say of their instance types.`,
 	f := c.Flags()
 	o.prometheus.register(f)
 	o.kube.register(f)
-	f.StringVar(&o.since, "since", "7d", "how far back: 12h, 7d, 4w")
-	f.StringVar(&o.until, "until", "", "the end, as a time (2026-11-21T00:00:00Z) or a day (2026-11-21, its begin in UTC); empty: now")
-	f.DurationVar(&o.step, "step", 0, "how finely to look; 0: by the length, 5m for a week")
+	f.StringVar(&o.since, "since", "7d", "length of the period: 12h, 7d, 4w")
+	f.StringVar(&o.until, "until", "", "end of the period: a time (2026-11-21T00:00:00Z) or a day (2026-11-21, its start in UTC); empty: now")
+	f.DurationVar(&o.step, "step", 0, "resolution; 0: depends on the length of the period, 5m for a week")
 	f.StringSliceVar(&o.exporters, "exporter-namespace", nil,
-		"namespaces of the DCGM exporters, whose labels say which pod holds a GPU; empty: the PlatformConfig's exporters, without one gpu-operator")
-	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook); empty: the one that the PlatformConfig names, else the built-in one")
+		"namespaces of the DCGM exporters, whose labels name the pod of a GPU; empty: the exporters of the PlatformConfig, or gpu-operator "+
+			"without a PlatformConfig")
+	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook); empty: the one that the PlatformConfig names, else the built-in one")
 	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig: teams, cluster, prices")
-	f.StringVar(&o.cluster, "cluster", "", "the cluster's name on every line; empty: the PlatformConfig's")
-	f.StringVar(&o.region, "region", "", "region of nodes that do not say theirs; empty: the PlatformConfig's prices.region")
-	f.DurationVar(&o.notebooks, "notebook-idle", 8*time.Hour, "for how long a notebook must have been idle to count as forgotten")
+	f.StringVar(&o.cluster, "cluster", "", "name of the cluster on every line; empty: the name in the PlatformConfig")
+	f.StringVar(&o.region, "region", "", "region of nodes without a region label; empty: prices.region of the PlatformConfig")
+	f.DurationVar(&o.notebooks, "notebook-idle", 8*time.Hour, "idle time after which a notebook is reported as forgotten")
 	f.StringVarP(&o.output, "output", "o", "text", "text, html, csv (chargeback), json, or prom (metrics in Prometheus' text format)")
-	f.StringVar(&o.file, "file", "", "where to write; empty: standard output")
-	f.BoolVar(&o.printPrices, "print-prices", false, "print the built-in price book, and do nothing else")
+	f.StringVar(&o.file, "file", "", "output file; empty: standard output")
+	f.BoolVar(&o.printPrices, "print-prices", false, "print the built-in price book and exit")
 	return c
 }
 
@@ -133,9 +135,10 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 		_, err := out.Write(files.Prices)
 		return err
 	}
-	write := map[string]func(io.Writer, *cost.Bill) error{"text": report.WriteText, "html": report.WriteHTML, "csv": report.WriteCSV, "json": report.WriteJSON, "prom": report.WriteMetrics}[o.output]
+	write := map[string]func(io.Writer, *cost.Bill) error{"text": report.WriteText, "html": report.WriteHTML, "csv": report.WriteCSV,
+		"json": report.WriteJSON, "prom": report.WriteMetrics}[o.output]
 	if write == nil {
-		return fmt.Errorf("-o %q: want text, html, csv, json or prom", o.output)
+		return fmt.Errorf("-o %q: use text, html, csv, json or prom", o.output)
 	}
 	period, err := o.period(time.Now())
 	if err != nil {
@@ -160,8 +163,10 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
 }
 
-func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period, progress io.Writer) (*cost.Bill, error) {
-	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region, platform.Prices.Region),
+func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period,
+	progress io.Writer) (*cost.Bill, error) {
+	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region,
+		platform.Prices.Region),
 		NoPrices: platform.Prices.Source == "book"}
 	o.exporter(platform, &read)
 	if o.kube.kubeconfig != "" || o.kube.context != "" {
@@ -172,9 +177,10 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 	}
 	bar := newProgress(progress)
 	read.Progress = func(done float64) { bar.report("asking Prometheus", done) }
-	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform), Resolution: resolution(period)})
+	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
+		Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, server, read, ledger)
-	fmt.Fprint(progress, "\r\x1b[K") // the bar has done its work
+	fmt.Fprint(progress, "\r\x1b[K") // removes the progress bar
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +192,8 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 	return b, nil
 }
 
-// exporter sets whose labels count. DCGM exporters are known by namespace alone: the labels of pods that are gone are not known.
+// exporter restricts whose labels are trusted. DCGM exporters are identified by namespace alone, because Prometheus does not keep the
+// labels of deleted pods.
 func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
 	if source := prometheusOf(platform); source != nil {
@@ -201,17 +208,17 @@ func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options)
 	read.StateMetrics = policy.ExporterNamespaces(declared, policy.ExporterStateMetrics)
 }
 
-// period reads --since, --until and --step. The end is rounded to the step, so that two runs within it ask the same.
+// period parses --since, --until and --step. The end is rounded to the step, so that two runs within a step send the same queries.
 func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 	since, err := model.ParseDuration(o.since)
 	if err != nil || since <= 0 {
-		return p, fmt.Errorf("--since %q: want a length such as 12h, 7d or 4w", o.since)
+		return p, fmt.Errorf("--since %q: use a duration such as 12h, 7d or 4w", o.since)
 	}
 	p = cost.Period{To: now, Step: o.step, Idle: o.notebooks}
 	if o.until != "" {
 		if p.To, err = time.Parse(time.RFC3339, o.until); err != nil {
 			if p.To, err = time.Parse(time.DateOnly, o.until); err != nil {
-				return p, fmt.Errorf("--until %q: want 2026-11-21 or 2026-11-21T00:00:00Z", o.until)
+				return p, fmt.Errorf("--until %q: use 2026-11-21 or 2026-11-21T00:00:00Z", o.until)
 			}
 		}
 	}
@@ -219,15 +226,15 @@ func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 		p.Step = stepFor(time.Duration(since))
 	}
 	if p.Step < time.Second || time.Duration(since) < 2*p.Step || p.Step%time.Second != 0 {
-		return p, fmt.Errorf("--step %s: want whole seconds, and at least two steps in %s", p.Step, o.since)
+		return p, fmt.Errorf("--step %s: use whole seconds, and at least two steps in %s", p.Step, o.since)
 	}
 	p.To = p.To.Truncate(p.Step)
 	p.From = p.To.Add(-time.Duration(since).Truncate(p.Step))
 	return p, nil
 }
 
-// stepFor keeps a report at about two thousand steps. Less than five minutes is for the last hours alone: a step that is shorter than
-// two scrapes has holes, which would look like GPUs that were not there.
+// stepFor returns a step that gives about two thousand points. Less than five minutes is used for the last hours only: a step shorter than
+// two scrape intervals has gaps, which look like missing GPUs.
 func stepFor(since time.Duration) time.Duration {
 	if since <= 3*time.Hour {
 		return 2 * time.Minute
@@ -240,7 +247,7 @@ func stepFor(since time.Duration) time.Duration {
 	return time.Hour
 }
 
-// resolution is how fine pictures are: at most about 340 points.
+// resolution returns the step of charts: at most about 340 points.
 func resolution(p cost.Period) time.Duration {
 	for _, r := range []time.Duration{p.Step, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
 		if r >= p.Step && p.To.Sub(p.From) <= 340*r {
@@ -250,7 +257,7 @@ func resolution(p cost.Period) time.Duration {
 	return max(24*time.Hour, p.Step)
 }
 
-// openPlatform reads the PlatformConfig as the controller does; without a path it is an empty one.
+// openPlatform reads the PlatformConfig as the controller does. Without a path it returns an empty one.
 func openPlatform(paths []string) (*policy.Platform, error) {
 	store := policy.NewStore(policy.Options{})
 	if len(paths) > 0 {
@@ -262,7 +269,7 @@ func openPlatform(paths []string) (*policy.Platform, error) {
 	return store.Platform(), nil
 }
 
-// book is the price book with the PlatformConfig's own prices before it.
+// book returns the price book, with the PlatformConfig's own prices taking precedence.
 func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
 	book, err := priceBook(o.prices, platform)
 	if err != nil {
@@ -284,7 +291,7 @@ func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, erro
 	defer cancel()
 	offers, err := cluster.Offers(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("instance types of the present (--kubeconfig): %w", err)
+		return nil, fmt.Errorf("present instance types (--kubeconfig): %w", err)
 	}
 	return offers, nil
 }

@@ -27,47 +27,48 @@ func restoreCommand() *cobra.Command {
 	o := restoreOptions{}
 	c := &cobra.Command{
 		Use:   "restore [NODEPOOL...]",
-		Short: "Put every NodePool back as its owner wrote it, whatever became of the controller",
-		Long: `Find every NodePool that carries gpuscaler's record (or a field that gpuscaler owns) and put it back:
-each value byte for byte as it was, each field with the field manager that had it before, no trace of
-gpuscaler left. Marks on pods are taken off and CapacityBuffers of its own removed too. With names,
-only those NodePools.
+		Short: "Restore every NodePool to its owner's values, also without a running controller",
+		Long: `Find every NodePool that has gpuscaler's record annotation, or a field that gpuscaler owns, and restore it: each
+value exactly as it was, and each field owned by its previous field manager. The command also removes annotations
+on pods and CapacityBuffers that gpuscaler created. With names it restores only these NodePools.
 
-It takes the controller's Lease while it works: a controller that runs stands down first (for up to its
---lease-duration), and leads again when this command has ended. It then nudges again what its policies
-want: set mode: advisory on the capacity group, or in the PlatformConfig, to keep it from that.
+The command holds the controller's Lease while it works. A running controller stops leading first, after up to its
+--lease-duration, and leads again when the command ends. It then overrides NodePools again if its policies require
+it. To prevent that, set mode: advisory on the capacity group or in the PlatformConfig.
 
-Somebody else's edit of a nudged field stays, as it does while the controller runs. Exit code 1 where
-something could not be put back; running it again does no harm.`,
-		Example: `  gpuscaler restore --dry-run                # what would be put back
+A value that another writer has changed since stays, as it does while the controller runs. The exit code is 1 if
+an object was not restored. You can run the command again.`,
+		Example: `  gpuscaler restore --dry-run                # print what the command restores
   gpuscaler restore
   gpuscaler restore l40s-spot -o json
   kubectl get nodepools -o json | jq -r '.items[] | select(.metadata.annotations["gpuscaler.io/record"]) | .metadata.name'`,
 		RunE: func(c *cobra.Command, names []string) error { return o.run(c.Context(), names, c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: as kubectl finds it, else the cluster that we run in")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the default of kubectl, else the cluster of this pod")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of the controller's Lease")
 	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the controller's Lease")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be put back; write nothing, not even the Lease")
-	f.BoolVar(&o.keepLease, "keep-lease", false, "leave the Lease to run out 30 s after the end: before an uninstall, so that nobody leads again meanwhile")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this long")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what the command restores; write nothing, not even the Lease")
+	f.BoolVar(&o.keepLease, "keep-lease", false, "let the Lease expire 30 s after the end instead of releasing it: before an "+
+		"uninstallation, so that no controller leads until then")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "maximum duration")
 	return c
 }
 
 func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
 	if err != nil {
-		return fmt.Errorf("cluster: %w; give --kubeconfig outside one", err)
+		return fmt.Errorf("cluster: %w; outside a cluster use --kubeconfig", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	done, err := cluster.Restore(ctx, kube, cluster.RestoreOptions{
-		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME", hostname()), KeepLease: o.keepLease,
+		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME",
+			hostname()), KeepLease: o.keepLease,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil && len(done) == 0 {
@@ -93,14 +94,14 @@ func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
 		printRestored(out, done, o.dryRun)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d not put back, see above; once that is mended run it again", failed, len(done))
+		return fmt.Errorf("%d of %d objects not restored, see above; fix the causes and run the command again", failed, len(done))
 	}
 	return nil
 }
 
 func printRestored(out io.Writer, done []cluster.Restored, dryRun bool) {
 	if len(done) == 0 {
-		fmt.Fprintln(out, "nothing of gpuscaler's is on any NodePool or pod, nor a CapacityBuffer of its own")
+		fmt.Fprintln(out, "nothing to restore: no NodePool or pod has changes by gpuscaler, and no CapacityBuffer is its own")
 		return
 	}
 	verb := "restored"
@@ -112,7 +113,7 @@ func printRestored(out io.Writer, done []cluster.Restored, dryRun bool) {
 		case r.Error != "":
 			fmt.Fprintf(out, "%s  not restored: %s\n", r.Object, r.Error)
 		case len(r.Changes) == 0:
-			fmt.Fprintf(out, "%s  %s: only the record was left\n", r.Object, verb)
+			fmt.Fprintf(out, "%s  %s: only the record annotation was left\n", r.Object, verb)
 		default:
 			fmt.Fprintf(out, "%s  %s\n", r.Object, verb)
 		}

@@ -56,13 +56,13 @@ func runCommand() *cobra.Command {
 		Short: "Run the controller in a cluster",
 		Long: `Run the controller: read policies, poll signals, decide once a second, and serve the targets.
 
-Several replicas may run: one holds the Lease, decides and serves; the others keep their caches
-warm. A restart or a hand-over never lowers a target: each window starts with the replicas that
-are found. SIGTERM ends it cleanly and gives up the Lease.
+Several replicas may run. One holds the Lease, decides and serves; the others keep their caches current. A restart or
+a change of the leader never lowers a target: each window starts with the present replicas. SIGTERM ends the
+controller cleanly and releases the Lease.
 
---platform names files of the platform team: the PlatformConfig, and policies of any namespace.
---policies names files of tenants, with the namespaces whose policies are accepted from them. A
-document of another namespace, or a PlatformConfig, is refused there and changes nothing.`,
+--platform names files of the platform team: the PlatformConfig, and policies of any namespace. --policies names
+files of tenants, with the namespaces whose policies are accepted from them. gpuscaler refuses a document of another
+namespace, or a PlatformConfig, from these files.`,
 		Example: `  gpuscaler run --platform platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler run --platform ./policies --kubeconfig ~/.kube/config --external-metrics off`,
 		Args: cobra.NoArgs,
@@ -87,43 +87,65 @@ document of another namespace, or a PlatformConfig, is refused there and changes
 
 func (o *runOptions) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.platform, "platform", nil, "file or directory of the PlatformConfig and of policies of any namespace, which the platform team alone writes; may be given several times")
+	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig and policies of any namespace, which only "+
+		"the platform team may write; may be repeated")
 	o.policies.register(f)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster that we run in")
-	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "further kinds with /scale that a policy may target, as Kind.version.group; each needs RBAC")
-	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil, "namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC; empty: none")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster of this pod")
+	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "additional kinds with a scale subresource that a policy may target, as "+
+		"Kind.version.group; each needs RBAC rules")
+	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil,
+		"namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC rules; empty: none")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of this pod, its Lease and its Service")
-	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which is marked while it leads")
+	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which has a label while it leads")
 	f.StringVar(&o.service, "service", "gpuscaler", "name of the Service in front of the external metrics API")
-	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the Lease that makes a leader")
-	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long a silent leader is believed; reads fail and HPAs hold that long after a crash")
-	f.StringVar(&o.externalMetrics, "external-metrics", "auto", "auto: own external.metrics.k8s.io unless somebody else does; owner: insist, and report who does; off: leave it alone")
-	f.StringVar(&o.ownerRole, "registration-owner", "", "ClusterRole with which our registration for external metrics goes away, as after an uninstall; empty: it stays")
+	f.StringVar(&o.lease, "lease", "gpuscaler", "name of the Lease for leader election")
+	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second,
+		"time after which a leader that does not renew its Lease is replaced; after a crash reads fail and HPAs keep their replicas for this "+
+			"time")
+	f.StringVar(&o.externalMetrics, "external-metrics", "auto", "auto: register for external.metrics.k8s.io unless another server has; "+
+		"owner: like auto, but report another registered server as an error; off: do not register")
+	f.StringVar(&o.ownerRole, "registration-owner", "",
+		"ClusterRole that owns the registration for external metrics, so that deleting the role deletes the registration; empty: it is not "+
+			"deleted")
 	f.StringVar(&o.metricsAPIAddress, "external-metrics-address", ":6443", "address of the external metrics API")
-	f.StringVar(&o.certFile, "tls-cert-file", "", "serving certificate of the external metrics API, read again when it changes; empty: self-signed in memory")
-	f.StringVar(&o.keyFile, "tls-private-key-file", "", "its private key")
-	f.StringVar(&o.caFile, "tls-ca-file", "", "the bundle that the API server trusts that certificate by; empty: whoever issues it writes the APIService's caBundle")
-	f.Int32Var(&o.servicePort, "service-port", 443, "port of that Service")
+	f.StringVar(&o.certFile, "tls-cert-file", "", "serving certificate of the external metrics API, reloaded when it changes; empty: a "+
+		"self-signed certificate in memory")
+	f.StringVar(&o.keyFile, "tls-private-key-file", "", "private key of that certificate")
+	f.StringVar(&o.caFile, "tls-ca-file", "", "CA bundle for the caBundle of the APIService; empty: the issuer of the certificate writes "+
+		"caBundle")
+	f.Int32Var(&o.servicePort, "service-port", 443, "port of the Service of --service")
 	f.StringVar(&o.scalerAddress, "scaler-address", "", "address of KEDA's external scaler, e.g. :9090; empty: none")
-	f.StringVar(&o.scalerTLS.CertFile, "scaler-tls-cert-file", "", "its certificate, read again when it changes; empty: plain text")
-	f.StringVar(&o.scalerTLS.KeyFile, "scaler-tls-private-key-file", "", "its private key")
+	f.StringVar(&o.scalerTLS.CertFile, "scaler-tls-cert-file", "",
+		"certificate of the external scaler, reloaded when it changes; empty: no TLS")
+	f.StringVar(&o.scalerTLS.KeyFile, "scaler-tls-private-key-file", "", "private key of that certificate")
 	f.StringVar(&o.scalerTLS.ClientCAFile, "scaler-client-ca-file", "", "CA of KEDA's client certificate (mutual TLS 1.3)")
-	f.StringSliceVar(&o.scalerTLS.ClientNames, "scaler-client-names", nil, "DNS names of which KEDA's certificate must carry one")
-	f.IntVar(&o.scalerMaxStreams, "scaler-max-streams", externalmetrics.DefaultMaxStreams, "streams that KEDA may have open, two for each ScaledObject; further ones are refused, and KEDA polls instead")
+	f.StringSliceVar(&o.scalerTLS.ClientNames, "scaler-client-names", nil, "DNS names, one of which KEDA's client certificate must contain")
+	f.IntVar(&o.scalerMaxStreams, "scaler-max-streams", externalmetrics.DefaultMaxStreams,
+		"maximum of streams that KEDA opens, two for each ScaledObject; more are refused, and KEDA polls instead")
 	f.StringVar(&o.metrics.address, "metrics-address", ":8080", "address of /metrics")
-	f.StringVar(&o.metrics.certFile, "metrics-tls-cert-file", "", "certificate of /metrics, read again when it changes; empty: plain text")
+	f.StringVar(&o.metrics.certFile, "metrics-tls-cert-file", "", "certificate of /metrics, reloaded when it changes; empty: no TLS")
 	f.StringVar(&o.metrics.keyFile, "metrics-tls-private-key-file", "", "private key of that certificate")
-	f.BoolVar(&o.metrics.authorization, "metrics-authorization", false, "serve /metrics only to clients with a bearer token of the cluster that may get the non-resource URL /metrics")
+	f.BoolVar(&o.metrics.authorization, "metrics-authorization", false,
+		"serve /metrics only to clients with a bearer token of the cluster that may get the non-resource URL /metrics")
 	f.StringVar(&o.probeAddress, "probe-address", ":8082", "address of /healthz and /readyz, for the kubelet only")
-	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081", "address of the page and of the JSON behind explain, on loopback, where everybody is trusted: gpuscaler explain and gpuscaler page reach it by port-forward; empty: none, as with hostNetwork, where the loopback is the node's")
-	f.StringVar(&o.tenantPage.address, "tenant-page-address", "", "address of the page for tenants, e.g. :8443: who shows a bearer token sees the namespaces where they may get horizontalpodautoscalers; empty: none")
-	f.StringVar(&o.tenantPage.certFile, "tenant-page-cert-file", "", "its certificate, read again when it changes")
-	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "its private key")
+	f.StringVar(&o.pageAddress, "page-address", "127.0.0.1:8081",
+		"loopback address of the page and of the API of explain, which trusts every client: "+
+			"gpuscaler explain and gpuscaler page reach it by port-forward; empty: none, for example with hostNetwork, where it is the node's "+
+			"loopback")
+	f.StringVar(&o.tenantPage.address, "tenant-page-address", "",
+		"address of the page for tenants, e.g. :8443: a client with a bearer token sees "+
+			"the namespaces in which it may get horizontalpodautoscalers; empty: none")
+	f.StringVar(&o.tenantPage.certFile, "tenant-page-cert-file", "", "certificate of the page for tenants, reloaded when it changes")
+	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "private key of that certificate")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "let pods be scraped at loopback addresses, where a whole cluster runs on one machine")
-	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and nudge the NodePools that are handed over; false: no node is read or written, and what was nudged before stays until gpuscaler restore puts it back")
-	f.StringVar(&o.prices, "prices", "", "a price book (kind PriceBook), read again when it changes; empty: the one that the PlatformConfig names, else the built-in one")
-	f.StringVar(&o.record, "record", "", "write each tick's inputs and outcome to this file, for `gpuscaler replay --verify`; rotated, at most 512 MiB in all")
+	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "allow scrapes of pods at loopback addresses, for a cluster on one machine")
+	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and override fields of NodePools that allow it; false: read and "+
+		"write no nodes, "+
+		"and leave existing overrides until gpuscaler restore removes them")
+	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook), reloaded when it changes; empty: the one that the PlatformConfig "+
+		"names, else the built-in one")
+	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for `gpuscaler replay --verify`; rotated, at "+
+		"most 512 MiB in total")
 	c.MarkFlagsOneRequired("platform", "policies")
 }
 
@@ -131,13 +153,13 @@ func (o *runOptions) check() error {
 	switch o.externalMetrics {
 	case "auto", "owner", "off":
 	default:
-		return fmt.Errorf("--external-metrics %q: want auto, owner or off", o.externalMetrics)
+		return fmt.Errorf("--external-metrics %q: use auto, owner or off", o.externalMetrics)
 	}
 	if (o.certFile == "") != (o.keyFile == "") {
-		return fmt.Errorf("--tls-cert-file and --tls-private-key-file go together")
+		return fmt.Errorf("--tls-cert-file and --tls-private-key-file: use both or neither")
 	}
 	if o.scalerAddress != "" && o.scalerMaxStreams < 1 {
-		return fmt.Errorf("--scaler-max-streams %d: want at least 1", o.scalerMaxStreams)
+		return fmt.Errorf("--scaler-max-streams %d: use at least 1", o.scalerMaxStreams)
 	}
 	if err := errors.Join(o.tenantPage.check(), o.metrics.check()); err != nil {
 		return err
@@ -153,22 +175,22 @@ func (o *runOptions) scaleKinds() (kinds []schema.GroupVersionKind, err error) {
 	for _, text := range o.kinds {
 		kind, _ := schema.ParseKindArg(text)
 		if kind == nil {
-			return nil, fmt.Errorf("--scale-kinds %q: want Kind.version.group, e.g. Rollout.v1alpha1.argoproj.io", text)
+			return nil, fmt.Errorf("--scale-kinds %q: use Kind.version.group, e.g. Rollout.v1alpha1.argoproj.io", text)
 		}
 		kinds = append(kinds, *kind)
 	}
 	return kinds, nil
 }
 
-// newLogger logs JSON lines to standard error; the libraries' own lines go the same way.
+// newLogger returns a logger that writes JSON lines to standard error. Libraries log to it too.
 func newLogger(level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", level)
 	}
 	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l})
 	klog.SetSlogLogger(slog.New(handler).With("library", "kubernetes"))
-	// The certificate watcher is from controller-runtime, which prints a stack trace while it has no logger.
+	// controller-runtime, which watches the certificates, prints a stack trace if it has no logger.
 	log.SetLogger(logr.FromSlogHandler(slog.New(handler).With("library", "controller-runtime").Handler()))
 	return slog.New(handler), nil
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// spending is what GPUs cost at present: asked of the platform's Prometheus server each minute, while this process leads.
+// spending computes the present cost of GPUs. While this process leads, it queries the platform's Prometheus server each minute.
 type spending struct {
 	prometheus.Collector
 	prices *prices
 	live   *usage.Live
-	source policy.DataSource // that server was opened for
+	source policy.DataSource // the configuration of server
 	server *history.Server
 }
 
@@ -33,7 +33,7 @@ func (c *controller) newSpending() *spending {
 	return s
 }
 
-// spendingQuestion is what is asked at a look; ok is false where there is nobody to ask, or another process asks.
+// spendingQuestion returns the queries for the present cost. ok is false if no server is configured or this process does not lead.
 func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 	s, platform := c.spending, c.policies.Platform()
 	s.prices.reread()
@@ -44,7 +44,7 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 	if s.server == nil || !reflect.DeepEqual(s.source, *source) {
 		server, err := telemetry.Past(source)
 		if err != nil {
-			c.log.Error("cost: the data source cannot be asked", "source", source.Name, "err", err)
+			c.log.Error("cost: cannot create a client for the data source", "source", source.Name, "err", err)
 			return q, false
 		}
 		s.source, s.server = *source, server
@@ -72,7 +72,7 @@ func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod s
 	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
 }
 
-// prometheusOf is the server that the platform's own questions go to: the default one, else the only one.
+// prometheusOf returns the server for the platform's own queries: the default one, else the only one, else nil.
 func prometheusOf(p *policy.Platform) *policy.DataSource {
 	var all []*policy.DataSource
 	for i := range p.DataSources {
@@ -91,7 +91,9 @@ func prometheusOf(p *policy.Platform) *policy.DataSource {
 	return all[0]
 }
 
-// hourly is what an instance costs: by the PlatformConfig in force, else by Karpenter's metric, else by the price book. 0 is unknown.
+// hourly returns the price of an instance per hour: from the PlatformConfig, else from Karpenter's metric, else from the price book. 0
+// means
+// unknown.
 func (s *spending) hourly(o cost.Offer) float64 {
 	platform := s.prices.platform()
 	seen := cost.Price{}
@@ -102,17 +104,17 @@ func (s *spending) hourly(o cost.Offer) float64 {
 	return s.prices.current().Price(o, seen).Hourly
 }
 
-// cost is what the page shows of money; ok is false where no server says what GPUs do.
+// cost returns the cost on the page. ok is false if no server has GPU data.
 func (c *controller) cost() (dashboard.Cost, bool) {
 	bill, ok := c.spending.live.Present(time.Now())
 	if !ok {
 		return dashboard.Cost{}, false
 	}
-	return spent(bill, c.engine.Decisions()), true
+	return costOf(bill, c.engine.Decisions()), true
 }
 
-// spent is a bill as the page shows it: what is idle goes by the rule that keeps the replicas.
-func spent(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
+// spent converts a bill for the page. Idle cost is grouped by the rule that keeps the replicas.
+func costOf(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
 	hours := b.To.Sub(b.From).Hours()
 	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
 		Unmeasured: b.Total.Unmeasured / hours, Unpriced: b.Total.UnpricedGPUHours / hours}
@@ -122,7 +124,7 @@ func spent(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
 	return out
 }
 
-// keptBy tells which rule made the number of a workload's replicas.
+// keptBy returns a function that returns the deciding rule of a workload.
 func keptBy(board *engine.DecisionStore) func(namespace, workload string) string {
 	rules := map[[2]string]string{}
 	var r engine.Record

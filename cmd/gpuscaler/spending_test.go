@@ -30,25 +30,29 @@ func spendingOf(t *testing.T, spec, path string) *spending {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return &spending{prices: &prices{path: path, platform: func() *policy.Platform { return platform }, log: log}, live: usage.NewLive(nil, log)}
+	return &spending{prices: &prices{path: path, platform: func() *policy.Platform { return platform }, log: log}, live: usage.NewLive(nil,
+		log)}
 }
 
-func TestWhatIsShownLiveIsPricedByThePlatformElseByTheBookOfItsRegion(t *testing.T) {
+func TestPresentCostUsesPlatformPricesThenThePriceBook(t *testing.T) {
 	book := written(t, "prices.yaml", ownBook)
 	for name, c := range map[string]struct {
 		prices, path, kind, zone string
 		want                     float64
 	}{
-		"no region":                       {"{}", "", "on-demand", "", 0},
-		"the region of the node's zone":   {"{}", "", "on-demand", "us-east-1b", 1.861},
-		"the region's":                    {"{region: us-east-1}", "", "on-demand", "", 1.861},
-		"another region's":                {"{region: eu-west-1}", "", "on-demand", "", 0},
-		"spot has no list":                {"{region: us-east-1}", "", "spot", "", 0},
-		"an override":                     {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}", "", "on-demand", "", 1},
-		"a mounted book":                  {"{region: us-east-1}", book, "on-demand", "", 1.5},
-		"a book that is not mounted":      {"{region: us-east-1, book: /etc/gpuscaler/prices/prices.yaml}", "", "on-demand", "", 0},
-		"an override before a book":       {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}", book, "on-demand", "", 1},
-		"an override, and no book to see": {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}", "/nowhere", "on-demand", "", 1},
+		"no region":                     {"{}", "", "on-demand", "", 0},
+		"the region of the node's zone": {"{}", "", "on-demand", "us-east-1b", 1.861},
+		"the region's":                  {"{region: us-east-1}", "", "on-demand", "", 1.861},
+		"another region's":              {"{region: eu-west-1}", "", "on-demand", "", 0},
+		"spot without a list price":     {"{region: us-east-1}", "", "spot", "", 0},
+		"an override": {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}",
+			"", "on-demand", "", 1},
+		"a mounted book":             {"{region: us-east-1}", book, "on-demand", "", 1.5},
+		"a book that is not mounted": {"{region: us-east-1, book: /etc/gpuscaler/prices/prices.yaml}", "", "on-demand", "", 0},
+		"an override before a book": {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}",
+			book, "on-demand", "", 1},
+		"an override without a book": {"{region: us-east-1, overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}",
+			"/nowhere", "on-demand", "", 1},
 	} {
 		s := spendingOf(t, "  prices: "+c.prices+"\n", c.path)
 		if got := s.hourly(cost.Offer{InstanceType: "g6e.xlarge", CapacityType: c.kind, Zone: c.zone}); got != c.want {
@@ -57,15 +61,16 @@ func TestWhatIsShownLiveIsPricedByThePlatformElseByTheBookOfItsRegion(t *testing
 	}
 }
 
-// A ConfigMap changes under a running controller; one with a mistake leaves the last good prices in force.
-func TestAPriceBookIsReadAgainAndAMistakeChangesNothing(t *testing.T) {
+// The file of a ConfigMap changes while the controller runs. An invalid file keeps the last valid prices.
+func TestPriceBookIsReloadedAndAnInvalidOneIsIgnored(t *testing.T) {
 	path := written(t, "prices.yaml", ownBook)
 	s := spendingOf(t, "  prices: {region: us-east-1}\n", path)
 	offer := cost.Offer{InstanceType: "g6e.xlarge", CapacityType: cost.OnDemand}
 	for _, step := range []struct {
 		text string
 		want float64
-	}{{ownBook, 1.5}, {strings.Replace(ownBook, "1.5", "1.25", 1), 1.25}, {strings.Replace(ownBook, "1.5", "-3", 1), 1.25}, {"", 1.25}, {ownBook, 1.5}} {
+	}{{ownBook, 1.5}, {strings.Replace(ownBook, "1.5", "1.25", 1), 1.25}, {strings.Replace(ownBook, "1.5", "-3", 1), 1.25}, {"",
+		1.25}, {ownBook, 1.5}} {
 		if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,8 +81,9 @@ func TestAPriceBookIsReadAgainAndAMistakeChangesNothing(t *testing.T) {
 	}
 }
 
-func TestThePlatformsOwnQuestionsGoToTheDefaultServerElseToTheOnlyOne(t *testing.T) {
-	const a, b = "  - {name: a, type: prometheus, address: 'http://a:9090'}\n", "  - {name: b, type: prometheus, default: true, address: 'http://b:9090'}\n"
+func TestPlatformsServerIsTheDefaultOrTheOnlyOne(t *testing.T) {
+	const a, b = "  - {name: a, type: prometheus, address: 'http://a:9090'}\n", "  - {name: b, type: prometheus, default: true, address: " +
+		"'http://b:9090'}\n"
 	const second = "  - {name: c, type: prometheus, address: 'http://c:9090'}\n"
 	for sources, want := range map[string]string{a: "a", a + b: "b", a + second: "", "  - {name: r, type: redis, address: 'r:6379'}\n": ""} {
 		platform, err := openPlatform([]string{written(t, "platform.yaml", platformHead+"  dataSources:\n"+sources)})

@@ -37,7 +37,8 @@ func spotBenchCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r, err := spotbench.Compare(c.Context(), spotbench.Case{Spot: s, Replicas: int32(s.Summarize().Mean), SpotHourly: evaluate.DefaultSpotHourly,
+				r, err := spotbench.Compare(c.Context(), spotbench.Case{Spot: s, Replicas: int32(s.Summarize().Mean),
+					SpotHourly:     evaluate.DefaultSpotHourly,
 					OnDemandHourly: evaluate.DefaultHourly, ColdStart: cold, Seed: 1})
 				if err != nil {
 					return err

@@ -16,25 +16,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// metricsPort says where metrics are served, and to whom.
+// metricsPort configures the port of /metrics.
 type metricsPort struct {
 	address           string
 	certFile, keyFile string
-	// authorization requires a bearer token of the cluster that may get /metrics.
+	// authorization requires a bearer token of the cluster with permission to get /metrics.
 	authorization bool
 }
 
 func (p *metricsPort) check() error {
 	switch {
 	case (p.certFile == "") != (p.keyFile == ""):
-		return errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: give both or neither")
+		return errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: use both or neither")
 	case p.authorization && p.certFile == "":
-		return errors.New("--metrics-authorization: bearer tokens must not be sent in plain text; give --metrics-tls-cert-file and --metrics-tls-private-key-file")
+		return errors.New("--metrics-authorization: bearer tokens must not be sent in plain text; use --metrics-tls-cert-file and " +
+			"--metrics-tls-private-key-file")
 	}
 	return nil
 }
 
-// serve answers scrapers until ctx ends. The certificate is read again when its files change.
+// serve serves /metrics until ctx ends. The certificate is reloaded when its files change.
 func (p *metricsPort) serve(ctx context.Context, c *controller) error {
 	server := serve.MetricsServer{Metrics: serve.NewMetrics(time.Now, c.gatherers()...), Closed: c.closedConnections("metrics")}
 	if p.certFile != "" {
@@ -70,7 +71,8 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 // registerFamilies gives each collector whose series grow with the policies a registry of its own.
 func (c *controller) registerFamilies() {
 	board := c.engine.Decisions()
-	all := append(metrics.NewPolicyCollectors(board), metrics.NewGroupCollector(board), metrics.NewTeamCollector(board), newPolicyCollector(c.policies), c.spending)
+	all := append(metrics.NewPolicyCollectors(board), metrics.NewGroupCollector(board), metrics.NewTeamCollector(board),
+		newPolicyCollector(c.policies), c.spending)
 	for _, collector := range all {
 		family := prometheus.NewRegistry()
 		family.MustRegister(collector)
@@ -78,13 +80,14 @@ func (c *controller) registerFamilies() {
 	}
 }
 
-// closedConnections counts the connections of a port that are closed because there are too many.
+// newClosedConnections returns the counter of connections that were closed because their port has too many.
 func (c *controller) closedConnections(port string) func() { return c.closed.WithLabelValues(port).Inc }
 
 func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gpuscaler_connections_closed_total",
-		Help: "Connections that were closed because a port had too many, by port. The oldest ones of the address with the most are closed.",
+		Help: "Connections that were closed because their port had too many, by port. The oldest ones of the client address with the most " +
+			"are closed.",
 	}, []string{"port"})
 	r.MustRegister(v)
 	return v
@@ -93,13 +96,14 @@ func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 func newRefusedCalls(r prometheus.Registerer) prometheus.Counter {
 	n := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gpuscaler_scaler_calls_refused_total",
-		Help: "Calls and streams of KEDA that were refused because too many were open: raise --scaler-max-streams to twice the number of ScaledObjects.",
+		Help: "Calls and streams of KEDA that were refused because too many were open: raise --scaler-max-streams to twice the number of " +
+			"ScaledObjects.",
 	})
 	r.MustRegister(n)
 	return n
 }
 
-// serveProbes answers the kubelet until ctx ends. Liveness depends on the loop, readiness on the caches of the API server.
+// serveProbes serves the kubelet's probes until ctx ends. Liveness depends on the loop, readiness on the caches of the API server.
 func (c *controller) serveProbes(ctx context.Context) error {
 	l, err := net.Listen("tcp", c.options.probeAddress)
 	if err != nil {
@@ -117,17 +121,18 @@ func (c *controller) alive() error {
 	return nil
 }
 
-// serveOn answers on l until ctx ends, with at most limit connections open.
+// serveOn serves on l until ctx ends, with at most limit connections.
 func serveOn(ctx context.Context, l net.Listener, limit int, h http.Handler) error {
 	return serve.HTTP(ctx, serve.Limit(l, limit, nil), h)
 }
 
-// policyCollector shows which documents decide as they are written.
+// policyCollector exports the state of each policy document.
 type policyCollector struct{ store *policy.Store }
 
 func newPolicyCollector(s *policy.Store) prometheus.Collector { return policyCollector{s} }
 
-var documentState = prometheus.NewDesc("gpuscaler_policy_document", "1 for the state of each document: InForce, Held (its last good version decides) or Refused.",
+var documentState = prometheus.NewDesc("gpuscaler_policy_document",
+	"1 for the state of each document: InForce, Held (its last valid version decides) or Refused.",
 	[]string{"document", "file", "state"}, nil)
 
 func (p policyCollector) Describe(out chan<- *prometheus.Desc) { out <- documentState }

@@ -17,7 +17,7 @@ import (
 
 // The libraries that renew certificates log JSON lines as gpuscaler does, and no stack trace. controller-runtime accepts one logger for
 // each process, so the logger is set in a process of its own.
-func TestTheLibrariesLogAsJSON(t *testing.T) {
+func TestLibrariesLogAsJSON(t *testing.T) {
 	const child = "GPUSCALER_TEST_LOGGER"
 	if os.Getenv(child) != "" {
 		if _, err := newLogger("info"); err != nil {
@@ -26,19 +26,20 @@ func TestTheLibrariesLogAsJSON(t *testing.T) {
 		log.Log.WithName("certwatcher").Info("Updated current TLS certificate")
 		return
 	}
-	command := exec.Command(os.Args[0], "-test.run=^TestTheLibrariesLogAsJSON$")
+	command := exec.Command(os.Args[0], "-test.run=^TestLibrariesLogAsJSON$")
 	command.Env = append(os.Environ(), child+"=1")
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	if err := command.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if got := stderr.String(); !strings.HasPrefix(got, "{") || !strings.Contains(got, "Updated current TLS certificate") || !strings.Contains(got, "controller-runtime") {
+	if got := stderr.String(); !strings.HasPrefix(got, "{") || !strings.Contains(got,
+		"Updated current TLS certificate") || !strings.Contains(got, "controller-runtime") {
 		t.Errorf("logged %q", got)
 	}
 }
 
-// answers asks once a server that may still be starting.
+// answers requests a URL from a server that may still be starting.
 func answers(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -94,7 +95,7 @@ func TestTokensForMetricsAreNotSentInPlainText(t *testing.T) {
 		want string
 	}{
 		{metricsPort{authorization: true}, "must not be sent in plain text"},
-		{metricsPort{certFile: "tls.crt"}, "give both or neither"},
+		{metricsPort{certFile: "tls.crt"}, "use both or neither"},
 		{metricsPort{certFile: "tls.crt", keyFile: "tls.key", authorization: true}, ""},
 		{metricsPort{}, ""},
 	} {
@@ -104,7 +105,7 @@ func TestTokensForMetricsAreNotSentInPlainText(t *testing.T) {
 	}
 }
 
-// The cluster of this test knows anna's token and answers no other question, so even she may not read.
+// The API server of this test authenticates anna and serves nothing else, so anna has no permission either.
 func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	dir := t.TempDir()
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -113,7 +114,8 @@ func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	}
 	c, err := newController(runOptions{
 		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a", externalMetrics: "off",
-		metrics: metricsPort{address: freeAddress(t), certFile: filepath.Join(dir, "crt"), keyFile: filepath.Join(dir, "key"), authorization: true},
+		metrics: metricsPort{address: freeAddress(t), certFile: filepath.Join(dir, "crt"), keyFile: filepath.Join(dir, "key"),
+			authorization: true},
 	}, offline(t).log)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +126,8 @@ func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.options.metrics.serve(ctx, c) }()
 	defer func() { stop(); <-ended }()
-	if code, body := answers(t, "http://"+c.options.metrics.address+"/metrics"); code != http.StatusBadRequest || strings.Contains(body, "go_goroutines") {
+	if code, body := answers(t, "http://"+c.options.metrics.address+"/metrics"); code != http.StatusBadRequest || strings.Contains(body,
+		"go_goroutines") {
 		t.Errorf("in plain text: %d %s", code, body)
 	}
 	for _, token := range []string{"", "made up", "anna's"} {

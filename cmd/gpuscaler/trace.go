@@ -45,9 +45,9 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 // open reads the file, or the answer of the Prometheus server that --prometheus names.
 func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error) {
 	switch {
-	case path == "" && !t.fetched.wanted():
+	case path == "" && !t.fetched.enabled():
 		return nil, errors.New("no trace given: name a file of recorded traffic, or a server with --prometheus and --query")
-	case path != "" && t.fetched.wanted():
+	case path != "" && t.fetched.enabled():
 		return nil, fmt.Errorf("%s and --prometheus both name a trace: use one of them", path)
 	}
 	o := t.options
@@ -59,7 +59,7 @@ func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error
 		}
 		o.Location = zone
 	}
-	if t.fetched.wanted() {
+	if t.fetched.enabled() {
 		return t.fetched.open(ctx, o)
 	}
 	return trace.Open(path, o)
@@ -114,7 +114,7 @@ func describeTrace(t *trace.Trace, output string, out io.Writer) error {
 	case "svg":
 		return s.WriteSVG(out)
 	}
-	return fmt.Errorf("-o %q: want text, json or svg", output)
+	return fmt.Errorf("-o %q: use text, json or svg", output)
 }
 
 func describeSpot(path, output string, out io.Writer) error {
@@ -128,7 +128,7 @@ func describeSpot(path, output string, out io.Writer) error {
 	case "json":
 		return writeJSON(out, s.Summarize())
 	}
-	return fmt.Errorf("-o %q: want text or json for a spot trace", output)
+	return fmt.Errorf("-o %q: use text or json for a spot trace", output)
 }
 
 func generateCommand() *cobra.Command {

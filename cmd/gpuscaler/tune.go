@@ -46,10 +46,10 @@ The exit code is 1 if no settings meet the SLO on both parts.`,
 
 func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: want text or json", o.output)
+		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
 	if !(o.heldOut > 0 && o.heldOut < 1) {
-		return fmt.Errorf("--held-out %g: want a share above 0 and below 1", o.heldOut)
+		return fmt.Errorf("--held-out %g: use a share above 0 and below 1", o.heldOut)
 	}
 	cases, err := o.open(ctx, notes)
 	if err != nil {
@@ -64,7 +64,8 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	bar := newProgress(notes)
 	r, err := tune.Search(ctx, searched, held, func(runs, of int, best evaluate.Run) {
-		bar.report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1, float64(runs)/float64(of)))
+		bar.report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1,
+			float64(runs)/float64(of)))
 	})
 	bar.end()
 	if err != nil {

@@ -14,10 +14,11 @@ func validateCommand() *cobra.Command {
 	output, policies := "text", policyPaths{}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check policy files: file, line, field, what was found, what is allowed",
-		Long: `Check files and directories of policies and the PlatformConfig exactly as the controller reads
-them, without a cluster. Each problem names its file, line and field, what was found and what is
-allowed. Every document is accepted from PATH; --policies limits a path as it does for run. Exit code 1 when something would be refused; warnings alone exit 0.`,
+		Short: "Check policy files and print file, line, field, the found value and the allowed values",
+		Long: `Check files and directories of policies and the PlatformConfig as the controller reads them, without a cluster.
+Each problem names its file, line and field, the found value and the allowed values. Every document is accepted from
+PATH; --policies restricts a path as it does for run. The exit code is 1 if a document is refused, and 0 with only
+warnings.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
@@ -28,7 +29,7 @@ allowed. Every document is accepted from PATH; --policies limits a path as it do
 				return err
 			}
 			if len(paths) == 0 {
-				return errors.New("give a PATH or --policies")
+				return errors.New("a PATH or --policies is required")
 			}
 			problems := policy.ValidatePaths(paths...)
 			switch output {
@@ -41,11 +42,11 @@ allowed. Every document is accepted from PATH; --policies limits a path as it do
 			case "text":
 				fmt.Fprint(out, policy.Render(problems))
 			default:
-				return fmt.Errorf("-o %q: want text or json", output)
+				return fmt.Errorf("-o %q: use text or json", output)
 			}
 			if n := policy.Errors(problems); n > 0 {
 				if output == "text" {
-					fmt.Fprintf(out, "refused: %d to mend; the last good version of such a document stays in force\n", n)
+					fmt.Fprintf(out, "refused: %d to fix; the last valid version of a refused document stays in force\n", n)
 				}
 				return errReported
 			}
