@@ -58,11 +58,11 @@ type delayed struct {
 
 func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	d.ground.Act(g, actions)
-	done := make(chan struct{})
+	done, first := make(chan struct{}), loosens(actions[0]) // the engine reuses actions after Act returns
 	go func() {
 		defer close(done)
 		time.Sleep(d.takes)
-		if loosens(actions[0]) {
+		if first {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.done = append(d.done, d.served())
