@@ -95,16 +95,11 @@ func (g *groupPlan) add(in span, action capacity.Action) {
 	switch a := action.(type) {
 	case capacity.NodePoolPatch:
 		for _, c := range a.Changes {
-			rule := c.Rule.String()
-			if c.Restore {
-				rule = "as it was"
-			}
-			changes = append(changes, plannedChange{in, "NodePool " + a.Pool, "spec." + c.Name(), c.From.String(), c.To.String(), rule})
+			changes = append(changes, plannedChange{in, "NodePool " + a.Pool, c.Path().String(), c.From.String(), c.To.String(), c.Why()})
 		}
 	case capacity.PodMark:
-		field, value, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(a.Text(), a.Namespace+"/"+a.Name)), ": ")
-		value, _, _ = strings.Cut(value, "  (")
-		changes = append(changes, plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, field, "", value, a.Rule.String()})
+		change := plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, a.Kind.String(), "", capacity.Value(a.Value).String(), a.Rule.String()}
+		changes = append(changes, change)
 	}
 	for _, c := range changes {
 		if !slices.ContainsFunc(g.Changes, func(o plannedChange) bool { return o.Object == c.Object && o.Field == c.Field && o.To == c.To }) {

@@ -129,7 +129,7 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 		c.t.Errorf("%s: a patch of %s, which hands nothing over: %s", c.clock(), pool.Name, a.Text())
 	}
 	for _, change := range slices.Concat(a.Changes, a.Held) {
-		if pool.consent&change.Field.needs() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
+		if pool.consent&change.Field.Consent() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
 			c.t.Errorf("%s: %s of %s changes to %s without consent", c.clock(), change.Name(), pool.Name, change.To)
 		}
 	}

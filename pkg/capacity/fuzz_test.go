@@ -148,8 +148,8 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 		i := slices.IndexFunc(g.Pools, func(q Pool) bool { return q.Name == p.Pool })
 		seen := map[string]bool{}
 		for _, c := range p.Changes {
-			name := fieldName(c.Field, c.Resource)
-			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.needs() == 0 || !o.Pools[i].Exists {
+			name := c.Name()
+			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.Consent() == 0 || !o.Pools[i].Exists {
 				t.Errorf("%+v of %+v", c, p)
 			}
 			seen[name] = true
@@ -163,8 +163,8 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 // FuzzRecord reads what somebody may have written into the annotation: what is read is bounded, and written again it reads the same.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
-	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"hold":[1,2,3],"fields":[{"name":"weight","original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
-	f.Add(`{"v":1,"fields":[{"name":"limits[]"},{"name":"limits[a]","overwrites":255},{"name":"template"}]}`)
+	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"hold":[1,2,3],"fields":[{"path":"/spec/weight","original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
+	f.Add(`{"v":1,"fields":[{"path":"/spec/limits/"},{"path":"/spec/limits/a","overwrites":255},{"path":"/spec/template"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
 		if err != nil {

@@ -16,7 +16,10 @@ type Nudge struct {
 }
 
 // Name is the field as a path below spec.
-func (n *Nudge) Name() string { return fieldName(n.Field, n.Resource) }
+func (n *Nudge) Name() string { return n.Field.Name(n.Resource) }
+
+// Path returns the path of the field in the NodePool.
+func (n *Nudge) Path() Path { return n.Field.Path(n.Resource) }
 
 // Nudges appends what is held on the group's NodePools, in their order.
 func (s *State) Nudges(into []Nudge) []Nudge {

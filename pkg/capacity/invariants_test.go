@@ -21,7 +21,7 @@ func (c *cluster) invariants(o *Observation) {
 			continue
 		}
 		for _, change := range p.Changes {
-			name := p.Pool + " " + fieldName(change.Field, change.Resource)
+			name := p.Pool + " " + change.Name()
 			if written[name] {
 				c.t.Errorf("%s: %s is written twice in a tick", c.clock(), name)
 			}
@@ -72,8 +72,8 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]
-	if v.Consent&change.Field.needs() == 0 || !change.Restore && v.Consent&ConsentRestore != 0 {
-		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), fieldName(change.Field, change.Resource), pool)
+	if v.Consent&change.Field.Consent() == 0 || !change.Restore && v.Consent&ConsentRestore != 0 {
+		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), change.Name(), pool)
 	}
 	n, ok := change.To.number()
 	switch {

@@ -131,7 +131,7 @@ func (t *tick) undone(pool int, f Field, n *nudge, view FieldView) bool {
 	}
 	r, _ := parse(t.o.Pools[pool].Record)
 	for i := range r.Fields {
-		if at, known := t.s.fieldOf(r.Fields[i].Name); known && at == f {
+		if at, known := t.s.fieldAt(r.Fields[i].Path); known && at == f {
 			return !r.Fields[i].Released && r.Fields[i].Since == n.since && r.Fields[i].Value.same(n.to)
 		}
 	}
@@ -183,7 +183,7 @@ func (t *tick) yielded(pool int, f Field, n *nudge) {
 	if t.at >= n.retry {
 		return
 	}
-	t.because(Reason{Rule: RuleYield, Pool: int8(pool), Name: fieldName(f, t.s.resource(f)), A: float64(n.overwrites), Until: instant(n.retry)})
+	t.because(Reason{Rule: RuleYield, Pool: int8(pool), Name: f.Name(t.s.resource(f)), A: float64(n.overwrites), Until: instant(n.retry)})
 	if n.overwrites >= maxOverwrites {
 		t.find(Finding{Kind: FindContested, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Count: int(n.overwrites), Until: instant(n.retry)})
 	}

@@ -41,7 +41,7 @@ type recordSpot struct {
 }
 
 type recordField struct {
-	Name       string `json:"name"` // a path below spec
+	Path       string `json:"path"` // a JSON pointer
 	Original   Value  `json:"original,omitempty"`
 	Owner      string `json:"owner,omitempty"`
 	Value      Value  `json:"value,omitempty"`
@@ -62,7 +62,7 @@ func (s *State) encode(pool int) string {
 		if !n.on && n.overwrites == 0 {
 			continue
 		}
-		r.Fields = append(r.Fields, recordField{Name: fieldName(f, s.resource(f)), Original: n.original, Owner: n.owner, Value: n.to, Rule: n.rule,
+		r.Fields = append(r.Fields, recordField{Path: f.Path(s.resource(f)).Pointer(), Original: n.original, Owner: n.owner, Value: n.to, Rule: n.rule,
 			Since: n.since, Overwrites: n.overwrites, Yielded: n.yielded, Retry: n.retry, Released: !n.on})
 	}
 	if len(r.Fields) == 0 {
@@ -110,7 +110,7 @@ func (s *State) load(pool int, text string, fields fieldSet) bool {
 	p := &s.pools[pool]
 	for i := range r.Fields {
 		n := &r.Fields[i]
-		f, known := s.fieldOf(n.Name)
+		f, known := s.fieldAt(n.Path)
 		if !known || len(n.Original) > maxOriginal || n.Overwrites > maxOverwrites {
 			ok = false
 			continue
@@ -140,21 +140,6 @@ func (s *State) clip(at int64) int64 {
 		return 0
 	}
 	return max(s.at-remembered.Milliseconds(), min(at, s.at+backOff.Milliseconds()))
-}
-
-// fieldOf is the inverse of fieldName.
-func (s *State) fieldOf(name string) (Field, bool) {
-	for f, n := range fieldNames {
-		if n == name {
-			return Field(f), true
-		}
-	}
-	resource, ok := strings.CutPrefix(name, "limits[")
-	resource, closed := strings.CutSuffix(resource, "]")
-	if !ok || !closed || resource == "" {
-		return 0, false
-	}
-	return s.limit(resource)
 }
 
 // Orphan makes a group of one NodePool from its record alone, for one that no group names any more: a zero State that is Released

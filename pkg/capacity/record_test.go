@@ -11,8 +11,8 @@ const everyField = fieldSet(1<<numFields - 1)
 // A crash between the writes of two NodePools leaves them different; in any order the newest counts.
 func TestTheNewestRecordTellsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
-	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"name":"weight","original":"80","value":"19"}]}`
-	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"name":"weight","original":"20","value":"81"}]}`
+	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","original":"80","value":"19"}]}`
+	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"path":"/spec/weight","original":"20","value":"81"}]}`
 	other := strings.Replace(newer, `"chat","resource":"nvidia.com/gpu","revision":5`, `"batch","resource":"nvidia.com/gpu","revision":9`, 1)
 	for _, order := range [][]string{{older, newer}, {newer, older}, {newer, strings.Replace(other, `"phase":1`, `"phase":3`, 1)}} {
 		s := State{at: stamp(midnight)}
@@ -37,8 +37,8 @@ func TestARecordThatNobodyOfUsWroteIsNotRead(t *testing.T) {
 		"two records":                 `{"v":1,"fields":[]}{"v":1,"fields":[]}`,
 		"a phase that does not exist": `{"v":1,"spot":{"phase":9},"fields":[]}`,
 		"a hold of two":               `{"v":1,"hold":[1,2],"fields":[]}`,
-		"a field that is no lever":    `{"v":1,"fields":[{"name":"template.spec.requirements","original":"[]"}]}`,
-		"an original without end":     `{"v":1,"fields":[{"name":"weight","original":"` + strings.Repeat("9", maxOriginal+1) + `"}]}`,
+		"a field that is no lever":    `{"v":1,"fields":[{"path":"/spec/template/spec/requirements","original":"[]"}]}`,
+		"an original without end":     `{"v":1,"fields":[{"path":"/spec/weight","original":"` + strings.Repeat("9", maxOriginal+1) + `"}]}`,
 		"too long":                    `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
 	} {
 		s := State{at: stamp(midnight)}

@@ -10,7 +10,7 @@ import (
 // atLimit is a cluster whose spot pool has room for four nodes below one of its owner's limits.
 func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*cluster, *simLoad) {
 	c := newCluster(t, change)
-	name := fieldName(FieldLimit, resource)
+	name := FieldLimit.Name(resource)
 	c.pools[0].fields[name] = FieldView{Value: limit, Owner: "kubectl"}
 	return c, c.add("team-chat/llama", 1)
 }
@@ -51,7 +51,7 @@ func TestASpotPoolAtItsOwnersLimitEndsTheReturnAndIsNamed(t *testing.T) {
 				t.Errorf("not said: %q\n%s", want, c.why())
 			}
 			// The owner raises the limit: the replicas return.
-			c.edit(0, fieldName(FieldLimit, resource), map[string]Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`, "nodes": `6`}[resource])
+			c.edit(0, FieldLimit.Name(resource), map[string]Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`, "nodes": `6`}[resource])
 			c.until(2*time.Hour, "nothing is left on demand", func() bool { return c.nodes(1) == 0 && chat.ready() == 6 })
 			c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
 		})

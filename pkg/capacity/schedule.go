@@ -34,9 +34,9 @@ func (t *tick) applySchedule(w *Schedule, pool int) {
 		t.wishNumber(pool, FieldWeight, int64(w.Weight), RuleSchedule)
 	}
 	if w.ConsolidateAfter != "" {
-		t.wish(pool, FieldConsolidateAfter, textValue(w.ConsolidateAfter), RuleSchedule)
+		t.wish(pool, FieldConsolidateAfter, FieldConsolidateAfter.text(w.ConsolidateAfter), RuleSchedule)
 	}
 	if w.ConsolidationPolicy != "" {
-		t.wish(pool, FieldConsolidationPolicy, textValue(w.ConsolidationPolicy), RuleSchedule)
+		t.wish(pool, FieldConsolidationPolicy, FieldConsolidationPolicy.text(w.ConsolidationPolicy), RuleSchedule)
 	}
 }

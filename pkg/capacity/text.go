@@ -157,13 +157,13 @@ func (r Reason) podText() string {
 
 // Text says what is wrong and what it costs.
 func (f Finding) Text(g *Group) string {
-	pool, field := g.pool(f.Pool), fieldName(f.Field, f.Resource)
+	pool, field := g.pool(f.Pool), f.Field.Name(f.Resource)
 	nodes := fmt.Sprintf("%d empty %s", f.Count, plural(float64(f.Count), "node"))
 	switch f.Kind {
 	case FindMissing:
 		return "NodePool " + pool + " does not exist"
 	case FindNotConsented:
-		return fmt.Sprintf("%s: %s needs %s, which gpuscaler.io/nudge does not hand over (%s)", pool, f.Rule, field, f.Field.needs())
+		return fmt.Sprintf("%s: %s needs %s, which gpuscaler.io/nudge does not hand over (%s)", pool, f.Rule, field, f.Field.Consent())
 	case FindUnsupported:
 		if f.Rule == RuleBuffer {
 			return fmt.Sprintf("%s: none is written: the roles do not allow it (karpenter.capacityBuffers in the chart), or no autoscaler here heeds one", f.Rule)
@@ -188,7 +188,7 @@ func (f Finding) Text(g *Group) string {
 		return fmt.Sprintf("%s: %s stands for %s; it stays if this controller is killed and never comes back", pool, field, f.Rule)
 	case FindWithdrawn:
 		return fmt.Sprintf("%s: %s stays overridden (%s; its owner's value: %s) because gpuscaler.io/nudge no longer lists %s: "+
-			"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.needs())
+			"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.Consent())
 	case FindClaims:
 		more := ""
 		if f.Count > 1 {
@@ -256,11 +256,7 @@ func (c Fields) String() string {
 func (p NodePoolPatch) Text() string {
 	var b strings.Builder
 	for _, c := range p.Changes {
-		what := c.Rule.String()
-		if c.Restore {
-			what = "as it was"
-		}
-		fmt.Fprintf(&b, "%s spec.%s: %s -> %s  (%s)\n", p.Pool, c.Name(), c.From, c.To, what)
+		fmt.Fprintf(&b, "%s %s: %s -> %s  (%s)\n", p.Pool, c.Path(), c.From, c.To, c.Why())
 	}
 	if len(p.Changes) == 0 {
 		fmt.Fprintf(&b, "%s: record only\n", p.Pool)
@@ -277,12 +273,27 @@ func (v Value) String() string {
 }
 
 // Name is the field as a path below spec.
-func (c Change) Name() string { return fieldName(c.Field, c.Resource) }
+func (c Change) Name() string { return c.Field.Name(c.Resource) }
+
+// Path returns the path of the field in the NodePool.
+func (c Change) Path() Path { return c.Field.Path(c.Resource) }
+
+// Why returns the rule that sets the field, or that the owner's value is restored.
+func (c Change) Why() string {
+	if c.Restore {
+		return "owner's value restored"
+	}
+	return c.Rule.String()
+}
+
+// String returns the key of the annotation.
+func (k MarkKind) String() string {
+	return [...]string{"karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"}[min(k, DeletionCost)]
+}
 
 // Text is a mark as a diff.
 func (m PodMark) Text() string {
-	name := [...]string{"karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"}[min(m.Kind, DeletionCost)]
-	return fmt.Sprintf("%s/%s %s: %s  (%s)\n", m.Namespace, m.Name, name, Value(m.Value), m.Rule)
+	return fmt.Sprintf("%s/%s %s: %s  (%s)\n", m.Namespace, m.Name, m.Kind, Value(m.Value), m.Rule)
 }
 
 // Text is a buffer as a diff.

@@ -10,34 +10,8 @@ import (
 // text so that what goes back is what was there, byte for byte: 8 and "8" are the same limit and not the same spec.
 type Value string
 
-// Field is a field of a NodePool's spec that may be nudged. All of them lie outside Karpenter's drift hash.
-type Field uint8
-
-const (
-	FieldWeight Field = iota
-	FieldConsolidateAfter
-	FieldConsolidationPolicy
-	FieldBudgets
-	FieldLimit // the first of the group's limits; the others follow
-	numFields  = FieldLimit + MaxLimits
-)
-
-// fieldSet is a set of fields, a bit for each.
-type fieldSet uint16
-
-// needs is the consent that a field takes.
-func (f Field) needs() Fields {
-	switch {
-	case f >= FieldLimit:
-		return ConsentLimits
-	case f == FieldWeight:
-		return ConsentWeight
-	}
-	return ConsentDisruption
-}
-
 // writable reports whether the API server takes a write of the field: its word is in gpuscaler.io/nudge.
-func (t *tick) writable(pool int, f Field) bool { return t.o.Pools[pool].Consent&f.needs() != 0 }
+func (t *tick) writable(pool int, f Field) bool { return t.o.Pools[pool].Consent&f.Consent() != 0 }
 
 // handedOver reports whether the field may be overridden: it is writable, and its owner did not ask for the originals.
 func (t *tick) handedOver(pool int, f Field) bool {
@@ -68,41 +42,6 @@ func (t *tick) view(pool int, f Field) FieldView {
 	}
 	return FieldView{}
 }
-
-// resource is the resource of a limit, "" of any other field.
-func (s *State) resource(f Field) string {
-	if f < FieldLimit || f >= numFields {
-		return ""
-	}
-	return s.limits[f-FieldLimit]
-}
-
-// limit is the field that holds the limit of a resource, taking a free slot for one that is new; ok is false where none is left.
-func (s *State) limit(resource string) (f Field, ok bool) {
-	for i := range s.limits {
-		switch s.limits[i] {
-		case "":
-			s.limits[i] = resource
-			return FieldLimit + Field(i), true
-		case resource:
-			return FieldLimit + Field(i), true
-		}
-	}
-	return 0, false
-}
-
-var fieldNames = [FieldLimit]string{"weight", "disruption.consolidateAfter", "disruption.consolidationPolicy", "disruption.budgets"}
-
-// fieldName is a field as a path below spec.
-func fieldName(f Field, resource string) string {
-	if f < FieldLimit {
-		return fieldNames[f]
-	}
-	return "limits[" + resource + "]"
-}
-
-// textValue is a text as JSON; what Karpenter takes there needs no escapes.
-func textValue(s string) Value { return Value(strconv.Quote(s)) }
 
 // number reads a whole number, quoted or not, with the suffixes that people put on counts. ok is false for anything else; an
 // absent value is not a number.

@@ -3,7 +3,6 @@ package capacity
 import (
 	"cmp"
 	"slices"
-	"strconv"
 )
 
 // want is what the rules of a tick make of one field.
@@ -26,11 +25,7 @@ func (t *tick) wishNumber(pool int, f Field, n int64, rule Rule) {
 			return
 		}
 	}
-	v := Value(strconv.FormatInt(n, 10))
-	if f >= FieldLimit {
-		v = `"` + v + `"` // a Quantity, as kubectl would write it
-	}
-	t.wish(pool, f, v, rule)
+	t.wish(pool, f, f.number(n), rule)
 }
 
 // write turns wants into patches, one for each NodePool that changes.

@@ -105,7 +105,7 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 	}
 	o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: "cpu", FieldView: FieldView{Value: `"64"`, Ours: true}})
 	o.Pools[1].Record = `{"v":1,"group":"chat","resource":"nvidia.com/gpu",` +
-		`"fields":[{"name":"limits[cpu]","original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
+		`"fields":[{"path":"/spec/limits/cpu","original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
 	record := o.Pools[1].Record
 	for name, c := range map[string]struct {
 		record string

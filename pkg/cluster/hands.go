@@ -141,7 +141,7 @@ func (h *hands) restore(ctx context.Context, p capacity.NodePoolPatch, base *uns
 		if c.To == "" {
 			to = nil // nobody owns what is not there
 		}
-		if owned.Transfer(specPath(c), to, current.GetAPIVersion()) {
+		if owned.Transfer(c.Path(), to, current.GetAPIVersion()) {
 			changed = true
 		}
 	}
@@ -174,7 +174,7 @@ func (h *hands) hold(ctx context.Context, p capacity.NodePoolPatch, current *uns
 		if value == nil {
 			continue // a field that is to be absent is one that nobody applies
 		}
-		if err := unstructured.SetNestedField(apply.Object, value, specPath(c)...); err != nil {
+		if err := unstructured.SetNestedField(apply.Object, value, c.Path()...); err != nil {
 			return err
 		}
 	}

@@ -28,24 +28,6 @@ func encode(operations []operation) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// specPath is where a field stands in an object.
-func specPath(c capacity.Change) []string {
-	if c.Field >= capacity.FieldLimit {
-		return []string{"spec", "limits", c.Resource}
-	}
-	return append([]string{"spec"}, strings.Split(c.Name(), ".")...)
-}
-
-// pointer is a path as RFC 6901 writes it.
-func pointer(path []string) string {
-	var b strings.Builder
-	for _, name := range path {
-		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
-	}
-	return b.String()
-}
-
 // decodeValue reads a value as the API machinery keeps it, whole numbers as int64; nil is an absent one.
 func decodeValue(v capacity.Value) (value any, err error) {
 	if v == "" {
@@ -65,7 +47,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 		if !c.Restore {
 			continue
 		}
-		path := specPath(c)
+		path := c.Path()
 		have := capacity.Value("")
 		if value, found, _ := unstructured.NestedFieldNoCopy(base.Object, path...); found {
 			have = valueOf(value)
@@ -76,13 +58,13 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 			return nil, err
 		case have == c.To:
 		case value == nil:
-			all = append(all, operation{Op: "remove", Path: pointer(path)})
+			all = append(all, operation{Op: "remove", Path: path.Pointer()})
 			if c.Field >= capacity.FieldLimit {
 				left--
 			}
 		default:
 			all = append(all, missingParents(base, path)...)
-			all = append(all, operation{Op: "add", Path: pointer(path), Value: value})
+			all = append(all, operation{Op: "add", Path: path.Pointer(), Value: value})
 		}
 	}
 	// Limits that were made for ours alone were not there before.
@@ -93,10 +75,10 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 }
 
 // missingParents makes what a field stands in, where somebody took that away meanwhile.
-func missingParents(base *unstructured.Unstructured, path []string) (all []operation) {
+func missingParents(base *unstructured.Unstructured, path capacity.Path) (all []operation) {
 	for i := 2; i < len(path); i++ {
 		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {
-			all = append(all, operation{Op: "add", Path: pointer(path[:i]), Value: map[string]any{}})
+			all = append(all, operation{Op: "add", Path: path[:i].Pointer(), Value: map[string]any{}})
 		}
 	}
 	return all

@@ -131,7 +131,7 @@ func TestAFenceIsLiftedBeforeTheTargetThatNeedsItIsServed(t *testing.T) {
 	w, g, e, chat := night(t)
 	w.backlog[chat] = 25
 	w.after(e, time.Second)
-	if want := []string{`gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (as it was)(serving 0)`}; !slices.Equal(g.acts, want) {
+	if want := []string{`gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (owner's value restored)(serving 0)`}; !slices.Equal(g.acts, want) {
 		t.Errorf("as demand came: %q, want %q", g.acts, want)
 	}
 	if n := g.served(); n != 3 {
@@ -284,7 +284,7 @@ func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
 	w, g, e, _ := night(t)
 	g.groups = nil
 	w.after(e, 2*time.Second)
-	if len(g.acts) == 0 || !strings.Contains(g.acts[0], "as it was") || g.pools["gpu-pool"].Record != "" {
+	if len(g.acts) == 0 || !strings.Contains(g.acts[0], "owner's value restored") || g.pools["gpu-pool"].Record != "" {
 		t.Errorf("after its policy a pool still holds %q: %q", g.pools["gpu-pool"].Record, g.acts)
 	}
 	if names := e.Decisions().Groups(); len(names) != 0 {

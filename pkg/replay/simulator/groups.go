@@ -32,7 +32,7 @@ const evidenceRetention = time.Hour
 // overridable is the state of a NodePool that belongs to a capacity group.
 type overridable struct {
 	resource string
-	fields   map[string]capacity.FieldView // by capacity.Change.Name
+	fields   map[string]capacity.FieldView // by JSON pointer, see capacity.Field
 	record   string
 	failures []capacity.Failure
 	losses   []capacity.Loss
@@ -57,8 +57,8 @@ func (w *Simulator) openGroups() error {
 				policy = "WhenEmpty"
 			}
 			p.overridable = &overridable{resource: g.Resource, fields: map[string]capacity.FieldView{
-				"weight": field(strconv.Itoa(int(c.Weight))), "disruption.consolidateAfter": field(strconv.Quote(after)),
-				"disruption.consolidationPolicy": field(strconv.Quote(policy)), "disruption.budgets": field(budgetsText(c.Budgets)),
+				weightField: field(strconv.Itoa(int(c.Weight))), afterField: field(strconv.Quote(after)),
+				policyField: field(strconv.Quote(policy)), budgetsField: field(budgetsText(c.Budgets)),
 			}}
 			if c.Limit != nil {
 				p.overridable.fields[limitOf(g.Resource)] = field(strconv.FormatInt(*c.Limit, 10))
@@ -68,7 +68,15 @@ func (w *Simulator) openGroups() error {
 	return nil
 }
 
-func limitOf(resource string) string { return "limits[" + resource + "]" }
+// The fields of a NodePool that a group overrides.
+var (
+	weightField  = capacity.FieldWeight.Path("").Pointer()
+	afterField   = capacity.FieldConsolidateAfter.Path("").Pointer()
+	policyField  = capacity.FieldConsolidationPolicy.Path("").Pointer()
+	budgetsField = capacity.FieldBudgets.Path("").Pointer()
+)
+
+func limitOf(resource string) string { return capacity.FieldLimit.Path(resource).Pointer() }
 
 func (w *Simulator) pool(name string) *pool {
 	for _, p := range w.nodes.pools {
@@ -125,8 +133,8 @@ func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity
 	u, start := p.overridable, p.w.config.Start
 	v := capacity.PoolView{
 		Exists: true, Ready: true, Record: u.record, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption,
-		Weight: u.fields["weight"], ConsolidateAfter: u.fields["disruption.consolidateAfter"],
-		ConsolidationPolicy: u.fields["disruption.consolidationPolicy"], Budgets: u.fields["disruption.budgets"], NodeGPUs: int64(p.config.GPUs),
+		Weight: u.fields[weightField], ConsolidateAfter: u.fields[afterField],
+		ConsolidationPolicy: u.fields[policyField], Budgets: u.fields[budgetsField], NodeGPUs: int64(p.config.GPUs),
 	}
 	if limit := u.fields[limitOf(u.resource)]; limit.Value != "" {
 		v.Limits = []capacity.LimitView{{Resource: u.resource, FieldView: limit}}
@@ -220,11 +228,11 @@ func (p *pool) patch(a capacity.NodePoolPatch) {
 	u.record = a.Record
 	for _, c := range a.Changes {
 		if c.Restore {
-			u.fields[c.Name()] = capacity.FieldView{Value: c.To, Owner: c.Owner}
+			u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Owner: c.Owner}
 		}
 	}
 	for _, c := range a.Held {
-		u.fields[c.Name()] = capacity.FieldView{Value: c.To, Ours: true}
+		u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Ours: true}
 	}
 	p.reread()
 }
@@ -237,15 +245,15 @@ func (p *pool) reread() {
 	if n, err := strconv.ParseInt(text(limitOf(u.resource)), 10, 64); err == nil {
 		c.Limit = &n
 	}
-	if n, err := strconv.ParseInt(text("weight"), 10, 32); err == nil {
+	if n, err := strconv.ParseInt(text(weightField), 10, 32); err == nil {
 		c.Weight = int32(n)
 	}
 	c.ConsolidateAfter = Never
-	if d, err := time.ParseDuration(text("disruption.consolidateAfter")); err == nil {
+	if d, err := time.ParseDuration(text(afterField)); err == nil {
 		c.ConsolidateAfter = d
 	}
-	c.OnlyWhenEmpty = text("disruption.consolidationPolicy") == "WhenEmpty"
-	c.Budgets = budgetsOf(string(u.fields["disruption.budgets"].Value), w)
+	c.OnlyWhenEmpty = text(policyField) == "WhenEmpty"
+	c.Budgets = budgetsOf(string(u.fields[budgetsField].Value), w)
 	slices.SortStableFunc(w.nodes.byWeight, func(a, b *pool) int {
 		return cmp.Or(cmp.Compare(b.config.Weight, a.config.Weight), cmp.Compare(b.config.Name, a.config.Name))
 	})

@@ -150,7 +150,7 @@ func TestADayFromZeroToZero(t *testing.T) {
 		p.Idle = []trace.Hours{{From: 18 * time.Hour, To: 8 * time.Hour}}
 	})
 	limit := func(w *Simulator, pool string) string {
-		return strings.Trim(string(w.pool(pool).overridable.fields["limits[nvidia.com/gpu]"].Value), `"`)
+		return strings.Trim(string(w.pool(pool).overridable.fields[limitOf("nvidia.com/gpu")].Value), `"`)
 	}
 	r := watch(t, c, 24*time.Hour, func(w *Simulator, s int) {
 		l, spot, od := w.loads[0], w.nodesOf("spot"), w.nodesOf("on-demand")

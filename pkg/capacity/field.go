@@ -1,0 +1,144 @@
+package capacity
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Field is a field of a NodePool's spec that may be overridden. None of them is part of Karpenter's drift hash.
+type Field uint8
+
+const (
+	FieldWeight Field = iota
+	FieldConsolidateAfter
+	FieldConsolidationPolicy
+	FieldBudgets
+	FieldLimit // the first of the group's limits; the others follow
+	numFields  = FieldLimit + MaxLimits
+)
+
+// fieldSet is a set of fields, one bit each.
+type fieldSet uint16
+
+// valueFormat is how Kubernetes writes the value of a field.
+type valueFormat uint8
+
+const (
+	formatNumber   valueFormat = iota // a JSON number
+	formatQuantity                    // a resource.Quantity: a JSON string, as kubectl writes it
+	formatText                        // a JSON string
+	formatList                        // a JSON array that is composed by its own code
+)
+
+// fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record,
+// and every text that names a field use this table.
+var fieldTable = [FieldLimit + 1]struct {
+	path    Path // of FieldLimit: the map that has one entry for each resource
+	consent Fields
+	format  valueFormat
+}{
+	FieldWeight:              {Path{"spec", "weight"}, ConsentWeight, formatNumber},
+	FieldConsolidateAfter:    {Path{"spec", "disruption", "consolidateAfter"}, ConsentDisruption, formatText},
+	FieldConsolidationPolicy: {Path{"spec", "disruption", "consolidationPolicy"}, ConsentDisruption, formatText},
+	FieldBudgets:             {Path{"spec", "disruption", "budgets"}, ConsentDisruption, formatList},
+	FieldLimit:               {Path{"spec", "limits"}, ConsentLimits, formatQuantity},
+}
+
+// Consent returns the word of the annotation gpuscaler.io/nudge that allows writes of the field.
+func (f Field) Consent() Fields { return fieldTable[min(f, FieldLimit)].consent }
+
+// Path returns the path of the field in a NodePool. The path of a limit ends with the name of its resource.
+func (f Field) Path(resource string) Path {
+	path := fieldTable[min(f, FieldLimit)].path
+	if f >= FieldLimit {
+		return append(slices.Clone(path), resource)
+	}
+	return path
+}
+
+// Name returns the field for messages: its path below spec, such as weight or limits[nvidia.com/gpu].
+func (f Field) Name(resource string) string {
+	return strings.TrimPrefix(f.Path(resource).String(), "spec.")
+}
+
+// number returns a whole number in the format of the field.
+func (f Field) number(n int64) Value {
+	text := strconv.FormatInt(n, 10)
+	if fieldTable[min(f, FieldLimit)].format == formatQuantity {
+		text = strconv.Quote(text)
+	}
+	return Value(text)
+}
+
+// text returns a string in the format of the field. The strings that Karpenter accepts there need no JSON escapes.
+func (f Field) text(s string) Value { return Value(strconv.Quote(s)) }
+
+// Path is the location of a field in an object: the keys from the root.
+type Path []string
+
+// String returns the path for people: keys joined by dots, and the resource of a limit in brackets.
+func (p Path) String() string {
+	var b strings.Builder
+	for i, key := range p {
+		switch {
+		case i > 0 && p[i-1] == "limits":
+			b.WriteString("[" + key + "]")
+		case i > 0:
+			b.WriteString("." + key)
+		default:
+			b.WriteString(key)
+		}
+	}
+	return b.String()
+}
+
+var (
+	pointerEscapes   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescapes = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// Pointer returns the path as a JSON pointer (RFC 6901), such as /spec/limits/nvidia.com~1gpu.
+func (p Path) Pointer() string {
+	var b strings.Builder
+	for _, key := range p {
+		b.WriteString("/" + pointerEscapes.Replace(key))
+	}
+	return b.String()
+}
+
+// resource returns the resource of a limit, and "" for every other field.
+func (s *State) resource(f Field) string {
+	if f < FieldLimit || f >= numFields {
+		return ""
+	}
+	return s.limits[f-FieldLimit]
+}
+
+// limit returns the field of a resource's limit. A resource without a field gets a free one; ok is false if none is free.
+func (s *State) limit(resource string) (f Field, ok bool) {
+	for i := range s.limits {
+		switch s.limits[i] {
+		case "":
+			s.limits[i] = resource
+			return FieldLimit + Field(i), true
+		case resource:
+			return FieldLimit + Field(i), true
+		}
+	}
+	return 0, false
+}
+
+// fieldAt returns the field at a JSON pointer: the inverse of Field.Path and Path.Pointer. ok is false for every other path.
+func (s *State) fieldAt(pointer string) (f Field, ok bool) {
+	for f := range FieldLimit {
+		if fieldTable[f].path.Pointer() == pointer {
+			return f, true
+		}
+	}
+	key, below := strings.CutPrefix(pointer, fieldTable[FieldLimit].path.Pointer()+"/")
+	if !below || key == "" || strings.Contains(key, "/") {
+		return 0, false
+	}
+	return s.limit(pointerUnescapes.Replace(key))
+}

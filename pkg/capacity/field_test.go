@@ -1,0 +1,106 @@
+package capacity
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fieldCases lists every field with the path that Karpenter's API has for it.
+var fieldCases = []struct {
+	field    Field
+	resource string
+	path     Path
+	pointer  string
+	text     string // as messages name it
+	value    Value
+}{
+	{FieldWeight, "", Path{"spec", "weight"}, "/spec/weight", "weight", "4"},
+	{FieldConsolidateAfter, "", Path{"spec", "disruption", "consolidateAfter"}, "/spec/disruption/consolidateAfter",
+		"disruption.consolidateAfter", `"Never"`},
+	{FieldConsolidationPolicy, "", Path{"spec", "disruption", "consolidationPolicy"}, "/spec/disruption/consolidationPolicy",
+		"disruption.consolidationPolicy", `"WhenEmpty"`},
+	{FieldBudgets, "", Path{"spec", "disruption", "budgets"}, "/spec/disruption/budgets", "disruption.budgets", `[{"nodes":"0"}]`},
+	{FieldLimit, "nvidia.com/gpu", Path{"spec", "limits", "nvidia.com/gpu"}, "/spec/limits/nvidia.com~1gpu", "limits[nvidia.com/gpu]", `"4"`},
+	{FieldLimit + 1, "a~b/c.d", Path{"spec", "limits", "a~b/c.d"}, "/spec/limits/a~0b~1c.d", "limits[a~b/c.d]", `"4"`},
+	{FieldLimit + 2, "limits", Path{"spec", "limits", "limits"}, "/spec/limits/limits", "limits[limits]", `"4"`},
+	{FieldLimit + 3, "cpu", Path{"spec", "limits", "cpu"}, "/spec/limits/cpu", "limits[cpu]", `"4"`},
+}
+
+// The path of the patch, the texts, the record and the format of the value come from one table entry for every field.
+func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
+	if len(fieldCases) != int(numFields) {
+		t.Fatalf("%d cases for %d fields", len(fieldCases), numFields)
+	}
+	var s State
+	for _, c := range fieldCases {
+		change := Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: RuleSchedule}
+		shown := Nudge{Field: c.field, Resource: c.resource}
+		if !slices.Equal(change.Path(), c.path) || !slices.Equal(shown.Path(), c.path) || change.Path().Pointer() != c.pointer {
+			t.Errorf("%s: path %q, pointer %s", c.text, change.Path(), change.Path().Pointer())
+		}
+		text := NodePoolPatch{Pool: "spot", Changes: []Change{change}}.Text()
+		if want := "spot spec." + c.text + ": 1 -> " + string(c.value) + "  (schedule)\n"; text != want {
+			t.Errorf("text %q, want %q", text, want)
+		}
+		if change.Name() != c.text || shown.Name() != c.text || "spec."+c.text != change.Path().String() {
+			t.Errorf("%s is named %s, %s and %s", c.text, change.Name(), shown.Name(), change.Path())
+		}
+		if f, ok := s.fieldAt(c.pointer); !ok || f != c.field {
+			t.Errorf("%s is field %d, %v, want %d", c.pointer, f, ok, c.field)
+		}
+		if c.field == FieldWeight || c.field >= FieldLimit {
+			if got := c.field.number(4); got != c.value {
+				t.Errorf("%s: the number 4 is written as %s, want %s", c.text, got, c.value)
+			}
+		} else if c.field != FieldBudgets && c.field.text(strings.Trim(string(c.value), `"`)) != c.value {
+			t.Errorf("%s: %s", c.text, c.value)
+		}
+	}
+}
+
+func TestPathsThatAreNoFieldAreRefused(t *testing.T) {
+	for _, pointer := range []string{"", "/", "weight", "/spec", "/spec/limits", "/spec/limits/", "/spec/limits/a/b", "/spec/template", "limits[cpu]"} {
+		var s State
+		if f, ok := s.fieldAt(pointer); ok {
+			t.Errorf("%q is field %d", pointer, f)
+		}
+	}
+}
+
+// The record names fields by the pointers of the same table.
+func TestTheRecordNamesFieldsByTheirPointers(t *testing.T) {
+	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s State
+	s.begin(g, midnight)
+	want := map[string]bool{}
+	for _, c := range fieldCases {
+		f := c.field
+		if f >= FieldLimit {
+			if f, _ = s.limit(c.resource); f >= numFields {
+				t.Fatal(c.resource)
+			}
+		}
+		s.pools[0].nudges[f] = nudge{on: true, to: c.value}
+		want[c.pointer] = true
+	}
+	var record struct {
+		Fields []struct{ Path string } `json:"fields"`
+	}
+	if err := json.Unmarshal([]byte(s.encode(0)), &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range record.Fields {
+		if !want[f.Path] {
+			t.Errorf("the record has %q", f.Path)
+		}
+		delete(want, f.Path)
+	}
+	if len(want) > 0 {
+		t.Errorf("the record does not have %v", want)
+	}
+}
