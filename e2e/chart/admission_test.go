@@ -50,7 +50,7 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	return j
 }
 
-// request is one UPDATE by our ServiceAccount.
+// request is an UPDATE by gpuscaler's ServiceAccount.
 type request struct {
 	policy, namespace, subresource string
 	before, after                  map[string]any
@@ -119,7 +119,7 @@ func merge(t *testing.T, object map[string]any, patch string) (out map[string]an
 	return out
 }
 
-// nodePool is one with these words of consent; "-" is none.
+// nodePool returns a NodePool whose consent annotation has these words; "-" means no annotation.
 func nodePool(t *testing.T, consent string) map[string]any {
 	t.Helper()
 	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, annotations: {owner: ml}},
@@ -134,35 +134,35 @@ const (
 	ourFields   = `{metadata: {managedFields: [{manager: gpuscaler, operation: Apply, apiVersion: karpenter.sh/v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:weight": {}}}}]}}`
 	withRecord  = `{metadata: {annotations: {gpuscaler.io/record: "{}"}}}`
 	newLimit    = `{spec: {limits: {nvidia.com/gpu: 0}}}`
-	noConsent   = "hands no field over"
-	recordOnly  = "write gpuscaler.io/record and gpuscaler.io/holder only"
-	threeFields = "limits, weight and disruption only"
+	noConsent   = "allows no field"
+	recordOnly  = "write only gpuscaler.io/record and gpuscaler.io/holder"
+	threeFields = "only limits, weight and disruption"
 )
 
-func TestEveryUpdateOfANodePoolNeedsItsOwnersConsent(t *testing.T) {
+func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 	j := newJudge(t, nil)
 	for name, c := range map[string]struct {
 		consent, before, patch, want string
 	}{
-		"a limit, handed over":                      {"limits", "", newLimit, ""},
-		"a limit and its record, among other words": {" weight , limits,restore", "", `{spec: {limits: null}, metadata: {annotations: {gpuscaler.io/record: x}}}`, ""},
+		"an allowed limit":                             {"limits", "", newLimit, ""},
+		"a limit and its record, among other words":    {" weight , limits,restore", "", `{spec: {limits: null}, metadata: {annotations: {gpuscaler.io/record: x}}}`, ""},
 		"disruption":                                   {"disruption", "", `{spec: {disruption: {consolidateAfter: Never, budgets: [{nodes: "0"}]}}}`, ""},
-		"a limit, not handed over":                     {"-", "", newLimit, noConsent},
+		"a limit that is not allowed":                  {"-", "", newLimit, noConsent},
 		"the record first: step 1":                     {"-", "", withRecord, noConsent},
 		"the record first: step 2":                     {"-", withRecord, newLimit, noConsent},
-		"our field manager first: step 1":              {"-", "", ourFields, noConsent},
-		"our field manager first: step 2":              {"-", ourFields, newLimit, noConsent},
-		"another field than the one handed over":       {"weight", withRecord, newLimit, "does not hand over spec.limits"},
-		"disruption where weight is handed over":       {"weight", ourFields, `{spec: {disruption: {consolidateAfter: Never}}}`, "does not hand over spec.disruption"},
+		"gpuscaler's field manager first: step 1":      {"-", "", ourFields, noConsent},
+		"gpuscaler's field manager first: step 2":      {"-", ourFields, newLimit, noConsent},
+		"another field than the allowed one":           {"weight", withRecord, newLimit, "does not allow spec.limits"},
+		"disruption, but weight is allowed":            {"weight", ourFields, `{spec: {disruption: {consolidateAfter: Never}}}`, "does not allow spec.disruption"},
 		"back to the owner's value, consent withdrawn": {"-", withRecord, `{spec: {weight: 10}}`, noConsent},
-		"the word restore hands nothing over":          {"restore", withRecord, newLimit, noConsent},
+		"the word restore allows no field":             {"restore", withRecord, newLimit, noConsent},
 		"consent in the same update":                   {"-", "", `{metadata: {annotations: {gpuscaler.io/nudge: limits}}, spec: {limits: {nvidia.com/gpu: 0}}}`, noConsent},
 		"more consent in the same update":              {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: "weight,limits"}}}`, recordOnly},
 		"consent removed":                              {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, recordOnly},
-		"another annotation of our prefix":             {"weight", "", `{metadata: {annotations: {gpuscaler.io/other: x}}}`, recordOnly},
+		"another annotation with gpuscaler's prefix":   {"weight", "", `{metadata: {annotations: {gpuscaler.io/other: x}}}`, recordOnly},
 		"the owner's annotation":                       {"weight", "", `{metadata: {annotations: {owner: null}}}`, recordOnly},
 		"the template":                                 {"limits", "", `{spec: {template: {spec: {expireAfter: 1h}}}}`, threeFields},
-		"a field that Karpenter does not know yet":     {"limits", "", `{spec: {replicas: 3}}`, threeFields},
+		"a field that Karpenter does not have yet":     {"limits", "", `{spec: {replicas: 3}}`, threeFields},
 		"a field removed":                              {"limits", "", `{spec: {template: null}}`, threeFields},
 		"labels":                                       {"limits", "", `{metadata: {labels: {team: null}}}`, "labels, finalizers or ownerReferences"},
 		"ownerReferences":                              {"limits", "", `{metadata: {ownerReferences: [{name: x}]}}`, "labels, finalizers or ownerReferences"},
@@ -180,7 +180,7 @@ func TestEveryUpdateOfANodePoolNeedsItsOwnersConsent(t *testing.T) {
 	}
 }
 
-// judged wants one refusal with a text, or none.
+// judged fails the test unless the only refusal contains the text, or there is none for an empty text.
 func judged(t *testing.T, got []string, want string) {
 	t.Helper()
 	if want == "" && len(got) > 0 || want != "" && !slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, want) }) {
@@ -188,16 +188,16 @@ func judged(t *testing.T, got []string, want string) {
 	}
 }
 
-func TestAnOwnerIsWarnedWhoTakesConsentBackWhileFieldsAreOverridden(t *testing.T) {
+func TestRemovingConsentDuringAnOverrideWarns(t *testing.T) {
 	j := newJudge(t, nil)
 	const warning = "add the word restore"
 	for name, c := range map[string]struct{ before, patch, want string }{
-		"all of it":               {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, warning},
-		"one word":                {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: weight}}}`, warning},
-		"restore is added":        {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: "limits,weight,restore"}}}`, ""},
-		"restore is removed":      {`{metadata: {annotations: {gpuscaler.io/record: x, gpuscaler.io/nudge: "limits,restore"}}}`, `{metadata: {annotations: {gpuscaler.io/nudge: limits}}}`, ""},
-		"something else":          {withRecord, newLimit, ""},
-		"the record goes as well": {withRecord, `{metadata: {annotations: null}}`, ""},
+		"all of it":                 {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, warning},
+		"one word":                  {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: weight}}}`, warning},
+		"restore is added":          {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: "limits,weight,restore"}}}`, ""},
+		"restore is removed":        {`{metadata: {annotations: {gpuscaler.io/record: x, gpuscaler.io/nudge: "limits,restore"}}}`, `{metadata: {annotations: {gpuscaler.io/nudge: limits}}}`, ""},
+		"something else":            {withRecord, newLimit, ""},
+		"the record is removed too": {withRecord, `{metadata: {annotations: null}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := merge(t, nodePool(t, "limits,weight"), c.before)
@@ -206,11 +206,11 @@ func TestAnOwnerIsWarnedWhoTakesConsentBackWhileFieldsAreOverridden(t *testing.T
 	}
 }
 
-func TestAScaledObjectIsChangedInTwoAnnotationsWhereItsOwnerAllowsEach(t *testing.T) {
+func TestScaledObjectUpdatesAreLimitedToTwoAllowedAnnotations(t *testing.T) {
 	j := newJudge(t, map[string]any{"keda": map[string]any{"manage": true}})
 	const (
 		force, hold = "autoscaling.keda.sh/force-activation", "autoscaling.keda.sh/paused-scale-in"
-		nothing     = "lets gpuscaler write nothing"
+		nothing     = "allows gpuscaler no annotation"
 		two         = "force-activation and paused-scale-in as"
 		owners      = "labels, finalizers or ownerReferences"
 	)
@@ -220,24 +220,24 @@ func TestAScaledObjectIsChangedInTwoAnnotationsWhereItsOwnerAllowsEach(t *testin
 	}
 	drop := func(key string) string { return `{metadata: {managedFields: [], annotations: {` + key + `: null}}}` }
 	for name, c := range map[string]struct{ consent, before, patch, want string }{
-		"activation":                                {"activation", "", set(force, `"true"`), ""},
-		"hold":                                      {"activation, hold", "", owned(hold), ""},
-		"the other word":                            {"hold", "", set(force, `"true"`), two},
-		"no consent":                                {"", "", set(force, `"true"`), nothing},
-		"no consent, our manager first":             {"", set(force, `"true"`), owned(force), nothing},
-		"another word, our manager first":           {"activation", set(hold, `"true"`), owned(hold), two},
-		"another value":                             {"activation", "", set(force, `"false"`), two},
-		"what we applied, after consent is gone":    {"", owned(force), drop(force), ""},
-		"what somebody else set, after it is gone":  {"", set(force, `"true"`), drop(force), nothing},
-		"ours and somebody else's at once":          {"", `{metadata: {annotations: {` + hold + `: "true"}}}`, drop(hold), nothing},
-		"our ownership only":                        {"", owned(force), `{metadata: {managedFields: []}}`, ""},
-		"consent":                                   {"activation", "", set("gpuscaler.io/manage-keda", `"activation,hold"`), two},
-		"ownerReferences":                           {"activation", "", `{metadata: {ownerReferences: [{name: x, controller: true}]}}`, owners},
-		"labels":                                    {"activation", "", `{metadata: {labels: {a: b}}}`, owners},
-		"the spec":                                  {"activation,hold", "", `{spec: {maxReplicaCount: 1000}}`, "spec or status"},
-		"the status":                                {"activation,hold", "", `{status: {hpaName: x}}`, "spec or status"},
-		"another annotation of KEDA's":              {"activation,hold", "", set("autoscaling.keda.sh/paused-replicas", `"0"`), two},
-		"an annotation of the owner's, with a word": {"activation,hold", set("owner", "ml"), `{metadata: {annotations: {owner: null}}}`, two},
+		"activation":                            {"activation", "", set(force, `"true"`), ""},
+		"hold":                                  {"activation, hold", "", owned(hold), ""},
+		"the other word":                        {"hold", "", set(force, `"true"`), two},
+		"no consent":                            {"", "", set(force, `"true"`), nothing},
+		"no consent, gpuscaler's manager first": {"", set(force, `"true"`), owned(force), nothing},
+		"another word, gpuscaler's manager first": {"activation", set(hold, `"true"`), owned(hold), two},
+		"another value": {"activation", "", set(force, `"false"`), two},
+		"gpuscaler's annotation, after consent was removed":       {"", owned(force), drop(force), ""},
+		"another manager's annotation, after consent was removed": {"", set(force, `"true"`), drop(force), nothing},
+		"gpuscaler's and another manager's annotation at once":    {"", `{metadata: {annotations: {` + hold + `: "true"}}}`, drop(hold), nothing},
+		"gpuscaler's managedFields entry only":                    {"", owned(force), `{metadata: {managedFields: []}}`, ""},
+		"consent":                                                 {"activation", "", set("gpuscaler.io/manage-keda", `"activation,hold"`), two},
+		"ownerReferences":                                         {"activation", "", `{metadata: {ownerReferences: [{name: x, controller: true}]}}`, owners},
+		"labels":                                                  {"activation", "", `{metadata: {labels: {a: b}}}`, owners},
+		"the spec":                                                {"activation,hold", "", `{spec: {maxReplicaCount: 1000}}`, "spec or status"},
+		"the status":                                              {"activation,hold", "", `{status: {hpaName: x}}`, "spec or status"},
+		"another annotation of KEDA":                              {"activation,hold", "", set("autoscaling.keda.sh/paused-replicas", `"0"`), two},
+		"an annotation of the owner's, with a word":               {"activation,hold", set("owner", "ml"), `{metadata: {annotations: {owner: null}}}`, two},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := merge(t, map[string]any{}, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: so, namespace: team}, spec: {maxReplicaCount: 4}}`)
@@ -252,11 +252,11 @@ func TestAScaledObjectIsChangedInTwoAnnotationsWhereItsOwnerAllowsEach(t *testin
 	}
 }
 
-func TestScaleIsWrittenBetweenZeroAndOneInTheListedNamespaces(t *testing.T) {
+func TestScaleUpdatesAreLimitedToZeroAndOneInListedNamespaces(t *testing.T) {
 	scale := func(n int) map[string]any {
 		spec := map[string]any{}
 		if n > 0 {
-			spec["replicas"] = int64(n) // the API server leaves 0 out
+			spec["replicas"] = int64(n) // the API server omits 0
 		}
 		return map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "chat"}, "spec": spec}
 	}

@@ -1,5 +1,5 @@
-// Package chart renders the shipped Helm chart with Helm's own engine, so that
-// the end-to-end tests run under exactly the roles that people install.
+// Package chart renders the shipped Helm chart with Helm's own engine, so that the end-to-end tests run with exactly the roles that
+// users install.
 package chart
 
 import (
@@ -20,15 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Release is what helm install would be told.
+// Release holds the arguments of helm install.
 type Release struct {
 	Name, Namespace string
-	Values          map[string]any // laid over values.yaml, as by --set
-	APIs            []string       // that the cluster serves beside Kubernetes' own: keda.sh/v1alpha1
+	Values          map[string]any // override values.yaml, as --set does
+	APIs            []string       // additional API versions of the cluster: keda.sh/v1alpha1
 }
 
-// Apply creates, or updates, the objects of some templates (rbac.yaml,
-// serviceaccount.yaml) as the administrator.
+// Apply creates or updates the objects of some templates (rbac.yaml, serviceaccount.yaml) as the administrator.
 func Apply(ctx context.Context, c client.Client, r Release, templates ...string) error {
 	for _, name := range templates {
 		objects, err := Render(r, name)
@@ -58,8 +57,7 @@ func Render(r Release, name string) ([]*unstructured.Unstructured, error) {
 	return decode(strings.NewReader(text))
 }
 
-// Templates returns what Helm makes of each template, by its name below
-// templates/.
+// Templates returns the rendered templates, by their names below templates/.
 func Templates(r Release) (map[string]string, error) {
 	root, err := Directory()
 	if err != nil {
@@ -69,7 +67,7 @@ func Templates(r Release) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As a cluster of this stack's version would answer Helm.
+	// The version that a cluster of these tests reports to Helm.
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
 	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)
@@ -104,7 +102,7 @@ func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Directory finds the chart beside this source file.
+// Directory returns the path of the chart, relative to this source file.
 func Directory() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {

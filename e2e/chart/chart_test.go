@@ -16,9 +16,9 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "regenerate the golden files")
 
-// The modes, and what the cluster serves where they are detected.
+// modes are the modes of the chart, and the API versions with which mode auto selects them.
 var modes = []struct {
 	name string
 	apis []string
@@ -33,7 +33,7 @@ func release(mode string, apis ...string) Release {
 	return Release{Name: "gpuscaler", Namespace: "gpuscaler-system", APIs: apis, Values: map[string]any{"mode": mode}}
 }
 
-// whole is everything that helm template would print.
+// whole returns the complete output of helm template.
 func whole(t *testing.T, r Release) string {
 	t.Helper()
 	templates, err := Templates(r)
@@ -49,18 +49,18 @@ func whole(t *testing.T, r Release) string {
 	return generated.ReplaceAllString(out.String(), "  $1: GENERATED")
 }
 
-// generated are the certificates and keys that Helm makes anew each time without a cluster.
+// generated matches the certificates and keys that Helm generates each time without a cluster.
 var generated = regexp.MustCompile(`(?m)^  (ca\.crt|tls\.crt|tls\.key): LS0t.*$`)
 
-func TestEachModeRendersWhatItsGoldenFileSays(t *testing.T) {
+func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			r := release(mode.name)
-			r.Values["dashboards"] = map[string]any{"enabled": false} // compared with config/dashboards elsewhere
+			r.Values["dashboards"] = map[string]any{"enabled": false} // another test compares them with config/dashboards
 			golden(t, mode.name+".yaml", whole(t, r))
 		})
 	}
-	t.Run("everything turned on", func(t *testing.T) {
+	t.Run("everything enabled", func(t *testing.T) {
 		r := release("all", "monitoring.coreos.com/v1")
 		for name, value := range everything() {
 			r.Values[name] = value
@@ -69,11 +69,11 @@ func TestEachModeRendersWhatItsGoldenFileSays(t *testing.T) {
 	})
 }
 
-// everything that is off by default.
+// everything returns values that enable all that is disabled by default.
 func everything() map[string]any {
 	return map[string]any{
 		"dashboards":   map[string]any{"enabled": false},
-		"alerts":       map[string]any{"enabled": false}, // compared with config/alerts elsewhere
+		"alerts":       map[string]any{"enabled": false}, // another test compares them with config/alerts
 		"certificates": map[string]any{"source": "cert-manager"},
 		"page":         map[string]any{"tenants": map[string]any{"enabled": true}},
 		"hostNetwork":  true,
@@ -100,27 +100,27 @@ func everything() map[string]any {
 	}
 }
 
-// namespaced is a NetworkPolicy's peer: every pod of a namespace.
+// namespaced returns a NetworkPolicy peer that selects all pods of a namespace.
 func namespaced(name string) map[string]any {
 	return map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": name}}}
 }
 
-func TestAutoIsTheModeThatTheClusterServes(t *testing.T) {
+func TestModeAutoSelectsTheModeByServedAPIs(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			said, found := release(mode.name, mode.apis...), release("auto", mode.apis...)
 			a, b := whole(t, said), whole(t, found)
 			if a = strings.ReplaceAll(a, "(mode "+mode.name+")", ""); a != withoutHint(b) {
-				t.Errorf("mode auto with %v is not mode %s", mode.apis, mode.name)
+				t.Errorf("mode auto with %v does not render like mode %s", mode.apis, mode.name)
 			}
 		})
 	}
 }
 
-// withoutHint takes the lines of NOTES.txt away that speak of mode auto itself.
+// withoutHint removes the lines of NOTES.txt that are printed only in mode auto.
 func withoutHint(text string) string {
 	text = strings.ReplaceAll(text, "(mode auto)", "")
-	return strings.ReplaceAll(text, "What is installed later is seen by the next `helm upgrade`.\n", "")
+	return strings.ReplaceAll(text, "After you install another of these components, run `helm upgrade`.\n", "")
 }
 
 func TestHelmLintFindsNothing(t *testing.T) {
@@ -132,28 +132,28 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	delete(all, "hostNetwork")
 	for name, values := range map[string]map[string]any{"defaults": nil, "everything": all} {
 		for _, m := range lint.AllWithKubeVersion(root, values, "gpuscaler-system", nil).Messages {
-			if m.Severity > support.InfoSev { // info: no icon
+			if m.Severity > support.InfoSev { // Helm reports a missing icon as info
 				t.Errorf("%s: %s", name, m)
 			}
 		}
 	}
 }
 
-func TestWrongValuesAreRefused(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	for name, values := range map[string]map[string]any{
-		"a misspelt value":                                     {"replica": 3},
-		"a misspelt value further down":                        {"externalMetrics": map[string]any{"modus": "auto"}},
-		"an unknown mode":                                      {"mode": "kEda"},
-		"a kind without its resource":                          {"scaleKinds": []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}}},
-		"a wildcard":                                           {"readExternalMetrics": []any{"*"}},
-		"a wildcard kind":                                      {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
-		"a file of the platform's name":                        {"files": map[string]any{"platform.yaml": ""}},
-		"no certificate":                                       {"certificates": map[string]any{"source": "secret"}},
-		"a ConfigMap without namespaces":                       {"configMaps": []any{map[string]any{"name": "team-chat"}}},
-		"two places of the platform":                           {"platform": map[string]any{"cluster": "a"}, "platformConfigMap": "b"},
-		"a page in plain text":                                 {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
-		"a wildcard namespace":                                 {"activator": map[string]any{"namespaces": []any{"*"}}},
-		"a port that is none":                                  {"page": map[string]any{"port": 99999}},
+		"a misspelt value":               {"replica": 3},
+		"a misspelled nested value":      {"externalMetrics": map[string]any{"modus": "auto"}},
+		"an unknown mode":                {"mode": "kEda"},
+		"a kind without its resource":    {"scaleKinds": []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}}},
+		"a wildcard":                     {"readExternalMetrics": []any{"*"}},
+		"a wildcard kind":                {"scaleKinds": []any{map[string]any{"group": "*", "version": "v1", "kind": "X", "resource": "x"}}},
+		"a file of the platform's name":  {"files": map[string]any{"platform.yaml": ""}},
+		"no certificate":                 {"certificates": map[string]any{"source": "secret"}},
+		"a ConfigMap without namespaces": {"configMaps": []any{map[string]any{"name": "team-chat"}}},
+		"platform and platformConfigMap": {"platform": map[string]any{"cluster": "a"}, "platformConfigMap": "b"},
+		"a page in plain text":           {"page": map[string]any{"tenants": map[string]any{"enabled": true}}},
+		"a wildcard namespace":           {"activator": map[string]any{"namespaces": []any{"*"}}},
+		"an invalid port":                {"page": map[string]any{"port": 99999}},
 		"a memory limit without a unit that Helm can multiply": {"resources": map[string]any{"limits": map[string]any{"memory": "1e9"}}},
 		"tokens that a PodMonitor cannot send":                 {"metrics": map[string]any{"monitor": "PodMonitor", "authorization": map[string]any{"enabled": true}}},
 		"no streams":                                           {"keda": map[string]any{"maxStreams": 0}},
@@ -166,7 +166,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// A value that the schema knows and values.yaml does not is one that nobody finds.
+// Users find values in values.yaml, so every value of the schema must have a default there.
 func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 	root, err := Directory()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 		}
 		for name, inner := range s.Properties {
 			value, ok := defaults[name]
-			if !ok && at+name != "global" { // Helm's own
+			if !ok && at+name != "global" { // added by Helm
 				t.Errorf("values.yaml has no %s", at+name)
 			}
 			if below, is := value.(map[string]any); is {
@@ -227,8 +227,8 @@ func firstDifference(want, got string) string {
 	return "one is longer"
 }
 
-// With hostNetwork the pod's loopback is the node's: every process there could read the page, which trusts whoever reaches it.
-func TestThePageIsNotOnANodesLoopback(t *testing.T) {
+// With hostNetwork the pod's loopback is the node's. Every process of the node could read the page, which trusts clients on loopback.
+func TestPageIsNotServedOnTheNodesLoopback(t *testing.T) {
 	for hostNetwork, want := range map[bool]string{false: "- --page-address=127.0.0.1:8081\n", true: "- --page-address=\n"} {
 		r := release("hpa")
 		r.Values["hostNetwork"] = hostNetwork

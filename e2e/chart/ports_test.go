@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// rendered decodes the objects of a kind from one template.
+// rendered returns the objects of a kind in a template.
 func rendered[T any](t *testing.T, r Release, template, kind string) (all []T) {
 	t.Helper()
 	objects, err := Render(r, template)
@@ -34,7 +34,7 @@ func rendered[T any](t *testing.T, r Release, template, kind string) (all []T) {
 	return all
 }
 
-// openTo returns who may connect to each port, as the NetworkPolicy says.
+// openTo returns the peers that the NetworkPolicy allows, by port.
 func openTo(t *testing.T, r Release) map[int32]string {
 	t.Helper()
 	policies := rendered[networkingv1.NetworkPolicy](t, r, "networkpolicy.yaml", "NetworkPolicy")
@@ -65,7 +65,7 @@ func openTo(t *testing.T, r Release) map[int32]string {
 	return peers
 }
 
-// A port is closed until the values name who may connect. The API server has no selector, so its addresses are the exception.
+// A port is closed until the values name its peers. The port of the API server is an exception, because no selector matches the API server.
 func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
 	const apiServer = "0.0.0.0/0, ::/0"
 	withTenants := map[string]any{"page": map[string]any{"tenants": map[string]any{"enabled": true, "secretName": "page"}}}
@@ -95,7 +95,7 @@ func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
 	}
 }
 
-func TestProbesAndMetricsHavePortsOfTheirOwn(t *testing.T) {
+func TestProbesAndMetricsHaveSeparatePorts(t *testing.T) {
 	deployments := rendered[appsv1.Deployment](t, release("all"), "deployment.yaml", "Deployment")
 	container := deployments[0].Spec.Template.Spec.Containers[0]
 	ports := map[string]int32{}
@@ -112,7 +112,7 @@ func TestProbesAndMetricsHavePortsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestGoKnowsNineTenthsOfTheMemoryLimit(t *testing.T) {
+func TestGoMemLimitIsNinetyPercentOfTheMemoryLimit(t *testing.T) {
 	for limit, want := range map[any]string{
 		"512Mi": "483183820", "1.5Gi": "1449551462", "1G": "900000000", "600M": "540000000", "1048576Ki": "966367641", 1000000000.0: "900000000", nil: "",
 	} {
@@ -134,9 +134,9 @@ func TestGoKnowsNineTenthsOfTheMemoryLimit(t *testing.T) {
 	}
 }
 
-// The server's Secret of a plain install knows the server by the Service's name, and KEDA by the name that the flags demand. Neither
-// Secret of another release fits.
-func TestTheGeneratedCertificatesAcceptEachOtherOnly(t *testing.T) {
+// With default values the server's certificate has the Service's name, and KEDA's certificate has the name that the flags require.
+// Certificates of another release are rejected.
+func TestGeneratedCertificatesAcceptOnlyEachOther(t *testing.T) {
 	secrets, other := scalerSecrets(t, release("keda")), scalerSecrets(t, release("keda"))
 	args := rendered[appsv1.Deployment](t, release("keda"), "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Args
 	for _, want := range []string{
@@ -155,25 +155,25 @@ func TestTheGeneratedCertificatesAcceptEachOtherOnly(t *testing.T) {
 		wantServer, want bool
 	}{
 		{"KEDA", client, client, "gpuscaler-scaler.gpuscaler-system.svc", true, true},
-		{"KEDA by the short name", client, client, "gpuscaler-scaler.gpuscaler-system", true, true},
+		{"KEDA with the short name", client, client, "gpuscaler-scaler.gpuscaler-system", true, true},
 		{"KEDA at another address", client, client, "gpuscaler.gpuscaler-system.svc", false, true},
-		{"a client that knows another CA", other[client.Name], client, "gpuscaler-scaler.gpuscaler-system.svc", false, true},
+		{"a client that trusts another CA", other[client.Name], client, "gpuscaler-scaler.gpuscaler-system.svc", false, true},
 		{"a client of another CA", client, other[client.Name], "gpuscaler-scaler.gpuscaler-system.svc", true, false},
 		{"a client with the server's certificate", client, server, "gpuscaler-scaler.gpuscaler-system.svc", true, false},
 	} {
 		leaf := certificate(t, server)
 		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool(c.trusted), DNSName: c.server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		if (err == nil) != c.wantServer {
-			t.Errorf("%s: the server is known: %v", c.name, err)
+			t.Errorf("%s: the server is trusted: %v", c.name, err)
 		}
 		_, err = certificate(t, c.shown).Verify(x509.VerifyOptions{Roots: pool(server), DNSName: "gpuscaler-scaler-client", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if (err == nil) != c.want {
-			t.Errorf("%s: the client is known: %v", c.name, err)
+			t.Errorf("%s: the client is trusted: %v", c.name, err)
 		}
 	}
 }
 
-// certificate returns the leaf of a Secret, whose key must fit.
+// certificate returns the leaf certificate of a Secret and checks that the key belongs to it.
 func certificate(t *testing.T, s corev1.Secret) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
@@ -201,8 +201,8 @@ func scalerSecrets(t *testing.T, r Release) map[string]corev1.Secret {
 	return all
 }
 
-// Certificates are generated where nothing else issues them, and nowhere else.
-func TestCertificatesAreGeneratedOnlyWhereNothingElseIssuesThem(t *testing.T) {
+// Helm generates certificates only if no other issuer is configured.
+func TestCertificatesAreGeneratedOnlyWithoutAnotherIssuer(t *testing.T) {
 	authorization := map[string]any{"authorization": map[string]any{"enabled": true}}
 	for _, c := range []struct {
 		name, mode string

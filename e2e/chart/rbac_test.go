@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// rules are those of a release's roles.
+// rules returns the rules of all roles of a release.
 func rules(t *testing.T, r Release) (all []rbacv1.PolicyRule) {
 	t.Helper()
 	objects, err := Render(r, "rbac.yaml")
@@ -28,7 +28,7 @@ func rules(t *testing.T, r Release) (all []rbacv1.PolicyRule) {
 
 var rollouts = []any{map[string]any{"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "resource": "rollouts"}}
 
-func TestTheShippedRolesAreNarrow(t *testing.T) {
+func TestShippedRolesAreNarrow(t *testing.T) {
 	for _, mode := range modes {
 		r := release(mode.name)
 		r.Values["scaleKinds"] = rollouts
@@ -50,7 +50,7 @@ func TestTheShippedRolesAreNarrow(t *testing.T) {
 	}
 }
 
-func TestWhatIsTurnedOffIsNotAllowed(t *testing.T) {
+func TestDisabledFeaturesHaveNoPermissions(t *testing.T) {
 	r := release("hpa")
 	r.Values["externalMetrics"] = map[string]any{"mode": "off"}
 	r.Values["scaleKinds"] = rollouts
@@ -94,8 +94,8 @@ func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// Each kind that a policy may name becomes one rule to see it and one to scale it.
-func TestAScaleKindBecomesARule(t *testing.T) {
+// Each kind in scaleKinds adds a rule to read it and a rule to scale it.
+func TestScaleKindAddsRules(t *testing.T) {
 	r := release("hpa")
 	before := len(rules(t, r))
 	r.Values["scaleKinds"] = rollouts
@@ -104,8 +104,8 @@ func TestAScaleKindBecomesARule(t *testing.T) {
 	}
 }
 
-// Whoever could write a buffer yesterday can remove it today.
-func TestBuffersMayBeRemovedWithKarpenterAndWrittenWhereTheValueSaysSo(t *testing.T) {
+// A release without permission to write buffers can still delete those that it wrote before.
+func TestBuffersMayAlwaysBeDeletedAndWrittenIfEnabled(t *testing.T) {
 	verbs := func(mode string, on bool) string {
 		r := release(mode)
 		r.Values["karpenter"] = map[string]any{"capacityBuffers": on}

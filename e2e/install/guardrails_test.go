@@ -49,9 +49,9 @@ var badPods = []struct {
 }{
 	{"no toleration", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations = nil }},
 	{"a toleration of something else", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations[0].Key = "team" }},
-	{"no node affinity", "must say on which", func(s *corev1.PodSpec) { s.NodeSelector = nil }},
-	{"a node selector that says nothing of GPUs", "must say on which", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
-	{"an affinity that is only preferred", "must say on which", func(s *corev1.PodSpec) {
+	{"no node affinity", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = nil }},
+	{"a node selector that says nothing of GPUs", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
+	{"an affinity that is only preferred", "must select nodes", func(s *corev1.PodSpec) {
 		s.NodeSelector = nil
 		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 			Weight: 1, Preference: term("karpenter.sh/capacity-type", "spot")}}}}

@@ -133,22 +133,22 @@ func nodePools(t *testing.T, namespace string, ours client.Client) {
 		{"limits, weight,disruption", `{"spec":{"weight":7}}`, ""},
 		{"limits, weight,disruption", `{"spec":{"disruption":{"consolidateAfter":"Never","budgets":[{"nodes":"0"}]}}}`, ""},
 		{"weight", `{"metadata":{"annotations":{"gpuscaler.io/record":"{}"}}}`, ""},
-		{"limits", `{"spec":{"template":{"spec":{"requirements":[]}}}}`, "limits, weight and disruption only"},
-		{"limits", `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`, "limits, weight and disruption only"},
-		{"limits", `{"spec":{"template":{"spec":{"nodeClassRef":{"name":"mine"}}}}}`, "limits, weight and disruption only"},
+		{"limits", `{"spec":{"template":{"spec":{"requirements":[]}}}}`, "only limits, weight and disruption"},
+		{"limits", `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`, "only limits, weight and disruption"},
+		{"limits", `{"spec":{"template":{"spec":{"nodeClassRef":{"name":"mine"}}}}}`, "only limits, weight and disruption"},
 		{"limits", `{"metadata":{"labels":{"team":null}}}`, "labels, finalizers or ownerReferences"},
 		{"limits", `{"metadata":{"finalizers":["a/b"]}}`, "labels, finalizers or ownerReferences"},
 		{"limits", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1"}]}}`, "labels, finalizers or ownerReferences"},
-		{"limits", `{"metadata":{"annotations":{"owner":"me"}}}`, "gpuscaler.io/record and gpuscaler.io/holder only"},
-		{"limits", `{"metadata":{"annotations":{"owner":null}}}`, "gpuscaler.io/record and gpuscaler.io/holder only"},
-		{"limits", `{"metadata":{"annotations":{"karpenter.sh/nodepool-hash":"1"}}}`, "gpuscaler.io/record and gpuscaler.io/holder only"},
-		{"limits", `{"metadata":{"annotations":{"gpuscaler.io/nudge":null}}}`, "gpuscaler.io/record and gpuscaler.io/holder only"},
-		{"", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight"}}}`, "hands no field over"},
+		{"limits", `{"metadata":{"annotations":{"owner":"me"}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
+		{"limits", `{"metadata":{"annotations":{"owner":null}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
+		{"limits", `{"metadata":{"annotations":{"karpenter.sh/nodepool-hash":"1"}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
+		{"limits", `{"metadata":{"annotations":{"gpuscaler.io/nudge":null}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
+		{"", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight"}}}`, "allows no field"},
 		{"weight", `{"spec":{"weight":7}}`, ""},
-		{"weight", `{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, "does not hand over spec.limits"},
-		{"weight", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`, "does not hand over spec.disruption"},
-		{"", `{"spec":{"weight":7}}`, "hands no field over"},
-		{"restore", `{"spec":{"weight":7}}`, "hands no field over"},
+		{"weight", `{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, "does not allow spec.limits"},
+		{"weight", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`, "does not allow spec.disruption"},
+		{"", `{"spec":{"weight":7}}`, "allows no field"},
+		{"restore", `{"spec":{"weight":7}}`, "allows no field"},
 	} {
 		p := pool(fmt.Sprintf("try-%d", i), c.consent)
 		exists(t, p)
@@ -209,7 +209,7 @@ func withdrawn(t *testing.T, ours client.Client) {
 		t.Errorf("the owner was not warned: %q", said.text)
 	}
 	for name, weight := range map[string]any{"another value": int64(1), "the original": nil} {
-		if err := apply(weight); err == nil || !strings.Contains(err.Error(), "hands no field over") {
+		if err := apply(weight); err == nil || !strings.Contains(err.Error(), "allows no field") {
 			t.Errorf("%s after consent is gone: %v", name, err)
 		}
 	}
@@ -228,8 +228,8 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 		{"activation", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, ""},
 		{"activation,hold", `{"metadata":{"annotations":{"` + hold + `":"true"}}}`, ""},
 		{"hold", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, "force-activation and paused-scale-in as"},
-		{"", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, "lets gpuscaler write nothing"},
-		{"", `{"metadata":{"annotations":{"gpuscaler.io/manage-keda":"hold"}}}`, "lets gpuscaler write nothing"},
+		{"", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, "allows gpuscaler no annotation"},
+		{"", `{"metadata":{"annotations":{"gpuscaler.io/manage-keda":"hold"}}}`, "allows gpuscaler no annotation"},
 		{"activation", `{"metadata":{"annotations":{"` + force + `":"false"}}}`, "force-activation and paused-scale-in as"},
 		{"activation", `{"metadata":{"annotations":{"autoscaling.keda.sh/paused-replicas":"0"}}}`, "force-activation and paused-scale-in as"},
 		{"activation", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"n","uid":"1"}]}}`, "ownerReferences"},
