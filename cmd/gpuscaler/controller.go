@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -44,7 +45,7 @@ type controller struct {
 	cluster  *cluster.Cluster
 	poller   *telemetry.Poller
 	engine   *engine.Engine
-	leader   *cluster.Leader
+	leader   *leader.Candidate
 	loop     *loop
 	spending *spending
 	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
@@ -106,7 +107,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 		}
 	}
 	c.registerFamilies()
-	c.leader, err = cluster.NewLeader(kube, cluster.LeaderOptions{
+	c.leader, err = leader.New(kube, leader.Options{
 		Namespace: o.namespace, Lease: o.lease, Pod: o.pod, Log: log,
 		Duration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration * 2 / 15,
 		OnStartedLeading: c.lead, OnStoppedLeading: c.engine.Reset,
@@ -177,7 +178,7 @@ func (c *controller) run(ctx context.Context) error {
 // lead runs while this process holds the Lease. It starts the loop and KEDA's external scaler. A standby does not listen for KEDA:
 // KEDA keeps one connection open, and it must lead to the leader.
 func (c *controller) lead(ctx context.Context) {
-	if err := c.cluster.Rival(ctx); err != nil {
+	if err := c.cluster.OtherRelease(ctx); err != nil {
 		c.failed <- fmt.Errorf("not leading: %w", err)
 		return
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
@@ -137,7 +137,7 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 	if err != nil {
 		return nil, err
 	}
-	pods, err := client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: cluster.LeaderLabel + "=true"})
+	pods, err := client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: leader.Label + "=true"})
 	if err != nil {
 		return nil, fmt.Errorf("find the leader: %w\nexplain needs `get %s.external.metrics.k8s.io` in the workload's namespace, "+
 			"or `list pods` and `create pods/portforward` in %s; without these permissions read the log: --from",
@@ -149,7 +149,7 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 		}
 	}
 	return nil, fmt.Errorf("no running pod in namespace %s has the label %s=true: check whether gpuscaler runs in another namespace (-n), "+
-		"or has no leader at present (kubectl -n %[1]s get lease,pods)", f.namespace, cluster.LeaderLabel)
+		"or has no leader at present (kubectl -n %[1]s get lease,pods)", f.namespace, leader.Label)
 }
 
 // forward forwards a local port to the pod's page, as `kubectl port-forward` does: by WebSocket, or by SPDY with an older API server.

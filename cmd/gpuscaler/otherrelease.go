@@ -19,7 +19,7 @@ func (c *controller) watchOtherReleases(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := c.cluster.Rival(ctx); err != nil && ctx.Err() == nil {
+		if err := c.cluster.OtherRelease(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("no longer leading: %w", err)
 		}
 	}
@@ -28,7 +28,7 @@ func (c *controller) watchOtherReleases(ctx context.Context) error {
 // waitForOtherReleases waits until no other release overrides NodePools of this release's groups. It logs the reason once a minute.
 func (c *controller) waitForOtherReleases(ctx context.Context) {
 	for logged := (time.Time{}); ; {
-		err := c.cluster.Rival(ctx)
+		err := c.cluster.OtherRelease(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}

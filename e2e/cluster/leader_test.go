@@ -18,14 +18,15 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-func campaign(t *testing.T, pod string, duration time.Duration) (l *cluster.Leader, stop func()) {
+func campaign(t *testing.T, pod string, duration time.Duration) (l *leader.Candidate, stop func()) {
 	t.Helper()
 	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: pod, Labels: map[string]string{"app": "gpuscaler"}}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "gpuscaler", Image: "gpuscaler"}},
 	}})
-	l, err := cluster.NewLeader(account, cluster.LeaderOptions{
+	l, err := leader.New(account, leader.Options{
 		Namespace: home, Pod: pod, Selector: "app=gpuscaler", Log: logger(t),
 		Duration: duration, RenewDeadline: duration * 2 / 3, RetryPeriod: duration / 15,
 		OnStartedLeading: func(ctx context.Context) { <-ctx.Done() },
@@ -40,7 +41,7 @@ func campaign(t *testing.T, pod string, duration time.Duration) (l *cluster.Lead
 func marked(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
-		if err := shared.Client.List(ctx, &pods, client.InNamespace(home), client.MatchingLabels{cluster.LeaderLabel: "true"}); err != nil {
+		if err := shared.Client.List(ctx, &pods, client.InNamespace(home), client.MatchingLabels{leader.Label: "true"}); err != nil {
 			return err
 		}
 		var got []string

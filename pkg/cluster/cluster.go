@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -77,7 +78,7 @@ type Cluster struct {
 	events      *recorder
 	transitions *transitions
 	activator   *activator
-	rivals      *rivals
+	releases    *leader.Releases
 	nodes       *nodes // nil where Options.Groups is
 
 	decidersMu  sync.Mutex
@@ -124,7 +125,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
 	c.events.cluster = o.ClusterName
 	c.transitions, c.activator = newTransitions(c), newActivator(c)
-	c.rivals = &rivals{cluster: c, known: map[string]rival{}}
+	c.releases = leader.NewReleases(typed, o.Release)
 	c.scales = newScales(c)
 	if o.Groups != nil {
 		c.nodes = newNodes(c)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"log/slog"
+	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,6 +20,17 @@ import (
 // refuse is an API server that cannot be reached.
 func refuse(clienttesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connection refused")
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // fixed is a set of policies that never changes.

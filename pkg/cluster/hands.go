@@ -80,8 +80,8 @@ func (h *hands) nudge(p capacity.NodePoolPatch, base *poolFacts) {
 	h.mu.Unlock()
 	one.Lock()
 	defer one.Unlock()
-	if !h.cluster.leading() || h.cluster.rivals.of(context.Background(), base) != "" {
-		return // it waited for longer than we lead, or another release overrides the NodePool: see Rival
+	if !h.cluster.leading() || h.cluster.overridden(context.Background(), base) != "" {
+		return // it waited for longer than we lead, or another release overrides the NodePool: see OtherRelease
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*handsTimeout) // the tick that asked may be over: see Nodes.Act
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
@@ -47,11 +48,11 @@ func Restore(ctx context.Context, cfg *rest.Config, o RestoreOptions) ([]Restore
 		return nil, err
 	}
 	if !o.DryRun {
-		held, free, err := (takenLease{c.typed, o.Lease, o.Identity, c.log, o.KeepLease}).take(ctx)
+		held, release, err := leader.Taking{Client: c.typed, Lease: o.Lease, Identity: o.Identity, Log: c.log, Expire: o.KeepLease}.Take(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("lease %s: %w", o.Lease, err)
 		}
-		defer free()
+		defer release()
 		ctx = held
 	}
 	r := restorer{cluster: c, options: o}
@@ -107,7 +108,7 @@ func (r *restorer) asked(ctx context.Context, name string, f *poolFacts) bool {
 	if len(r.options.Names) > 0 {
 		return slices.Contains(r.options.Names, name)
 	}
-	why := r.cluster.rivals.of(ctx, f)
+	why := r.cluster.overridden(ctx, f)
 	if why != "" {
 		r.cluster.log.Warn("not restored: another gpuscaler release overrides the NodePool", "nodepool", name, "lease", f.holder, "why", why)
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +16,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
 const ours, theirs = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// leaseOf is a release's Lease, renewed some time ago.
+// leaseOf returns the Lease of a release, renewed some time ago.
 func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(holder, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)
@@ -30,7 +29,7 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
 }
 
-// heldBy is the spot pool with a record of a release.
+// heldBy returns the spot NodePool with a record of the release.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
 	u := atVersion(t, "1", 7)
@@ -43,12 +42,12 @@ func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	return u
 }
 
-// release is a cluster of our release in which the API server knows some Leases; applied are the annotations of each patch.
+// release returns a Cluster of our release, an API server with these Leases, and the annotations of each patch that was applied.
 func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Object) (c *Cluster, g *capacity.Group, applied *[]map[string]string) {
 	t.Helper()
 	g, applied = spotAndOnDemand(t), &[]map[string]string{}
 	c = still(Options{Groups: fixedGroups{g}, Release: ours})
-	c.typed = fake.NewClientset(leases...)
+	c.releases = leader.NewReleases(fake.NewClientset(leases...), ours)
 	c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "nodepools", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		u := &unstructured.Unstructured{}
 		err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &u.Object)
@@ -60,48 +59,48 @@ func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Ob
 	return c, g, applied
 }
 
-func TestNoLeaderBesideAReleaseThatOverridesTheSameNodePools(t *testing.T) {
+func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testing.T) {
 	for name, w := range map[string]struct {
 		holder string
 		leases []runtime.Object
-		says   string // of the refusal; empty: it may lead
+		want   string // part of the error; empty: this release may lead
 	}{
 		"another release leads":                {theirs, []runtime.Object{leaseOf(theirs, "theirs-0", time.Second)}, "held by theirs-0"},
 		"another release restarts":             {theirs, []runtime.Object{leaseOf(theirs, "theirs-0", 40*time.Second)}, "held by theirs-0"},
 		"another release died":                 {theirs, []runtime.Object{leaseOf(theirs, "theirs-0", time.Minute)}, ""},
-		"another release gave its Lease up":    {theirs, []runtime.Object{leaseOf(theirs, "", time.Second)}, ""},
+		"another release released its Lease":   {theirs, []runtime.Object{leaseOf(theirs, "", time.Second)}, ""},
 		"another release was uninstalled":      {theirs, nil, ""},
-		"our own":                              {ours, []runtime.Object{leaseOf(ours, "ours-1", time.Second)}, ""},
+		"this release":                           {ours, []runtime.Object{leaseOf(ours, "ours-1", time.Second)}, ""},
 		"a record from before holders existed": {"", nil, ""},
 		"a holder that is no Lease":            {"nonsense", nil, "not NAMESPACE/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, g, applied := release(t, heldBy(t, w.holder), w.leases...)
-			err := c.Rival(t.Context())
-			var rival *RivalError
-			if w.says == "" && err != nil || w.says != "" && (!errors.As(err, &rival) || !strings.Contains(err.Error(), w.says) || rival.Pool != "l40s-spot") {
-				t.Errorf("%v, want %q", err, w.says)
+			err := c.OtherRelease(t.Context())
+			var refused *OtherReleaseError
+			if w.want == "" && err != nil || w.want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), w.want) || refused.Pool != "l40s-spot") {
+				t.Errorf("%v, want %q", err, w.want)
 			}
-			if told := notes(c); (len(told) > 0) != (w.says != "") {
-				t.Errorf("Events %v", told)
+			if sent := notes(c); (len(sent) > 0) != (w.want != "") {
+				t.Errorf("Events %v", sent)
 			}
 			raised := raise(true)
 			patch := raised[0].(capacity.NodePoolPatch)
 			patch.Record = `{"v":1}`
 			<-c.nodes.Act(g, []capacity.Action{patch})
-			if (len(*applied) > 0) != (w.says == "") {
+			if (len(*applied) > 0) != (w.want == "") {
 				t.Errorf("patches %v", *applied)
 			}
 			for _, annotations := range *applied {
 				if annotations[HolderAnnotation] != ours || annotations[RecordAnnotation] == "" {
-					t.Errorf("the record is written with %v, want our holder", annotations)
+					t.Errorf("the record is written with %v, want the holder of this release", annotations)
 				}
 			}
 		})
 	}
 }
 
-func TestRestoreLeavesTheNodePoolsOfAReleaseThatLeadsUnlessTheyAreNamed(t *testing.T) {
+func TestRestoreSkipsTheNodePoolsOfAnotherLeadingReleaseUnlessTheyAreNamed(t *testing.T) {
 	for name, w := range map[string]struct {
 		holder string
 		names  []string
@@ -115,37 +114,5 @@ func TestRestoreLeavesTheNodePoolsOfAReleaseThatLeadsUnlessTheyAreNamed(t *testi
 		if got := r.asked(t.Context(), "l40s-spot", c.nodes.pools["l40s-spot"]); got != w.want {
 			t.Errorf("%s: restored %t", name, got)
 		}
-	}
-}
-
-func TestALeaseThatCannotBeReadCountsAsHeld(t *testing.T) {
-	c, _, _ := release(t, heldBy(t, theirs))
-	c.typed.(*fake.Clientset).PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "gpuscaler", errors.New("no"))
-	})
-	if err := c.Rival(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-		t.Errorf("%v", err)
-	}
-}
-
-// The other release gives up: within seconds this one may lead, without a question at each tick.
-func TestALeaseIsAskedForAgainAfterAWhile(t *testing.T) {
-	c, _, _ := release(t, heldBy(t, theirs), leaseOf(theirs, "theirs-0", 0))
-	asked := 0
-	c.typed.(*fake.Clientset).PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { asked++; return false, nil, nil })
-	for range 50 {
-		if c.Rival(t.Context()) == nil {
-			t.Fatal("it may lead beside another release")
-		}
-	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
-	if err := c.typed.CoordinationV1().Leases("gpu-platform").Delete(context.Background(), "gpuscaler", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c.rivals.known[theirs] = rival{time.Now().Add(-rivalEvery), "held"}
-	if err := c.Rival(t.Context()); err != nil {
-		t.Error(err)
 	}
 }

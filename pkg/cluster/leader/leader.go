@@ -1,0 +1,212 @@
+// Package leader elects one replica by a Lease. The leader keeps the label gpuscaler.io/leader on its own pod, by which the Services
+// select it, and on no other pod. Leading returns false as soon as the Lease could belong to another replica, also when this
+// process did not run for a while.
+//
+// The package also takes the Lease for a command (Take) and reports whether another release leads (Releases).
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Options configure a Candidate.
+type Options struct {
+	Namespace string // of the Lease and of the pods
+	Lease     string // name of the Lease; empty: gpuscaler
+	Pod       string // the pod of this process: it gets the label while this process leads, and is the identity in the Lease
+	// Selector selects the pods of this release. Only their leader labels are removed; two releases may share a namespace.
+	Selector string
+
+	// Duration is the time after which a Lease that is not renewed expires, RenewDeadline the time after which a leader that cannot
+	// renew stops leading, and RetryPeriod the time between two attempts. Zero values mean 15 s, 10 s and 2 s. Required:
+	// Duration > RenewDeadline > RetryPeriod * 1.2.
+	Duration, RenewDeadline, RetryPeriod time.Duration
+
+	// OnStartedLeading runs while this process leads. It must return soon after its context ends: the Lease is released only then.
+	OnStartedLeading func(context.Context)
+	// OnStoppedLeading runs after OnStartedLeading has returned.
+	OnStoppedLeading func()
+	Log              *slog.Logger // nil: slog.Default()
+}
+
+// Candidate takes part in the election. While it holds the Lease it keeps the leader label on its own pod and on no other.
+type Candidate struct {
+	options  Options
+	log      *slog.Logger
+	client   kubernetes.Interface
+	label    *podLabel
+	validity *leaseValidity
+	leading  atomic.Bool
+}
+
+// New returns a Candidate. It writes nothing before Run.
+func New(cfg *rest.Config, o Options) (*Candidate, error) {
+	o.defaults()
+	own := rest.CopyConfig(cfg)
+	own.Timeout = o.RenewDeadline // a request that hangs must not outlive the Lease
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("leader election client: %w", err)
+	}
+	return newCandidate(client, o)
+}
+
+func newCandidate(client kubernetes.Interface, o Options) (*Candidate, error) {
+	o.defaults()
+	if o.Namespace == "" || o.Pod == "" {
+		return nil, errors.New("leader election needs the namespace and the name of this pod")
+	}
+	c := &Candidate{options: o, log: o.Log, client: client}
+	c.validity = &leaseValidity{duration: o.Duration, won: func() { c.leading.Store(true) }}
+	c.label = &podLabel{client: client, namespace: o.Namespace, pod: o.Pod, selector: o.Selector, valid: c.validity.valid, log: o.Log}
+	_, err := c.elector(nil, nil) // rejects invalid durations before the election starts
+	return c, err
+}
+
+func (o *Options) defaults() {
+	if o.Lease == "" {
+		o.Lease = "gpuscaler"
+	}
+	if o.Duration == 0 {
+		o.Duration = 15 * time.Second
+	}
+	if o.RenewDeadline == 0 {
+		o.RenewDeadline = 10 * time.Second
+	}
+	if o.RetryPeriod == 0 {
+		o.RetryPeriod = 2 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}
+
+// Leading reports whether this process holds the Lease and renewed it so recently that no other replica can hold it.
+func (c *Candidate) Leading() bool { return c.leading.Load() && c.validity.valid() }
+
+// Run takes part in elections until ctx ends; after each loss it takes part again. When ctx ends it stops the work first, then
+// removes the label, then releases the Lease. The next leader can therefore start at once and never at the same time as this one.
+func (c *Candidate) Run(ctx context.Context) error {
+	c.label.clearOwn(ctx) // after a crash of the container the pod can still carry the label
+	for ctx.Err() == nil {
+		if err := c.elect(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elect takes part in one election and, after a win, returns when this process no longer leads.
+func (c *Candidate) elect(ctx context.Context) error {
+	// The election does not end with ctx: it renews the Lease until the work has stopped.
+	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
+	defer endElection()
+	working := make(chan struct{})
+	elector, err := c.elector(
+		func(held context.Context) {
+			defer close(working)
+			c.validity.onLoss(endElection)
+			c.lead(ctx, held)
+			endElection()
+		},
+		func() {},
+	)
+	if err != nil {
+		return err
+	}
+	// Before the election is won there is no work to wait for.
+	defer context.AfterFunc(ctx, func() {
+		if !c.leading.Load() {
+			endElection()
+		}
+	})()
+	elector.Run(election)
+	if !c.leading.Load() {
+		return nil
+	}
+	<-working
+	c.finish(ctx)
+	return nil
+}
+
+// lead runs the work until the process stops or the Lease is lost. It returns after its goroutines have ended: a label that is
+// written later would stay on a pod that no longer leads.
+func (c *Candidate) lead(stop, held context.Context) {
+	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
+	work, end := context.WithCancel(held)
+	var labeling sync.WaitGroup
+	defer labeling.Wait()
+	defer end()
+	defer context.AfterFunc(stop, end)()
+	labeling.Go(func() { c.label.keep(work) })
+	if c.options.OnStartedLeading != nil {
+		c.options.OnStartedLeading(work)
+	}
+	<-work.Done()
+}
+
+// finish removes the label and releases the Lease. Each step has a time limit and may fail, because an API server that does not
+// answer can be the reason for the loss. The next leader removes a label that stayed.
+func (c *Candidate) finish(ctx context.Context) {
+	c.leading.Store(false)
+	if c.options.OnStoppedLeading != nil {
+		c.options.OnStoppedLeading()
+	}
+	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.RetryPeriod)
+	defer cancel()
+	c.label.clearOwn(ended)
+	c.release(ended)
+	c.log.Info("no longer the leader", "lease", c.options.Lease, "pod", c.options.Pod)
+}
+
+func (c *Candidate) elector(started func(context.Context), stopped func()) (*leaderelection.LeaderElector, error) {
+	if started == nil {
+		started, stopped = func(context.Context) {}, func() {}
+	}
+	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:          observedLock{c.lock(), c.validity},
+		LeaseDuration: c.options.Duration,
+		RenewDeadline: c.options.RenewDeadline,
+		RetryPeriod:   c.options.RetryPeriod,
+		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: started, OnStoppedLeading: stopped},
+		// ReleaseOnCancel is not set: it releases the Lease before the work stops. If the API server does not answer, it also lets
+		// the work continue after the Lease has expired.
+		Name: c.options.Lease,
+	})
+}
+
+func (c *Candidate) lock() *resourcelock.LeaseLock {
+	return &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: c.options.Namespace, Name: c.options.Lease},
+		Client:     c.client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: c.options.Pod},
+	}
+}
+
+// release clears the holder of the Lease if it is still this process, so that a standby does not wait for the Lease to expire.
+func (c *Candidate) release(ctx context.Context) {
+	lock := c.lock()
+	record, _, err := lock.Get(ctx)
+	if err != nil || record.HolderIdentity != c.options.Pod {
+		return
+	}
+	now := metav1.Now() // I/O edge: the Lease records when it was renewed
+	err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaseDurationSeconds: 1, LeaderTransitions: record.LeaderTransitions, AcquireTime: now, RenewTime: now,
+	})
+	if err != nil {
+		c.log.Warn("the Lease was not released; a standby can lead when it has expired", "lease", c.options.Lease, "error", err)
+	}
+}

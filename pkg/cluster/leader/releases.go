@@ -1,0 +1,83 @@
+package leader
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	releaseCheckInterval = 5 * time.Second // how long an answer about another release's Lease is reused
+	releaseCheckTimeout  = 10 * time.Second
+	// releaseExpiryGrace is added to the duration of another release's Lease: its holder may be restarting.
+	releaseExpiryGrace = 30 * time.Second
+)
+
+// Releases reports whether other releases of gpuscaler lead, by their Leases.
+type Releases struct {
+	client kubernetes.Interface
+	own    string
+
+	mu    sync.Mutex
+	known map[string]release // by Lease, NAMESPACE/NAME
+}
+
+type release struct {
+	at  time.Time
+	why string // why the release counts as leading; empty: it does not lead
+}
+
+// NewReleases returns a Releases for the release whose Lease is own, NAMESPACE/NAME. With an empty own no other release is found.
+func NewReleases(client kubernetes.Interface, own string) *Releases {
+	return &Releases{client: client, own: own, known: map[string]release{}}
+}
+
+// Own returns the Lease of this release, NAMESPACE/NAME.
+func (r *Releases) Own() string { return r.own }
+
+// Leads returns why the release with the Lease NAMESPACE/NAME counts as leading. It returns an empty string for a release that does
+// not lead, for this release and for an empty name. An answer is reused for five seconds.
+func (r *Releases) Leads(ctx context.Context, lease string) string {
+	if r.own == "" || lease == "" || lease == r.own {
+		return ""
+	}
+	now := time.Now() // I/O edge: the other release's Lease carries the time of its own clock
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.known[lease]; ok && now.Sub(known.at) < releaseCheckInterval {
+		return known.why
+	}
+	why := r.read(ctx, lease, now)
+	r.known[lease] = release{now, why}
+	return why
+}
+
+// read reads another release's Lease. A Lease that cannot be read counts as held.
+func (r *Releases) read(ctx context.Context, lease string, now time.Time) string {
+	namespace, name, ok := strings.Cut(lease, "/")
+	if !ok {
+		return "which is not NAMESPACE/NAME"
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseCheckTimeout)
+	defer cancel()
+	found, err := r.client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	if err != nil {
+		return "which cannot be read: " + err.Error()
+	}
+	s := found.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return ""
+	}
+	if now.Sub(s.RenewTime.Time) > time.Duration(*s.LeaseDurationSeconds)*time.Second+releaseExpiryGrace {
+		return ""
+	}
+	return "held by " + *s.HolderIdentity
+}

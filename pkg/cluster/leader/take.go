@@ -1,0 +1,130 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	takenDuration      = 30 * time.Second // of the Lease that a command holds
+	takenRenewInterval = 10 * time.Second // a third of takenDuration
+)
+
+// Taking takes the controller's Lease for a command, so that no replica leads while the command works.
+type Taking struct {
+	Client   kubernetes.Interface
+	Lease    types.NamespacedName
+	Identity string // of the command, in the Lease
+	Log      *slog.Logger
+	// Expire leaves the Lease to expire at the end instead of releasing it: no replica leads for another 30 seconds.
+	Expire bool
+}
+
+// Take replaces the holder of the Lease, waits until the previous holder's Lease would have expired, and renews the Lease until
+// release is called. The returned context ends when another replica takes the Lease.
+func (t Taking) Take(ctx context.Context) (held context.Context, release func(), err error) {
+	before, err := t.write(ctx, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s := before.Spec; s.HolderIdentity != nil && *s.HolderIdentity != "" && s.LeaseDurationSeconds != nil && s.RenewTime != nil {
+		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time) // I/O edge: the Lease's own clock
+		if remaining > 0 {
+			t.Log.Info("waiting for the previous Lease to expire", "lease", t.Lease.String(), "holder", *s.HolderIdentity,
+				"for", remaining.Round(time.Second).String())
+			select {
+			case <-time.After(remaining): // I/O edge: waits for the previous Lease to expire
+			case <-ctx.Done():
+				t.release()
+				return nil, nil, ctx.Err()
+			}
+		}
+	}
+	held, stop := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { t.renew(held, stop) })
+	return held, func() {
+		stop()
+		renewing.Wait()
+		if !t.Expire {
+			t.release()
+		}
+	}, nil
+}
+
+func (t Taking) renew(ctx context.Context, lost func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(takenRenewInterval): // I/O edge: paces the renewal of the Lease
+		}
+		if _, err := t.write(ctx, false); err != nil && ctx.Err() == nil {
+			t.Log.Error("the Lease was lost; stopping", "lease", t.Lease.String(), "error", err)
+			lost()
+			return
+		}
+	}
+}
+
+// write makes this command the holder and returns the Lease as it was before. Without force, another holder is an error.
+func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
+	leases := t.Client.CoordinationV1().Leases(t.Lease.Namespace)
+	ctx, cancel := context.WithTimeout(ctx, takenRenewInterval)
+	defer cancel()
+	lease, err := leases.Get(ctx, t.Lease.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.Lease.Namespace, Name: t.Lease.Name}}
+		t.setHolder(lease)
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+		return &coordinationv1.Lease{}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	before = lease.DeepCopy()
+	if h := lease.Spec.HolderIdentity; !force && h != nil && *h != t.Identity {
+		return nil, fmt.Errorf("%s is the holder now", *h)
+	}
+	t.setHolder(lease)
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return before, err
+}
+
+func (t Taking) setHolder(lease *coordinationv1.Lease) {
+	now, seconds := metav1.NowMicro(), int32(takenDuration/time.Second) // I/O edge: the Lease records when it was renewed
+	s := &lease.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity != t.Identity {
+		transitions := int32(1)
+		if s.LeaseTransitions != nil {
+			transitions += *s.LeaseTransitions
+		}
+		s.LeaseTransitions, s.AcquireTime = &transitions, &now
+	}
+	s.HolderIdentity, s.RenewTime, s.LeaseDurationSeconds = &t.Identity, &now, &seconds
+}
+
+// release clears the holder if it is still this command.
+func (t Taking) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), takenRenewInterval)
+	defer cancel()
+	leases := t.Client.CoordinationV1().Leases(t.Lease.Namespace)
+	lease, err := leases.Get(ctx, t.Lease.Name, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != t.Identity {
+		return
+	}
+	empty, second := "", int32(1)
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &empty, &second
+	if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+		t.Log.Warn("the Lease was not released; a replica can lead when it has expired", "lease", t.Lease.String(), "error", err)
+	}
+}

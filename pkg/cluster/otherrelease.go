@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// HolderAnnotation is set beside the record on a NodePool. It names the Lease of the release that overrides the NodePool's fields.
+const HolderAnnotation = "gpuscaler.io/holder"
+
+// OtherReleaseError reports that another release leads and overrides a NodePool that a capacity group of this release names. Both
+// releases write with the same field manager, so each would restore what the other one overrides.
+type OtherReleaseError struct{ Pool, Group, Holder, Why string }
+
+func (e *OtherReleaseError) Error() string {
+	return fmt.Sprintf("another gpuscaler release (Lease %s, %s) overrides NodePool %s, which capacity group %s names here: "+
+		"remove the NodePool from one of the two PlatformConfigs, or uninstall one of the releases", e.Holder, e.Why, e.Pool, e.Group)
+}
+
+// OtherRelease returns an *OtherReleaseError while another release leads and overrides a NodePool of the capacity groups. This process
+// must not lead then. The record of a release that no longer leads is taken over, as a new leader takes over the record of the
+// previous leader.
+func (c *Cluster) OtherRelease(ctx context.Context) error {
+	if c.nodes == nil || c.options.Release == "" {
+		return nil
+	}
+	for _, g := range c.options.Groups.Groups() {
+		for i := range g.Pools {
+			c.nodes.mu.RLock()
+			facts := c.nodes.pools[g.Pools[i].Name]
+			c.nodes.mu.RUnlock()
+			if facts == nil {
+				continue
+			}
+			if why := c.overridden(ctx, facts); why != "" {
+				err := &OtherReleaseError{Pool: g.Pools[i].Name, Group: g.Name, Holder: facts.holder, Why: why}
+				c.events.send(facts.reference(), corev1.EventTypeWarning, ReasonAnotherRelease, err.Error())
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// overridden returns why another release that overrides the NodePool counts as leading. It is empty if there is none.
+func (c *Cluster) overridden(ctx context.Context, f *poolFacts) string {
+	if f.view.Record == "" {
+		return ""
+	}
+	return c.releases.Leads(ctx, f.holder)
+}
