@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
@@ -129,10 +130,10 @@ func (c *controller) clusterName() string { return c.policies.Platform().Cluster
 func (c *controller) leading() bool { return c.leader.Leading() }
 
 // registration returns the manager of the APIService that routes the requests of HPAs to gpuscaler's Service.
-func (c *controller) registration(certificate externalmetrics.Certificate) (*cluster.APIService, error) {
+func (c *controller) registration(certificate externalmetrics.Certificate) (*apiservice.Guard, error) {
 	o := c.options
-	return cluster.NewAPIService(c.kube, cluster.APIServiceOptions{
-		Mode: cluster.APIServiceMode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace,
+	return apiservice.New(c.kube, apiservice.Options{
+		Mode: apiservice.Mode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace,
 			Name: o.service}, Port: o.servicePort,
 		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading,
 		Instance: o.pod, ClusterName: c.clusterName, Log: c.log, Metrics: c.registry,
@@ -201,7 +202,7 @@ func (c *controller) ready() error {
 	if !c.cluster.Synced() {
 		return errors.New("the caches are not synced")
 	}
-	if c.options.externalMetrics == string(cluster.APIServiceOff) {
+	if c.options.externalMetrics == string(apiservice.Off) {
 		return nil // the API server forwards no requests to gpuscaler
 	}
 	server := c.metrics.Load()

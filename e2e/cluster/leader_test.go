@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
@@ -84,14 +85,14 @@ func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
 func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 	ca := shared.CA.PEM
 	service := types.NamespacedName{Namespace: home, Name: "gpuscaler"}
-	guard, err := cluster.NewAPIService(account, cluster.APIServiceOptions{
+	guard, err := apiservice.New(account, apiservice.Options{
 		Service: service, Port: 6443, CABundle: func() []byte { return ca }, Log: logger(t), Instance: "gpuscaler-0",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	background(t, guard.Run)
-	key := client.ObjectKey{Name: cluster.ExternalMetricsAPIService}
+	key := client.ObjectKey{Name: apiservice.Name}
 	named := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			var a apiregistration.APIService
@@ -117,7 +118,7 @@ func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, cluster.ReasonAPIServiceConflict))
+	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, events.APIServiceConflict))
 	stack.Always(t, 12*time.Second, "it is not taken back", named("keda", "keda-metrics-apiserver"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -115,7 +116,7 @@ func TestTheActivatorWakesAndPutsToSleepOnARealServer(t *testing.T) {
 	}
 	numbers.set(0)
 	seen(t, c, chat, "asleep", func(v engine.View) bool { return v.Replicas == 0 && v.Ready == 0 })
-	for _, reason := range []string{cluster.ReasonActivated, cluster.ReasonDeactivated} {
+	for _, reason := range []string{events.Activated, events.Deactivated} {
 		stack.Eventually(t, 10*time.Second, reason+" is told on the Deployment", told(ns, "Deployment", "chat", reason))
 	}
 }

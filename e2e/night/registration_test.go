@@ -34,7 +34,7 @@ func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
 
 	roll(t)
 	stack.Eventually(t, 40*time.Second, "replicas that never had it leave it and say whose it is", func(ctx context.Context) error {
-		if !strings.Contains(scene.Log(), "left to it (mode auto)") {
+		if !strings.Contains(scene.Log(), "not replaced in mode auto") {
 			return fmt.Errorf("nobody says so")
 		}
 		return gauge("gpuscaler_apiservice_conflict", 0)(ctx)

@@ -96,7 +96,7 @@ func lint(t *testing.T, policy string) (checks []string, code int) {
 			t.Logf("%s %s %s: %s", f.Severity, f.Check, f.About, f.What)
 		}
 	}
-	if len(out.Facts) < 4 || out.Facts[1].Value != "answered by nobody" {
+	if len(out.Facts) < 4 || out.Facts[1].Value != "answered by no service" {
 		t.Errorf("facts %+v", out.Facts)
 	}
 	return checks, code

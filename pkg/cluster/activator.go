@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -157,9 +158,9 @@ func (w *world) standing(r ref) (standing, bool) {
 }
 
 func (a *activator) take(ctx context.Context, s step, now time.Time) {
-	direction, reason := "up", ReasonActivated
+	direction, reason := "up", events.Activated
 	if s.to == 0 {
-		direction, reason = "down", ReasonDeactivated
+		direction, reason = "down", events.Deactivated
 	}
 	ctx, cancel := context.WithTimeout(ctx, activateTimeout)
 	defer cancel()
@@ -169,7 +170,7 @@ func (a *activator) take(ctx context.Context, s step, now time.Time) {
 		a.cluster.metrics.activations.WithLabelValues(direction, "failed").Inc()
 		if a.fail(s.workload.Key, now) == 1 {
 			a.cluster.log.Error("cannot write /scale", "workload", s.workload.Key.String(), "from", s.from, "to", s.to, "error", err)
-			a.cluster.events.send(s.target.reference(), corev1.EventTypeWarning, ReasonActivationFailed, err.Error())
+			a.cluster.events.Send(s.target.reference(), corev1.EventTypeWarning, events.ActivationFailed, err.Error())
 		}
 	case !written:
 		a.cluster.metrics.activations.WithLabelValues(direction, "outrun").Inc()
@@ -177,7 +178,7 @@ func (a *activator) take(ctx context.Context, s step, now time.Time) {
 		a.forgive(s.workload.Key)
 		a.cluster.metrics.activations.WithLabelValues(direction, "written").Inc()
 		a.cluster.log.Info("wrote /scale", "workload", s.workload.Key.String(), "from", s.from, "to", s.to)
-		a.cluster.events.send(s.target.reference(), corev1.EventTypeNormal, reason,
+		a.cluster.events.Send(s.target.reference(), corev1.EventTypeNormal, reason,
 			fmt.Sprintf("%d -> %d (policy %s)", s.from, s.to, s.workload.Key))
 	}
 }

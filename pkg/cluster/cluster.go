@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -75,7 +76,8 @@ type Cluster struct {
 	metrics *metrics
 	synced  atomic.Bool
 
-	events      *recorder
+	events      events.Sender
+	recorder    *events.Recorder
 	transitions *transitions
 	activator   *activator
 	releases    *leader.Releases
@@ -122,8 +124,10 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 		options: o, log: o.Log, typed: typed, dynamic: objects,
 		world: newWorld(), metrics: newMetrics(o.Metrics),
 	}
-	c.events = newRecorder(typed.EventsV1(), o.Instance, c.log, c.metrics)
-	c.events.cluster = o.ClusterName
+	c.recorder = events.NewRecorder(typed.EventsV1(), events.Options{
+		Instance: o.Instance, ClusterName: o.ClusterName, Log: c.log, Metrics: o.Metrics,
+	})
+	c.events = c.recorder
 	c.transitions, c.activator = newTransitions(c), newActivator(c)
 	c.releases = leader.NewReleases(typed, o.Release)
 	c.scales = newScales(c)
@@ -147,7 +151,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	defer running.Wait()
 	running.Go(func() { c.late.run(ctx) })
 	running.Go(func() { c.scales.run(ctx) })
-	running.Go(func() { c.events.run(ctx) })
+	running.Go(func() { c.recorder.Run(ctx) })
 	running.Go(func() { c.transitions.run(ctx) })
 	if c.nodes != nil {
 		running.Go(func() { c.nodes.run(ctx) })

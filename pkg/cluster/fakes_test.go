@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -51,16 +52,33 @@ func (s served) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
 	return engine.Served{}, engine.ErrUnknown
 }
 
-// notes lists the Events that were queued, "reason: note".
+// sentEvent is an Event that was sent.
+type sentEvent struct {
+	about              corev1.ObjectReference
+	kind, reason, note string
+}
+
+// sentEvents records Events instead of posting them.
+type sentEvents struct{ all []sentEvent }
+
+func (s *sentEvents) Send(about corev1.ObjectReference, kind, reason, note string) {
+	s.all = append(s.all, sentEvent{about, kind, reason, note})
+}
+
+// takeEvents returns the Events that were sent since the last call.
+func takeEvents(c *Cluster) []sentEvent {
+	s := c.events.(*sentEvents)
+	all := s.all
+	s.all = nil
+	return all
+}
+
+// notes returns the Events that were sent since the last call, "reason: note".
 func notes(c *Cluster) (all []string) {
-	for {
-		select {
-		case e := <-c.events.queue:
-			all = append(all, e.Reason+": "+e.Note)
-		default:
-			return all
-		}
+	for _, e := range takeEvents(c) {
+		all = append(all, e.reason+": "+e.note)
 	}
+	return all
 }
 
 // still is a Cluster that reads nothing by itself: the test puts objects into its world.
@@ -69,6 +87,7 @@ func still(o Options, objects ...runtime.Object) *Cluster {
 	scales := runtime.NewScheme()
 	utilruntime.Must(appsv1.AddToScheme(scales))
 	c := newCluster(fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(scales, objects...), o)
+	c.events = &sentEvents{}
 	c.synced.Store(true)
 	return c
 }

@@ -101,7 +101,7 @@ func (h *hands) tellOnPool(p capacity.NodePoolPatch, base *poolFacts) {
 			reason = ReasonOverridden
 		}
 	}
-	h.cluster.events.send(base.reference(), corev1.EventTypeNormal, reason, strings.TrimSpace(p.Text()))
+	h.cluster.events.Send(base.reference(), corev1.EventTypeNormal, reason, strings.TrimSpace(p.Text()))
 }
 
 func (f *poolFacts) reference() corev1.ObjectReference {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
 // withFallback returns an HPA that follows its policy exactly, but for a fallback of our metric.
@@ -87,7 +89,7 @@ func TestTheControllerReportsAFallbackOnceTheAPIServerHasTheField(t *testing.T) 
 	if got := round(time.Minute); got != "" {
 		t.Errorf("the schema is read once an hour, and reported is %s", got)
 	}
-	if got := round(time.Hour); !strings.HasPrefix(got, ReasonHPAMisconfigured) || !strings.Contains(got, "fallback.replicas 1") {
+	if got := round(time.Hour); !strings.HasPrefix(got, events.HPAMisconfigured) || !strings.Contains(got, "fallback.replicas 1") {
 		t.Errorf("reported is %q", got)
 	}
 	failing = true

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
 const (
@@ -64,30 +66,30 @@ func (l *linter) round(now time.Time) {
 		h.facts.Fallback = l.fallbacks.of(h.hpa)
 		for _, f := range Lint(h.hpa.object(), withPolicies(h, decide)) {
 			about := h.hpa.reference()
-			found[complain(about, ReasonHPAMisconfigured, f.What, f.Why+": "+f.Fix)] = about
+			found[complain(about, events.HPAMisconfigured, f.What, f.Why+": "+f.Fix)] = about
 			count[f.What]++
 		}
 	}
 	for _, s := range l.cluster.world.scaledObjects() {
 		for _, f := range lintScaledObject(s, decide) {
 			about := s.reference()
-			found[complain(about, ReasonScaledObjectMisconfigured, f.What, f.Why+": "+f.Fix)] = about
+			found[complain(about, events.ScaledObjectMisconfigured, f.What, f.Why+": "+f.Fix)] = about
 			count[f.What]++
 		}
 	}
 	for _, p := range l.cluster.world.problems() {
-		found[complain(p.about, ReasonAnnotationInvalid, "annotation", p.problem)] = p.about
+		found[complain(p.about, events.AnnotationInvalid, "annotation", p.problem)] = p.about
 	}
 	for _, p := range l.cluster.policyProblems() {
-		found[complain(p.about, ReasonPolicyInvalid, "policy", p.problem)] = p.about
+		found[complain(p.about, events.PolicyInvalid, "policy", p.problem)] = p.about
 	}
 	for _, f := range l.cluster.activator.unlisted() {
 		about := f.target.reference()
-		found[complain(about, ReasonActivationRefused, "activate", f.note())] = about
+		found[complain(about, events.ActivationRefused, "activate", f.note())] = about
 	}
 	l.sourceLimits(found)
 	for _, p := range l.cluster.sharedGPUs() {
-		found[complain(p.about, ReasonSharedGPU, SharedGPU, p.problem)] = p.about
+		found[complain(p.about, events.SharedGPU, SharedGPU, p.problem)] = p.about
 		count[SharedGPU]++
 	}
 	l.cluster.metrics.findings.Reset()
@@ -115,7 +117,7 @@ func (l *linter) sourceLimits(found map[complaint]corev1.ObjectReference) {
 		if s.Outside {
 			about.Namespace = ""
 		}
-		found[complain(about, ReasonSourceLimit, "data source limit", s.Note)] = about
+		found[complain(about, events.SourceLimit, "data source limit", s.Note)] = about
 	}
 }
 
@@ -132,7 +134,7 @@ func (l *linter) tell(found map[complaint]corev1.ObjectReference, now time.Time)
 			continue
 		}
 		l.told[c] = now
-		l.cluster.events.send(about, corev1.EventTypeWarning, c.reason, c.note)
+		l.cluster.events.Send(about, corev1.EventTypeWarning, c.reason, c.note)
 		if !known {
 			l.cluster.log.Warn("will not work as written", "object", c.object.String(), "what", c.what, "note", c.note)
 		}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -144,7 +145,7 @@ func (m *managing) apply(ctx context.Context, s *scaledObjectFacts, key ref, wan
 	case err == nil:
 		delete(m.failed, key)
 		m.cluster.log.Info("applied KEDA's annotations", "scaledObject", s.Namespace+"/"+s.Name, "annotations", want, "before", s.manage.ours)
-		m.cluster.events.send(s.reference(), corev1.EventTypeNormal, ReasonKEDAManaged, "annotations of KEDA's in our name: "+listOr(want, "none"))
+		m.cluster.events.Send(s.reference(), corev1.EventTypeNormal, events.KEDAManaged, "annotations of KEDA's in our name: "+listOr(want, "none"))
 		return
 	case apierrors.IsNotFound(err):
 		return
@@ -155,7 +156,7 @@ func (m *managing) apply(ctx context.Context, s *scaledObjectFacts, key ref, wan
 	m.failed[key] = f
 	if f.times == 1 {
 		m.cluster.log.Error("cannot apply KEDA's annotations", "scaledObject", s.Namespace+"/"+s.Name, "annotations", want, "error", err)
-		m.cluster.events.send(s.reference(), corev1.EventTypeWarning, ReasonKEDAManageFailed, err.Error())
+		m.cluster.events.Send(s.reference(), corev1.EventTypeWarning, events.KEDAManageFailed, err.Error())
 	}
 }
 

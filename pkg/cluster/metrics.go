@@ -4,7 +4,6 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // metrics is what the cluster room tells about itself.
 type metrics struct {
-	eventsLost   prometheus.Counter
 	findings     *prometheus.GaugeVec
 	activations  *prometheus.CounterVec
 	kindsWatched *prometheus.GaugeVec
@@ -13,10 +12,6 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
-		eventsLost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuscaler_events_lost_total",
-			Help: "Kubernetes Events that were not written, because there were too many at once or the API server refused them.",
-		}),
 		findings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpuscaler_hpa_findings",
 			Help: "HPAs that read our metric and will not follow it exactly, by what is wrong with them.",
@@ -35,7 +30,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"object", "result"}),
 	}
 	if r != nil {
-		r.MustRegister(m.eventsLost, m.findings, m.activations, m.kindsWatched, m.nodeWrites)
+		r.MustRegister(m.findings, m.activations, m.kindsWatched, m.nodeWrites)
 	}
 	return m
 }

@@ -37,6 +37,6 @@ func (n *nodes) tellYield(pool, field string, until time.Time, text string) {
 	facts := n.pools[pool]
 	n.mu.RUnlock()
 	if facts != nil {
-		n.cluster.events.send(facts.reference(), corev1.EventTypeWarning, ReasonYielded, text)
+		n.cluster.events.Send(facts.reference(), corev1.EventTypeWarning, ReasonYielded, text)
 	}
 }

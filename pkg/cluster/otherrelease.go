@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
 // HolderAnnotation is set beside the record on a NodePool. It names the Lease of the release that overrides the NodePool's fields.
@@ -36,7 +38,7 @@ func (c *Cluster) OtherRelease(ctx context.Context) error {
 			}
 			if why := c.overridden(ctx, facts); why != "" {
 				err := &OtherReleaseError{Pool: g.Pools[i].Name, Group: g.Name, Holder: facts.holder, Why: why}
-				c.events.send(facts.reference(), corev1.EventTypeWarning, ReasonAnotherRelease, err.Error())
+				c.events.Send(facts.reference(), corev1.EventTypeWarning, events.AnotherRelease, err.Error())
 				return err
 			}
 		}

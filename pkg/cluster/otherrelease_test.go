@@ -70,7 +70,7 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 		"another release died":                 {theirs, []runtime.Object{leaseOf(theirs, "theirs-0", time.Minute)}, ""},
 		"another release released its Lease":   {theirs, []runtime.Object{leaseOf(theirs, "", time.Second)}, ""},
 		"another release was uninstalled":      {theirs, nil, ""},
-		"this release":                           {ours, []runtime.Object{leaseOf(ours, "ours-1", time.Second)}, ""},
+		"this release":                         {ours, []runtime.Object{leaseOf(ours, "ours-1", time.Second)}, ""},
 		"a record from before holders existed": {"", nil, ""},
 		"a holder that is no Lease":            {"nonsense", nil, "not NAMESPACE/NAME"},
 	} {

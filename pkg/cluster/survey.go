@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -136,29 +137,23 @@ func (s *Survey) operator(u *unstructured.Unstructured) {
 
 func (s *Survey) registration(ctx context.Context, objects dynamic.Interface) {
 	// A list of one is what the controller's own role allows, with which `helm test` asks.
-	all, err := objects.Resource(apiServices).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + ExternalMetricsAPIService})
+	all, err := objects.Resource(apiservice.Resource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name})
 	if err != nil {
-		s.Unread = append(s.Unread, fmt.Sprintf("APIService %s: %v", ExternalMetricsAPIService, err))
+		s.Unread = append(s.Unread, fmt.Sprintf("APIService %s: %v", apiservice.Name, err))
 		return
 	}
 	for i := range all.Items {
 		found := &apiregistration.APIService{}
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(all.Items[i].Object, found)
-		if err == nil && found.Name == ExternalMetricsAPIService {
+		if err == nil && found.Name == apiservice.Name {
 			s.Registration = found
 		}
 	}
 }
 
-// Owner names the service that answers for external metrics: "keda/keda-operator-metrics-apiserver", or "nobody".
+// Owner returns the service that serves external metrics: "keda/keda-operator-metrics-apiserver", or "no service".
 func (s *Survey) Owner() string {
-	switch {
-	case s.Registration == nil:
-		return "nobody"
-	case s.Registration.Spec.Service == nil:
-		return "the API server itself"
-	}
-	return s.Registration.Spec.Service.Namespace + "/" + s.Registration.Spec.Service.Name
+	return apiservice.ServiceOf(s.Registration)
 }
 
 // surveyPolicies are policies that stand still.
@@ -253,8 +248,8 @@ func (s *Survey) preflight() (out []ObjectFinding) {
 		out = append(out, ObjectFinding{Object: object, Grave: grave[what], Finding: Finding{what, why, fix}})
 	}
 	if r := s.Registration; r != nil {
-		owner, object := s.Owner(), "APIService "+ExternalMetricsAPIService
-		if state, detail := available(r); state != "True" && r.Spec.Service != nil {
+		owner, object := s.Owner(), "APIService "+apiservice.Name
+		if state, detail := apiservice.Available(r); state != "True" && r.Spec.Service != nil {
 			add(object, SilentMetrics, fmt.Sprintf("%s is registered for external metrics and does not answer (%s %s): every HPA with an external metric holds, and namespaces cannot be deleted", owner, state, detail),
 				fmt.Sprintf("see to %s, or delete the APIService if it was left behind", owner))
 		}

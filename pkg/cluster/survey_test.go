@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -132,7 +133,7 @@ status: {conditions: [{type: Available, status: "False", reason: MissingEndpoint
 func surveyOf(t *testing.T, minor string, objects ...runtime.Object) *Survey {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{hpasResource: "HorizontalPodAutoscalerList", scaledObjectsResource: "ScaledObjectList", nodePoolResource: "NodePoolList",
-		deploymentsResource: "DeploymentList", apiServices: "APIServiceList"}
+		deploymentsResource: "DeploymentList", apiservice.Resource: "APIServiceList"}
 	s, err := ReadSurvey(t.Context(), fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), fixedVersion(minor))
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +195,7 @@ spec:
 func TestASurveyOfAClusterAsItShouldBeFindsNothing(t *testing.T) {
 	h := exactHPA("chat", "chat", "chat")
 	s := surveyOf(t, "36", unstructuredHPA(t, h), pool(t, "spot", nil), pool(t, "on-demand", nil))
-	if found := s.Judge([]scaling.Workload{workloadFor(h, "chat")}, true, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}); len(found) > 0 || s.Owner() != "nobody" {
+	if found := s.Judge([]scaling.Workload{workloadFor(h, "chat")}, true, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}); len(found) > 0 || s.Owner() != apiservice.NoOwner {
 		t.Errorf("found %+v, owner %s", found, s.Owner())
 	}
 }

@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -85,40 +82,6 @@ func TestAnAdvisoryPolicyWritesNothing(t *testing.T) {
 	}
 }
 
-func TestTenThousandChangesAtOnceBlockNobody(t *testing.T) {
-	c := told(t)
-	for i := range 10_000 {
-		name := fmt.Sprintf("w%d", i)
-		c.world.putTarget(must(trimDeployment(deployment(name, 1, "1"))).(*targetFacts))
-		changes := change(1, 2, false)
-		changes[0].Workload = workload(name)
-		c.transitions.note(changes)
-	}
-	c.transitions.tell(night)
-	if got := notes(c); len(got) != eventQueue {
-		t.Errorf("%d Events queued, want the %d that fit", len(got), eventQueue)
-	}
-}
-
-func TestAnEventNamesItsObjectAndItsSender(t *testing.T) {
-	c := told(t)
-	about, _ := c.world.reference(refOfWorkload(workload("chat")))
-	c.events.send(about, "Normal", ReasonTargetChanged, strings.Repeat("x", 5000))
-	c.events.post(t.Context(), <-c.events.queue)
-	list, err := c.typed.EventsV1().Events("team").List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 {
-		t.Fatalf("%v, %v", list, err)
-	}
-	e := list.Items[0]
-	if e.Regarding.Kind != "Deployment" || e.Regarding.Name != "chat" || e.Regarding.UID != "uid" ||
-		e.ReportingController != reportingController || e.ReportingInstance == "" || e.Action == "" || len(e.Note) != maxNote {
-		t.Errorf("event %+v", e)
-	}
-	if e.Series != (*eventsv1.EventSeries)(nil) {
-		t.Error("a series keeps the first note")
-	}
-}
-
 func TestWhatIsWrongIsToldOnceAgainEachHourAndWhenPutRightNoMore(t *testing.T) {
 	c := told(t)
 	c.options.Policies = fixed{*workload("chat")}
@@ -131,7 +94,7 @@ func TestWhatIsWrongIsToldOnceAgainEachHourAndWhenPutRightNoMore(t *testing.T) {
 	l.round(night)
 	first := notes(c)
 	slices.Sort(first)
-	if len(first) != 2 || !strings.HasPrefix(first[0], ReasonAnnotationInvalid) || !strings.HasPrefix(first[1], ReasonHPAMisconfigured) {
+	if len(first) != 2 || !strings.HasPrefix(first[0], events.AnnotationInvalid) || !strings.HasPrefix(first[1], events.HPAMisconfigured) {
 		t.Fatalf("told %v", first)
 	}
 	l.round(night.Add(time.Minute))
@@ -156,14 +119,13 @@ func TestANamespaceThatExceedsALimitAtADataSourceIsNamedInAnEventOfItsOwn(t *tes
 	l := &linter{cluster: c, told: map[complaint]time.Time{}}
 	l.round(night)
 	found := map[string]string{}
-	for range limits {
-		e := <-c.events.queue
-		if e.Reason != ReasonSourceLimit || e.Regarding.Kind != "Namespace" || e.Note != "too many series" {
+	for _, e := range takeEvents(c) {
+		if e.reason != events.SourceLimit || e.about.Kind != "Namespace" || e.note != "too many series" {
 			t.Errorf("event %+v", e)
 		}
-		found[e.Regarding.Name] = e.Namespace
+		found[e.about.Name] = e.about.Namespace
 	}
-	if found["evil"] != "evil" || found["far"] != metav1.NamespaceDefault {
+	if len(found) != 2 || found["evil"] != "evil" || found["far"] != "" {
 		t.Errorf("Events are written into %v", found)
 	}
 	l.round(night.Add(time.Minute))

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -84,20 +85,20 @@ func (t *transitions) tell(now time.Time) {
 func (t *transitions) send(p *transition) bool {
 	key := p.workload.Key
 	_, was := t.degraded[key]
-	kind, reason := corev1.EventTypeNormal, ReasonTargetChanged
+	kind, reason := corev1.EventTypeNormal, events.TargetChanged
 	switch {
 	case p.after.Degraded && !was:
-		kind, reason = corev1.EventTypeWarning, ReasonSignalsMissing
+		kind, reason = corev1.EventTypeWarning, events.SignalsMissing
 		t.degraded[key] = struct{}{}
 	case was && !p.after.Degraded:
-		reason = ReasonSignalsRecovered
+		reason = events.SignalsRecovered
 		delete(t.degraded, key)
 	case p.before == p.after.Replicas:
 		return false
 	}
 	about, ok := t.cluster.world.reference(refOfWorkload(p.workload))
 	if ok {
-		t.cluster.events.send(about, kind, reason, p.text())
+		t.cluster.events.Send(about, kind, reason, p.text())
 	}
 	return ok
 }

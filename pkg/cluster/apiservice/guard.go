@@ -1,0 +1,270 @@
+// Package apiservice registers the release for external metrics: it writes the APIService v1beta1.external.metrics.k8s.io, keeps its
+// CA bundle up to date, and reports another service that takes its place.
+package apiservice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+)
+
+// Name is the APIService from which every HPA's external metrics are read. A cluster has one, and it names one service.
+const Name = "v1beta1.external.metrics.k8s.io"
+
+// Resource is the resource of APIServices.
+var Resource = apiregistration.SchemeGroupVersion.WithResource("apiservices")
+
+// Mode is when the release registers itself for external metrics.
+type Mode string
+
+const (
+	// Auto registers the release if no other service is registered (KEDA, an adapter).
+	Auto Mode = "auto"
+	// Owner expects the release to be registered and reports another service as an alarm. It does not replace that service.
+	Owner Mode = "owner"
+	// Off neither reads nor writes the APIService.
+	Off Mode = "off"
+)
+
+// Options configure a Guard.
+type Options struct {
+	Mode    Mode                 // empty: Auto
+	Service types.NamespacedName // of this release, which selects the leader's pod
+	Port    int32                // 0: 443
+	// CABundle returns the PEM certificates by which the API server verifies the release's certificate. It is called at each check,
+	// because the CA can be renewed.
+	CABundle func() []byte
+	// Registered is called at each check with the CA bundle of the APIService, if it names this release. nil: it is not called.
+	Registered func(bundle []byte)
+	Leading    func() bool // nil: this process may always write
+	Instance   string      // the pod, in Events
+	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
+	ClusterName func() string
+	Log         *slog.Logger          // nil: slog.Default()
+	Metrics     prometheus.Registerer // nil: nothing is registered
+	// OwnerRole is a ClusterRole that owns the APIService, so that Kubernetes deletes the APIService with it. An APIService that is
+	// left behind by an uninstall breaks discovery and with it the deletion of every namespace. Empty: the APIService has no owner.
+	OwnerRole string
+}
+
+const (
+	// checkInterval is the time between two checks in addition to the watch: the CA can be renewed.
+	checkInterval = 10 * time.Second
+	// leaderCheckInterval is the time within which a new leader checks. If each replica signs its own certificate, the API server
+	// does not trust the new leader and every HPA holds, until the leader's CA is in the APIService.
+	leaderCheckInterval = 200 * time.Millisecond
+	writeTimeout        = 5 * time.Second
+)
+
+// Guard keeps the APIService of external metrics.
+type Guard struct {
+	options  Options
+	log      *slog.Logger
+	objects  dynamic.ResourceInterface
+	watch    dynamic.Interface
+	roles    rbacclient.ClusterRoleInterface
+	events   events.Sender
+	recorder *events.Recorder
+	owned    prometheus.Gauge
+	conflict prometheus.Gauge
+
+	last     registration // as it was reported last
+	wasOurs  bool         // the APIService named this release at some time
+	lastFail string       // the last failure that was logged
+}
+
+// New returns a Guard. It reads and writes nothing before Run.
+func New(cfg *rest.Config, o Options) (*Guard, error) {
+	switch o.Mode {
+	case "", Auto, Owner, Off:
+	default:
+		return nil, fmt.Errorf("external metrics mode %q: allowed are auto, owner and off", o.Mode)
+	}
+	typed, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("dynamic client: %w", err)
+	}
+	return newGuard(typed, objects, o), nil
+}
+
+func newGuard(typed kubernetes.Interface, objects dynamic.Interface, o Options) *Guard {
+	if o.Mode == "" {
+		o.Mode = Auto
+	}
+	if o.Port == 0 {
+		o.Port = 443
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Leading == nil {
+		o.Leading = func() bool { return true }
+	}
+	if o.CABundle == nil {
+		o.CABundle = func() []byte { return nil }
+	}
+	recorder := events.NewRecorder(typed.EventsV1(), events.Options{Instance: o.Instance, ClusterName: o.ClusterName, Log: o.Log})
+	g := &Guard{
+		options: o, log: o.Log, watch: objects, objects: objects.Resource(Resource), roles: typed.RbacV1().ClusterRoles(),
+		events: recorder, recorder: recorder,
+		owned: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuscaler_apiservice_owned", Help: "1 while the API server reads external metrics from this release.",
+		}),
+		conflict: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuscaler_apiservice_conflict",
+			Help: "1 while another service serves external metrics in place of this release, or in mode owner instead of it.",
+		}),
+	}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(g.owned, g.conflict)
+	}
+	return g
+}
+
+// Run keeps the APIService until ctx ends. In mode Off it returns at once.
+func (g *Guard) Run(ctx context.Context) error {
+	if g.options.Mode == Off {
+		return nil
+	}
+	go g.recorder.Run(ctx)
+	one := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", Name).String()
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(g.watch, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, one).Informer()
+	changed := make(chan struct{}, 1)
+	notify := func(any) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: notify, UpdateFunc: func(_, o any) { notify(o) }, DeleteFunc: notify,
+	}); err != nil {
+		return fmt.Errorf("watch %s: %w", Name, err)
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); informer.RunWithContext(ctx) }()
+	defer func() { <-stopped }()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil
+	}
+	for ctx.Err() == nil {
+		wasLeading := g.options.Leading()
+		g.check(ctx, informer.GetStore())
+		g.wait(ctx, changed, wasLeading)
+	}
+	return nil
+}
+
+// wait returns when the next check is due: the APIService changed, this process became the leader (whose certificate the APIService
+// must trust), or checkInterval has passed.
+func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bool) {
+	deadline := time.After(checkInterval)         // I/O edge: paces checks
+	ticker := time.NewTicker(leaderCheckInterval) // I/O edge: paces checks of the lease
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			return
+		case <-deadline:
+			return
+		case <-ticker.C:
+			if !wasLeading && g.options.Leading() {
+				return
+			}
+		}
+	}
+}
+
+// check reads the APIService from the store, reports what changed and, as the leader, writes the APIService if needed.
+func (g *Guard) check(ctx context.Context, store cache.Store) {
+	obj, exists, _ := store.GetByKey(Name)
+	var found *apiregistration.APIService
+	if u, ok := obj.(*unstructured.Unstructured); exists && ok {
+		found = &apiregistration.APIService{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, found); err != nil {
+			g.log.Error("the APIService cannot be decoded", "name", Name, "error", err)
+			return
+		}
+	}
+	now := g.compare(found)
+	g.report(now)
+	if now.ours && g.options.Registered != nil {
+		g.options.Registered(found.Spec.CABundle)
+	}
+	if now.write && g.options.Leading() {
+		err := g.apply(ctx, found)
+		switch {
+		case err == nil:
+			g.lastFail = ""
+		case ctx.Err() == nil && g.lastFail != err.Error():
+			g.lastFail = err.Error()
+			g.log.Warn("the APIService of external metrics was not written; trying again", "name", Name, "error", err)
+		}
+	}
+}
+
+// report logs what changed, sends Events, sets the metrics and stores the registration for the next comparison.
+func (g *Guard) report(now registration) {
+	g.owned.Set(gauge(now.ours))
+	g.conflict.Set(gauge(now.conflict))
+	last := g.last
+	g.last, g.wasOurs = now, g.wasOurs || now.ours
+	if now.owner == last.owner && now.available == last.available {
+		return
+	}
+	about := corev1.ObjectReference{APIVersion: apiregistration.SchemeGroupVersion.String(), Kind: "APIService", Name: Name}
+	note := "external metrics are served by " + now.owner + ", not by " + g.options.Service.String()
+	switch {
+	case now.ours:
+		g.log.Info("the API server reads external metrics from this release", "service", now.owner, "available", now.available, "detail", now.detail)
+		if last.owner != now.owner && g.options.Leading() {
+			g.events.Send(about, corev1.EventTypeNormal, events.APIServiceTaken, "external metrics are served by "+now.owner)
+		}
+	case now.conflict:
+		g.log.Error("ALARM: "+note+"; HPAs that read gpuscaler's metric hold", "owner", now.owner, "mode", g.options.Mode)
+		reason := events.APIServiceOccupied
+		if g.wasOurs {
+			reason = events.APIServiceConflict
+		}
+		if g.options.Leading() {
+			g.events.Send(about, corev1.EventTypeWarning, reason, note)
+		}
+	case now.owner == NoOwner:
+		g.log.Info("no service serves external metrics; registering this release", "service", g.options.Service.String())
+	default:
+		g.log.Info(note+"; not replaced in mode auto", "owner", now.owner)
+	}
+}
+
+func gauge(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}

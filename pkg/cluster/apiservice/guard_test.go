@@ -1,0 +1,162 @@
+package apiservice
+
+import (
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+)
+
+func apiService(namespace, service string, ca string) *apiregistration.APIService {
+	return &apiregistration.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: apiregistration.APIServiceSpec{
+			Service: &apiregistration.ServiceReference{Namespace: namespace, Name: service}, CABundle: []byte(ca),
+		},
+	}
+}
+
+// sentReasons records the reasons of the Events that are sent.
+type sentReasons []string
+
+func (s *sentReasons) Send(_ corev1.ObjectReference, _, reason, _ string) { *s = append(*s, reason) }
+
+func testGuard(mode Mode) *Guard {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(apiregistration.AddToScheme(scheme))
+	return newGuard(fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(scheme), Options{
+		Mode: mode, Service: types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"},
+		CABundle: func() []byte { return []byte("our CA") }, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestAPIServiceIsWrittenOnlyIfItIsAbsentOrOurs(t *testing.T) {
+	keda := apiService("keda", "keda-metrics-apiserver", "KEDA's CA")
+	local := apiService("", "", "")
+	local.Spec.Service = nil
+	otherPort := apiService("gpuscaler-system", "gpuscaler", "our CA")
+	otherPort.Spec.Service.Port = new(int32)
+	for name, c := range map[string]struct {
+		mode                  Mode
+		found                 *apiregistration.APIService
+		write, ours, conflict bool
+		owner                 string
+	}{
+		"absent":                      {Auto, nil, true, false, false, NoOwner},
+		"ours":                        {Auto, apiService("gpuscaler-system", "gpuscaler", "our CA"), false, true, false, "gpuscaler-system/gpuscaler"},
+		"ours, with a previous CA":    {Auto, apiService("gpuscaler-system", "gpuscaler", "old"), true, true, false, "gpuscaler-system/gpuscaler"},
+		"ours, on another port":       {Auto, otherPort, true, true, false, "gpuscaler-system/gpuscaler"},
+		"KEDA's, mode auto":           {Auto, keda, false, false, false, "keda/keda-metrics-apiserver"},
+		"KEDA's, mode owner":          {Owner, keda, false, false, true, "keda/keda-metrics-apiserver"},
+		"our name, another namespace": {Auto, apiService("other", "gpuscaler", ""), false, false, false, "other/gpuscaler"},
+		"served by the API server":    {Owner, local, false, false, true, LocalOwner},
+	} {
+		got := testGuard(c.mode).compare(c.found)
+		if got.write != c.write || got.ours != c.ours || got.conflict != c.conflict || got.owner != c.owner {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestReplacedAPIServiceIsReportedOnceAndNotTakenBack(t *testing.T) {
+	g, sent := testGuard(Auto), sentReasons{}
+	g.events = &sent
+	ours := apiService("gpuscaler-system", "gpuscaler", "our CA")
+	keda := apiService("keda", "keda-metrics-apiserver", "")
+	g.report(g.compare(keda))
+	g.report(g.compare(ours))
+	for range 3 {
+		now := g.compare(keda)
+		if now.write {
+			t.Error("it would be taken back")
+		}
+		g.report(now)
+	}
+	if !slices.Equal(sent, []string{events.APIServiceTaken, events.APIServiceConflict}) {
+		t.Errorf("Events %v", sent)
+	}
+}
+
+func TestOnlyTheLeaderWritesTheAPIService(t *testing.T) {
+	g := testGuard(Auto)
+	leading := false
+	g.options.Leading = func() bool { return leading }
+	empty := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	writes := func() (n int) {
+		for _, a := range g.watch.(*dynamicfake.FakeDynamicClient).Actions() {
+			if a.GetVerb() == "patch" {
+				n++
+			}
+		}
+		return n
+	}
+	g.check(t.Context(), empty)
+	if writes() != 0 {
+		t.Error("a standby wrote the APIService")
+	}
+	leading = true
+	g.check(t.Context(), empty)
+	if writes() != 1 {
+		t.Error("the leader did not write the APIService")
+	}
+}
+
+// A renewed certificate is served only when the API server has its CA: the CA bundle of the APIService is reported at each check,
+// and no bundle of another service.
+func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
+	g := testGuard(Auto)
+	var reported []string
+	g.options.Registered = func(bundle []byte) { reported = append(reported, string(bundle)) }
+	for _, r := range []*apiregistration.APIService{
+		apiService("gpuscaler-system", "gpuscaler", "old CA"), apiService("keda", "keda-metrics-apiserver", "KEDA's CA"),
+	} {
+		u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		_ = store.Add(&unstructured.Unstructured{Object: u})
+		g.check(t.Context(), store)
+	}
+	if !slices.Equal(reported, []string{"old CA"}) {
+		t.Errorf("reported %q", reported)
+	}
+}
+
+// Each replica may sign its own certificate: until the new leader's CA is in the APIService, every HPA holds.
+func TestNewLeaderChecksWithoutWaitingForTheInterval(t *testing.T) {
+	g := testGuard(Auto)
+	var leads atomic.Bool
+	g.options.Leading = leads.Load
+	returned := make(chan struct{})
+	go func() {
+		g.wait(t.Context(), nil, false)
+		close(returned)
+	}()
+	leads.Store(true)
+	select {
+	case <-returned:
+	case <-time.After(checkInterval / 2):
+		t.Error("the new leader waits for the interval")
+	}
+}
+
+func TestUnknownModeIsRejected(t *testing.T) {
+	if _, err := New(nil, Options{Mode: "force"}); err == nil {
+		t.Error("mode force was accepted")
+	}
+}

@@ -1,0 +1,129 @@
+package apiservice
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+)
+
+const (
+	// NoOwner is the owner if there is no APIService.
+	NoOwner = "no service"
+	// LocalOwner is the owner if the APIService names no service.
+	LocalOwner = "the API server itself"
+)
+
+// registration is the comparison of the APIService with the one that this release needs.
+type registration struct {
+	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
+	ours      bool
+	conflict  bool
+	write     bool   // it must be written: absent, or ours and out of date
+	available string // the condition Available of ours: "True", or "False: reason"
+	detail    string // the message of that condition; it names another source port each time
+}
+
+// compare compares the APIService with the one that this release needs. nil means that there is none.
+func (g *Guard) compare(found *apiregistration.APIService) registration {
+	if found == nil {
+		return registration{owner: NoOwner, write: true}
+	}
+	s := found.Spec.Service
+	switch {
+	case s == nil:
+		return registration{owner: LocalOwner, conflict: g.wasOurs || g.options.Mode == Owner}
+	case s.Namespace != g.options.Service.Namespace || s.Name != g.options.Service.Name:
+		return registration{owner: ServiceOf(found), conflict: g.wasOurs || g.options.Mode == Owner}
+	}
+	port := int32(443)
+	if s.Port != nil {
+		port = *s.Port
+	}
+	stale := port != g.options.Port
+	if ca := g.options.CABundle(); len(ca) > 0 { // without one, cert-manager's injector may have written it
+		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
+	}
+	now := registration{owner: ServiceOf(found), ours: true, write: stale}
+	now.available, now.detail = Available(found)
+	return now
+}
+
+// ServiceOf returns the service that serves external metrics: NAMESPACE/NAME, NoOwner for nil, or LocalOwner.
+func ServiceOf(found *apiregistration.APIService) string {
+	switch {
+	case found == nil:
+		return NoOwner
+	case found.Spec.Service == nil:
+		return LocalOwner
+	}
+	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
+}
+
+// Available returns the condition Available of an APIService: "True", "Unknown", or "False: REASON" with the message as the detail.
+func Available(found *apiregistration.APIService) (state, detail string) {
+	for _, c := range found.Status.Conditions {
+		if c.Type == apiregistration.Available {
+			if c.Status == apiregistration.ConditionTrue {
+				return "True", ""
+			}
+			return fmt.Sprintf("%s: %s", c.Status, c.Reason), c.Message
+		}
+	}
+	return "Unknown", ""
+}
+
+// apply creates or updates the APIService. A new one is written without force, so that another service that registers in the same
+// moment keeps it. An existing one is written with the resource version that was read, so that another service's is not overwritten.
+func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	desired := &apiregistration.APIService{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiregistration.SchemeGroupVersion.String(), Kind: "APIService"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: apiregistration.APIServiceSpec{
+			Group: "external.metrics.k8s.io", Version: "v1beta1", GroupPriorityMinimum: 100, VersionPriority: 100,
+			CABundle: g.options.CABundle(),
+			Service:  &apiregistration.ServiceReference{Namespace: g.options.Service.Namespace, Name: g.options.Service.Name, Port: &g.options.Port},
+		},
+	}
+	if found != nil {
+		desired.ResourceVersion = found.ResourceVersion
+	}
+	desired.OwnerReferences = g.owner(ctx)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	_, err = g.objects.Apply(ctx, Name, u, metav1.ApplyOptions{FieldManager: ownership.Manager, Force: found != nil})
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("another service was registered in the meantime: %w", err)
+	}
+	return err
+}
+
+// owner returns the reference to OwnerRole. If the role cannot be read the APIService is written without an owner, because HPAs wait
+// for it.
+func (g *Guard) owner(ctx context.Context) []metav1.OwnerReference {
+	if g.options.OwnerRole == "" {
+		return nil
+	}
+	role, err := g.roles.Get(ctx, g.options.OwnerRole, metav1.GetOptions{})
+	if err != nil {
+		g.log.Warn("the APIService of external metrics has no owner and stays after an uninstall: the ClusterRole cannot be read",
+			"role", g.options.OwnerRole, "error", err)
+		return nil
+	}
+	return []metav1.OwnerReference{{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}}
+}

@@ -1,0 +1,180 @@
+// Package events posts Kubernetes Events. It defines the reasons of all Events of the controller.
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
+)
+
+// clusterAnnotation carries the cluster's name on every Event: Events of several clusters are often collected in one place.
+const clusterAnnotation = "gpuscaler.io/cluster"
+
+// reportingController is the reporting controller of every Event.
+const reportingController = "gpuscaler.io/gpuscaler"
+
+// Reasons of Events. They do not change, because alerts can match them. The reasons of Events about NodePools are in package cluster.
+const (
+	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
+	SignalsMissing            = "SignalsMissing"            // an input is missing: the target may rise and may not fall
+	SignalsRecovered          = "SignalsRecovered"          // every required input is available again
+	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not follow its target exactly
+	ScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with our trigger does not do what it says
+	KEDAManaged               = "KEDAAnnotated"             // KEDA annotations were set or removed, as gpuscaler.io/manage-keda allows
+	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused it, or another field manager owns the annotation
+	SharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods also use
+	AnnotationInvalid         = "AnnotationInvalid"         // a gpuscaler.io annotation is not valid
+	PolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is not valid and is not used
+	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
+	Activated                 = "ActivatedFromZero"         // /scale was written 0 -> 1
+	Deactivated               = "DeactivatedToZero"         // /scale was written 1 -> 0
+	ActivationFailed          = "ActivationFailed"          // the API server refused that write
+	ActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
+	AnotherRelease            = "AnotherRelease"            // another release overrides a NodePool of this release: this one does not lead
+	APIServiceConflict        = "APIServiceConflict"        // another service replaced this one in the APIService of external metrics
+	APIServiceOccupied        = "APIServiceOccupied"        // mode owner, and the APIService names another service
+	APIServiceTaken           = "APIServiceRegistered"      // the API server reads external metrics from this release
+)
+
+const (
+	queueLength = 1000 // an Event that does not fit is counted and dropped
+	burst       = 100
+	perSecond   = 10
+	postTimeout = 5 * time.Second
+	maxNote     = 1024 // bytes; the API server refuses more
+	maxInstance = 128  // bytes of the reporting instance; the API server refuses more
+)
+
+// Sender queues an Event about an object and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+type Sender interface {
+	Send(about corev1.ObjectReference, kind, reason, note string)
+}
+
+// Options configure a Recorder.
+type Options struct {
+	Instance string // names this process in Events; the pod's name
+	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
+	ClusterName func() string
+	Log         *slog.Logger
+	Metrics     prometheus.Registerer // nil: nothing is registered
+}
+
+// Recorder posts Events. client-go's recorder joins Events of one reason into a series that keeps the first note: "6 -> 9" would
+// stay while the target changes to 12.
+type Recorder struct {
+	client   typedevents.EventsV1Interface
+	instance string
+	cluster  func() string
+	queue    chan *eventsv1.Event
+	limit    flowcontrol.RateLimiter
+	log      *slog.Logger
+	lost     prometheus.Counter
+}
+
+// NewRecorder returns a Recorder. It posts nothing before Run.
+func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
+	instance := o.Instance
+	if instance == "" {
+		instance = "gpuscaler" // the API server refuses an Event without a reporting instance
+	}
+	if len(instance) > maxInstance {
+		instance = instance[len(instance)-maxInstance:] // the end of a pod's name distinguishes it
+	}
+	r := &Recorder{
+		client: client, instance: instance, cluster: o.ClusterName, log: o.Log,
+		queue: make(chan *eventsv1.Event, queueLength),
+		limit: flowcontrol.NewTokenBucketRateLimiter(perSecond, burst),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuscaler_events_lost_total",
+			Help: "Kubernetes Events that were not written, because there were too many at once or the API server refused them.",
+		}),
+	}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(r.lost)
+	}
+	return r
+}
+
+// Send queues an Event and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string) {
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // Events about cluster-scoped objects are stored there
+	}
+	note = printable.Clean(note)
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote], "")
+	}
+	now := time.Now() // I/O edge: an Event carries the time at which it was sent
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: eventName(about.Name, now), Namespace: namespace},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: reportingController,
+		ReportingInstance:   r.instance,
+		Action:              reason,
+		Reason:              reason,
+		Regarding:           about,
+		Note:                note,
+		Type:                kind,
+	}
+	if r.cluster != nil {
+		if name := r.cluster(); name != "" {
+			event.Annotations = map[string]string{clusterAnnotation: name}
+		}
+	}
+	select {
+	case r.queue <- event:
+	default:
+		r.lost.Inc()
+	}
+}
+
+// eventName returns the object's name followed by the time, cut to the longest valid name.
+func eventName(about string, now time.Time) string {
+	suffix := fmt.Sprintf(".%x", now.UnixNano())
+	if most := validation.DNS1123SubdomainMaxLength - len(suffix); len(about) > most {
+		about = strings.TrimRight(about[:most], "-.")
+	}
+	return about + suffix
+}
+
+// Run posts queued Events until ctx ends.
+func (r *Recorder) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event := <-r.queue:
+			if r.limit.Wait(ctx) != nil {
+				return
+			}
+			r.post(ctx, event)
+		}
+	}
+}
+
+func (r *Recorder) post(ctx context.Context, event *eventsv1.Event) {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	_, err := r.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the Event would be deleted with the namespace
+	default:
+		r.lost.Inc()
+		r.log.Warn("an Event was not written", "reason", event.Reason, "object", event.Regarding.Name, "error", err)
+	}
+}
