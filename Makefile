@@ -49,7 +49,7 @@ test-long: ## what must wait for minutes, an hour in all: every time zone, 1970 
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
 
 bench: ## what a tick, a read and a query cost
-	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy
+	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy/...
 
 bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all baselines; several minutes
 	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)

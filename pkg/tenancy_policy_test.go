@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -75,7 +77,7 @@ func loaded(t *testing.T, text string) string {
 }
 
 // bound loads the platform's file and a tenant's as a release does: the tenant's path is bound to the tenant's namespace.
-func bound(t *testing.T, text string) (*policy.Store, policy.Report) {
+func bound(t *testing.T, text string) (*store.Store, store.Report) {
 	t.Helper()
 	dir := t.TempDir()
 	platform, tenant := filepath.Join(dir, "platform.yaml"), filepath.Join(dir, "tenant.yaml")
@@ -84,12 +86,12 @@ func bound(t *testing.T, text string) (*policy.Store, policy.Report) {
 			t.Fatal(err)
 		}
 	}
-	path, err := policy.ParsePath("team-chat=" + tenant)
+	path, err := store.ParsePath("team-chat=" + tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := policy.NewStore(policy.Options{})
-	return s, s.LoadPaths(append(policy.Trusted(platform), path)...)
+	s := store.New(store.Options{})
+	return s, s.LoadPaths(append(store.Trusted(platform), path)...)
 }
 
 func told(p policy.Problem) string {
@@ -263,13 +265,13 @@ func reaches(t *testing.T, text string) string {
 	return fmt.Sprintf("the platform is in mode auto with at most %d replicas; refused: %s", p.Bounds.Max, strings.Join(problems, "; "))
 }
 
-func annotations(t *testing.T) entrance {
-	object := func(kind string, edit func(o *policy.Object)) func(*testing.T) string {
+func annotationEntrance(t *testing.T) entrance {
+	object := func(kind string, edit func(o *store.Object)) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return within(t, 5*time.Second, func() string {
-				s := policy.NewStore(policy.Options{})
+				s := store.New(store.Options{})
 				s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "other.yaml": {Data: []byte(strings.NewReplacer("team-chat", "team-code", "llama", "codestral").Replace(tenantPolicy))}})
-				o := policy.Object{Kind: kind, Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{}}
+				o := store.Object{Kind: kind, Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{}}
 				edit(&o)
 				problems := s.SetObject(o)
 				if c := s.Find(llama); c != nil {
@@ -285,7 +287,7 @@ func annotations(t *testing.T) entrance {
 		}
 	}
 	hpa := func(pairs ...string) func(*testing.T) string {
-		return object("HorizontalPodAutoscaler", func(o *policy.Object) {
+		return object("HorizontalPodAutoscaler", func(o *store.Object) {
 			for i := 0; i < len(pairs); i += 2 {
 				o.Annotations["gpuscaler.io/"+pairs[i]] = pairs[i+1]
 			}
@@ -304,10 +306,10 @@ func annotations(t *testing.T) entrance {
 		{"a spec that is a bomb", "CVE-2019-11253", "refused", hpa("spec", bomb()+"signals: *a9")},
 		{"a spec that is a list of lists", "", "refused", hpa("spec", strings.Repeat("[", 20_000))},
 		{"a spec that is no YAML", "", "refused", hpa("spec", "signals: [}")},
-		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to 4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *policy.Object) {
+		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to 4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 9999, good
 		})},
-		{"an HPA of two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *policy.Object) {
+		{"an HPA of two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 1<<31-1, good
 		})},
 		{"a GPU target of zero", "", "refused", hpa("gpu-utilization-target", "0%")},
@@ -317,28 +319,28 @@ func annotations(t *testing.T) entrance {
 		{"another team's capacity group", "", "refused", hpa("capacity-group", "code", "spec", good)},
 		{"a schedule that is a path", "", "refused", hpa("schedule", "../../etc/passwd", "spec", good)},
 		{"an annotation that looks like ours", "", "no such annotation", hpa("gpu-utilisation-target", "80%", "spec", good)},
-		{"a second writer of the first replica beside KEDA", "", "refused", object("ScaledObject", func(o *policy.Object) { o.Annotations["gpuscaler.io/spec"] = good + "\nactivate: true" })},
-		{"a trigger's metadata that names another's source", "KEDA #7782", "refused", object("ScaledObject", func(o *policy.Object) {
+		{"a second writer of the first replica beside KEDA", "", "refused", object("ScaledObject", func(o *store.Object) { o.Annotations["gpuscaler.io/spec"] = good + "\nactivate: true" })},
+		{"a trigger's metadata that names another's source", "KEDA #7782", "refused", object("ScaledObject", func(o *store.Object) {
 			o.Metadata = map[string]string{"scalerAddress": "evil:1", "queueSource": "redis-code/jobs", "queueDepthPerReplica": "5"}
 		})},
-		{"a trigger of a ScaledObject that there is not", "", "refused", object("ScaledObject", func(o *policy.Object) {
+		{"a trigger of a ScaledObject that there is not", "", "refused", object("ScaledObject", func(o *store.Object) {
 			o.Triggers, o.Annotations["gpuscaler.io/spec"] = []string{"own"}, "signals: [{name: queue, type: keda, trigger: others, target: 10}]"
 		})},
 		{"a policy name that is a label selector", "", "refused", hpa("policy", "llama,gpuscaler.io/policy=codestral", "spec", good)},
 		{"a second HPA that claims the same policy", "", "carries this policy already", func(t *testing.T) string {
-			s := policy.NewStore(policy.Options{})
+			s := store.New(store.Options{})
 			s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}})
 			claim := func(name, target string) []policy.Problem {
-				return s.SetObject(policy.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: name, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: target},
+				return s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: name, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: target},
 					MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{"gpuscaler.io/policy": "llama", "gpuscaler.io/spec": good}})
 			}
 			claim("first", "llama")
 			return "refused: " + policy.Render(claim("second", "other"))
 		}},
 		{"a second policy for the same workload", "", "decided by policy llama already", func(t *testing.T) string {
-			s := policy.NewStore(policy.Options{})
+			s := store.New(store.Options{})
 			s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "tenant.yaml": {Data: []byte(tenantPolicy)}})
-			return "refused: " + policy.Render(s.SetObject(policy.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "second", MinReplicas: 1, MaxReplicas: 12,
+			return "refused: " + policy.Render(s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "second", MinReplicas: 1, MaxReplicas: 12,
 				Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, Annotations: map[string]string{"gpuscaler.io/spec": good}}))
 		}},
 	}}
@@ -351,7 +353,7 @@ func operators() entrance {
 			for i := 0; i < len(pairs); i += 2 {
 				values["gpuscaler.io/"+pairs[i]] = pairs[i+1]
 			}
-			o, problems := policy.ParseOperator(values)
+			o, problems := annotations.ParseOperator(values)
 			text := fmt.Sprintf("paused %t, min %d, max %d", o.Paused, o.Min, o.Max)
 			for _, p := range problems {
 				text += "; " + p.Message

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
@@ -40,7 +41,7 @@ func (a podAt) Pods(*scaling.Workload) []engine.Pod {
 func reads(t *testing.T, source, signalText string, o telemetry.Options) string {
 	t.Helper()
 	return within(t, 9*time.Second, func() string {
-		s := policy.NewStore(policy.Options{})
+		s := store.New(store.Options{})
 		platform := "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n  dataSources: [" + source + "]\n" +
 			"  queries: [{name: gateway, source: prom, query: \"sum by (namespace, pool) (queue_size)\", workloadLabel: pool}]\n"
 		if !strings.Contains(source, "name: prom,") {

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 func capacityCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	if o.ahead < 0 || o.ahead > 24*time.Hour {
 		return fmt.Errorf("--for %s: use at most 24h", o.ahead)
 	}
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	report := store.Load(o.config...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))
@@ -104,7 +105,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 // load reads the cluster, or the files that replace it.
-func (o *planOptions) load(ctx context.Context, store *policy.Store) (seen *cluster.Cluster, done func(), err error) {
+func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *cluster.Cluster, done func(), err error) {
 	options := cluster.Options{
 		Policies: store, Groups: store, Leading: func() bool { return false }, Log: slog.New(slog.NewTextHandler(os.Stderr,
 			&slog.HandlerOptions{Level: slog.LevelWarn})),

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
@@ -41,8 +42,8 @@ type controller struct {
 
 	refusedCalls prometheus.Counter // calls of the external scaler that exceeded its limits
 
-	policies *policy.Store
-	paths    []policy.Path // the paths of policies and of the PlatformConfig
+	policies *store.Store
+	paths    []store.Path // the paths of policies and of the PlatformConfig
 	cluster  *cluster.Cluster
 	poller   *telemetry.Poller
 	engine   *engine.Engine
@@ -64,7 +65,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
-	c.policies = policy.NewStore(policy.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
+	c.policies = store.New(store.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
 		c.poller.SetPolicies(policies, platform) // the poller is created below, before policies are loaded
 	}})
 	kinds, err := o.scaleKinds()
@@ -266,7 +267,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 // load reads the policies for the first time. An invalid document blocks only itself.
 func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
-func (c *controller) report(r policy.Report) {
+func (c *controller) report(r store.Report) {
 	for _, p := range slices.Concat(r.Problems, r.Notices, r.Outcomes) {
 		level := slog.LevelError
 		if p.Warning {

@@ -14,7 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/schema"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // Every field of the format has a probe, which changes that field alone and observes the effect. A field without an effect on a target,
@@ -229,7 +230,7 @@ func formatFields(t *testing.T) map[string]bool {
 	}
 	for file, kind := range map[string]string{"scalingpolicy.json": "policy", "platformconfig.json": "platform", "pricebook.json": "book"} {
 		var s map[string]any
-		if err := json.Unmarshal(policy.Schemas()[file], &s); err != nil {
+		if err := json.Unmarshal(schema.JSONSchemas()[file], &s); err != nil {
 			t.Fatal(err)
 		}
 		walk(s, kind+" ")
@@ -287,7 +288,7 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 }
 
 // loaded loads the documents. problems are the refusals by document and field.
-func loaded(t *testing.T, d docSet) (s *policy.Store, refused []string) {
+func loaded(t *testing.T, d docSet) (s *store.Store, refused []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, kind := range []string{"platform", "policy", "policy2"} {
@@ -298,7 +299,7 @@ func loaded(t *testing.T, d docSet) (s *policy.Store, refused []string) {
 			t.Fatal(err)
 		}
 	}
-	s = policy.NewStore(policy.Options{})
+	s = store.New(store.Options{})
 	for _, p := range s.Load(dir).Problems {
 		if !p.Warning {
 			refused = append(refused, fmt.Sprintf("refused: %s %s: %s", p.Document, p.Field, strings.ReplaceAll(p.Message, dir, "")))
@@ -308,7 +309,7 @@ func loaded(t *testing.T, d docSet) (s *policy.Store, refused []string) {
 }
 
 // good loads documents that must be accepted.
-func good(t *testing.T, d docSet) *policy.Store {
+func good(t *testing.T, d docSet) *store.Store {
 	t.Helper()
 	s, refused := loaded(t, d)
 	if len(refused) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // command runs gpuscaler with arguments and returns its output.
@@ -47,7 +48,7 @@ func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
 			}
 		}
 	}
-	if problems := policy.Validate(filepath.Join(dir, "team-embed", "embed-worker.policy.yaml")); policy.Errors(problems) > 0 {
+	if problems := store.Validate(filepath.Join(dir, "team-embed", "embed-worker.policy.yaml")); policy.Errors(problems) > 0 {
 		t.Error(policy.Render(problems))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
@@ -102,7 +103,7 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		return errors.New("--sources and --prometheus name two servers: use one of them")
 	}
 	var l linted
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	known := len(paths) > 0
 	if known {
 		problems := store.LoadPaths(paths...).Problems
@@ -192,7 +193,7 @@ func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
 }
 
 // cluster adds the findings about the objects of the cluster.
-func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
+func (l *linted) cluster(s *cluster.Survey, store *store.Store, known bool) {
 	l.fact("Kubernetes", s.Version)
 	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
 	l.fact("KEDA", orNone(s.KEDA))
@@ -204,7 +205,7 @@ func (l *linted) cluster(s *cluster.Survey, store *policy.Store, known bool) {
 }
 
 // files adds the findings about the objects in files.
-func (l *linted) files(names []string, store *policy.Store, known bool) error {
+func (l *linted) files(names []string, store *store.Store, known bool) error {
 	objects, err := objectsIn(names)
 	if err != nil {
 		return err
@@ -219,7 +220,7 @@ func (l *linted) files(names []string, store *policy.Store, known bool) error {
 	return nil
 }
 
-func (l *linted) judge(s *cluster.Survey, store *policy.Store, known bool) {
+func (l *linted) judge(s *cluster.Survey, store *store.Store, known bool) {
 	groups := map[string]map[string]string{}
 	for _, g := range store.Platform().Groups {
 		groups[g.Name] = g.NodePools

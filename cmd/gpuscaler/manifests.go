@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -134,8 +136,8 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	} else if strings.Count(asked, "/") != 1 {
 		return nil, nil, fmt.Errorf("%q is neither a file nor NAMESPACE/NAME of a policy in --config", asked)
 	}
-	store := policy.NewStore(policy.Options{})
-	report := store.Load(paths...)
+	all := store.New(store.Options{})
+	report := all.Load(paths...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))
 		return nil, nil, errors.New("fix the errors above first; if a policy names queries or data sources of the PlatformConfig, add it " +
@@ -143,18 +145,18 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	}
 	if !inFile {
 		namespace, name, _ := strings.Cut(asked, "/")
-		if p := store.Find(scaling.Key{Namespace: namespace, Name: name}); p != nil {
-			return []*policy.Compiled{p}, store.Platform(), nil
+		if p := all.Find(scaling.Key{Namespace: namespace, Name: name}); p != nil {
+			return []*policy.Compiled{p}, all.Platform(), nil
 		}
 		return nil, nil, fmt.Errorf("--config has no policy %s", asked)
 	}
-	own := policy.NewStore(policy.Options{})
+	own := store.New(store.Options{})
 	own.Load(asked) // only for the names, because some policies are refused without the PlatformConfig
 	var policies []*policy.Compiled
 	for _, s := range own.Statuses() {
-		if name, is := strings.CutPrefix(s.Document, policy.KindScalingPolicy+" "); is {
+		if name, is := strings.CutPrefix(s.Document, spec.KindScalingPolicy+" "); is {
 			namespace, name, _ := strings.Cut(name, "/")
-			if p := store.Find(scaling.Key{Namespace: namespace, Name: name}); p != nil {
+			if p := all.Find(scaling.Key{Namespace: namespace, Name: name}); p != nil {
 				policies = append(policies, p)
 			}
 		}
@@ -162,5 +164,5 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	if len(policies) == 0 {
 		return nil, nil, fmt.Errorf("%s contains no ScalingPolicy", asked)
 	}
-	return policies, store.Platform(), nil
+	return policies, all.Platform(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 func manifestsGitopsCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func poolsIn(config []string) (names []string, err error) {
 	if len(config) == 0 {
 		return nil, nil
 	}
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	report := store.Load(config...)
 	if policy.Errors(report.Problems) > 0 {
 		fmt.Fprint(stderr, policy.Render(report.Problems))

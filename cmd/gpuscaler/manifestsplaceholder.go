@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // placeholderOptions are the flags of `gpuscaler manifests placeholder`.
@@ -131,7 +131,7 @@ func followerOf(document string) (string, error) {
 	if err := os.WriteFile(file, []byte(alone), 0o600); err != nil {
 		return "", err
 	}
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	report := store.Load(file)
 	for _, p := range report.Problems {
 		if !p.Warning {

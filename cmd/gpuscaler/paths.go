@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // policyPaths is the flag --policies: paths of documents that may define policies of certain namespaces only, and no PlatformConfig.
@@ -15,14 +15,14 @@ func (p *policyPaths) register(f *pflag.FlagSet) {
 }
 
 // with returns the trusted paths, in which every document is accepted, followed by the paths of the flag.
-func (p *policyPaths) with(trusted []string) ([]policy.Path, error) {
-	paths := policy.Trusted(trusted...)
+func (p *policyPaths) with(trusted []string) ([]store.Path, error) {
+	paths := store.Trusted(trusted...)
 	for _, text := range p.texts {
-		path, err := policy.ParsePath(text)
+		path, err := store.ParsePath(text)
 		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, path)
 	}
-	return paths, policy.CheckPaths(paths)
+	return paths, store.CheckPaths(paths)
 }

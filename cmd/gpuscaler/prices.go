@@ -11,6 +11,7 @@ import (
 	files "github.com/gpuscaler/gpuscaler/config"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
 )
 
 // priceBook reads the price book at path, else the one that the PlatformConfig names, else the built-in one. It does not contain the
@@ -24,7 +25,7 @@ func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 		}
 		name = path
 	}
-	book, problems := policy.PriceBook(name, text)
+	book, problems := pricebook.Read(name, text)
 	if book == nil {
 		return nil, fmt.Errorf("the price book is refused:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}

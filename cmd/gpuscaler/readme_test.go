@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // blocks returns the YAML blocks of the README.
@@ -38,7 +39,7 @@ func TestManifestsOfTheReadmeAreValid(t *testing.T) {
 			if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if problems := policy.Validate(path); len(problems) > 0 {
+			if problems := store.Validate(path); len(problems) > 0 {
 				t.Errorf("%s", policy.Render(problems))
 			}
 			policies++

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
@@ -180,19 +181,19 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 // openPolicies reads policies as the controller does and returns those with the given names. An empty name selects the only
 // policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
-	store := policy.NewStore(policy.Options{})
-	problems := store.Load(paths...).Problems
-	if store.Platform().Origin == "" {
+	policies := store.New(store.Options{})
+	problems := policies.Load(paths...).Problems
+	if policies.Platform().Origin == "" {
 		if beside := platformNear(paths[0]); beside != "" {
 			fmt.Fprintln(notes, "also read", beside)
-			store = policy.NewStore(policy.Options{})
-			problems = store.Load(append([]string{beside}, paths...)...).Problems
+			policies = store.New(store.Options{})
+			problems = policies.Load(append([]string{beside}, paths...)...).Problems
 		}
 	}
 	if policy.Errors(problems) > 0 {
 		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
-	all := store.Compiled()
+	all := policies.Compiled()
 	var there []string
 	for _, c := range all {
 		there = append(there, c.Workload.Key.String())
@@ -268,7 +269,7 @@ of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added
 
 // verifyRecording recomputes the decisions of a recording. A recording does not contain formulas, so they are read from policies.
 func verifyRecording(path string, policies []string, out io.Writer) error {
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	if len(policies) > 0 {
 		if problems := store.Load(policies...).Problems; policy.Errors(problems) > 0 {
 			return fmt.Errorf("--policy:\n%s", strings.TrimSpace(policy.Render(problems)))

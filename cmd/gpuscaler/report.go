@@ -23,6 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
@@ -259,7 +260,7 @@ func resolution(p cost.Period) time.Duration {
 
 // openPlatform reads the PlatformConfig as the controller does. Without a path it returns an empty one.
 func openPlatform(paths []string) (*policy.Platform, error) {
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	if len(paths) > 0 {
 		problems := store.Load(paths...).Problems
 		if store.Platform().Origin == "" {

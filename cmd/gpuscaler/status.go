@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/metrics"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
@@ -127,9 +127,9 @@ func serveOn(ctx context.Context, l net.Listener, limit int, h http.Handler) err
 }
 
 // policyCollector exports the state of each policy document.
-type policyCollector struct{ store *policy.Store }
+type policyCollector struct{ store *store.Store }
 
-func newPolicyCollector(s *policy.Store) prometheus.Collector { return policyCollector{s} }
+func newPolicyCollector(s *store.Store) prometheus.Collector { return policyCollector{s} }
 
 var documentState = prometheus.NewDesc("gpuscaler_policy_document",
 	"1 for the state of each document: InForce, Held (its last valid version decides) or Refused.",

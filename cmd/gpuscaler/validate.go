@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 func validateCommand() *cobra.Command {
@@ -31,7 +32,7 @@ warnings.`,
 			if len(paths) == 0 {
 				return errors.New("a PATH or --policies is required")
 			}
-			problems := policy.ValidatePaths(paths...)
+			problems := store.ValidatePaths(paths...)
 			switch output {
 			case "json":
 				e := json.NewEncoder(out)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -86,18 +86,18 @@ func day(t *testing.T, start, date string) (changes []change) {
 		t.Fatal(err)
 	}
 	now := midnight.UTC()
-	store := policy.NewStore(policy.Options{Clock: func() time.Time { return now }})
+	policies := store.New(store.Options{Clock: func() time.Time { return now }})
 	path := filepath.Join(t.TempDir(), "chat.yaml")
 	text := []byte(strings.ReplaceAll(document, "START", start))
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if report := store.Load(path); len(report.Problems) > 0 {
+	if report := policies.Load(path); len(report.Problems) > 0 {
 		t.Fatal(report.Problems)
 	}
 	cluster := &idle{replicas: 1}
 	last := int32(1)
-	e := engine.New(store, cluster, cluster, engine.Options{OnTransition: func(r engine.Record) {
+	e := engine.New(policies, cluster, cluster, engine.Options{OnTransition: func(r engine.Record) {
 		if n := r.Decision.Replicas; n != last {
 			changes, last = append(changes, change{r.At.UTC().Format(time.RFC3339), n}), n
 		}

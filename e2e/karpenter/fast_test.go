@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -156,15 +156,15 @@ func fast(text string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	store := policy.NewStore(policy.Options{})
-	report := func(r policy.Report) {
+	policies := store.New(store.Options{})
+	report := func(r store.Report) {
 		for _, p := range r.Problems {
 			log.Error("policy", "problem", p.String())
 		}
 	}
-	report(store.Load(c.Policies))
-	go store.Watch(ctx, 200*time.Millisecond, report, c.Policies)
-	seen, err := cluster.New(config, cluster.Options{Groups: store, Policies: store, Hourly: hourly, DiscoveryPeriod: time.Second, Log: log})
+	report(policies.Load(c.Policies))
+	go policies.Watch(ctx, 200*time.Millisecond, report, c.Policies)
+	seen, err := cluster.New(config, cluster.Options{Groups: policies, Policies: policies, Hourly: hourly, DiscoveryPeriod: time.Second, Log: log})
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func fast(text string) error {
 	if err != nil {
 		return err
 	}
-	e := engine.New(store, d, seen, engine.Options{Groups: store, Nodes: lens{seen.Nodes(), c}, OnGroupTick: recorder.GroupTick, OnGroup: func(r engine.GroupRecord) {
+	e := engine.New(policies, d, seen, engine.Options{Groups: policies, Nodes: lens{seen.Nodes(), c}, OnGroupTick: recorder.GroupTick, OnGroup: func(r engine.GroupRecord) {
 		log.Info("group", "phase", r.Phase.String(), "reasons", reasonsOf(r), "changes", textsOf(r.Actions))
 	}})
 	for ctx.Err() == nil {

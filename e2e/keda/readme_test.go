@@ -51,7 +51,7 @@ func TestTheManifestOfTheReadmeWorks(t *testing.T) {
 func TestTheConformanceTableNamesTestsThatThereAre(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
-	for _, pattern := range []string{"*_test.go", "../../pkg/policy/*_test.go", "../../pkg/cluster/*_test.go", "../../pkg/migrate/*_test.go", "../../pkg/externalmetrics/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "../../pkg/policy/*/*_test.go", "../../pkg/cluster/*_test.go", "../../pkg/migrate/*_test.go", "../../pkg/externalmetrics/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %q, %v", pattern, files, err)

@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -66,7 +66,7 @@ func waker(number any, change func(w *scaling.Workload)) *Cluster {
 func TestWhoTakesAWorkloadBetweenZeroAndOne(t *testing.T) {
 	paused := func(c *Cluster) {
 		d := deployment("chat", 0, "1")
-		d.Annotations = map[string]string{policy.AnnotationPaused: "true"}
+		d.Annotations = map[string]string{annotations.Paused: "true"}
 		c.world.putTarget(must(trimDeployment(d)).(*targetFacts))
 	}
 	follows := func(least int32) func(c *Cluster) {

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Annotated takes the policies that HPAs and ScaledObjects carry in their annotations; policy's Store.
 type Annotated interface {
-	SetObject(policy.Object) []policy.Problem
+	SetObject(store.Object) []policy.Problem
 	DeleteObject(kind, namespace, name string)
 	ObjectProblems(kind, namespace, name string) []policy.Problem
 }
@@ -19,7 +20,7 @@ func (c *Cluster) carryHPA(h *hpaFacts) {
 	if c.options.Annotated == nil || h.scaledObject != "" {
 		return
 	}
-	c.options.Annotated.SetObject(policy.Object{
+	c.options.Annotated.SetObject(store.Object{
 		Kind: kindHPA, Namespace: h.Namespace, Name: h.Name, Target: h.scales, Annotations: h.annotations,
 		MinReplicas: h.min, MaxReplicas: h.max,
 	})
@@ -29,7 +30,7 @@ func (c *Cluster) carryScaledObject(s *scaledObjectFacts) {
 	if c.options.Annotated == nil {
 		return
 	}
-	o := policy.Object{
+	o := store.Object{
 		Kind: kindScaledObject, Namespace: s.Namespace, Name: s.Name, Target: s.scales, Annotations: s.annotations,
 		Metadata: s.metadata, MinReplicas: s.min, MaxReplicas: s.max, Triggers: s.triggers,
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -31,8 +31,8 @@ type kedaManage struct {
 	ours             []string // annotations of KEDA's that our field manager applied, sorted
 }
 
-func readManage(annotations map[string]string, managed []metav1.ManagedFieldsEntry) (m kedaManage) {
-	text, said := annotations[policy.AnnotationManageKEDA]
+func readManage(values map[string]string, managed []metav1.ManagedFieldsEntry) (m kedaManage) {
+	text, said := values[annotations.ManageKEDA]
 	for _, word := range strings.Split(text, ",") {
 		switch word = strings.TrimSpace(word); {
 		case word == manageActivation:
@@ -40,7 +40,7 @@ func readManage(annotations map[string]string, managed []metav1.ManagedFieldsEnt
 		case word == manageHold:
 			m.hold = true
 		case said:
-			m.problem = policy.AnnotationManageKEDA + ": \"" + text + "\": want " + manageActivation + ", " + manageHold + " or both with a comma"
+			m.problem = annotations.ManageKEDA + ": \"" + text + "\": want " + manageActivation + ", " + manageHold + " or both with a comma"
 		}
 	}
 	for i := range managed {

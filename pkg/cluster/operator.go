@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -21,18 +21,18 @@ type operatorFacts struct {
 
 // readOperator reads the operator's annotations and who wrote them. Managed fields are read only where there is something to
 // read them for: they are the largest part of most objects, and are dropped right after.
-func readOperator(annotations map[string]string, managed []metav1.ManagedFieldsEntry) operatorFacts {
-	_, paused := annotations[policy.AnnotationPaused]
-	_, override := annotations[policy.AnnotationOverride]
+func readOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) operatorFacts {
+	_, paused := values[annotations.Paused]
+	_, override := values[annotations.Override]
 	if !paused && !override {
 		return operatorFacts{operator: scaling.NoOperator}
 	}
-	operator, problems := policy.ParseOperator(annotations)
+	operator, problems := annotations.ParseOperator(values)
 	f := operatorFacts{said: true, operator: operator}
 	for _, p := range problems {
 		f.problem = strings.TrimPrefix(f.problem+"; "+p.String(), "; ")
 	}
-	f.by = whoSet(managed, policy.AnnotationPaused, policy.AnnotationOverride)
+	f.by = whoSet(managed, annotations.Paused, annotations.Override)
 	return f
 }
 

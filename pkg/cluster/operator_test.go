@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -23,10 +23,10 @@ func managed(manager, at, annotation string) metav1.ManagedFieldsEntry {
 }
 
 func TestWhoPausedItAndWhenIsNamed(t *testing.T) {
-	f := readOperator(map[string]string{policy.AnnotationPaused: "true"}, []metav1.ManagedFieldsEntry{
+	f := readOperator(map[string]string{annotations.Paused: "true"}, []metav1.ManagedFieldsEntry{
 		managed("helm", "2026-11-01T08:00:00Z", "meta.helm.sh/release-name"),
-		managed("kubectl-annotate", "2026-11-21T02:58:00Z", policy.AnnotationPaused),
-		managed("argocd", "2026-11-21T02:00:00Z", policy.AnnotationPaused),
+		managed("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused),
+		managed("argocd", "2026-11-21T02:00:00Z", annotations.Paused),
 	})
 	if !f.operator.Paused || f.by != "kubectl-annotate, 2026-11-21T02:58:00Z" {
 		t.Errorf("paused %v by %q", f.operator.Paused, f.by)
@@ -34,7 +34,7 @@ func TestWhoPausedItAndWhenIsNamed(t *testing.T) {
 }
 
 func TestAnAnnotationWithoutManagedFieldsIsObeyedAllTheSame(t *testing.T) {
-	f := readOperator(map[string]string{policy.AnnotationPaused: "true"}, []metav1.ManagedFieldsEntry{
+	f := readOperator(map[string]string{annotations.Paused: "true"}, []metav1.ManagedFieldsEntry{
 		{Manager: "broken", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":[`)}, {Manager: "empty"},
 	})
 	if !f.operator.Paused || f.by != "an unknown manager" {
@@ -43,7 +43,7 @@ func TestAnAnnotationWithoutManagedFieldsIsObeyedAllTheSame(t *testing.T) {
 }
 
 func TestAnOverrideThatIsNotUnderstoodHasNoEffectAndIsTold(t *testing.T) {
-	f := readOperator(map[string]string{policy.AnnotationOverride: "min=12"}, nil)
+	f := readOperator(map[string]string{annotations.Override: "min=12"}, nil)
 	if f.operator != scaling.NoOperator || !strings.Contains(f.problem, "until") {
 		t.Errorf("%+v", f)
 	}
@@ -77,8 +77,8 @@ func TestAPauseOnTheHPAActsAndEndsWithIt(t *testing.T) {
 	w.putTarget(must(trimDeployment(deployment("chat", 3, "1"))).(*targetFacts))
 	h := exactHPA("chat", "chat", "chat")
 	free := must(trimHPA(h)).(*hpaFacts)
-	h.Annotations = map[string]string{policy.AnnotationPaused: "true"}
-	h.ManagedFields = []metav1.ManagedFieldsEntry{managed("kubectl-annotate", "2026-11-21T02:58:00Z", policy.AnnotationPaused)}
+	h.Annotations = map[string]string{annotations.Paused: "true"}
+	h.ManagedFields = []metav1.ManagedFieldsEntry{managed("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused)}
 	paused := must(trimHPA(h)).(*hpaFacts)
 
 	w.putHPA(nil, paused)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -130,7 +130,7 @@ func isOurMetric(name string) bool {
 func ourAnnotations(all map[string]string) map[string]string {
 	var ours map[string]string
 	for k, v := range all {
-		if strings.HasPrefix(k, policy.AnnotationPrefix) {
+		if strings.HasPrefix(k, annotations.Prefix) {
 			if ours == nil {
 				ours = map[string]string{}
 			}

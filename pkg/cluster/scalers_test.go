@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
 func scaledObject(name, target string) *unstructured.Unstructured {
@@ -31,7 +31,7 @@ func scaledObject(name, target string) *unstructured.Unstructured {
 func kedaHPA(name, target, owner string) *hpaFacts {
 	h := exactHPA(name, target, "")
 	h.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: owner}}
-	h.Annotations = map[string]string{policy.AnnotationPaused: "true"} // KEDA copies its ScaledObject's
+	h.Annotations = map[string]string{annotations.Paused: "true"} // KEDA copies its ScaledObject's
 	external := h.Spec.Metrics[0].External
 	external.Metric.Name = "s1-" + DesiredReplicasMetric
 	external.Metric.Selector.MatchLabels = map[string]string{"scaledobject.keda.sh/name": owner}

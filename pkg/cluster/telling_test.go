@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -87,7 +87,7 @@ func TestWhatIsWrongIsToldOnceAgainEachHourAndWhenPutRightNoMore(t *testing.T) {
 	c.options.Policies = fixed{*workload("chat")}
 	h := exactHPA("chat", "chat", "chat")
 	h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = nil
-	h.Annotations = map[string]string{policy.AnnotationOverride: "min=3"}
+	h.Annotations = map[string]string{annotations.Override: "min=3"}
 	wrong := must(trimHPA(h)).(*hpaFacts)
 	c.world.putHPA(nil, wrong)
 	l := &linter{cluster: c, told: map[complaint]time.Time{}}

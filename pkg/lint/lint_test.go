@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/common/config"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -297,7 +297,7 @@ func scraped(t *testing.T, file string) string {
 
 // The policies that the project ships read what they say they read.
 func TestSubjectsOfPolicies(t *testing.T) {
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	store.Load("../../config/examples")
 	all := append(Policies(store.Compiled(), store.Platform()), Queries(store.Platform())...)
 	if len(all) < 3 {

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
 var errNothing = errors.New("nothing of it can be a signal or a schedule of a policy")
 
 // fromHPA reads metrics, bounds and behavior, and writes the HPA that reads our number in their place.
-func (p *Plan) fromHPA(u *unstructured.Unstructured) (*policy.PolicySpec, error) {
+func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
 		return nil, fmt.Errorf("is of %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
 	}
@@ -34,32 +34,32 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*policy.PolicySpec, error)
 	if h.Spec.MinReplicas != nil {
 		low = *h.Spec.MinReplicas
 	}
-	spec := &policy.PolicySpec{
+	out := &spec.Policy{
 		ScaleTargetRef: target(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind, h.Spec.ScaleTargetRef.Name),
 		MinReplicas:    &low, MaxReplicas: &high, Behavior: behaviorOf(h.Spec.Behavior),
 	}
 	for i := range h.Spec.Metrics {
-		if err := p.hpaMetric(&h.Spec.Metrics[i], spec); err != nil {
+		if err := p.hpaMetric(&h.Spec.Metrics[i], out); err != nil {
 			return nil, err
 		}
 	}
-	if len(spec.Signals) == 0 {
+	if len(out.Signals) == 0 {
 		return nil, p.nothing()
 	}
 	p.lose("external.metrics.k8s.io has one owner, and another adapter serves this HPA's metric through it. gpuscaler can serve its number there only in that adapter's place; beside KEDA, use its entrance.")
-	return spec, p.replaceHPA(u)
+	return out, p.replaceHPA(u)
 }
 
 // nothing says what was lost, as there is no plan to list it.
 func (p *Plan) nothing() error { return fmt.Errorf("%w: %s", errNothing, strings.Join(p.Lost, "; ")) }
 
-func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, spec *policy.PolicySpec) error {
+func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
 	switch { // by what is there: a file may name one type and hold another
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrOurs
 		}
-		p.externalMetric(m.External, spec)
+		p.externalMetric(m.External, out)
 	case m.Resource != nil:
 		p.lose("metric %s: CPU and memory are no signals here; for a GPU workload use dcgm (GPU activity) beside a queue", m.Resource.Name)
 	case m.ContainerResource != nil:
@@ -74,8 +74,8 @@ func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, spec *policy.PolicySpec) e
 	return nil
 }
 
-func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, spec *policy.PolicySpec) {
-	s := policy.SignalSpec{Name: signalName(m.Metric.Name, spec), Type: "external", Metric: m.Metric.Name}
+func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.Policy) {
+	s := spec.Signal{Name: signalName(m.Metric.Name, out), Type: "external", Metric: m.Metric.Name}
 	quantity := m.Target.AverageValue
 	if m.Target.Type == autoscalingv2.ValueMetricType {
 		quantity, s.MetricType = m.Target.Value, "Value"
@@ -91,14 +91,14 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, spec *polic
 		}
 	}
 	if s.Target = p.amount(quantity.AsApproximateFloat64(), "external metric "+m.Metric.Name); s.Target != nil {
-		spec.Signals = append(spec.Signals, s)
+		out.Signals = append(out.Signals, s)
 	}
 }
 
 // amount is a target as a policy writes it; nil, and lost, where it is none.
-func (p *Plan) amount(v float64, what string) *policy.Amount {
+func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
-		if a, err := policy.NewAmount(number(v)); err == nil {
+		if a, err := spec.NewAmount(number(v)); err == nil {
 			return a
 		}
 	}
@@ -136,8 +136,8 @@ func behaviorMap(v Version) map[string]any {
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }
 
-func target(apiVersion, kind, name string) *policy.TargetRef {
-	t := &policy.TargetRef{Name: name}
+func target(apiVersion, kind, name string) *spec.TargetRef {
+	t := &spec.TargetRef{Name: name}
 	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {
 		t.APIVersion, t.Kind = apiVersion, kind
 	}
@@ -145,38 +145,38 @@ func target(apiVersion, kind, name string) *policy.TargetRef {
 }
 
 // behaviorOf carries an HPA's behavior, whose words are ours.
-func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *policy.BehaviorSpec {
+func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior {
 	if b == nil {
 		return nil
 	}
-	side := func(r *autoscalingv2.HPAScalingRules) *policy.DirectionSpec {
+	side := func(r *autoscalingv2.HPAScalingRules) *spec.Direction {
 		if r == nil {
 			return nil
 		}
-		d := &policy.DirectionSpec{StabilizationWindowSeconds: r.StabilizationWindowSeconds}
+		d := &spec.Direction{StabilizationWindowSeconds: r.StabilizationWindowSeconds}
 		if r.Tolerance != nil {
-			t := policy.Tolerance(r.Tolerance.AsApproximateFloat64())
+			t := spec.Tolerance(r.Tolerance.AsApproximateFloat64())
 			d.Tolerance = &t
 		}
 		if r.SelectPolicy != nil {
 			d.SelectPolicy = string(*r.SelectPolicy)
 		}
 		for _, rate := range r.Policies {
-			d.Policies = append(d.Policies, policy.RateSpec{Type: string(rate.Type), Value: &rate.Value, PeriodSeconds: &rate.PeriodSeconds})
+			d.Policies = append(d.Policies, spec.Rate{Type: string(rate.Type), Value: &rate.Value, PeriodSeconds: &rate.PeriodSeconds})
 		}
 		return d
 	}
-	return &policy.BehaviorSpec{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
+	return &spec.Behavior{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
 }
 
 // signalName makes a name that a formula can call and no other signal of the policy has.
-func signalName(from string, spec *policy.PolicySpec) string {
+func signalName(from string, out *spec.Policy) string {
 	name := strings.ToLower(identifierOf(from))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "s_" + name
 	}
 	taken := func(n string) bool {
-		return slices.ContainsFunc(spec.Signals, func(s policy.SignalSpec) bool { return s.Name == n })
+		return slices.ContainsFunc(out.Signals, func(s spec.Signal) bool { return s.Name == n })
 	}
 	for i, base := 2, name; taken(name); i++ {
 		name = fmt.Sprintf("%s_%d", base, i)

@@ -10,7 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
 // Defaults of KEDA's.
@@ -43,7 +43,7 @@ type scaledObject struct {
 
 // fromScaledObject reads triggers, bounds, behavior and fallback. KEDA's triggers stay in the ScaledObject, with a coarse target, and are
 // read through it, so that no credential moves; cron triggers become schedules.
-func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*policy.PolicySpec, error) {
+func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*polic
 	if so.MaxReplicaCount != nil {
 		high = *so.MaxReplicaCount
 	}
-	out := &policy.PolicySpec{
+	out := &spec.Policy{
 		ScaleTargetRef: target(so.ScaleTargetRef.APIVersion, so.ScaleTargetRef.Kind, so.ScaleTargetRef.Name),
 		MinReplicas:    &low, MaxReplicas: &high, CooldownPeriod: so.idle(),
 	}
@@ -95,15 +95,15 @@ func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 }
 
 // idle is the policy's part of the idle delay, which counts once: KEDA's where the ScaledObject sets it, else ours.
-func (so *scaledObject) idle() *policy.Duration {
-	d := policy.Duration(kedaCooldown)
+func (so *scaledObject) idle() *spec.Duration {
+	d := spec.Duration(kedaCooldown)
 	if so.CooldownPeriod != nil {
 		d = 0
 	}
 	return &d
 }
 
-func (p *Plan) advanced(so *scaledObject, out *policy.PolicySpec) {
+func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	if a := so.Advanced; a != nil {
 		if a.HorizontalPodAutoscalerConfig != nil {
 			out.Behavior = behaviorOf(a.HorizontalPodAutoscalerConfig.Behavior)
@@ -116,12 +116,12 @@ func (p *Plan) advanced(so *scaledObject, out *policy.PolicySpec) {
 		p.lose("idleReplicaCount %d: a policy idles at minReplicas", *so.IdleReplicaCount)
 	}
 	if f := so.Fallback; f != nil && f.Behavior != "scalingModifiers" {
-		out.Fallback = &policy.FallbackSpec{FailureThreshold: &f.FailureThreshold, Replicas: &f.Replicas, Behavior: f.Behavior}
+		out.Fallback = &spec.Fallback{FailureThreshold: &f.FailureThreshold, Replicas: &f.Replicas, Behavior: f.Behavior}
 	}
 }
 
 // trigger turns one trigger into a signal or a schedule, and returns it as it stays in the ScaledObject; nil where it does not.
-func (p *Plan) trigger(i int, t map[string]any, out *policy.PolicySpec) map[string]any {
+func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
 	case "cron":
@@ -147,13 +147,13 @@ func (p *Plan) trigger(i int, t map[string]any, out *policy.PolicySpec) map[stri
 	if amount == nil {
 		return t
 	}
-	s := policy.SignalSpec{Name: signalName(name, out), Type: "keda", Trigger: name, Target: amount}
+	s := spec.Signal{Name: signalName(name, out), Type: "keda", Trigger: name, Target: amount}
 	if text, _ := t["metricType"].(string); text == "Value" {
 		s.MetricType = "Value"
 	}
 	activation := activationOf(t)
 	if activation > 0 {
-		s.ActivationTarget, _ = policy.NewAmount(number(activation)) // a float's own text is a number
+		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // a float's own text is a number
 	}
 	out.Signals = append(out.Signals, s)
 	aim(t, value*coarse, activation)
@@ -161,7 +161,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *policy.PolicySpec) map[stri
 }
 
 // schedule turns a cron trigger into a floor; false where it is not one that can be read.
-func (p *Plan) schedule(i int, t map[string]any, out *policy.PolicySpec) bool {
+func (p *Plan) schedule(i int, t map[string]any, out *spec.Policy) bool {
 	metadata, _ := t["metadata"].(map[string]any)
 	text := func(key string) string { return strings.TrimSpace(textOf(metadata[key])) }
 	floor, err := strconv.ParseInt(text("desiredReplicas"), 10, 32)
@@ -174,7 +174,7 @@ func (p *Plan) schedule(i int, t map[string]any, out *policy.PolicySpec) bool {
 		name = fmt.Sprintf("cron-%d", i)
 	}
 	n := int32(floor)
-	out.Schedules = append(out.Schedules, policy.ScheduleSpec{
+	out.Schedules = append(out.Schedules, spec.Schedule{
 		Name: name, Timezone: text("timezone"), Start: text("start"), End: text("end"), MinReplicas: &n,
 	})
 	return true

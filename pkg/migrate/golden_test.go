@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -37,7 +38,7 @@ func golden(t *testing.T, name, got string) {
 // example is a policy of the shipped examples, with the platform.
 func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
 	t.Helper()
-	s := policy.NewStore(policy.Options{})
+	s := store.New(store.Options{})
 	if r := s.Load("../../config/examples/"); policy.Errors(r.Problems) > 0 {
 		t.Fatal(policy.Render(r.Problems))
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -47,21 +47,21 @@ func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 		Source: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()),
 		Lost:   []string{}, key: scaling.Key{Namespace: u.GetNamespace(), Name: u.GetName()},
 	}
-	var spec *policy.PolicySpec
+	var written *spec.Policy
 	var err error
 	switch u.GetKind() {
 	case kindHPA:
-		spec, err = p.fromHPA(u)
+		written, err = p.fromHPA(u)
 	case kindScaledObject:
-		spec, err = p.fromScaledObject(u, o)
+		written, err = p.fromScaledObject(u, o)
 	default:
 		err = fmt.Errorf("want a %s or a %s", kindHPA, kindScaledObject)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}
-	spec.Mode = scaling.Advisory.String()
-	text, err := policy.Marshal(p.key, spec)
+	written.Mode = scaling.Advisory.String()
+	text, err := spec.Marshal(p.key, written)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}

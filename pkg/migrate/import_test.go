@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // load compiles a policy's text as the controller would.
 func load(t *testing.T, text string) *policy.Compiled {
 	t.Helper()
-	s := policy.NewStore(policy.Options{})
+	s := store.New(store.Options{})
 	if r := s.LoadFS(fstest.MapFS{"p.yaml": {Data: []byte(text)}}); policy.Errors(r.Problems) > 0 {
 		t.Fatalf("%s\n%s", policy.Render(r.Problems), text)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -71,7 +72,7 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	if err != nil {
 		return "", err
 	}
-	spec := scaledObjectSpec{
+	written := scaledObjectSpec{
 		ScaleTargetRef:  scaleTarget(w.Target),
 		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
 		CooldownPeriod: guardOf(w.Policy.MinReplicas),
@@ -81,7 +82,7 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	}
 	notes := append(followerNotes(w), o.KEDA.notes()...)
 	if w.Policy.MinReplicas == 0 {
-		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod is only a guard: at 0 one look that finds no trigger active takes the last replicas, also one in which KEDA was just replacing its cache.", policy.Duration(w.Policy.CooldownPeriod)))
+		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod is only a guard: at 0 one look that finds no trigger active takes the last replicas, also one in which KEDA was just replacing its cache.", spec.Duration(w.Policy.CooldownPeriod)))
 	}
 	switch {
 	case o.Formula && o.KEDA.before(formulaFallback):
@@ -90,16 +91,16 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 		if len(m.terms) == 0 {
 			return "", fmt.Errorf("policy %s: no signal of it can be read by KEDA itself, so there is nothing for a formula to fall back on: leave --formula out", w.Key)
 		}
-		spec.Fallback = &fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
-		spec.Advanced.Modifiers = &modifiers{Formula: triggerName + " ?? " + greatest(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue"}
+		written.Fallback = &fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
+		written.Advanced.Modifiers = &modifiers{Formula: triggerName + " ?? " + greatest(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue"}
 		notes = append(notes, "While gpuscaler is away the formula follows the mirrors, in replicas, both ways. fallback.behavior scalingModifiers needs KEDA 2.20 or later.")
 	case o.KEDA.before(fallbackBehavior):
-		spec.Fallback = nil
+		written.Fallback = nil
 	default:
 		notes = append(notes, neverDark(w.Policy, m)...)
 	}
 	return manifest(append(notes, m.notes...), object{
-		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Metadata: metadata{w.Key.Name, w.Key.Namespace}, Spec: spec,
+		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Metadata: metadata{w.Key.Name, w.Key.Namespace}, Spec: written,
 	})
 }
 

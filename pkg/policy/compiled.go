@@ -17,6 +17,8 @@
 package policy
 
 import (
+	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -29,7 +31,7 @@ type Compiled struct {
 	Sources  []Source // parallel to Workload.Policy.Signals
 	Team     string   // the PlatformConfig team that the namespace belongs to; empty: none
 
-	mode scaling.Mode // of the policy alone
+	OwnMode scaling.Mode // of the policy alone
 }
 
 // SourceType names how a signal is read; the words are those of a signal's `type`.
@@ -84,4 +86,11 @@ type Source struct {
 	// Denied says why the platform no longer allows the source to this workload, whose last good version is in force meanwhile.
 	// Nothing is read then, and the reading is CauseForbidden. Empty: allowed.
 	Denied string
+}
+
+// fingerprint is the same number for the same source in every process, and never 0.
+func (s Source) Fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%#v", s)
+	return max(h.Sum64(), 1)
 }

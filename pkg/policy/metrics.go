@@ -19,20 +19,20 @@ type Metric struct {
 }
 
 // gpuMemory is the short name of the share of GPU memory in use.
-const gpuMemory = "memory"
+const GpuMemory = "memory"
 
 var (
 	requestsWaiting  = Metric{Name: "requestsWaiting"}
 	requestsRunning  = Metric{Name: "requestsRunning"}
 	kvCacheUsage     = Metric{Name: "kvCacheUsage", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
 	gpuActivity      = Metric{Name: "activity", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
-	timeToFirstToken = latency("timeToFirstToken")
-	interToken       = latency("interTokenLatency")
-	requestLatency   = latency("requestLatency")
-	queueTime        = latency("queueTime")
+	timeToFirstToken = LatencyMetric("timeToFirstToken")
+	interToken       = LatencyMetric("interTokenLatency")
+	requestLatency   = LatencyMetric("requestLatency")
+	queueTime        = LatencyMetric("queueTime")
 )
 
-func latency(name string) Metric {
+func LatencyMetric(name string) Metric {
 	return Metric{Name: name, Unit: scaling.Seconds, Class: scaling.Latency, Mean: true, Histogram: true}
 }
 
@@ -42,7 +42,7 @@ func share(name string) Metric {
 
 // metricsOf lists, for each type that reads pods, the metrics that a policy may name; the first is meant where it names none.
 var metricsOf = map[SourceType][]Metric{
-	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(gpuMemory)},
+	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(GpuMemory)},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
@@ -60,24 +60,4 @@ var metricsOf = map[SourceType][]Metric{
 func Metrics(t SourceType) []Metric { return slices.Clone(metricsOf[t]) }
 
 // readsPods tells the types whose series come from the workload's own pods: they vanish with the last replica.
-func (t SourceType) readsPods() bool { return metricsOf[t] != nil }
-
-// fieldsFor lists which of a signal's fields belong to a type; every type has the common ones.
-var fieldsFor = map[SourceType][]string{
-	SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window"},
-	SourceRedis:      {"source", "listName", "stream", "consumerGroup"},
-	SourceKueue:      {"localQueue", "clusterQueue"},
-	SourceExternal:   {"source", "metric", "matchLabels"},
-	SourceKEDA:       {"trigger"},
-}
-
-var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage", "forecast"}
-
-var podFields = []string{"source", "metric", "quantile", "window"}
-
-func specificFields(t SourceType) []string {
-	if t.readsPods() {
-		return podFields
-	}
-	return fieldsFor[t]
-}
+func (t SourceType) ReadsPods() bool { return metricsOf[t] != nil }

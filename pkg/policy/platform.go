@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -18,15 +19,13 @@ type Platform struct {
 	Queries       []Query
 	Teams         []Team
 	Groups        []Group
-	Prices        PricesSpec
+	Prices        spec.Prices
 	Origin        string // "platform.yaml@3f1c"; empty where there is none
+	Unreadable    bool   // there is a PlatformConfig that was never read: what it allows is not known
 
-	defaults DefaultsSpec
-	nodes    []*capacity.Group // of Groups, for those who decide about nodes
+	Defaults   spec.Defaults
+	NodeGroups []*capacity.Group // of Groups, for those who decide about nodes
 }
-
-// noPlatform is a cluster without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
-var noPlatform = &Platform{}
 
 // Bounds narrow a policy's own. A zero Max is none, so the zero Bounds narrow nothing.
 type Bounds struct{ Min, Max int32 }
@@ -49,7 +48,7 @@ type Team struct {
 	Limits         map[string]int64 // most of each resource over all its workloads
 	Bounds         Bounds
 
-	shared *scaling.Team // what every policy of the team points to; nil: no limits
+	Scaling *scaling.Team // what every policy of the team points to; nil: no limits
 }
 
 // DataSourceType says how a data source is read.
@@ -79,12 +78,12 @@ type DataSource struct {
 	NamespaceLabel string            // prometheus: where a scrape stores the namespace of the scraped pod
 	PodLabel       string            // prometheus: where a scrape stores its name
 	Exporters      []Exporter        // prometheus: pods whose labels may name other pods
-	HTTP           *HTTPSpec         // prometheus, scrape; nil: plain
-	SigV4          *SigV4Spec        // prometheus
+	HTTP           *spec.HTTP        // prometheus, scrape; nil: plain
+	SigV4          *spec.SigV4       // prometheus
 
 	Username, PasswordFile string // redis
 	Database               int
-	TLS                    *TLSSpec
+	TLS                    *spec.TLS
 
 	Profile      SourceType // scrape
 	Scheme, Path string
@@ -98,6 +97,11 @@ func (d *DataSource) Allows(namespace string) bool {
 	return len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace)
 }
 
+// Serves tells whether a data source can answer signals of a type: a scrape of the DCGM exporter knows nothing of vLLM.
+func (d *DataSource) Serves(t SourceType) bool {
+	return d.Type != DataScrape || d.Profile == "" || d.Profile == t
+}
+
 // Query is PromQL whose answer has one series per workload.
 type Query struct {
 	Name, Source                  string
@@ -108,7 +112,7 @@ type Query struct {
 
 // Group is a capacity group as it was written, with its windows compiled.
 type Group struct {
-	GroupSpec
+	spec.Group
 	Mode    scaling.Mode
 	Windows []GroupWindow // parallel to GroupSpec.Schedules
 }
@@ -119,7 +123,7 @@ type GroupWindow struct {
 	NodePools  []string // capacity types; all of the group's where it named none
 	Limits     map[string]int64
 	Weight     *int32
-	Disruption DisruptionSpec
+	Disruption spec.Disruption
 }
 
 func find[T any](all []T, is func(*T) bool) *T {
@@ -153,7 +157,7 @@ func (p *Platform) Group(name string) *Group {
 
 // defaultSource returns the data source that is meant where a policy names none: the one marked default, else the only one of
 // its type that the namespace may use.
-func (p *Platform) defaultSource(t DataSourceType, namespace string) *DataSource {
+func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
 		d := &p.DataSources[i]
@@ -176,7 +180,7 @@ func (p *Platform) defaultSource(t DataSourceType, namespace string) *DataSource
 }
 
 // boundsFor returns what narrows the policies of a namespace.
-func (p *Platform) boundsFor(namespace string) Bounds {
+func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
 		b.Min = max(b.Min, t.Bounds.Min)
@@ -188,7 +192,7 @@ func (p *Platform) boundsFor(namespace string) Bounds {
 }
 
 // mayUse tells whether policies of a namespace may name a capacity group: where there are teams, theirs must list it.
-func (p *Platform) mayUse(namespace, group string) bool {
+func (p *Platform) MayUse(namespace, group string) bool {
 	if group == "" {
 		return true
 	}
@@ -198,15 +202,15 @@ func (p *Platform) mayUse(namespace, group string) bool {
 
 // mayRead reports whether policies of a namespace may read the backlog of a ClusterQueue, which counts the workloads of every namespace
 // that uses it: where there are teams, theirs must list it.
-func (p *Platform) mayRead(namespace, clusterQueue string) bool {
+func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 	team := p.Team(namespace)
 	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
 }
 
 // stricter returns the mode that does less.
-func stricter(a, b scaling.Mode) scaling.Mode { return max(a, b) }
+func StricterMode(a, b scaling.Mode) scaling.Mode { return max(a, b) }
 
-func modeOf(word string) scaling.Mode {
+func ModeOf(word string) scaling.Mode {
 	switch word {
 	case "advisory":
 		return scaling.Advisory
@@ -215,3 +219,6 @@ func modeOf(word string) scaling.Mode {
 	}
 	return scaling.Auto
 }
+
+// mostReplicas is beyond any cluster; it keeps sums of replicas far from the end of an int32.
+const ReplicaLimit int32 = 100_000

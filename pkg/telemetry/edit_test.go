@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -27,18 +28,18 @@ func (c *editedCluster) Apply(_ context.Context, changes []engine.Change) error 
 // edited is a controller in small: a store whose policies come out of annotations, a poller on a Prometheus, an engine.
 type edited struct {
 	t       *testing.T
-	store   *policy.Store
+	store   *store.Store
 	poller  *Poller
 	engine  *engine.Engine
 	changes []engine.Record
 	now     time.Time
-	object  policy.Object
+	object  store.Object
 }
 
 func newEdited(t *testing.T, server *testPrometheus) *edited {
 	e := &edited{t: t, now: time.Now()}
 	e.poller = newPoller(t, Options{Pods: testPods{{Namespace: "chat", Name: "llama"}: readyPods("l-0", "l-1", "l-2", "l-3", "l-4", "l-5")}})
-	e.store = policy.NewStore(policy.Options{Prepare: e.poller.SetPolicies})
+	e.store = store.New(store.Options{Prepare: e.poller.SetPolicies})
 	path := file(t, "platform.yaml", fmt.Sprintf(`apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
@@ -49,7 +50,7 @@ spec:
 		t.Fatal(policy.Render(r.Problems))
 	}
 	e.engine = engine.New(e.store, e.poller, &editedCluster{}, engine.Options{OnTransition: func(r engine.Record) { e.changes = append(e.changes, r) }})
-	e.object = policy.Object{Kind: "HorizontalPodAutoscaler", Namespace: "chat", Name: "llama", MinReplicas: 1, MaxReplicas: 12,
+	e.object = store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "chat", Name: "llama", MinReplicas: 1, MaxReplicas: 12,
 		Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, Annotations: map[string]string{
 			"gpuscaler.io/spec": "signals:\n- {name: queue, type: vllm, target: 10}\nbehavior: {scaleDown: {stabilizationWindowSeconds: 0}}\n"}}
 	e.annotate(nil)
@@ -59,7 +60,7 @@ spec:
 }
 
 // annotate edits the object as a person would; nothing but the store is told.
-func (e *edited) annotate(edit func(o *policy.Object)) {
+func (e *edited) annotate(edit func(o *store.Object)) {
 	e.t.Helper()
 	o := e.object
 	o.Annotations = maps.Clone(o.Annotations)
@@ -92,10 +93,10 @@ func TestAnEditOfAnnotationsIsNoBlindTick(t *testing.T) {
 		t.Fatalf("before: %+v", d)
 	}
 	e.changes = nil
-	for _, edit := range []func(o *policy.Object){
-		func(o *policy.Object) { o.MaxReplicas = 13 },
-		func(o *policy.Object) { o.Annotations["gpuscaler.io/spec"] += "cooldownPeriod: 20m\n" },
-		func(o *policy.Object) { o.MaxReplicas = 14 },
+	for _, edit := range []func(o *store.Object){
+		func(o *store.Object) { o.MaxReplicas = 13 },
+		func(o *store.Object) { o.Annotations["gpuscaler.io/spec"] += "cooldownPeriod: 20m\n" },
+		func(o *store.Object) { o.MaxReplicas = 14 },
 	} {
 		e.annotate(edit)
 		if d := e.tick(); d.Replicas != 6 || d.Degraded || d.Status[0] != scaling.SignalOK {
@@ -115,7 +116,7 @@ func TestAnEditThatMeasuresSomethingElseWaitsForItsFirstPoll(t *testing.T) {
 		server.put(fmt.Sprintf(`{__name__="vllm:num_requests_running",namespace="chat",pod="l-%d"}`, i), time.Now(), 0)
 	}
 	e := newEdited(t, server)
-	e.annotate(func(o *policy.Object) {
+	e.annotate(func(o *store.Object) {
 		o.Annotations["gpuscaler.io/spec"] = "signals:\n- {name: queue, type: vllm, metric: requestsRunning, target: 10}\nbehavior: {scaleDown: {stabilizationWindowSeconds: 0}}\n"
 	})
 	if d := e.tick(); d.Replicas != 6 || !d.Degraded {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -42,7 +43,7 @@ spec:
 `
 
 func TestEverySignalThatPeopleWriteIsPolled(t *testing.T) {
-	store := policy.NewStore(policy.Options{Clock: time.Now})
+	store := store.New(store.Options{Clock: time.Now})
 	report := store.Load(file(t, "all.yaml", everySignal))
 	for _, p := range report.Problems {
 		if !p.Warning {

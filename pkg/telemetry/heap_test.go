@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -161,16 +162,15 @@ func BenchmarkHeapPerPolicy(b *testing.B) {
 	for b.Loop() {
 		start := live()
 		p := newPoller(b, Options{Pods: pods})
-		var store *policy.Store
-		store = policy.NewStore(policy.Options{Clock: time.Now})
-		if r := store.Load(dir); len(r.Problems) > 0 || len(store.Current()) != n {
+		policies := store.New(store.Options{Clock: time.Now})
+		if r := policies.Load(dir); len(r.Problems) > 0 || len(policies.Current()) != n {
 			b.Fatal(policy.Render(r.Problems))
 		}
 		loaded := live()
-		p.SetPolicies(store.Compiled(), store.Platform())
+		p.SetPolicies(policies.Compiled(), policies.Platform())
 		pollOnce(b, p)
 		polled := live()
-		e := engine.New(store, p, calm{}, engine.Options{})
+		e := engine.New(policies, p, calm{}, engine.Options{})
 		now := time.Now()
 		for i := range 3 {
 			if out := e.Tick(context.Background(), now.Add(time.Duration(i)*time.Second)); len(out.Errors) != 0 || out.Decided != n {
@@ -182,7 +182,7 @@ func BenchmarkHeapPerPolicy(b *testing.B) {
 		b.ReportMetric((polled-loaded)/n, "telemetry-B/policy")
 		b.ReportMetric((decided-polled)/n, "engine-B/policy")
 		b.ReportMetric((decided-start)/n, "B/policy")
-		if d, _ := e.Decisions().Decision(store.Current()[n-1].Key); d.Degraded || d.Replicas != 5 {
+		if d, _ := e.Decisions().Decision(policies.Current()[n-1].Key); d.Degraded || d.Replicas != 5 {
 			b.Fatalf("decided %+v", d)
 		}
 		if out := os.Getenv("HEAP_PROFILE"); out != "" {

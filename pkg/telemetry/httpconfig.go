@@ -5,11 +5,11 @@ import (
 	"github.com/prometheus/sigv4"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
 // httpConfig reads a data source's http block with Prometheus' own decoder, which checks it as Prometheus would.
-func httpConfig(s *policy.HTTPSpec) (config.HTTPClientConfig, error) {
+func httpConfig(s *spec.HTTP) (config.HTTPClientConfig, error) {
 	c := config.DefaultHTTPClientConfig
 	if s == nil {
 		return c, nil
@@ -26,11 +26,11 @@ func httpConfig(s *policy.HTTPSpec) (config.HTTPClientConfig, error) {
 }
 
 // carriesSecrets tells whether requests carry something that their receiver could use elsewhere.
-func carriesSecrets(s *policy.HTTPSpec) bool {
+func carriesSecrets(s *spec.HTTP) bool {
 	return s != nil && (s.BasicAuth != nil || s.Authorization != nil || s.OAuth2 != nil)
 }
 
-func sigv4Config(s *policy.SigV4Spec) *sigv4.SigV4Config {
+func sigv4Config(s *spec.SigV4) *sigv4.SigV4Config {
 	if s == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func sigv4Config(s *policy.SigV4Spec) *sigv4.SigV4Config {
 	}
 }
 
-func tlsConfig(s *policy.TLSSpec) (config.TLSConfig, error) {
+func tlsConfig(s *spec.TLS) (config.TLSConfig, error) {
 	var c config.TLSConfig
 	text, err := yaml.Marshal(s)
 	if err != nil {

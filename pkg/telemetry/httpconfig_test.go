@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -43,15 +44,15 @@ func TestPrometheusIsReachedInItsOwnWords(t *testing.T) {
 		want func(authorization string) bool
 	}{
 		{"basic auth", func(d *policy.DataSource) {
-			d.HTTP = &policy.HTTPSpec{BasicAuth: &policy.BasicAuthSpec{Username: "u", PasswordFile: file(t, "p", "w")}}
+			d.HTTP = &spec.HTTP{BasicAuth: &spec.BasicAuth{Username: "u", PasswordFile: file(t, "p", "w")}}
 		}, func(a string) bool { return a == "Basic dTp3" }},
 		{"bearer file", func(d *policy.DataSource) {
-			d.HTTP = &policy.HTTPSpec{Authorization: &policy.AuthorizationSpec{CredentialsFile: file(t, "token", "abc\n")}}
+			d.HTTP = &spec.HTTP{Authorization: &spec.Authorization{CredentialsFile: file(t, "token", "abc\n")}}
 		}, func(a string) bool { return a == "Bearer abc" }},
 		{"OAuth2", func(d *policy.DataSource) {
-			d.HTTP = &policy.HTTPSpec{OAuth2: &policy.OAuth2Spec{ClientID: "c", ClientSecretFile: file(t, "s", "s3cret"), TokenURL: tokens.URL}}
+			d.HTTP = &spec.HTTP{OAuth2: &spec.OAuth2{ClientID: "c", ClientSecretFile: file(t, "s", "s3cret"), TokenURL: tokens.URL}}
 		}, func(a string) bool { return a == "Bearer from-oauth" }},
-		{"SigV4", func(d *policy.DataSource) { d.SigV4 = &policy.SigV4Spec{Region: "eu-central-1"} },
+		{"SigV4", func(d *policy.DataSource) { d.SigV4 = &spec.SigV4{Region: "eu-central-1"} },
 			func(a string) bool {
 				return strings.HasPrefix(a, "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/") && strings.Contains(a, "/eu-central-1/aps/aws4_request")
 			}},
@@ -82,18 +83,18 @@ func TestTLSIsVerifiedAgainstTheConfiguredAuthority(t *testing.T) {
 	t.Cleanup(server.Close)
 	authority := file(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, c := range map[string]struct {
-		tls   *policy.TLSSpec
+		tls   *spec.TLS
 		known bool
 	}{
 		"unknown authority":      {nil, false},
-		"its authority":          {&policy.TLSSpec{CAFile: authority}, true},
-		"its authority, by name": {&policy.TLSSpec{CAFile: authority, ServerName: "example.com", MinVersion: "TLS13"}, true},
-		"another name":           {&policy.TLSSpec{CAFile: authority, ServerName: "evil.example"}, false},
-		"no such file":           {&policy.TLSSpec{CAFile: authority + "x"}, false},
+		"its authority":          {&spec.TLS{CAFile: authority}, true},
+		"its authority, by name": {&spec.TLS{CAFile: authority, ServerName: "example.com", MinVersion: "TLS13"}, true},
+		"another name":           {&spec.TLS{CAFile: authority, ServerName: "evil.example"}, false},
+		"no such file":           {&spec.TLS{CAFile: authority + "x"}, false},
 	} {
 		source := promSource(server.URL)
 		if c.tls != nil {
-			source.HTTP = &policy.HTTPSpec{TLSConfig: c.tls}
+			source.HTTP = &spec.HTTP{TLSConfig: c.tls}
 		}
 		w := compiled("chat", "llama", querySource())
 		p := newPoller(t, Options{})
@@ -113,7 +114,7 @@ func TestTenantsPodsAreSentNoCredentials(t *testing.T) {
 		text("vllm:num_requests_waiting 5\n")(w, r)
 	})
 	source := server.source(policy.SourceVLLM)
-	source.HTTP = &policy.HTTPSpec{Authorization: &policy.AuthorizationSpec{CredentialsFile: file(t, "token", "abc")}}
+	source.HTTP = &spec.HTTP{Authorization: &spec.Authorization{CredentialsFile: file(t, "token", "abc")}}
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, LoopbackPods: true})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
@@ -152,7 +153,7 @@ func TestASourceWhoseCertificateIsNotMountedYetIsTriedAgain(t *testing.T) {
 	t.Cleanup(secure.Close)
 	path := filepath.Join(t.TempDir(), "ca.pem")
 	source := server.source(policy.SourceVLLM)
-	source.HTTP = &policy.HTTPSpec{TLSConfig: &policy.TLSSpec{CAFile: path}}
+	source.HTTP = &spec.HTTP{TLSConfig: &spec.TLS{CAFile: path}}
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
 	p := scrapePoller(t, w, source, readyPods("llama-0"))
 	for range 2 {

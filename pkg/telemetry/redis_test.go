@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -184,7 +185,7 @@ func TestConsumerGroupsOfSeveralServers(t *testing.T) {
 }
 
 func TestRedisOptionsNeverRetryIntoATimeout(t *testing.T) {
-	f, err := newRedisFetcher(&policy.DataSource{Address: "redis.embed.svc:6379", Database: 3, TLS: &policy.TLSSpec{}})
+	f, err := newRedisFetcher(&policy.DataSource{Address: "redis.embed.svc:6379", Database: 3, TLS: &spec.TLS{}})
 	if err != nil {
 		t.Fatal(err)
 	}

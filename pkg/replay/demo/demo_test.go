@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -118,7 +119,7 @@ func TestSameSeedGivesTheSameDay(t *testing.T) {
 }
 
 func TestPoliciesHaveNoProblems(t *testing.T) {
-	report := policy.NewStore(policy.Options{}).LoadFS(Policies())
+	report := store.New(store.Options{}).LoadFS(Policies())
 	if len(report.Problems) > 0 {
 		t.Errorf("%s", policy.Render(report.Problems))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -70,7 +71,7 @@ var services = map[string]simulator.Service{
 
 // scenario compiles the policies and returns the configuration of the simulator.
 func scenario(o Options) (simulator.Config, error) {
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
 		return simulator.Config{}, errors.New("demo: " + policy.Render(report.Problems))
 	}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -165,7 +166,7 @@ func (f *file) build(folder string) (*Scenario, error) {
 	return out, nil
 }
 
-func openPolicies(folder string, names []string) (*policy.Store, error) {
+func openPolicies(folder string, names []string) (*store.Store, error) {
 	if len(names) == 0 {
 		return nil, errors.New("spec.policies names no file")
 	}
@@ -173,14 +174,14 @@ func openPolicies(folder string, names []string) (*policy.Store, error) {
 	for _, name := range names {
 		paths = append(paths, filepath.Join(folder, name))
 	}
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	if problems := store.Load(paths...).Problems; policy.Errors(problems) > 0 {
 		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
 	return store, nil
 }
 
-func (w *workloadSpec) build(folder string, store *policy.Store, f *file) (out Workload, err error) {
+func (w *workloadSpec) build(folder string, store *store.Store, f *file) (out Workload, err error) {
 	for _, c := range store.Compiled() {
 		if c.Workload.Key.String() == w.Policy {
 			out.Policy = c

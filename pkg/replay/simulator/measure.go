@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -40,16 +41,16 @@ type Meaning struct {
 // the policy treats as a mean therefore scales too high here, as in a cluster.
 func MeaningOf(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
-	growth, grows := source.PerSecond()
+	rate, grows := promql.PerSecond(source.Query)
 	out := Meaning{Units: 1, Why: "set by name"}
 	var is bool
 	if out.Measure, is = byName[s.Name]; !is {
 		out.Measure, out.Why = measureOf(source, grows)
 	}
 	if out.Measure == Arrivals {
-		out.Each = growth.Of == policy.OfOne || growth.Of == policy.Unsaid && s.Kind == scaling.Mean
+		out.Each = rate.Aggregation == promql.PerSeries || rate.Aggregation == promql.Unaggregated && s.Kind == scaling.Mean
 		if grows {
-			out.Units = growth.Units
+			out.Units = rate.PerSecond
 		}
 	}
 	return out

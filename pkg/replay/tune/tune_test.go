@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -44,7 +45,7 @@ func load(t testing.TB, text string) *policy.Compiled {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	store := policy.NewStore(policy.Options{})
+	store := store.New(store.Options{})
 	if r := store.Load(path); policy.Errors(r.Problems) > 0 {
 		t.Fatalf("%s\n%s", policy.Render(r.Problems), text)
 	}

@@ -1,0 +1,184 @@
+package annotations
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
+	"go.yaml.in/yaml/v3"
+)
+
+// overlay puts the parts of a policy that a layer sets over the policy below.
+type overlay struct{ *decode.Collector }
+
+// lay puts what is written over a policy: first the spec, then the short keys. A value that cannot be shown as it is counts as absent.
+func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
+	f := overlay{c}
+	w.Values = maps.Clone(w.Values)
+	for _, key := range slices.Sorted(maps.Keys(w.Values)) {
+		if v := w.Values[key]; strings.HasPrefix(key, Prefix) && key != Spec && !printable.Is(v) {
+			f.RejectText(w.Field(key), v, "has characters that cannot be shown", decode.ShownAllowed)
+			delete(w.Values, key)
+		}
+	}
+	if text, ok := w.Values[Spec]; ok {
+		f.laySpec(written, text, w.Field(Spec))
+	}
+	var sugar spec.Policy
+	if v, ok := w.Values[Mode]; ok {
+		sugar.Mode = v
+		if modes := spec.FieldsOf(reflect.TypeFor[spec.Policy]()).ByName["mode"].Enum; !slices.Contains(modes, v) {
+			f.RejectText(w.Field(Mode), v, "is not a mode"+wording.DidYouMean(v, modes), wording.List(modes))
+			sugar.Mode = ""
+		}
+	}
+	sugar.CapacityGroup = w.Values[CapacityGroup]
+	f.origin(decode.Spec.Key("mode"), w, Mode)
+	f.origin(decode.Spec.Key("capacityGroup"), w, CapacityGroup)
+	f.laySignals(written, w)
+	f.laySchedules(written, w)
+	setFields(written, &sugar)
+}
+
+func (f overlay) laySpec(written *spec.Policy, text, field string) {
+	var node yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
+		f.RejectText(field, text, "is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "the same YAML as a file's spec")
+		return
+	}
+	if len(node.Content) == 0 {
+		return
+	}
+	root := node.Content[0]
+	inner := decode.Collector{File: f.File, Document: f.Document}
+	var top spec.Policy
+	inner.DecodeNode(root, &top)
+	for i := range inner.Problems {
+		inner.Problems[i].Field = strings.TrimSuffix(field+"."+inner.Problems[i].Field, ".")
+	}
+	f.Problems = append(f.Problems, inner.Problems...)
+	for _, name := range spec.FieldsOf(reflect.TypeFor[spec.Policy]()).Names {
+		if n, exact := decode.Locate(root, decode.Root.Key(name)); exact && name != "signals" && name != "schedules" {
+			f.Origins[decode.Spec.Key(name).String()] = decode.Origin{Field: field + "." + name, Root: n}
+		}
+	}
+	for i, s := range top.Signals {
+		n, _ := decode.Locate(root, decode.Root.Key("signals").At(i))
+		f.signal(written, s, decode.Origin{Field: fmt.Sprintf("%s.signals[%d]", field, i), Root: n})
+	}
+	for i, s := range top.Schedules {
+		n, _ := decode.Locate(root, decode.Root.Key("schedules").At(i))
+		f.schedule(written, s, decode.Origin{Field: fmt.Sprintf("%s.schedules[%d]", field, i), Root: n})
+	}
+	top.Signals, top.Schedules = nil, nil
+	setFields(written, &top)
+}
+
+// setFields puts every field that top sets into spec. Lists of named entries are merged elsewhere.
+func setFields(written, top *spec.Policy) {
+	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+}
+
+// origin notes which key wrote a part of the policy.
+func (f overlay) origin(p *decode.Path, w Layer, key string) {
+	if v, ok := w.Values[key]; ok {
+		f.Origins[p.String()] = decode.Origin{Field: w.Field(key), Text: v}
+	}
+}
+
+// signal adds a signal, or replaces the one of its name.
+func (f overlay) signal(written *spec.Policy, s spec.Signal, from decode.Origin) {
+	i := slices.IndexFunc(written.Signals, func(have spec.Signal) bool { return have.Name == s.Name })
+	if i < 0 {
+		i, written.Signals = len(written.Signals), append(written.Signals, spec.Signal{})
+	}
+	written.Signals[i] = s
+	f.Origins[decode.Spec.Key("signals").At(i).String()] = from
+}
+
+func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Origin) {
+	i := slices.IndexFunc(written.Schedules, func(have spec.Schedule) bool { return have.Name == s.Name })
+	if i < 0 {
+		i, written.Schedules = len(written.Schedules), append(written.Schedules, spec.Schedule{})
+	}
+	written.Schedules[i] = s
+	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
+}
+
+// laySignals makes the signals gpu and queue of the short keys.
+func (f overlay) laySignals(written *spec.Policy, w Layer) {
+	if text, ok := w.Values[GPUTarget]; ok {
+		if target := f.amount(w, GPUTarget, text); target != nil {
+			f.signal(written, spec.Signal{Name: "gpu", Type: "dcgm", Target: target}, decode.Origin{Field: w.Field(GPUTarget), Text: text})
+		}
+	}
+	source, hasSource := w.Values[QueueSource]
+	depth, hasDepth := w.Values[QueueTarget]
+	if !hasSource && !hasDepth {
+		return
+	}
+	i := slices.IndexFunc(written.Signals, func(s spec.Signal) bool { return s.Name == "queue" })
+	queue := spec.Signal{Name: "queue"}
+	from := decode.Origin{Field: w.Field(QueueSource), Text: source}
+	switch {
+	case hasSource:
+		f.queueSource(&queue, source, w)
+		if i >= 0 {
+			queue.Target = written.Signals[i].Target
+		}
+	case i >= 0:
+		queue, from = written.Signals[i], decode.Origin{Field: w.Field(QueueTarget), Text: depth}
+	default:
+		f.RejectText(w.Field(QueueTarget), depth, "there is no queue to measure", QueueSource+" beside it")
+		return
+	}
+	if hasDepth {
+		queue.Target = f.amount(w, QueueTarget, depth)
+	} else if queue.Target == nil {
+		f.RejectText(w.Field(QueueSource), source, "has no target", QueueTarget+" beside it")
+	}
+	if queue.Target != nil && queue.Type != "" {
+		f.signal(written, queue, from)
+		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals, func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)
+	}
+}
+
+func (f overlay) amount(w Layer, key, text string) *spec.Amount {
+	var a spec.Amount
+	if err := a.Parse(strings.TrimSpace(text)); err != nil {
+		f.RejectText(w.Field(key), text, err.Error(), a.Allowed())
+		return nil
+	}
+	return &a
+}
+
+// queueSource reads "gateway-queue", "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
+func (f overlay) queueSource(s *spec.Signal, text string, w Layer) {
+	text = strings.TrimSpace(text)
+	place, item, split := strings.Cut(text, "/")
+	switch {
+	case text == "" || split && (place == "" || item == ""):
+		f.RejectText(w.Field(QueueSource), text, "names no queue", queueSourceAllowed)
+	case !split:
+		s.Type, s.QueryRef = "prometheus", text
+	case place == "keda":
+		s.Type, s.Trigger = "keda", item
+	case place == "external":
+		s.Type, s.Metric = "external", item
+	default:
+		s.Type, s.Source, s.ListName = "redis", place, item
+	}
+}
+
+const queueSourceAllowed = "the name of a PlatformConfig query, keda/<trigger name>, external/<metric>, or <redis data source>/<list>"

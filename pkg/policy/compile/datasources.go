@@ -1,0 +1,184 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// dataSourceFields lists which fields belong to a type; every type has the common ones.
+var dataSourceFields = map[policy.DataSourceType][]string{
+	policy.DataPrometheus: {"maxBytes", "maxSeries", "address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
+	policy.DataRedis:      {"maxBytes", "address", "username", "passwordFile", "database", "tls"},
+	policy.DataScrape:     {"maxBytes", "profile", "scheme", "port", "path", "podLabels", "podsIn", "http"},
+	policy.DataExternal:   {},
+}
+
+var commonDataSourceFields = []string{"name", "type", "default", "namespaces", "interval", "timeout"}
+
+func (c *platformCompiler) dataSources() {
+	defaults := map[string]bool{}
+	for i := range c.spec.DataSources {
+		s := &c.spec.DataSources[i]
+		p := decode.Spec.Key("dataSources").At(i)
+		if dataSourceFields[policy.DataSourceType(s.Type)] == nil {
+			continue // said by the decoder
+		}
+		c.onlyFieldsOf(s, p)
+		if kind := s.Type + "/" + s.Profile; s.Default && defaults[kind] {
+			c.Reject(p.Key("default"), "another data source of this type is the default", "one default of each type")
+		} else if s.Default {
+			defaults[kind] = true
+		}
+		c.out.DataSources = append(c.out.DataSources, c.dataSource(s, p))
+	}
+}
+
+func (c *platformCompiler) onlyFieldsOf(s *spec.DataSource, p *decode.Path) {
+	mine := dataSourceFields[policy.DataSourceType(s.Type)]
+	v := reflect.ValueOf(s).Elem()
+	for _, f := range spec.FieldsOf(v.Type()).Fields {
+		if v.Field(f.Index).IsZero() || slices.Contains(commonDataSourceFields, f.Name) || slices.Contains(mine, f.Name) {
+			continue
+		}
+		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "beside the common fields: "+cmp.Or(wording.List(mine), "none"))
+	}
+}
+
+func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy.DataSource {
+	d := policy.DataSource{
+		Name: s.Name, Type: policy.DataSourceType(s.Type), Default: s.Default, Namespaces: s.Namespaces,
+		Interval: cmp.Or(time.Duration(s.Interval), defaultInterval), Timeout: time.Duration(s.Timeout),
+		MaxBytes: cmp.Or(int64(s.MaxBytes), defaultMaxBytes), MaxSeries: cmp.Or(s.MaxSeries, defaultMaxSeries),
+		Address: s.Address, Matchers: s.Matchers, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace"),
+		PodLabel: cmp.Or(s.PodLabel, "pod"), HTTP: s.HTTP, SigV4: s.SigV4,
+		Username: s.Username, PasswordFile: s.PasswordFile, Database: s.Database, TLS: s.TLS,
+		Profile: policy.SourceType(s.Profile), Scheme: cmp.Or(s.Scheme, "http"), Path: cmp.Or(s.Path, "/metrics"), Port: s.Port,
+		PodLabels: s.PodLabels, PodsIn: s.PodsIn,
+	}
+	if d.Interval < shortestInterval || d.Interval > time.Hour {
+		c.Reject(p.Key("interval"), "is out of range", "500ms to 1h")
+	}
+	if d.Timeout == 0 {
+		d.Timeout = min(defaultTimeout, d.Interval)
+	} else if d.Timeout > d.Interval {
+		c.Reject(p.Key("timeout"), "is longer than the interval: polls would pile up", "at most the interval of "+spec.Duration(d.Interval).String())
+	}
+	for i, ns := range s.Namespaces {
+		if len(validation.IsDNS1123Label(ns)) > 0 {
+			c.Reject(p.Key("namespaces").At(i), "is not a namespace", "at most 63 lower-case letters, digits and '-'")
+		}
+	}
+	c.endpoint(s, p)
+	c.transport(s, p)
+	return d
+}
+
+// endpoint checks what the type needs to find its server.
+func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
+	var err error
+	allowed := "http(s)://host:port/path"
+	switch policy.DataSourceType(s.Type) {
+	case policy.DataPrometheus:
+		err = checkURL(s.Address)
+		for name := range s.Matchers {
+			if !model.LegacyValidation.IsValidLabelName(name) {
+				c.Reject(p.Key("matchers").Key(name), "is not a label's name", "a label name as in Prometheus")
+			}
+		}
+		c.scrapeLabel(s.NamespaceLabel, p.Key("namespaceLabel"))
+		c.scrapeLabel(s.PodLabel, p.Key("podLabel"))
+	case policy.DataRedis:
+		err, allowed = checkHostPort(s.Address), "host:port"
+		c.mounted(s.PasswordFile, p.Key("passwordFile"))
+	case policy.DataScrape:
+		if s.Port > 65535 {
+			c.Reject(p.Key("port"), "is not a port", "1 to 65535")
+		}
+		if s.Path != "" && s.Path[0] != '/' {
+			c.Reject(p.Key("path"), "is not a path", "a path such as /metrics")
+		}
+		if s.PodLabels != nil && s.PodsIn == "" {
+			c.Reject(p.Key("podsIn"), "is missing", "the namespace of the pods with podLabels")
+		}
+		if s.Profile == string(policy.SourceDCGM) && len(s.PodLabels) == 0 {
+			c.Reject(p.Key("podLabels"), "is missing: the exporter runs beside the workloads, not in them", "podLabels and podsIn of the DCGM exporter's pods")
+		}
+	}
+	if s.Address == "" && err != nil {
+		c.Reject(p.Key("address"), "is missing", allowed)
+	} else if err != nil {
+		c.Reject(p.Key("address"), err.Error(), allowed)
+	}
+}
+
+// transport checks secrets and certificates: files only, in pairs.
+func (c *platformCompiler) transport(s *spec.DataSource, p *decode.Path) {
+	c.tls(s.TLS, p.Key("tls"))
+	if s.HTTP == nil {
+		return
+	}
+	h, p := s.HTTP, p.Key("http")
+	c.tls(h.TLSConfig, p.Key("tls_config"))
+	var ways []string
+	if h.BasicAuth != nil {
+		ways = append(ways, "basic_auth")
+		c.mounted(h.BasicAuth.UsernameFile, p.Key("basic_auth").Key("username_file"))
+		c.mounted(h.BasicAuth.PasswordFile, p.Key("basic_auth").Key("password_file"))
+		if h.BasicAuth.Username != "" && h.BasicAuth.UsernameFile != "" {
+			c.Reject(p.Key("basic_auth").Key("username_file"), "the user is named twice", "username or username_file")
+		}
+	}
+	if h.Authorization != nil {
+		ways = append(ways, "authorization")
+		c.mounted(h.Authorization.CredentialsFile, p.Key("authorization").Key("credentials_file"))
+	}
+	if h.OAuth2 != nil {
+		ways = append(ways, "oauth2")
+		c.mounted(h.OAuth2.ClientSecretFile, p.Key("oauth2").Key("client_secret_file"))
+		c.tls(h.OAuth2.TLSConfig, p.Key("oauth2").Key("tls_config"))
+		if err := checkURL(h.OAuth2.TokenURL); err != nil {
+			c.Reject(p.Key("oauth2").Key("token_url"), err.Error(), "http(s)://host/path")
+		}
+	}
+	if s.SigV4 != nil {
+		ways = append(ways, "sigv4")
+	}
+	if s.Type == string(policy.DataScrape) && len(s.PodLabels) == 0 && len(ways) > 0 {
+		c.Reject(p.Key(ways[0]), "the workloads' own pods are scraped, and whoever runs them would read the secret",
+			"nothing here; or podLabels and podsIn, for pods that are the platform's own")
+	}
+	if h.FollowRedirects != nil && *h.FollowRedirects {
+		c.Reject(p.Key("follow_redirects"), "redirects are never followed: a server could send us, and our credentials, elsewhere",
+			"false or nothing; address is then the last address of the chain")
+	}
+	if len(ways) > 1 {
+		c.Reject(p.Key(ways[0]), fmt.Sprintf("there are %d ways to authenticate", len(ways)), "one of "+wording.List(ways))
+	}
+	if h.ProxyURL != "" {
+		if err := checkURL(h.ProxyURL); err != nil {
+			c.Reject(p.Key("proxy_url"), err.Error(), "http(s)://host:port")
+		}
+	}
+}
+
+func (c *platformCompiler) tls(t *spec.TLS, p *decode.Path) {
+	if t == nil {
+		return
+	}
+	c.mounted(t.CAFile, p.Key("ca_file"))
+	c.mounted(t.CertFile, p.Key("cert_file"))
+	c.mounted(t.KeyFile, p.Key("key_file"))
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		c.Reject(p.Key("key_file"), "a certificate and its key belong together", "cert_file and key_file")
+	}
+}

@@ -1,0 +1,80 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// byNamespace are the types whose metrics are trusted by namespace alone.
+var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
+
+// engineTypes are the types of model servers.
+var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI}
+
+// exporters checks the declared exporters and gives them to each prometheus data source.
+func (c *platformCompiler) exporters() {
+	var out []policy.Exporter
+	declared := map[policy.SourceType]bool{}
+	for i, s := range c.spec.Exporters {
+		e := policy.Exporter{Type: policy.SourceType(s.Type), Namespace: s.Namespace, PodLabels: s.PodLabels}
+		c.exporter(&e, decode.Spec.Key("exporters").At(i))
+		declared[e.Type] = true
+		if e.Type == policy.SourceDCGM && len(e.PodLabels) == 0 {
+			out = append(out, policy.DCGMExporters(e.Namespace)...)
+		} else {
+			out = append(out, e)
+		}
+	}
+	for _, e := range policy.DefaultExporters() {
+		if !declared[e.Type] && c.teamOf(e.Namespace) == "" {
+			out = append(out, e)
+		}
+	}
+	for i := range c.out.DataSources {
+		if d := &c.out.DataSources[i]; d.Type == policy.DataPrometheus {
+			d.Exporters = out
+		}
+	}
+}
+
+func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
+	if e.Namespace != "" && len(validation.IsDNS1123Label(e.Namespace)) > 0 {
+		c.Reject(p.Key("namespace"), "is not a namespace", "at most 63 lower-case letters, digits and '-'")
+	}
+	if team := c.teamOf(e.Namespace); team != "" {
+		c.Reject(p.Key("namespace"), "belongs to team "+team+", which could then write the readings of every tenant", "a namespace of no team")
+	}
+	switch labels := len(e.PodLabels); {
+	case slices.Contains(byNamespace, e.Type) && labels > 0:
+		c.Reject(p.Key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "nothing here")
+	case labels == 0 && slices.Contains(engineTypes, e.Type):
+		c.Reject(p.Key("podLabels"), "is missing: a model server's metrics are its own, and every pod of the namespace would count", "labels of the exporter's pods")
+	}
+}
+
+// teamOf returns the name of the team that a namespace belongs to, empty for none.
+func (c *platformCompiler) teamOf(namespace string) string {
+	for _, t := range c.spec.Teams {
+		if slices.Contains(t.Namespaces, namespace) {
+			return t.Name
+		}
+	}
+	return ""
+}
+
+// scrapeLabel checks a label that identifies the scraped pod.
+func (c *platformCompiler) scrapeLabel(name string, p *decode.Path) {
+	switch {
+	case name == "":
+	case !model.LegacyValidation.IsValidLabelName(name):
+		c.Reject(p, "is not a label's name", "a label name as in Prometheus")
+	case strings.HasPrefix(name, "exported_"):
+		c.Reject(p, "is written by the scraped page, so every scraped pod could name another tenant's pod",
+			"the label that the scrape itself sets, such as namespace or pod; declare exporters in spec.exporters")
+	}
+}

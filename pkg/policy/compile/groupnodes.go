@@ -1,0 +1,61 @@
+package compile
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-demand": capacity.OnDemand, "reserved": capacity.Reserved}
+
+// nodes makes what package capacity decides with of a group as written. A group that is held is not nudged either: what was nudged
+// goes back, and Karpenter works as the NodePools are written.
+func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
+	if group.Resource == "" || len(group.NodePools) == 0 {
+		return // said already
+	}
+	kinds := slices.Sorted(maps.Keys(group.NodePools))
+	out := capacity.Group{
+		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
+		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout), ReturnNodesPerHour: group.ReturnNodesPerHour,
+		Fence: group.Fence, HoldAtPeaks: group.HoldAtPeaks == nil || *group.HoldAtPeaks, StartupShield: group.StartupShield,
+		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
+	}
+	if group.Fallback == "hard" {
+		out.Fallback = capacity.Hard
+	}
+	for _, kind := range kinds {
+		out.Pools = append(out.Pools, capacity.Pool{Name: group.NodePools[kind], Type: poolTypes[kind]})
+	}
+	for i := range group.Windows {
+		out.Schedules = append(out.Schedules, scheduleOf(&group.Windows[i], kinds))
+	}
+	compiled, err := capacity.NewGroup(out)
+	if err != nil {
+		c.Reject(p, "is more than a group can hold: "+err.Error(), "two groups")
+		return
+	}
+	c.out.NodeGroups = append(c.out.NodeGroups, compiled)
+}
+
+// nodes is a window with its pools as indexes; kinds are the capacity types of the group's pools, in their order.
+func scheduleOf(w *policy.GroupWindow, kinds []string) capacity.Schedule {
+	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter, ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
+	if w.Weight != nil {
+		out.Weight = *w.Weight
+	}
+	for _, kind := range w.NodePools {
+		if i := slices.Index(kinds, kind); i >= 0 {
+			out.Pools = append(out.Pools, i)
+		}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(w.Limits)) {
+		out.Limits = append(out.Limits, capacity.Limit{Resource: resource, Value: w.Limits[resource]})
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package compile
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/schedule"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+)
+
+var capacityTypes = []string{"spot", "on-demand", "reserved"}
+
+func (c *platformCompiler) groups() {
+	owner := map[string]string{}
+	for i, s := range c.spec.CapacityGroups {
+		p := decode.Spec.Key("capacityGroups").At(i)
+		if s.Resource != "" && len(validation.IsQualifiedName(s.Resource)) > 0 {
+			c.Reject(p.Key("resource"), "is not a resource", "a resource name such as nvidia.com/gpu")
+		}
+		if s.NodePools != nil && len(s.NodePools) == 0 {
+			c.Reject(p.Key("nodePools"), "is empty", "at least one NodePool, by capacity type")
+		}
+		for kind, pool := range s.NodePools {
+			at := p.Key("nodePools").Key(kind)
+			if !slices.Contains(capacityTypes, kind) {
+				c.Reject(at, "is not a capacity type"+wording.DidYouMean(kind, capacityTypes), wording.List(capacityTypes))
+			}
+			if len(validation.IsDNS1123Subdomain(pool)) > 0 {
+				c.Reject(at, "is not the name of a NodePool", "a name as in Kubernetes")
+			}
+			if other, taken := owner[pool]; taken {
+				c.Reject(at, "the NodePool stands in "+other+" already: two would pull it both ways", "each NodePool once")
+			}
+			owner[pool] = s.Name + "'s " + kind
+		}
+		c.spotOptions(s, p)
+		group := policy.Group{Group: s, Mode: policy.StricterMode(policy.ModeOf(s.Mode), c.out.Mode)}
+		if group.ReturnNodesPerHour == 0 {
+			group.ReturnNodesPerHour = capacity.DefaultReturn
+		}
+		group.Windows = c.groupWindows(s, p.Key("schedules"))
+		c.nodes(&group, p)
+		c.out.Groups = append(c.out.Groups, group)
+	}
+}
+
+func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
+	pair := s.NodePools["spot"] != "" && s.NodePools["on-demand"] != ""
+	if s.SpotWaitTimeout > 0 && !pair {
+		c.Reject(p.Key("spotWaitTimeout"), "there is nothing to fall back to or from", "a spot and an on-demand NodePool")
+	}
+	if s.Fallback == "hard" && !pair {
+		c.Reject(p.Key("fallback"), "there is nothing to fall back to", "a spot and an on-demand NodePool")
+	}
+	if s.OnDemandBaseCapacity > 0 && s.NodePools["on-demand"] == "" {
+		c.Reject(p.Key("onDemandBaseCapacity"), "there is no on-demand NodePool", "0, or an on-demand NodePool")
+	}
+}
+
+func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []policy.GroupWindow) {
+	names := map[string]bool{}
+	for i, w := range s.Schedules {
+		at := p.At(i)
+		if names[w.Name] {
+			c.Reject(at.Key("name"), "another schedule has this name", "a name of its own")
+		}
+		names[w.Name] = true
+		window, _ := schedule.Compile(c.Collector, schedule.Text{Name: w.Name, Timezone: w.Timezone, Start: w.Start, End: w.End, From: w.From, Until: w.Until}, at)
+		if w.Limits == nil && w.Weight == nil && w.Disruption == nil {
+			c.Reject(at, "the window does nothing", "limits, weight or disruption")
+		}
+		c.resources(w.Limits, at.Key("limits"))
+		if w.Weight != nil && (*w.Weight < 1 || *w.Weight > 100) {
+			c.Reject(at.Key("weight"), "is out of range", "1 to 100, as in a NodePool")
+		}
+		compiled := policy.GroupWindow{Window: window, Limits: w.Limits, Weight: w.Weight, NodePools: w.NodePools}
+		if w.Disruption != nil {
+			compiled.Disruption = *w.Disruption
+			c.consolidateAfter(w.Disruption.ConsolidateAfter, at.Key("disruption").Key("consolidateAfter"))
+		}
+		for j, kind := range w.NodePools {
+			if s.NodePools[kind] == "" {
+				c.Reject(at.Key("nodePools").At(j), "the group has no NodePool of this capacity type", wording.List(slices.Sorted(maps.Keys(s.NodePools))))
+			}
+		}
+		if compiled.NodePools == nil {
+			compiled.NodePools = slices.Sorted(maps.Keys(s.NodePools))
+		}
+		out = append(out, compiled)
+	}
+	return out
+}
+
+var consolidateAfter = regexp.MustCompile(`^(([0-9]+(s|m|h))+|Never)$`)
+
+func (c *platformCompiler) consolidateAfter(text string, p *decode.Path) {
+	if text != "" && !consolidateAfter.MatchString(text) {
+		c.Reject(p, "is not what a NodePool takes", "a duration such as 30s or 1h30m, or Never")
+	}
+}

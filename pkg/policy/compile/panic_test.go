@@ -1,0 +1,20 @@
+package compile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// A panic while one policy is compiled must not end the process that serves ten thousand others. Here the cause is a nil platform.
+func TestAPanicIsAProblemOfOneText(t *testing.T) {
+	c := &decode.Collector{File: "a.yaml", LineOffset: 6}
+	if out := Policy(c, Input{Spec: &spec.Policy{}, Origin: "a.yaml", Interner: NewInterner()}); out != nil {
+		t.Errorf("compiled %+v", out)
+	}
+	if last := c.Problems[len(c.Problems)-1]; !strings.HasPrefix(last.Message, decode.InternalError) || last.Line != 7 || last.File != "a.yaml" {
+		t.Errorf("%+v", last)
+	}
+}

@@ -1,0 +1,263 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	defaultInterval = 15 * time.Second
+	// shortestInterval lets a job wake a workload within two seconds: half a second to be seen, one for the tick, a quarter for the push.
+	shortestInterval = 500 * time.Millisecond
+	defaultTimeout   = 10 * time.Second
+	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
+	defaultMaxSeries = 50_000
+)
+
+// platformCompiler turns a PlatformConfig as written into a Platform.
+type platformCompiler struct {
+	*decode.Collector
+	spec *spec.Platform
+	out  *policy.Platform
+}
+
+// compilePlatform checks a PlatformConfig and builds what the loop uses of it; nil where something is wrong.
+func Platform(f *decode.Collector, name, origin string, written *spec.Platform) *policy.Platform {
+	c := &platformCompiler{Collector: f, spec: written, out: &policy.Platform{
+		Name: name, Cluster: cmp.Or(written.Cluster, name), Mode: policy.ModeOf(written.Mode), Origin: origin,
+	}}
+	c.out.Bounds = c.bounds(c.spec.Bounds, decode.Spec.Key("bounds"))
+	c.unique()
+	c.dataSources()
+	c.exporters()
+	c.queries()
+	c.groups()
+	c.teams()
+	c.defaults()
+	c.prices()
+	if c.Failed() {
+		return nil
+	}
+	return c.out
+}
+
+// unique refuses names that are given twice in a list.
+func (c *platformCompiler) unique() {
+	check := func(field string, n int, name func(int) string) {
+		seen := map[string]bool{}
+		for i := range n {
+			p := decode.Spec.Key(field).At(i).Key("name")
+			if seen[name(i)] {
+				c.Reject(p, "another entry has this name", "a name of its own")
+			}
+			if name(i) != "" && len(validation.IsDNS1123Label(name(i))) > 0 {
+				c.Reject(p, "is not a name", "at most 63 lower-case letters, digits and '-'")
+			}
+			seen[name(i)] = true
+		}
+	}
+	s := c.spec
+	check("dataSources", len(s.DataSources), func(i int) string { return s.DataSources[i].Name })
+	check("queries", len(s.Queries), func(i int) string { return s.Queries[i].Name })
+	check("teams", len(s.Teams), func(i int) string { return s.Teams[i].Name })
+	check("capacityGroups", len(s.CapacityGroups), func(i int) string { return s.CapacityGroups[i].Name })
+}
+
+func (c *platformCompiler) bounds(s *spec.Bounds, p *decode.Path) (b policy.Bounds) {
+	if s == nil {
+		return b
+	}
+	if s.MinReplicas != nil {
+		b.Min = *s.MinReplicas
+	}
+	if s.MaxReplicas != nil {
+		if b.Max = *s.MaxReplicas; b.Max == 0 {
+			c.Reject(p.Key("maxReplicas"), "no workload could ever run", "1 or more; mode: hold stops everything where it is")
+		}
+		if b.Min > b.Max {
+			c.Reject(p.Key("minReplicas"), "is above maxReplicas", "at most maxReplicas")
+		}
+	}
+	return b
+}
+
+func (c *platformCompiler) queries() {
+	for i, s := range c.spec.Queries {
+		p := decode.Spec.Key("queries").At(i)
+		q := policy.Query{Name: s.Name, Source: s.Source, WorkloadLabel: s.WorkloadLabel, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace")}
+		d := c.out.DataSource(s.Source)
+		if s.Source == "" {
+			if d = c.out.DefaultSource(policy.DataPrometheus, ""); d == nil {
+				d = c.onlyPrometheus()
+			}
+			if d == nil {
+				c.Reject(p.Key("source"), "is missing, and no prometheus data source is the default", "a prometheus data source")
+			}
+		} else if d == nil || d.Type != policy.DataPrometheus {
+			c.Reject(p.Key("source"), "is not a prometheus data source"+wording.DidYouMean(s.Source, c.names(policy.DataPrometheus)), wording.List(c.names(policy.DataPrometheus)))
+			d = nil
+		}
+		if d != nil {
+			q.Source = d.Name
+			c.promQL(s, p, d, &q)
+		}
+		c.out.Queries = append(c.out.Queries, q)
+	}
+}
+
+// onlyPrometheus is the prometheus data source where there is one, whoever may name it: queries are the platform's own.
+func (c *platformCompiler) onlyPrometheus() *policy.DataSource {
+	names := c.names(policy.DataPrometheus)
+	if len(names) != 1 {
+		return nil
+	}
+	return c.out.DataSource(names[0])
+}
+
+func (c *platformCompiler) names(t policy.DataSourceType) (names []string) {
+	for _, d := range c.out.DataSources {
+		if d.Type == t {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSource, q *policy.Query) {
+	for _, label := range []string{"workloadLabel", "namespaceLabel"} {
+		if value := map[string]string{"workloadLabel": s.WorkloadLabel, "namespaceLabel": q.NamespaceLabel}[label]; value != "" && !model.LegacyValidation.IsValidLabelName(value) {
+			c.Reject(p.Key(label), "is not a label's name", "a label name as in Prometheus")
+		}
+	}
+	if s.Query == "" {
+		return // said by the decoder, or empty
+	}
+	expr, err := promql.Parse(s.Query)
+	if err != nil {
+		c.Reject(p.Key("query"), "is not PromQL: "+err.Error(), "PromQL with one series per workload")
+		return
+	}
+	if lost := promql.MissingLabel(expr, q.NamespaceLabel, q.WorkloadLabel); lost != "" {
+		c.Reject(p.Key("query"), "its series cannot be matched back to workloads: the aggregation drops the label "+lost,
+			fmt.Sprintf("sum by (%s, %s) (...)", q.NamespaceLabel, q.WorkloadLabel))
+	}
+	q.ExistsAtZero = !promql.OnlyFromPods(expr)
+	if s.ExistsAtZero != nil {
+		q.ExistsAtZero = *s.ExistsAtZero
+	}
+	promql.AddMatchers(expr, d.Matchers)
+	q.PromQL = expr.String()
+}
+
+func (c *platformCompiler) teams() {
+	owner := map[string]string{}
+	var groups []string
+	for _, g := range c.spec.CapacityGroups {
+		groups = append(groups, g.Name)
+	}
+	for i, s := range c.spec.Teams {
+		p := decode.Spec.Key("teams").At(i)
+		if s.Namespaces != nil && len(s.Namespaces) == 0 {
+			c.Reject(p.Key("namespaces"), "is empty", "at least one namespace")
+		}
+		for j, ns := range s.Namespaces {
+			at := p.Key("namespaces").At(j)
+			if len(validation.IsDNS1123Label(ns)) > 0 {
+				c.Reject(at, "is not a namespace", "at most 63 lower-case letters, digits and '-'")
+			}
+			if other, taken := owner[ns]; taken {
+				c.Reject(at, "the namespace belongs to team "+other+" already", "each namespace in one team")
+			}
+			owner[ns] = s.Name
+		}
+		for j, g := range s.CapacityGroups {
+			if !slices.Contains(groups, g) {
+				c.Reject(p.Key("capacityGroups").At(j), "there is no such capacity group"+wording.DidYouMean(g, groups), wording.List(groups))
+			}
+		}
+		for j, q := range s.ClusterQueues {
+			if len(validation.IsDNS1123Subdomain(q)) > 0 {
+				c.Reject(p.Key("clusterQueues").At(j), "is not the name of a ClusterQueue", wording.NameAllowed)
+			}
+		}
+		c.resources(s.Limits, p.Key("limits"))
+		c.requested(s.Limits, p.Key("limits"))
+		c.out.Teams = append(c.out.Teams, policy.Team{
+			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits, Bounds: c.bounds(s.Bounds, p.Key("bounds")),
+			Scaling: sharedTeam(&s),
+		})
+	}
+}
+
+// sharedTeam is the part of a team that decides about its workloads.
+func sharedTeam(s *spec.Team) *scaling.Team {
+	if len(s.Limits) == 0 {
+		return nil
+	}
+	team := &scaling.Team{Name: s.Name, Namespaces: s.Namespaces}
+	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
+		team.Limits = append(team.Limits, scaling.ResourceLimit{Resource: resource, Max: s.Limits[resource]})
+	}
+	return team
+}
+
+// requested refuses limits of resources that are not counted: a limit that has no effect is not accepted.
+func (c *platformCompiler) requested(limits map[string]int64, p *decode.Path) {
+	for name := range limits {
+		domain, _, found := strings.Cut(name, "/")
+		if len(validation.IsQualifiedName(name)) == 0 && (!found || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
+			strings.HasPrefix(domain, "requests.") || strings.HasPrefix(domain, "limits.")) {
+			c.Reject(p.Key(name), "is not a resource whose requests are counted", "an extended resource as in a pod's requests: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu")
+		}
+	}
+}
+
+func (c *platformCompiler) resources(limits map[string]int64, p *decode.Path) {
+	for name := range limits {
+		if len(validation.IsQualifiedName(name)) > 0 {
+			c.Reject(p.Key(name), "is not a resource", "a resource name such as nvidia.com/gpu")
+		}
+	}
+}
+
+func (c *platformCompiler) defaults() {
+	if c.spec.Defaults != nil {
+		c.out.Defaults = *c.spec.Defaults
+	}
+	// What is wrong in a default would be reported once for every policy: it is tried here on an empty one.
+	try := &compiler{Collector: c.Collector, Input: Input{Spec: &spec.Policy{}, Platform: &policy.Platform{}}, policy: &scaling.Policy{}}
+	p := decode.Spec.Key("defaults")
+	try.behavior(c.out.Defaults.Behavior, p.Key("behavior"))
+	try.fallback(c.out.Defaults.Fallback, p.Key("fallback"))
+	if share := c.out.Defaults.MinCoverage; share != nil && *share > 1 {
+		c.Reject(p.Key("minCoverage"), "is more than everything", "at most 100%")
+		c.out.Defaults.MinCoverage = nil
+	}
+}
+
+func (c *platformCompiler) prices() {
+	if c.spec.Prices == nil {
+		return
+	}
+	c.out.Prices = *c.spec.Prices
+	p := decode.Spec.Key("prices")
+	if book := c.out.Prices.Book; book != "" {
+		c.mounted(book, p.Key("book"))
+	}
+	pricebook.CheckOverrides(c.Collector, c.out.Prices.Overrides, p.Key("overrides"))
+}

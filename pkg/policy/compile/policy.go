@@ -1,0 +1,259 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Input is one policy as written, with what it is compiled against.
+type Input struct {
+	Key      scaling.Key
+	Spec     *spec.Policy
+	Origin   string // names the version: "chat.yaml@3f1c"
+	Platform *policy.Platform
+	Object   *Object // what the ScaledObject or HPA says that carries the policy; nil for a file
+	Interner *Interner
+}
+
+// compiler turns one policy as written into the values that decide. It goes on after a problem, to find them all.
+type compiler struct {
+	*decode.Collector
+	Input
+
+	ref        scaling.Target
+	low, high  int32 // minReplicas and maxReplicas before the platform's bounds
+	policy     *scaling.Policy
+	sources    []policy.Source
+	waits      bool  // something is lacking that may stand in a PlatformConfig which cannot be read
+	scheduleAt []int // index in the spec of each compiled schedule
+}
+
+// objectFacts is what a policy made of annotations takes from the object that carries them.
+type Object struct {
+	Target   scaling.Target
+	Triggers []string // names of the ScaledObject's triggers; nil: not known
+}
+
+// compilePolicy checks a policy against the platform and builds what the loop is handed; nil where something is wrong.
+func Policy(f *decode.Collector, in Input) *policy.Compiled {
+	c := compiler{Collector: f, Input: in}
+	return c.compile()
+}
+
+func (c *compiler) compile() (out *policy.Compiled) {
+	defer c.Recover(new(bool))
+	c.policy = &scaling.Policy{}
+	c.scaleTarget()
+	c.bounds()
+	c.signals()
+	c.schedules()
+	c.overlaps()
+	d := c.Platform.Defaults
+	c.behavior(cmp.Or(c.Spec.Behavior, d.Behavior), decode.Spec.Key("behavior"))
+	c.fallback(cmp.Or(c.Spec.Fallback, d.Fallback), decode.Spec.Key("fallback"))
+	c.cooldown()
+	if c.Spec.Activation == "all" {
+		c.policy.Activation = scaling.ActiveByAll
+	}
+	c.formula()
+	c.group()
+	c.wakes()
+	if c.Failed() || c.waits {
+		return nil
+	}
+	team := ""
+	if t := c.Platform.Team(c.Key.Namespace); t != nil {
+		team, c.policy.Team = t.Name, t.Scaling
+	}
+	activate := cmp.Or(c.Spec.Activate, d.Activate)
+	compiled := &policy.Compiled{
+		Workload: scaling.Workload{
+			Key: c.Key, Target: c.ref, Policy: c.policy, Mode: policy.StricterMode(policy.ModeOf(c.Spec.Mode), c.Platform.Mode),
+			Group: c.Spec.CapacityGroup, Origin: c.Origin, Activate: activate != nil && *activate,
+		},
+		Sources: c.sources, Team: team, OwnMode: policy.ModeOf(c.Spec.Mode),
+	}
+	c.Interner.share(compiled)
+	return compiled
+}
+
+// lack is bad for what the PlatformConfig does not have, where there is one that could be read.
+func (c *compiler) lack(p *decode.Path, message, allowed string) {
+	if c.Platform.Unreadable {
+		c.waits = true
+		return
+	}
+	c.Reject(p, message, allowed)
+}
+
+func (c *compiler) scaleTarget() {
+	if c.Object != nil {
+		c.ref = c.Object.Target
+		return
+	}
+	t := c.Spec.ScaleTargetRef
+	if t == nil {
+		c.Reject(decode.Spec.Key("scaleTargetRef"), "is missing", "the object whose replicas are decided")
+		return
+	}
+	c.ref = scaling.Target{APIVersion: cmp.Or(t.APIVersion, "apps/v1"), Kind: cmp.Or(t.Kind, "Deployment"), Name: t.Name}
+	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // it becomes part of a path
+		c.Reject(decode.Spec.Key("scaleTargetRef").Key("name"), "is not an object's name", "lower-case letters, digits, '-' and '.'")
+	}
+	if t.APIVersion != "" && t.Kind == "" {
+		c.Reject(decode.Spec.Key("scaleTargetRef").Key("kind"), "is missing", "the kind that belongs to "+t.APIVersion)
+	}
+	if strings.Count(c.ref.APIVersion, "/") > 1 || c.ref.APIVersion == "" {
+		c.Reject(decode.Spec.Key("scaleTargetRef").Key("apiVersion"), "is not a group and version", "apps/v1")
+	}
+}
+
+func (c *compiler) bounds() {
+	low, high := int32(defaultMinReplicas), int32(-1)
+	pLow, pHigh := decode.Spec.Key("minReplicas"), decode.Spec.Key("maxReplicas")
+	if c.Spec.MinReplicas != nil {
+		low = *c.Spec.MinReplicas
+	}
+	if c.Spec.MaxReplicas != nil {
+		high = *c.Spec.MaxReplicas
+	}
+	switch {
+	case c.Spec.MaxReplicas == nil:
+		c.Reject(pHigh, "is missing", "the most replicas there may be")
+		high = policy.ReplicaLimit
+	case high == 0:
+		c.Reject(pHigh, "the workload could never run", "1 or more; a schedule's maxReplicas: 0 closes it for a time")
+	case high > policy.ReplicaLimit:
+		c.Reject(pHigh, "is out of range", fmt.Sprintf("at most %d", policy.ReplicaLimit))
+	case low > high && c.Spec.MinReplicas != nil:
+		c.Reject(pLow, fmt.Sprintf("is above maxReplicas of %d", high), "at most maxReplicas")
+	}
+	c.low, c.high = low, high
+	if low > high || high == 0 || c.Spec.MinReplicas == nil && c.FollowsFromDecoding(pLow.String()) {
+		c.low, c.high = 0, policy.ReplicaLimit // said already: schedules are not judged by it
+	}
+	low = min(low, high)
+	bounds := c.Platform.BoundsFor(c.Key.Namespace)
+	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(low, high)
+	if bounds.Max > 0 && high > bounds.Max && c.Spec.MaxReplicas != nil {
+		c.Warn(pHigh, fmt.Sprintf("the platform's bounds allow %d replicas here: that counts", bounds.Max), "")
+	}
+}
+
+func (c *compiler) cooldown() {
+	c.policy.CooldownPeriod = defaultCooldown
+	if d := cmp.Or(c.Spec.CooldownPeriod, c.Platform.Defaults.CooldownPeriod); d != nil {
+		c.policy.CooldownPeriod = time.Duration(*d)
+	}
+}
+
+func (c *compiler) formula() {
+	if c.Spec.Formula == "" {
+		return
+	}
+	p := decode.Spec.Key("formula")
+	if len(c.policy.Signals) == 0 {
+		c.Reject(p, "there are no signals to combine", "a formula beside signals")
+		return
+	}
+	if c.Failed() {
+		return // where a signal was refused, what the formula says of it cannot be judged
+	}
+	f, err := c.Interner.formula(c.Spec.Formula, c.policy.Signals)
+	if err != nil {
+		c.Reject(p, "is not a formula: "+err.Error(), "CEL that yields a number, such as max(gateway.replicas, 2 * ready)")
+	}
+	c.policy.Formula = f
+}
+
+// group checks that the namespace's team may use the capacity group.
+func (c *compiler) group() {
+	name := c.Spec.CapacityGroup
+	if name == "" {
+		return
+	}
+	p := decode.Spec.Key("capacityGroup")
+	var allowed []string
+	for _, g := range c.Platform.Groups {
+		if c.Platform.MayUse(c.Key.Namespace, g.Name) {
+			allowed = append(allowed, g.Name)
+		}
+	}
+	mine := cmp.Or(wording.List(allowed), "none for this namespace")
+	switch {
+	case c.Platform.Group(name) == nil:
+		c.lack(p, "the PlatformConfig has no such capacity group"+wording.DidYouMean(name, allowed), mine)
+	case !slices.Contains(allowed, name):
+		c.lack(p, "the platform does not let namespace "+c.Key.Namespace+" use this capacity group", mine)
+	}
+}
+
+// wakes refuses a policy that can fall to zero and never rise again: a pod's own series vanish with it, so something else must
+// exist while there is none.
+func (c *compiler) wakes() {
+	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
+		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules: nothing would ever change the number", "signals, schedules or both")
+		return
+	}
+	if c.policy.MinReplicas > 0 || c.Failed() || c.waits {
+		return
+	}
+	c.idles()
+	for _, s := range c.sources {
+		if c.existsAtZero(s) {
+			return
+		}
+	}
+	for _, s := range c.policy.Schedules {
+		if s.Min > 0 {
+			return
+		}
+	}
+	c.Reject(decode.Spec.Key("minReplicas"), "nothing would ever raise it from zero: no schedule has a floor, and what signals there are come from the workload's own pods, which are gone then",
+		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
+}
+
+// idles refuses a signal that would keep a workload with minReplicas 0 active for ever: a loaded model holds GPU memory without a request.
+func (c *compiler) idles() {
+	for i, s := range c.sources {
+		if s.Type == policy.SourceDCGM && s.Metric == policy.GpuMemory && c.policy.Signals[i].Activation == 0 && c.policy.Activation != scaling.ActiveByAll {
+			c.Reject(decode.Spec.Key("signals").At(i).Key("activationTarget"),
+				"is missing: a loaded model holds GPU memory without any request, so with minReplicas 0 the workload would never be idle",
+				"a percentage above what the loaded model holds, such as 60%; or activation: all; or minReplicas 1 or more")
+		}
+	}
+}
+
+func (c *compiler) existsAtZero(s policy.Source) bool {
+	switch {
+	case s.Type.ReadsPods():
+		return false
+	case s.QueryName != "":
+		q := c.Platform.Query(s.QueryName)
+		return q == nil || q.ExistsAtZero
+	case s.Type == policy.SourcePrometheus:
+		expr, err := promql.Parse(s.Query)
+		return err != nil || !promql.OnlyFromPods(expr)
+	}
+	return true
+}
+
+// knownTrigger checks a keda signal against the triggers of the ScaledObject, where they are known.
+func (c *compiler) knownTrigger(name string, p *decode.Path) {
+	if c.Object == nil || c.Object.Triggers == nil || name == "" || slices.Contains(c.Object.Triggers, name) {
+		return
+	}
+	c.Reject(p, "the ScaledObject has no trigger of this name"+wording.DidYouMean(name, c.Object.Triggers), wording.List(c.Object.Triggers))
+}

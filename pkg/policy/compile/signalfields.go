@@ -1,0 +1,25 @@
+package compile
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+)
+
+// fieldsFor lists which of a signal's fields belong to a type; every type has the common ones.
+var fieldsFor = map[policy.SourceType][]string{
+	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window"},
+	policy.SourceRedis:      {"source", "listName", "stream", "consumerGroup"},
+	policy.SourceKueue:      {"localQueue", "clusterQueue"},
+	policy.SourceExternal:   {"source", "metric", "matchLabels"},
+	policy.SourceKEDA:       {"trigger"},
+}
+
+var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage", "forecast"}
+
+var podFields = []string{"source", "metric", "quantile", "window"}
+
+func specificFields(t policy.SourceType) []string {
+	if t.ReadsPods() {
+		return podFields
+	}
+	return fieldsFor[t]
+}

@@ -1,0 +1,321 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/formula"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	// A GPU node takes minutes to come, so two missed polls at the usual 15 to 30 seconds are no news; four minutes would be.
+	defaultMaxAge = 2 * time.Minute
+	// One pod of five may be restarting without the other four being disbelieved.
+	defaultMinCoverage = 0.8
+	// Long enough for some requests at a quiet hour, short enough to see a queue grow.
+	defaultWindow = 2 * time.Minute
+	// A few cold starts: what rose once within them is likely to rise again before its replicas would be worth ending.
+	defaultForecastWindow = 5 * time.Minute
+	// 98 of 100 minutes, where the noise is normal.
+	defaultDeviations = 2
+)
+
+// signalName is what formulas can write, '-' as '_'.
+var signalName = regexp.MustCompile(`^[a-z][A-Za-z0-9_-]{0,31}$`)
+
+func (c *compiler) signals() {
+	p := decode.Spec.Key("signals")
+	if len(c.Spec.Signals) > scaling.MaxSignals {
+		c.Reject(p, fmt.Sprintf("has %d entries", len(c.Spec.Signals)), fmt.Sprintf("at most %d", scaling.MaxSignals))
+		return
+	}
+	names := map[string]bool{}
+	c.policy.Signals, c.sources = make([]scaling.Signal, 0, len(c.Spec.Signals)), make([]policy.Source, 0, len(c.Spec.Signals))
+	for i := range c.Spec.Signals {
+		s := &c.Spec.Signals[i]
+		at := p.At(i)
+		if s.Name != "" && !signalName.MatchString(s.Name) {
+			c.Reject(at.Key("name"), "is not a name for a signal", "a letter from a to z, then letters, digits, '-' and '_', at most 32")
+		}
+		if names[formula.Identifier(s.Name)] {
+			c.Reject(at.Key("name"), "another signal has this name", "a name of its own ('-' and '_' are the same in a formula)")
+		}
+		names[formula.Identifier(s.Name)] = true
+		if !slices.Contains(spec.SignalTypes(), s.Type) {
+			continue // said by the decoder
+		}
+		signal, source := c.signal(s, at)
+		c.policy.Signals = append(c.policy.Signals, signal)
+		c.sources = append(c.sources, source)
+	}
+}
+
+// signal compiles one entry: where it is read, what kind of number it is, what it asks for.
+func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, policy.Source) {
+	c.onlyFieldsOf(s, p)
+	source := policy.Source{Type: policy.SourceType(s.Type)}
+	metric := c.metric(s, p)
+	switch {
+	case source.Type.ReadsPods():
+		c.podSource(s, p, &source, metric)
+	case source.Type == policy.SourcePrometheus:
+		metric = c.prometheusSource(s, p, &source)
+	case source.Type == policy.SourceRedis:
+		c.redisSource(s, p, &source)
+	case source.Type == policy.SourceKueue:
+		c.kueueSource(s, p, &source)
+	case source.Type == policy.SourceExternal:
+		c.externalSource(s, p, &source)
+	case source.Type == policy.SourceKEDA:
+		source.Trigger = s.Trigger
+		c.mustHave(s.Trigger, p.Key("trigger"), "the name of a trigger of the same ScaledObject")
+		c.knownTrigger(s.Trigger, p.Key("trigger"))
+	}
+	if class, said := classes[s.Class]; said {
+		metric.Class = class
+	}
+	signal := scaling.Signal{Name: s.Name, Type: s.Type, Optional: s.Optional, Class: metric.Class, Unit: metric.Unit}
+	c.target(s, p, metric, &signal)
+	signal.MaxAge = c.maxAge(s, source.DataSource)
+	signal.MinCoverage = c.minCoverage(s, p)
+	signal.Forecast = c.forecast(s.Forecast, p.Key("forecast"))
+	signal.Source = source.Fingerprint()
+	return signal, source
+}
+
+var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}
+
+// onlyFieldsOf refuses what is written for another type: a queryRef beside type redis would otherwise be silently ignored.
+func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
+	table, v := spec.FieldsOf(reflect.TypeFor[spec.Signal]()), reflect.ValueOf(s).Elem()
+	mine := specificFields(policy.SourceType(s.Type))
+	for _, f := range table.Fields {
+		if v.Field(f.Index).IsZero() || slices.Contains(commonFields, f.Name) || slices.Contains(mine, f.Name) {
+			continue
+		}
+		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "beside the common fields: "+wording.List(mine))
+	}
+}
+
+// metric finds the metric that a signal of a pod-reading type names.
+func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
+	known := policy.Metrics(policy.SourceType(s.Type))
+	if known == nil {
+		return policy.Metric{Name: s.Metric}
+	}
+	if s.Metric == "" {
+		return known[0]
+	}
+	names := make([]string, len(known))
+	for i, m := range known {
+		if names[i] = m.Name; m.Name == s.Metric {
+			return m
+		}
+	}
+	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
+	if s.Target != nil {
+		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit} // the target is not judged by another metric's unit
+	}
+	return known[0]
+}
+
+func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Source, metric policy.Metric) {
+	source.Metric = metric.Name
+	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
+	if source.Type == policy.SourceDCGM && source.DataSource == "" {
+		// The exporter runs on the node, not in the pod: without a data source nobody knows where.
+		c.lack(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(policy.DataPrometheus, policy.DataScrape))
+	}
+	c.latency(s, p, source, metric)
+}
+
+// latency fills the quantile and the window of a time.
+func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source, metric policy.Metric) {
+	if metric.Class != scaling.Latency {
+		if s.Quantile != 0 || s.Window != 0 {
+			field := p.Key("quantile")
+			if s.Quantile == 0 {
+				field = p.Key("window")
+			}
+			c.Reject(field, metric.Name+" is not a time", "quantile and window belong to latencies")
+		}
+		return
+	}
+	source.Quantile, source.Window = s.Quantile, cmp.Or(time.Duration(s.Window), defaultWindow)
+	if s.Quantile >= 1 || s.Quantile < 0 {
+		c.Reject(p.Key("quantile"), "is not a quantile", "a number between 0 and 1, such as 0.95")
+	} else if s.Quantile > 0 && !metric.Histogram {
+		c.Reject(p.Key("quantile"), s.Type+" keeps no histogram of "+metric.Name, "no quantile, which asks for the mean")
+	}
+	if source.Window < 15*time.Second || source.Window > time.Hour {
+		c.Reject(p.Key("window"), "is not a useful window", "15s to 1h")
+	}
+}
+
+func (c *compiler) redisSource(s *spec.Signal, p *decode.Path, source *policy.Source) {
+	source.DataSource = c.dataSource(s, p, policy.DataRedis)
+	if source.DataSource == "" && s.Source == "" {
+		c.lack(p.Key("source"), "is missing", "a redis data source of the PlatformConfig"+c.sourceNames(policy.DataRedis))
+	}
+	source.ListName, source.Stream, source.ConsumerGroup = s.ListName, s.Stream, s.ConsumerGroup
+	switch {
+	case s.ListName == "" && s.Stream == "":
+		c.Reject(p.Key("listName"), "is missing", "listName or stream")
+	case s.ListName != "" && s.Stream != "":
+		c.Reject(p.Key("stream"), "a signal reads one thing", "listName or stream, not both")
+	case s.ConsumerGroup != "" && s.Stream == "":
+		c.Reject(p.Key("consumerGroup"), "a list has no consumer groups", "consumerGroup beside stream")
+	}
+}
+
+func (c *compiler) kueueSource(s *spec.Signal, p *decode.Path, source *policy.Source) {
+	source.LocalQueue, source.ClusterQueue = s.LocalQueue, s.ClusterQueue
+	if (s.LocalQueue == "") == (s.ClusterQueue == "") {
+		c.Reject(p.Key("localQueue"), "a signal reads one queue", "localQueue or clusterQueue")
+	}
+	for field, name := range map[string]string{"localQueue": s.LocalQueue, "clusterQueue": s.ClusterQueue} {
+		if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			c.Reject(p.Key(field), "is not the name of a queue", wording.NameAllowed)
+		}
+	}
+	if !c.Platform.MayRead(c.Key.Namespace, s.ClusterQueue) {
+		mine := []string(nil)
+		if team := c.Platform.Team(c.Key.Namespace); team != nil {
+			mine = team.ClusterQueues
+		}
+		c.Reject(p.Key("clusterQueue"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" read this ClusterQueue",
+			cmp.Or(wording.List(mine), "none for this namespace; a localQueue of its own"))
+	}
+	if !slices.ContainsFunc(c.Platform.DataSources, func(d policy.DataSource) bool { return d.Type == policy.DataPrometheus }) {
+		c.lack(p.Key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
+	}
+}
+
+func (c *compiler) externalSource(s *spec.Signal, p *decode.Path, source *policy.Source) {
+	source.DataSource = c.dataSource(s, p, policy.DataExternal)
+	source.Metric = s.Metric
+	c.mustHave(s.Metric, p.Key("metric"), "the name of an external metric")
+	selector, err := labels.ValidatedSelectorFromSet(s.MatchLabels)
+	if err != nil {
+		c.Reject(p.Key("matchLabels"), "is not a label selector: "+err.Error(), "label names and values as in Kubernetes")
+		return
+	}
+	source.Selector = selector.String()
+}
+
+func (c *compiler) mustHave(value string, p *decode.Path, allowed string) {
+	if value == "" {
+		c.Reject(p, "is missing", allowed)
+	}
+}
+
+// target settles what the numbers of a signal mean.
+func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
+	if s.Target == nil {
+		c.Reject(p.Key("target"), "is missing", "what one replica should carry: 10, 80% or 500ms")
+		signal.Target = 1
+		return
+	}
+	if t := policy.SourceType(s.Type); t == policy.SourcePrometheus || t == policy.SourceExternal || t == policy.SourceKEDA {
+		metric.Unit = max(metric.Unit, s.Target.Unit) // of a query nothing is known but what its target says
+	}
+	signal.Unit = metric.Unit
+	signal.Target = c.amount(s.Target, p.Key("target"), metric)
+	if signal.Target <= 0 {
+		c.Reject(p.Key("target"), "nothing can be divided by it", "more than 0")
+		signal.Target = 1
+	}
+	if s.ActivationTarget != nil {
+		signal.Activation = c.amount(s.ActivationTarget, p.Key("activationTarget"), metric)
+	}
+	mean := metric.Mean || metric.Unit != scaling.Count || metric.Class == scaling.Latency
+	switch {
+	case s.MetricType == "Value" || s.MetricType == "" && mean:
+		signal.Kind = scaling.Mean
+	case metric.Class == scaling.Latency:
+		c.Reject(p.Key("metricType"), "a time is not a total that replicas share", "Value, the default here")
+	}
+}
+
+// amount reads a target or an activation in the metric's unit.
+func (c *compiler) amount(a *spec.Amount, p *decode.Path, metric policy.Metric) float64 {
+	switch {
+	case metric.Unit == scaling.Percent && a.Unit == scaling.Count:
+		if a.Value == 1 {
+			c.Reject(p, "could be 1% or all: write 1% or 100%", "70 or 70%")
+		} else if a.Value > 0 && a.Value < 1 {
+			c.Reject(p, fmt.Sprintf("is a fraction: write %g%%", a.Value*100), "70 or 70%")
+		}
+	case a.Unit == metric.Unit:
+	case metric.Unit == scaling.Seconds && a.Unit == scaling.Count:
+		if a.Value != float64(int64(a.Value)) {
+			c.Reject(p, "is a fraction: write 500ms for half a second", "a time such as 500ms, or whole seconds")
+		}
+	default:
+		c.Reject(p, "is in another unit than the metric", unitWords[metric.Unit])
+	}
+	if metric.Unit == scaling.Percent {
+		if a.Value > 100 {
+			c.Reject(p, "is more than everything", "at most 100%")
+		}
+		return a.Value / 100
+	}
+	return a.Value
+}
+
+var unitWords = map[scaling.Unit]string{
+	scaling.Count: "a number such as 10", scaling.Percent: "a percentage such as 80%", scaling.Seconds: "a time such as 500ms",
+}
+
+func (c *compiler) maxAge(s *spec.Signal, source string) time.Duration {
+	age := cmp.Or(time.Duration(s.MaxAge), time.Duration(c.Platform.Defaults.MaxAge))
+	if age > 0 {
+		return age
+	}
+	if d := c.Platform.DataSource(source); d != nil {
+		return max(defaultMaxAge, 4*d.Interval)
+	}
+	return defaultMaxAge
+}
+
+// forecast compiles what is kept ahead of need; nothing where it is not written.
+func (c *compiler) forecast(s *spec.Forecast, p *decode.Path) scaling.Forecast {
+	if s == nil {
+		return scaling.Forecast{}
+	}
+	f := scaling.Forecast{Window: defaultForecastWindow, Deviations: cmp.Or(s.Deviations, defaultDeviations), Replaces: s.Replaces}
+	if s.Window != nil {
+		f.Window = time.Duration(*s.Window)
+	}
+	if f.Window < time.Minute || f.Window > 24*time.Hour {
+		c.Reject(p.Key("window"), "is no time to remember", "1m to 24h")
+	}
+	if !(f.Deviations > 0 && f.Deviations <= 10) {
+		c.Reject(p.Key("deviations"), "is no number of deviations", "above 0, at most 10; 2 where the noise is normal covers 98 of 100 minutes")
+	}
+	return f
+}
+
+func (c *compiler) minCoverage(s *spec.Signal, p *decode.Path) float64 {
+	share := cmp.Or(s.MinCoverage, c.Platform.Defaults.MinCoverage)
+	if share == nil {
+		return defaultMinCoverage
+	}
+	if *share > 1 {
+		c.Reject(p.Key("minCoverage"), "is more than everything", "at most 100%")
+		return 1
+	}
+	return float64(*share)
+}

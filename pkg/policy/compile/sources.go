@@ -1,0 +1,168 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// dataSource finds the data source of a signal: the one named, else the default of the first type that has one. Empty means
+// that none is declared, and the signal is read in the built-in way (pods scraped directly, the cluster's own API).
+func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.DataSourceType) string {
+	if s.Source == "" {
+		for _, t := range types {
+			if d := c.Platform.DefaultSource(t, c.Key.Namespace); d != nil && d.Serves(policy.SourceType(s.Type)) {
+				return d.Name
+			}
+		}
+		return ""
+	}
+	at := p.Key("source")
+	d := c.Platform.DataSource(s.Source)
+	switch {
+	case d == nil:
+		var names []string
+		for _, known := range c.Platform.DataSources {
+			names = append(names, known.Name)
+		}
+		c.lack(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
+	case !slices.Contains(types, d.Type) || !d.Serves(policy.SourceType(s.Type)):
+		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot answer a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
+	case !d.Allows(c.Key.Namespace):
+		c.lack(at, "the platform does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
+	}
+	return s.Source
+}
+
+// sourceNames lists the data sources that the policy's namespace may name.
+func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
+	var names []string
+	for _, d := range c.Platform.DataSources {
+		if slices.Contains(types, d.Type) && d.Allows(c.Key.Namespace) {
+			names = append(names, d.Name)
+		}
+	}
+	return c.orNone(names)
+}
+
+// orNone lists names that a policy may write, or says why there are none.
+func (c *compiler) orNone(names []string) string {
+	switch {
+	case len(names) > 0:
+		return ": " + wording.List(names)
+	case c.Platform.Origin == "" && !c.Platform.Unreadable:
+		return " (there is no PlatformConfig; validate needs its file as well)"
+	}
+	return " (none is declared for this namespace)"
+}
+
+// prometheusSource compiles a signal of type prometheus: a query of the platform, or a selector of one's own.
+func (c *compiler) prometheusSource(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
+	switch {
+	case s.QueryRef == "" && s.Metric == "":
+		c.Reject(p.Key("queryRef"), "is missing", "queryRef, a query of the PlatformConfig"+c.queryNames()+"; or metric and matchLabels")
+	case s.QueryRef != "" && s.Metric != "":
+		c.Reject(p.Key("metric"), "a signal reads one thing", "queryRef, or metric and matchLabels")
+	case s.QueryRef != "":
+		c.queryRef(s, p, source)
+	default:
+		return c.selector(s, p, source)
+	}
+	return policy.Metric{}
+}
+
+func (c *compiler) queryRef(s *spec.Signal, p *decode.Path, source *policy.Source) {
+	for _, f := range []struct {
+		name    string
+		written bool
+	}{
+		{"matchLabels", len(s.MatchLabels) > 0}, {"aggregate", s.Aggregate != ""}, {"rate", s.Rate != 0},
+		{"quantile", s.Quantile != 0}, {"window", s.Window != 0}, {"source", s.Source != ""},
+	} {
+		if f.written {
+			c.Reject(p.Key(f.name), "the query says this itself", "beside queryRef: labelValue")
+		}
+	}
+	q := c.Platform.Query(s.QueryRef)
+	if q == nil {
+		var names []string
+		for _, known := range c.Platform.Queries {
+			names = append(names, known.Name)
+		}
+		message := "the PlatformConfig has no such query" + wording.DidYouMean(s.QueryRef, names)
+		if d := c.Platform.DataSource(s.QueryRef); d != nil {
+			message = d.Name + " is a data source of type " + string(d.Type) + ", not a query"
+		}
+		c.lack(p.Key("queryRef"), message, "a query"+c.queryNames())
+		return
+	}
+	d := c.Platform.DataSource(q.Source)
+	if d != nil && !d.Allows(c.Key.Namespace) {
+		c.lack(p.Key("queryRef"), "the platform does not let namespace "+c.Key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
+	}
+	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
+	if source.WorkloadLabel = q.WorkloadLabel; s.LabelValue != c.ref.Name {
+		source.LabelValue = s.LabelValue
+	}
+	source.NamespaceLabel = q.NamespaceLabel
+}
+
+func (c *compiler) queryNames() string {
+	var names []string
+	for _, q := range c.Platform.Queries {
+		if d := c.Platform.DataSource(q.Source); d == nil || d.Allows(c.Key.Namespace) {
+			names = append(names, q.Name)
+		}
+	}
+	return c.orNone(names)
+}
+
+// selector builds the PromQL of a tenant's own metric. The text is put together by the parser, and always asks for the policy's
+// own namespace: no label, value or name that a tenant writes can reach beyond it.
+func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
+	metric := policy.Metric{Name: s.Metric}
+	if s.Quantile != 0 || s.Window != 0 {
+		metric = policy.LatencyMetric(s.Metric)
+		c.latency(s, p, source, metric)
+	}
+	source.DataSource = c.dataSource(s, p, policy.DataPrometheus)
+	d := c.Platform.DataSource(source.DataSource)
+	if d == nil {
+		if s.Source == "" {
+			c.lack(p.Key("source"), "is missing", "a prometheus data source of the PlatformConfig"+c.sourceNames(policy.DataPrometheus))
+		}
+		return metric
+	}
+	if s.LabelValue != "" {
+		c.Reject(p.Key("labelValue"), "belongs to queryRef", "matchLabels")
+	}
+	ask := promql.Selection{
+		Metric: s.Metric, Labels: s.MatchLabels, Aggregate: s.Aggregate, Rate: time.Duration(s.Rate), Latency: metric.Class == scaling.Latency,
+		Quantile: s.Quantile, Window: source.Window, NamespaceLabel: d.NamespaceLabel, Namespace: c.Key.Namespace, Matchers: d.Matchers,
+	}
+	if ask.Aggregate == "" {
+		ask.Aggregate = "sum"
+		if s.MetricType == "Value" || s.MetricType == "" && s.Target != nil && s.Target.Unit != scaling.Count {
+			ask.Aggregate = "avg"
+		}
+	}
+	for name := range s.MatchLabels {
+		if name == d.NamespaceLabel || strings.HasPrefix(name, "__") {
+			c.Reject(p.Key("matchLabels").Key(name), "is set by gpuscaler", "labels other than "+d.NamespaceLabel)
+		}
+	}
+	query, err := ask.Build()
+	if err != nil {
+		c.Reject(p.Key("metric"), "no query can be made of it: "+err.Error(), "a metric's name and label names as in Prometheus")
+	}
+	source.Query, source.NamespaceLabel = query, d.NamespaceLabel
+	return metric
+}

@@ -1,0 +1,223 @@
+package decode
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
+)
+
+// maxNodes bounds the work that one document can cause: aliases of aliases of aliases grow without end.
+const maxNodes = 20000
+
+// decoder reads YAML nodes into structs, strictly: the struct's yaml tags are the whole list of allowed fields, and each
+// deviation becomes a Problem with its place. It never stops at the first.
+type decoder struct {
+	*Collector
+	nodes int
+}
+
+// value reads a node into v, which is settable. Its problems stand where the value stands, for an alias at its anchor.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
+	if d.nodes++; d.nodes > maxNodes {
+		if d.nodes == maxNodes+1 {
+			d.Add(n, p, policy.Problem{Message: "the document is too large", Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
+		}
+		return
+	}
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias // one that contains itself ends with the types, none of which contains itself
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // `field:` with nothing behind it is the same as no field, as in Kubernetes
+	}
+	if v.Kind() == reflect.Pointer {
+		before := len(d.Problems)
+		v.Set(reflect.New(v.Type().Elem()))
+		if d.value(n, v.Elem(), p); len(d.Problems) > before && v.Type().Elem().Kind() != reflect.Struct {
+			v.SetZero() // what cannot be read is not zero
+		}
+		return
+	}
+	if w, ok := v.Addr().Interface().(spec.Scalar); ok {
+		d.word(n, w, p)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.mapping(n, v, p)
+	case reflect.Slice:
+		d.sequence(n, v, p)
+	case reflect.Map:
+		d.entries(n, v, p)
+	default:
+		d.scalar(n, v, p)
+	}
+}
+
+func (d *decoder) word(n *yaml.Node, w spec.Scalar, p *Path) {
+	if n.Kind != yaml.ScalarNode {
+		d.Add(n, p, policy.Problem{Message: "is not a single value", Found: Describe(n), Allowed: w.Allowed()})
+		return
+	}
+	if err := w.Parse(n.Value); err != nil {
+		d.Add(n, p, policy.Problem{Message: err.Error(), Found: Describe(n), Allowed: w.Allowed()})
+	}
+}
+
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
+	table := spec.FieldsOf(v.Type())
+	if n.Kind != yaml.MappingNode {
+		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n), Allowed: "a mapping with the fields " + wording.List(table.Names)})
+		return
+	}
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := p.Key(key.Value)
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			d.Add(key, p, policy.Problem{Message: "merge keys are not read: write the fields themselves", Found: Describe(key)})
+			continue
+		}
+		if line, twice := first[key.Value]; twice {
+			d.Add(key, at, policy.Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.LineOffset), Found: Describe(value), Allowed: "one of the two"})
+			continue
+		}
+		first[key.Value] = key.Line
+		f, known := table.ByName[key.Value]
+		if !known {
+			d.Add(key, at, policy.Problem{Message: "there is no such field" + wording.DidYouMean(key.Value, table.Names), Allowed: wording.List(table.Names)})
+			continue
+		}
+		d.value(value, v.Field(f.Index), at)
+		d.oneOf(value, v.Field(f.Index), at, f)
+	}
+	for _, f := range table.Fields {
+		if _, written := first[f.Name]; f.Required && !written {
+			d.Add(n, p.Key(f.Name), policy.Problem{Message: "is missing", Allowed: f.Doc})
+		}
+	}
+}
+
+// oneOf checks a field whose words are listed in its enum tag.
+func (d *decoder) oneOf(n *yaml.Node, v reflect.Value, p *Path, f spec.Field) {
+	if len(f.Enum) == 0 || v.Kind() != reflect.String || v.String() == "" || slices.Contains(f.Enum, v.String()) {
+		return
+	}
+	d.Add(n, p, policy.Problem{Message: "is not one of the words known here" + wording.DidYouMean(v.String(), f.Enum), Found: wording.Quote(v.String()), Allowed: wording.List(f.Enum)})
+}
+
+func (d *decoder) sequence(n *yaml.Node, v reflect.Value, p *Path) {
+	if n.Kind != yaml.SequenceNode {
+		d.Add(n, p, policy.Problem{Message: "is not a list", Found: Describe(n), Allowed: "a list, each entry on its own line behind a dash"})
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		at := p.At(i)
+		if item.Kind == yaml.ScalarNode && item.Tag == "!!null" {
+			d.Add(item, at, policy.Problem{Message: "is an empty entry"})
+			continue
+		}
+		d.value(item, v.Index(i), at)
+	}
+}
+
+func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
+	if n.Kind != yaml.MappingNode {
+		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n), Allowed: "a mapping of names to values"})
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, item := n.Content[i], n.Content[i+1]
+		at := p.Key(key.Value)
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			d.Add(key, p, policy.Problem{Message: "merge keys are not read: write the fields themselves", Found: Describe(key)})
+			continue
+		}
+		d.shown(key, p)
+		name := reflect.ValueOf(key.Value).Convert(v.Type().Key())
+		if v.MapIndex(name).IsValid() {
+			d.Add(key, at, policy.Problem{Message: "is written twice", Found: Describe(item), Allowed: "one of the two"})
+			continue
+		}
+		element := reflect.New(v.Type().Elem()).Elem()
+		d.value(item, element, at)
+		v.SetMapIndex(name, element)
+	}
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
+	allowed, ok := "", n.Kind == yaml.ScalarNode
+	switch v.Kind() {
+	case reflect.String:
+		allowed = "text"
+		if ok && n.Tag != "!!str" && n.Tag != "!!timestamp" {
+			allowed, ok = "text: put it in quotes", false
+		}
+		if ok {
+			v.SetString(n.Value)
+			d.shown(n, p)
+		}
+	case reflect.Bool:
+		allowed = "true or false"
+		ok = ok && n.Tag == "!!bool"
+		v.SetBool(ok && strings.EqualFold(n.Value, "true"))
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		allowed = "a whole number, 0 or more"
+		whole, err := strconv.ParseInt(n.Value, 10, v.Type().Bits())
+		if ok = ok && n.Tag == "!!int" && err == nil && whole >= 0 && whole <= math.MaxInt32; ok {
+			v.SetInt(whole)
+		}
+	case reflect.Float64:
+		allowed = "a number, 0 or more"
+		number, err := strconv.ParseFloat(n.Value, 64)
+		ok = ok && (n.Tag == "!!int" || n.Tag == "!!float") && err == nil && spec.IsPlainNumber(n.Value)
+		if ok = ok && number >= 0 && number <= math.MaxInt32; ok {
+			v.SetFloat(number)
+		}
+	default:
+		panic("policy: no way to read a field of kind " + v.Kind().String())
+	}
+	if !ok {
+		d.Add(n, p, policy.Problem{Message: "is not what belongs here", Found: Describe(n), Allowed: allowed})
+	}
+}
+
+const ShownAllowed = "printable characters, line feeds and tabs"
+
+// shown refuses text that cannot be shown as it is: it would rewrite the terminal on which a name, a reason or a log line is read.
+func (d *decoder) shown(n *yaml.Node, p *Path) {
+	if !printable.Is(n.Value) {
+		d.Add(n, p, policy.Problem{Message: "has characters that cannot be shown", Found: Describe(n), Allowed: ShownAllowed})
+	}
+}
+
+// describe says what a node is, for people.
+func Describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		switch n.Tag {
+		case "!!null":
+			return "nothing"
+		case "!!str":
+			return wording.Quote(n.Value)
+		}
+		return strings.Trim(wording.Quote(n.Value), `"`)
+	}
+	return "an alias"
+}

@@ -1,0 +1,68 @@
+package decode
+
+import (
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// yamlPath is the way from the document's root to a value. Text is made of it only when there is a problem.
+type Path struct {
+	up    *Path
+	name  string
+	index int // when name is empty
+}
+
+var (
+	Root *Path
+	Spec = Root.Key("spec")
+)
+
+func (p *Path) Key(name string) *Path { return &Path{up: p, name: name} }
+func (p *Path) At(i int) *Path        { return &Path{up: p, index: i} }
+
+func (p *Path) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.name == "":
+		return p.up.String() + "[" + strconv.Itoa(p.index) + "]"
+	case p.up == nil:
+		return p.name
+	}
+	return p.up.String() + "." + p.name
+}
+
+// under puts the last step of top above the whole of p.
+func (p *Path) under(top *Path) *Path {
+	if p == nil {
+		return &Path{name: top.name, index: top.index}
+	}
+	return &Path{up: p.up.under(top), name: p.name, index: p.index}
+}
+
+// locate returns the node at p, or the nearest one above it where p itself is not written.
+func Locate(root *yaml.Node, p *Path) (n *yaml.Node, exact bool) {
+	if p == nil || root == nil {
+		return root, root != nil
+	}
+	n, exact = Locate(root, p.up)
+	if !exact {
+		return n, false
+	}
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if p.name == "" {
+		if n.Kind == yaml.SequenceNode && p.index < len(n.Content) {
+			return n.Content[p.index], true
+		}
+		return n, false
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == p.name {
+			return n.Content[i+1], true
+		}
+	}
+	return n, false
+}

@@ -1,0 +1,144 @@
+package formula
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+var formulaSignals = []scaling.Signal{{Name: "gateway"}, {Name: "gpu-busy"}}
+
+func asks(values ...float64) []scaling.Proposal {
+	out := make([]scaling.Proposal, len(values))
+	for i, v := range values {
+		out[i] = scaling.Proposal{Value: v, Replicas: v / 10, Known: !math.IsNaN(v)}
+	}
+	return out
+}
+
+var missing = math.NaN()
+
+func TestAFormulaIsAFunctionOfTheSignals(t *testing.T) {
+	for _, c := range []struct {
+		formula string
+		asks    []scaling.Proposal
+		want    float64
+		ok      bool
+	}{
+		{"max(gateway.replicas, gpu_busy.replicas)", asks(40, 70), 7, true},
+		{"min(gateway.replicas, gpu_busy.replicas, 5)", asks(90, 70), 5, true},
+		{"2 * gateway.replicas", asks(40, 0), 8, true},
+		{"gateway.value / 3", asks(10, 0), 10.0 / 3, true},
+		{"ceil(gateway.value / 3) + floor(1.5) - abs(-1)", asks(10, 0), 4, true},
+		{"replicas + ready", asks(0, 0), 11, true},
+		{"has(gateway.value) ? gateway.replicas : 3", asks(40, 0), 4, true},
+		{"has(gateway.value) ? gateway.replicas : 3", asks(missing, 0), 3, true},
+		{"has(gateway.value) ? gateway.replicas : gpu_busy.replicas", asks(missing, missing), 0, false},
+		{"gateway.replicas", asks(missing, 0), 0, false},
+		{"gateway.value > 5 && has(gpu_busy.value) ? gpu_busy.replicas : 1", asks(missing, 20), 0, false},
+		{"gateway.value > 5 ? 4 : 1", asks(6, 0), 4, true},
+		{"gateway.value >= 5 || gpu_busy.value < 1 ? 4 : 1", asks(4, missing), 0, false},
+		{"1 / gateway.value", asks(0, 0), 0, false},
+		{"gateway.value / gateway.value", asks(0, 0), 0, false},
+		{"0 - 1", asks(0, 0), 0, false},
+		{"-gateway.replicas", asks(40, 0), 0, false},
+		{"gateway.value == 40 ? 1e308 * 10.0 : 1", asks(40, 0), 0, false},
+	} {
+		t.Run(c.formula, func(t *testing.T) {
+			f, err := Compile(c.formula, formulaSignals)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := f(c.asks, 6, 5)
+			if ok != c.ok || ok && math.Abs(got-c.want) > 1e-12 {
+				t.Errorf("= %v, %v; want %v, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
+func TestAFormulaIsRefusedWhereItCannotYieldANumber(t *testing.T) {
+	for text, says := range map[string]string{
+		"gateway":                           "type Signal",
+		"gateway.value > 5":                 "bool",
+		"'five'":                            "string",
+		"gateway.valeu":                     "undefined field 'valeu'",
+		"gatway.value":                      `there is no "gatway", did you mean "gateway"?`,
+		"gpu-busy.value":                    "there is no ",
+		"max()":                             "no matching overload",
+		"max(true, 1)":                      "no matching overload",
+		"gateway.value +":                   "Syntax error",
+		"[1, 2].all(x, x > 0) ? 1 : 2":      "there is no ",
+		"has(gateway) ? 1 : 2":              "invalid argument to has()",
+		strings.Repeat("1 + ", 300) + "1":   "longer than",
+		strings.Repeat("(", 200) + "1":      "recursion",
+		"":                                  "Syntax error",
+		"dyn(1)":                            "dyn",
+		"Signal{value: 1.0}":                "Signal",
+		"duration('5m')":                    "not a number",
+		"gateway.value.value":               "does not support field selection",
+		"has(gateway.value, gateway.value)": "",
+	} {
+		if f, err := Compile(text, formulaSignals); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: formula %v, error %v; want %q", text, f != nil, err, says)
+		}
+	}
+}
+
+func TestASignalThatAFormulaCannotNameIsRefused(t *testing.T) {
+	for _, name := range []string{"ready", "max", "in", "true"} {
+		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil || !strings.Contains(err.Error(), "rename it") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A formula is handed more or fewer asks than it knows signals only by a bug elsewhere; that must not end a tick.
+func TestAFormulaHandedTooFewAsksSaysUnknown(t *testing.T) {
+	f, err := Compile("gpu_busy.value", formulaSignals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range [][]scaling.Proposal{nil, asks(1)} {
+		if v, ok := f(given, 1, 1); ok {
+			t.Errorf("%d asks gave %v", len(given), v)
+		}
+	}
+}
+
+func FuzzFormula(f *testing.F) {
+	for _, seed := range []string{"max(gateway.replicas, 2 * gpu_busy.replicas)", "has(gateway.value) ? gateway.value : ready", "ceil(replicas / 0)", "[1][0]", "'a' + 'b'", "size('x')"} {
+		f.Add(seed, 10.0, 20.0, int32(3), int32(2))
+	}
+	f.Fuzz(func(t *testing.T, text string, a, b float64, replicas, ready int32) {
+		formula, err := Compile(text, formulaSignals)
+		if err != nil {
+			return
+		}
+		for _, given := range [][]scaling.Proposal{asks(a, b), asks(missing, b), asks(missing, missing), nil} {
+			got, ok := formula(given, replicas, ready)
+			if ok && (math.IsNaN(got) || math.IsInf(got, 0) || got < 0) {
+				t.Fatalf("%q of %+v is %v", text, given, got)
+			}
+			if again, same := formula(given, replicas, ready); ok != same || ok && again != got {
+				t.Fatalf("%q of %+v is %v, then %v", text, given, got, again)
+			}
+		}
+	})
+}
+
+func BenchmarkFormula(b *testing.B) {
+	f, err := Compile("has(gateway.value) ? max(gateway.replicas, gpu_busy.replicas) : replicas", formulaSignals)
+	if err != nil {
+		b.Fatal(err)
+	}
+	given := asks(40, 70)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := f(given, 6, 5); !ok {
+			b.Fatal("not known")
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package pricebook
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// PriceBook reads a price book as strictly as a policy: one document of kind PriceBook, each problem with its line and field. The book
+// is nil where a problem is more than a warning.
+func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
+	r := bookReader{&decode.Collector{File: file}}
+	book := r.read(text)
+	policy.SortProblems(r.Problems)
+	if r.Failed() {
+		return nil, r.Problems
+	}
+	return book, r.Problems
+}
+
+// isPriceBook tells a price book from policies by its first document's kind.
+func Is(text []byte) (is bool) {
+	f := &decode.Collector{}
+	defer f.Recover(&is) // PriceBook tells what is wrong with it
+	for _, p := range decode.Split(text) {
+		if !f.Parse(p.Text) {
+			continue
+		}
+		n, exact := decode.Locate(f.Root, (*decode.Path)(nil).Key("kind"))
+		return exact && n.Value == spec.KindPriceBook
+	}
+	return false
+}
+
+// bookReader reads one price book.
+type bookReader struct{ *decode.Collector }
+
+// read reads the one document of a file; all problems end up with the file.
+func (d bookReader) read(text []byte) (book *cost.Book) {
+	done := false
+	defer d.Recover(&done)
+	var only *decode.Collector
+	for _, p := range decode.Split(text) {
+		next := &decode.Collector{File: d.File, LineOffset: p.LineOffset}
+		if !next.Parse(p.Text) {
+			continue
+		}
+		if only != nil {
+			d.Problems = append(d.Problems, policy.Problem{File: d.File, Line: next.LineOffset + 1, Message: "another document begins here", Allowed: "one " + spec.KindPriceBook + " in a file"})
+			break
+		}
+		only = next
+	}
+	if only == nil {
+		d.Problems = append(d.Problems, policy.Problem{File: d.File, Message: "holds no document", Allowed: "a " + spec.KindPriceBook})
+		return nil
+	}
+	defer func() { d.Problems = append(d.Problems, only.Problems...) }()
+	if only.Root == nil {
+		return nil
+	}
+	var all spec.PriceBookDocument
+	only.Decode(&all)
+	root := (*decode.Path)(nil)
+	if all.Kind != spec.KindPriceBook && all.Kind != "" {
+		only.Reject(root.Key("kind"), "is not a price book", spec.KindPriceBook)
+	}
+	if all.APIVersion != spec.APIVersion && all.APIVersion != "" {
+		only.Reject(root.Key("apiVersion"), "is not a version of ours", spec.APIVersion)
+	}
+	return bookReader{only}.book(&all.Spec)
+}
+
+func (d bookReader) book(written *spec.PriceBook) *cost.Book {
+	var types []cost.Type
+	seen := map[[2]string]bool{}
+	for i := range written.Regions {
+		r, at := &written.Regions[i], decode.Spec.Key("regions").At(i)
+		if _, err := time.Parse(time.DateOnly, r.AsOf); err != nil && r.AsOf != "" {
+			d.Reject(at.Key("asOf"), "is not a day", "2026-07-20")
+		}
+		from := fmt.Sprintf("%s, %s", r.Source, r.AsOf)
+		for j := range r.InstanceTypes {
+			t, at := &r.InstanceTypes[j], at.Key("instanceTypes").At(j)
+			if key := [2]string{t.Name, r.Name}; seen[key] {
+				d.Reject(at, "this instance type is listed twice in its region", "once")
+			} else {
+				seen[key] = true
+			}
+			types = append(types, d.instanceType(t, cost.Type{Name: t.Name, Region: r.Name, From: from}, at))
+		}
+	}
+	overrides, commitments := policy.Costs(written.Overrides, written.Commitments)
+	CheckOverrides(d.Collector, written.Overrides, decode.Spec.Key("overrides"))
+	return cost.NewBook(types, overrides, commitments)
+}
+
+func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decode.Path) cost.Type {
+	out.Hourly = map[string]float64{}
+	for kind, hourly := range map[string]*float64{cost.OnDemand: t.OnDemand, cost.Spot: t.Spot, cost.Reserved: t.Reserved} {
+		if hourly == nil {
+			continue
+		}
+		if *hourly == 0 {
+			// Nobody rents for nothing: a price that is not known is left out, and one's own machine is an override.
+			d.Reject(at.Key(kind), "a listed price of 0 is not known", "leave it out, or use spec.overrides for a machine that costs nothing")
+		}
+		out.Hourly[kind] = *hourly
+	}
+	if len(out.Hourly) == 0 && t.Name != "" {
+		d.Reject(at, "has no price", "on-demand, spot or reserved")
+	}
+	if t.GPUs != nil {
+		out.GPUs = int(*t.GPUs)
+	}
+	return out
+}
+
+// uniquePrices finds the same price given twice.
+func CheckOverrides(f *decode.Collector, overrides []spec.Price, p *decode.Path) {
+	type price struct{ kind, capacity, region string }
+	seen := map[price]bool{}
+	for i, o := range overrides {
+		if k := (price{o.InstanceType, o.CapacityType, o.Region}); seen[k] {
+			f.Reject(p.At(i), "this price is given twice", "one price for an instance type, capacity type and region")
+		} else {
+			seen[k] = true
+		}
+	}
+}

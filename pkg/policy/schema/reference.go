@@ -1,0 +1,68 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// Reference renders every field of the format as Markdown, from the same tables as the decoder.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy; `UPDATE_GOLDEN=1 go test ./pkg/policy/...` rewrites it.\n")
+	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is refused. A field with nothing behind it is a field left out.\n")
+	for _, document := range []struct {
+		kind string
+		of   reflect.Type
+	}{{spec.KindScalingPolicy, reflect.TypeFor[spec.Policy]()}, {spec.KindPlatformConfig, reflect.TypeFor[spec.Platform]()}, {spec.KindPriceBook, reflect.TypeFor[spec.PriceBook]()}} {
+		fmt.Fprintf(&b, "\n## %s\n", document.kind)
+		section(&b, "spec", document.of)
+	}
+	b.WriteString("\n## Metrics by signal type\n\nThe first is meant where `metric` is left out.\n\n| type | metrics |\n|---|---|\n")
+	for _, t := range spec.SignalTypes() {
+		if metrics := policy.Metrics(policy.SourceType(t)); metrics != nil {
+			names := make([]string, len(metrics))
+			for i, m := range metrics {
+				names[i] = "`" + m.Name + "`"
+			}
+			fmt.Fprintf(&b, "| %s | %s |\n", t, strings.Join(names, ", "))
+		}
+	}
+	return b.String()
+}
+
+// section writes the table of one struct, and then those of the structs within it.
+func section(b *strings.Builder, path string, t reflect.Type) {
+	fmt.Fprintf(b, "\n### %s\n\n| field | what | default |\n|---|---|---|\n", path)
+	type inner struct {
+		path string
+		of   reflect.Type
+	}
+	var below []inner
+	for _, f := range spec.FieldsOf(t).Fields {
+		doc, preset := f.Doc, f.Default
+		if f.Enum != nil {
+			doc += " (`" + strings.Join(f.Enum, "`, `") + "`)"
+		}
+		if f.Required {
+			preset = "required"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, strings.ReplaceAll(doc, "|", `\|`), preset)
+		of, suffix := t.Field(f.Index).Type, ""
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			if of.Kind() == reflect.Slice {
+				suffix = "[]"
+			}
+			of = of.Elem()
+		}
+		if _, isWord := reflect.New(of).Interface().(spec.Scalar); of.Kind() == reflect.Struct && !isWord {
+			below = append(below, inner{path + "." + f.Name + suffix, of})
+		}
+	}
+	for _, i := range below {
+		section(b, i.path, i.of)
+	}
+}

@@ -1,0 +1,39 @@
+package spec
+
+import (
+	"bytes"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Marshal renders a ScalingPolicy as a document that Load reads back to the same policy.
+func Marshal(key scaling.Key, written *Policy) ([]byte, error) {
+	type name struct {
+		Name      string `yaml:"name"`
+		Namespace string `yaml:"namespace"`
+	}
+	document := struct {
+		APIVersion string  `yaml:"apiVersion"`
+		Kind       string  `yaml:"kind"`
+		Metadata   name    `yaml:"metadata"`
+		Spec       *Policy `yaml:"spec"`
+	}{APIVersion, KindScalingPolicy, name{key.Name, key.Namespace}, written}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(document); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+// NewAmount returns a target or an activation as a file would write it: "10", "80%", "500ms".
+func NewAmount(text string) (*Amount, error) {
+	var a Amount
+	if err := a.Parse(text); err != nil {
+		return nil, err
+	}
+	return &a, nil
+}

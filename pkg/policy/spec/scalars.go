@@ -1,0 +1,196 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Scalar is a value that is written as one YAML scalar with a grammar of its own.
+type Scalar interface {
+	Parse(text string) error // sets the value; the error says what is wrong with the text
+	Allowed() string         // the grammar in words
+	Pattern() string         // the same grammar as a regular expression, for editors
+}
+
+// Duration is a length of time: "10m", "1h30m", or a bare whole number of seconds. It is never negative.
+type Duration time.Duration
+
+const maxDuration = 366 * 24 * time.Hour
+
+func (d *Duration) Parse(text string) error {
+	parsed, err := parseDuration(text)
+	if err != nil {
+		return err
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if seconds < 0 || seconds > int64(maxDuration/time.Second) {
+			return 0, errors.New("is out of range")
+		}
+		return time.Duration(seconds) * time.Second, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("is not a duration")
+	}
+	if d < 0 || d > maxDuration {
+		return 0, errors.New("is out of range")
+	}
+	return d, nil
+}
+
+func (Duration) Allowed() string {
+	return "a duration such as 90s, 10m or 1h30m, or whole seconds, at most a year"
+}
+func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
+
+// MarshalYAML writes the duration as people do: 15m, not 15m0s.
+func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
+
+// String returns the shortest form: 15m, 1h30m, 250ms.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Amount is a target or an activation: a number, a percentage (80%) or a time (500ms). What a bare number means depends on the
+// metric, so it is settled when the signal is compiled.
+type Amount struct {
+	Text  string
+	Value float64 // 80% is 80 with Percent, 500ms is 0.5 with Seconds
+	Unit  scaling.Unit
+}
+
+func (a *Amount) Parse(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	if v, err := strconv.ParseFloat(number, 64); err == nil && IsPlainNumber(number) {
+		if math.IsInf(v, 0) || v < 0 || v > 1e12 {
+			return errors.New("is out of range")
+		}
+		*a = Amount{Text: text, Value: v}
+		if percent {
+			a.Unit = scaling.Percent
+		}
+		return nil
+	}
+	d, err := parseDuration(text)
+	if err != nil {
+		return errors.New("is not a number, a percentage or a time")
+	}
+	*a = Amount{Text: text, Value: d.Seconds(), Unit: scaling.Seconds}
+	return nil
+}
+
+// isPlainNumber keeps out what ParseFloat takes beside decimal numbers: hexadecimal, underscores, "nan".
+func IsPlainNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
+}
+
+func (Amount) Allowed() string {
+	return "a number such as 10, a percentage such as 80%, or a time such as 500ms"
+}
+func (Amount) Pattern() string {
+	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+}
+
+// MarshalYAML writes the text that was read.
+func (a Amount) MarshalYAML() (any, error) {
+	if v, err := strconv.ParseFloat(a.Text, 64); err == nil {
+		return v, nil
+	}
+	return a.Text, nil
+}
+
+// Percent is a share written as a percentage, with or without the sign: 80 and 80% are the same, 0.8 is refused.
+type Percent float64 // as a fraction
+
+func (p *Percent) Parse(text string) error {
+	number, signed := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !IsPlainNumber(number) {
+		return errors.New("is not a percentage")
+	}
+	if !signed && v > 0 && v <= 1 {
+		return fmt.Errorf("is a fraction: write %s%%", strconv.FormatFloat(v*100, 'g', 4, 64))
+	}
+	if v < 0 || v > 10000 {
+		return errors.New("is out of range")
+	}
+	*p = Percent(v / 100)
+	return nil
+}
+
+func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
+func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
+
+// MarshalYAML writes 80%.
+func (p Percent) MarshalYAML() (any, error) {
+	return strconv.FormatFloat(float64(p)*100, 'g', 6, 64) + "%", nil
+}
+
+// Tolerance is HPA's: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
+type Tolerance float64
+
+func (t *Tolerance) Parse(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !IsPlainNumber(number) {
+		return errors.New("is not a tolerance")
+	}
+	if percent {
+		v /= 100
+	} else if v > 1 && v <= 100 {
+		return fmt.Errorf("is more than everything: write %s%%", number)
+	}
+	if v < 0 || v > 1 {
+		return errors.New("is out of range")
+	}
+	*t = Tolerance(v)
+	return nil
+}
+
+func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or a percentage" }
+func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
+
+// MarshalYAML writes a number.
+func (t Tolerance) MarshalYAML() (any, error) { return float64(t), nil }
+
+// Bytes is a size: a bare number of bytes, or with Ki, Mi or Gi.
+type Bytes int64
+
+func (b *Bytes) Parse(text string) error {
+	number, factor := text, int64(1)
+	for suffix, f := range map[string]int64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30} {
+		if n, ok := strings.CutSuffix(text, suffix); ok {
+			number, factor = n, f
+		}
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return errors.New("is not a size")
+	}
+	if v <= 0 || v > (16<<30)/factor {
+		return errors.New("is out of range")
+	}
+	*b = Bytes(v * factor)
+	return nil
+}
+
+func (Bytes) Allowed() string { return "a size such as 16Mi or 512Ki, at most 16Gi" }
+func (Bytes) Pattern() string { return `^[0-9]+(Ki|Mi|Gi)?$` }

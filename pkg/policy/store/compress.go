@@ -1,0 +1,113 @@
+package store
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// The text of a document is kept for the day on which the platform changes and its last good version is compiled anew. Until then it
+// is a quarter of what a policy costs, so it is kept squeezed: to a fourth, by the words that policies are written in.
+
+// words are those words; what stands at the end is found cheapest. They never leave the process, and may change with any version.
+var words = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
+  capacityGroup: chat
+  mode: advisory
+  activate: true
+  activation: all
+  class: demand
+  activationTarget: 5
+  metricType: AverageValue
+  optional: true
+  maxAge: 2m
+  minCoverage: 80%
+  leadTime: 10m
+  tolerance: 0.1
+  type: sglang
+  type: triton
+  - {name: jobs, type: redis, source: redis, listName: jobs, target: 100}
+  - {name: jobs, type: kueue, localQueue: batch, target: 1}
+  - {name: backlog, type: external, metric: backlog, selector: "queue=embed", target: 30}
+  - {name: trigger, type: keda, trigger: sqs, target: 5}
+  - {name: ttft, type: vllm, metric: timeToFirstToken, quantile: 0.95, window: 2m, target: 500ms}
+  - {name: running, type: vllm, metric: requestsRunning, target: 16}
+  - {name: queue, type: prometheus, metric: queue_size, matchLabels: {queue: embed}, aggregate: sum, target: 10}
+---
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata:
+  name: llama-chat
+  namespace: team-chat
+metadata: {name: model, namespace: team}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    kind: StatefulSet
+    name: llama-chat
+  scaleTargetRef: {kind: Deployment, name: model}
+  scaleTargetRef: {name: model}
+  minReplicas: 0
+  maxReplicas: 12
+  cooldownPeriod: 15m
+  behavior:
+    scaleUp:
+      stabilizationWindowSeconds: 0
+      policies:
+      - {type: Percent, value: 100, periodSeconds: 15}
+    scaleDown:
+      stabilizationWindowSeconds: 600
+      policies:
+      - {type: Pods, value: 1, periodSeconds: 60}
+    scaleDown: {stabilizationWindowSeconds: 300, policies: [{type: Pods, value: 1, periodSeconds: 60}]}
+  formula: "max(gateway.replicas, has(queue.value) ? queue.replicas : 0, gpu.replicas)"
+  signals:
+  - name: queue
+    type: vllm
+    metric: requestsWaiting
+    target: 10
+  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}
+  - {name: queue, type: vllm, target: 10}
+  - {name: kv, type: vllm, metric: kvCacheUsage, target: 80%}
+  - {name: gpu, type: dcgm, target: 70%}
+  schedules:
+  - {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", minReplicas: 2}
+  - {name: night, timezone: Europe/Berlin, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 0}
+`)
+
+var (
+	compressors = sync.Pool{New: func() any {
+		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, words)
+		if err != nil {
+			panic(err) // the level is no level
+		}
+		return w
+	}}
+	decompressors = sync.Pool{New: func() any { return flate.NewReaderDict(nil, words) }}
+)
+
+func compress(text []byte) []byte {
+	var out bytes.Buffer
+	w := compressors.Get().(*flate.Writer)
+	defer compressors.Put(w)
+	w.Reset(&out)
+	_, _ = w.Write(text) // into memory
+	_ = w.Close()
+	return bytes.Clone(out.Bytes())
+}
+
+// expand is the text that was squeezed.
+func decompress(compressed []byte) []byte {
+	r := decompressors.Get().(io.ReadCloser)
+	defer decompressors.Put(r)
+	err := r.(flate.Resetter).Reset(bytes.NewReader(compressed), words)
+	if err == nil {
+		var text []byte
+		if text, err = io.ReadAll(r); err == nil {
+			return text
+		}
+	}
+	panic(fmt.Sprintf("a document that was squeezed in this process: %v", err))
+}

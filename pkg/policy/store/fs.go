@@ -1,0 +1,27 @@
+package store
+
+import (
+	"crypto/sha256"
+	"io/fs"
+	"path"
+	"slices"
+)
+
+// LoadFS is Load of the .yaml, .yml and .json files at the root of a file system, such as one embedded in a program.
+func (s *Store) LoadFS(fsys fs.FS) Report {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return s.load([]file{{name: ".", err: err}})
+	}
+	var files []file
+	for _, e := range entries {
+		if e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(e.Name())) {
+			continue
+		}
+		f := file{name: e.Name()}
+		f.text, f.err = fs.ReadFile(fsys, e.Name())
+		f.hash = sha256.Sum256(f.text)
+		files = append(files, f)
+	}
+	return s.load(files)
+}

@@ -1,0 +1,125 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+)
+
+const chatGroup = `capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand},
+  onDemandBaseCapacity: 2, spotWaitTimeout: 2m, fallback: hard, fence: true, leadTime: 4m, schedules: [
+  {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", nodePools: [spot], weight: 90,
+   limits: {nvidia.com/gpu: 8, cpu: 64}, disruption: {consolidateAfter: Never}}]}]`
+
+func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform(chatGroup))
+	policies := store.New(store.Options{})
+	if report := policies.Load(f.path); len(report.Problems) > 0 {
+		t.Fatalf("%s", policy.Render(report.Problems))
+	}
+	groups := policies.Groups()
+	if len(groups) != 1 {
+		t.Fatalf("%d groups", len(groups))
+	}
+	g := groups[0]
+	pools := []capacity.Pool{{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "l40s-spot", Type: capacity.Spot}}
+	if !slices.Equal(g.Pools, pools) || g.OnDemandBase != 2 || g.SpotWaitTimeout != 2*time.Minute || g.Fallback != capacity.Hard ||
+		!g.Fence || !g.HoldAtPeaks || g.Advisory || g.ReturnNodesPerHour != capacity.DefaultReturn || g.LeadTime != 4*time.Minute {
+		t.Errorf("group %+v", g)
+	}
+	w := g.Schedules[0]
+	limits := []capacity.Limit{{Resource: "cpu", Value: 64}, {Resource: "nvidia.com/gpu", Value: 8}}
+	if w.Window.Name != "office" || !slices.Equal(w.Pools, []int{1}) || w.Weight != 90 || w.ConsolidateAfter != "Never" || !slices.Equal(w.Limits, limits) {
+		t.Errorf("window %+v", w)
+	}
+	if again := policies.Groups(); again[0] != g {
+		t.Error("a group is another one without a newer platform: its state would start anew each tick")
+	}
+
+	f.write("p.yaml", platform("mode: hold, "+chatGroup))
+	policies.Load(f.path)
+	if held := policies.Groups(); !held[0].Advisory {
+		t.Error("a held platform nudges")
+	}
+	f.write("p.yaml", platform("mode: auto"))
+	policies.Load(f.path)
+	if gone := policies.Groups(); len(gone) != 0 {
+		t.Errorf("%d groups stay after their platform", len(gone))
+	}
+}
+
+func TestAGroupThatLimitsTooManyResourcesIsRefused(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform(strings.Replace(chatGroup, "cpu: 64", "cpu: 64, memory: 1, ephemeral-storage: 1, pods: 1", 1)))
+	report := store.New(store.Options{}).Load(f.path)
+	if text := policy.Render(report.Problems); !strings.Contains(text, "at most 4 resources") || !strings.Contains(text, "capacityGroups[0]") {
+		t.Errorf("problems:\n%s", text)
+	}
+}
+
+func TestWhatTheTeamSaysAnInstanceCosts(t *testing.T) {
+	p := platformOf(t, `prices: {region: eu-west-1, overrides: [
+  {instanceType: p5.48xlarge, capacityType: on-demand, region: us-east-1, hourly: 98},
+  {instanceType: p5.48xlarge, capacityType: on-demand, region: eu-west-1, hourly: 110},
+  {instanceType: g6e.xlarge, capacityType: spot, hourly: 0.8}]}`)
+	for _, c := range []struct {
+		instance, kind string
+		want           float64
+	}{{"p5.48xlarge", "on-demand", 110}, {"g6e.xlarge", "spot", 0.8}, {"g6e.xlarge", "on-demand", 0}} {
+		if got := p.Hourly(c.instance, c.kind); got != c.want {
+			t.Errorf("%s %s costs %v, want %v", c.kind, c.instance, got, c.want)
+		}
+	}
+}
+
+func TestAGroupsLeadTimeRaisesTheFloorsOfItsPolicies(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform(chatGroup))
+	f.write("chat.yaml", simple("a", 4)+`  capacityGroup: chat
+  schedules:
+  - {name: office, timezone: UTC, start: "0 8 * * 1-5", end: "0 20 * * 1-5", minReplicas: 2}
+  - {name: noon, timezone: UTC, start: "0 12 * * *", end: "0 13 * * *", minReplicas: 3, leadTime: 1m}
+  - {name: night, timezone: UTC, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 1}
+`)
+	policies := store.New(store.Options{})
+	leads := func() (all []time.Duration) {
+		t.Helper()
+		if report := policies.Load(f.path); len(report.Problems) > 0 {
+			t.Fatalf("%s", policy.Render(report.Problems))
+		}
+		for _, s := range policies.Current()[0].Policy.Schedules {
+			all = append(all, s.Lead)
+		}
+		return all
+	}
+	if got, want := leads(), []time.Duration{4 * time.Minute, time.Minute, 0}; !slices.Equal(got, want) {
+		t.Errorf("lead times %v, want %v", got, want)
+	}
+	f.write("p.yaml", platform(strings.Replace(chatGroup, "leadTime: 4m", "leadTime: 9m", 1)))
+	if got, want := leads(), []time.Duration{9 * time.Minute, time.Minute, 0}; !slices.Equal(got, want) {
+		t.Errorf("after an edit of the group: %v, want %v", got, want)
+	}
+}
+
+func TestThePaceOfTheReturnIsTheOneThatTheReferenceNames(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform("capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}]"))
+	policies := store.New(store.Options{})
+	policies.Load(f.path)
+	text, err := os.ReadFile("../../../config/schema/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf("| `returnNodesPerHour` | pace of the way back to spot | %d |", policies.Groups()[0].ReturnNodesPerHour)
+	if !strings.Contains(string(text), row) {
+		t.Errorf("the reference has no %q", row)
+	}
+}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// loadedFile is a file as it was read last.
+type loadedFile struct {
+	file
+	docs []*document
+	lost bool // it cannot be read, or a document in it has no name that can be read: what is absent may not be deleted
+}
+
+// Load reads the files and directories and puts into force what is good of them. It reads everything anew: a document that is gone
+// from its file is gone, and one that is bad holds back only itself. Its last good version stays in force.
+// Loading the same bytes again changes nothing. Every document is accepted from the paths.
+func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
+
+// LoadPaths is Load of paths from which only certain documents are accepted.
+func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) }
+
+func (s *Store) load(files []file) Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take(files)
+	s.choosePlatform()
+	before := s.holds
+	s.holds = s.holding()
+	s.compileAll()
+	s.compileObjects()
+	changed := s.publish()
+	problems, outcomes := s.record()
+	for _, f := range s.files {
+		for _, d := range f.docs {
+			d.release()
+		}
+	}
+	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed, Generation: s.current.Load().generation}
+}
+
+// take replaces the files by what was read. Documents whose text did not change stay the same values.
+func (s *Store) take(files []file) {
+	before := s.files
+	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
+	for _, f := range files {
+		if s.files[f.name] != nil {
+			continue // the same path was given twice
+		}
+		s.order = append(s.order, f.name)
+		if f.path == nil {
+			f.path = &everything
+		}
+		old := before[f.name]
+		switch {
+		case f.err != nil:
+			s.files[f.name] = &loadedFile{file: f, lost: true}
+		case old != nil && old.err == nil && old.hash == f.hash && old.path.same(f.path):
+			s.files[f.name] = old
+		default:
+			s.files[f.name] = read(f, old)
+		}
+	}
+}
+
+func read(f file, old *loadedFile) *loadedFile {
+	known := map[string]*document{}
+	if old != nil && old.path.same(f.path) {
+		for _, d := range old.docs {
+			known[d.hash] = d
+		}
+	}
+	out := &loadedFile{file: f}
+	for _, p := range decode.Split(bytes.TrimPrefix(f.text, []byte("\ufeff"))) {
+		d := NewDocument(f.name, p)
+		d.path = f.path
+		if same := known[d.hash]; same != nil {
+			delete(known, d.hash)
+			same.moveTo(p.LineOffset)
+			d = same
+		} else if !d.read() {
+			continue
+		}
+		out.docs = append(out.docs, d)
+		out.lost = out.lost || d.id() == ""
+	}
+	out.text = nil // each document keeps its own
+	return out
+}
+
+// documents lists the accepted documents of a kind in the order of the files.
+func (s *Store) documents(kind string) (out []*document) {
+	for _, name := range s.order {
+		for _, d := range s.files[name].docs {
+			if d.kind == kind && d.id() != "" && !d.excluded {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// lost tells whether a document that is absent from a file may still stand there, unread.
+func (s *Store) lost(name string) bool {
+	if f := s.files[name]; f != nil {
+		return f.lost
+	}
+	// Where its directory could not be read, neither could the file.
+	for _, f := range s.files {
+		if f.err != nil && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// platformLost reports whether what cannot be read may contain the PlatformConfig: a whole file of the paths that may hold it, or a
+// document in them that mentions the kind.
+func (s *Store) platformLost() bool {
+	for _, f := range s.files {
+		if !f.path.Platform {
+			continue
+		}
+		if f.err != nil || slices.ContainsFunc(f.docs, func(d *document) bool {
+			return d.id() == "" && bytes.Contains(d.content(), []byte(spec.KindPlatformConfig))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// record gathers the problems and brings the statuses up to date. Of a document that decides as it is written, which is nearly all of
+// them, there is nothing to keep but since when.
+func (s *Store) record() (problems, outcomes []policy.Problem) {
+	before := s.status
+	s.status = map[string]Status{}
+	add := func(st Status) {
+		was, ok := before[st.Document]
+		same := ok && was.State == st.State && was.Hash == st.Hash
+		if st.Since.IsZero() {
+			if st.Since = s.clock(); same {
+				st.Since = was.Since
+			}
+		}
+		if !same && policy.Errors(st.Problems) > 0 {
+			outcomes = append(outcomes, st.outcome())
+		}
+		s.status[st.Document] = st
+	}
+	for _, name := range s.order {
+		f := s.files[name]
+		if f.err != nil {
+			problem := f.problem()
+			problems = append(problems, problem)
+			add(Status{Document: f.name, File: f.name, State: Refused, Problems: []policy.Problem{problem}})
+		}
+		for _, d := range f.docs {
+			st := s.statusOf(d)
+			problems = append(problems, st.Problems...)
+			if d.state != st.State {
+				d.state, d.since = st.State, s.clock()
+			}
+			if st.Since = d.since; !d.plain(&st) {
+				add(st)
+			}
+		}
+	}
+	if s.vanished != nil {
+		problems = append(problems, *s.vanished)
+		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(), Problems: []policy.Problem{*s.vanished}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.policies)) {
+		if h := s.policies[id]; h.doc == nil {
+			add(Status{Document: h.lastValid.Document, File: h.lastValid.File, State: LastValid, InForce: h.lastValid.origin()})
+		}
+	}
+	policy.SortProblems(problems)
+	return problems, outcomes
+}
+
+// outcome says what becomes of a document that is not accepted as written.
+func (st *Status) outcome() policy.Problem {
+	p := policy.Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
+	if st.State == LastValid {
+		p.Message = "held: version " + st.InForce + " stays in force"
+	}
+	return p
+}
+
+// plain tells whether a status says no more than that a document decides as it is written.
+func (d *document) plain(st *Status) bool {
+	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
+}
+
+// statuses lists what became of the documents and files.
+func (s *Store) statuses() (out []Status) {
+	for _, st := range s.status {
+		out = append(out, st)
+	}
+	for _, f := range s.files {
+		for _, d := range f.docs {
+			if st := s.statusOf(d); d.plain(&st) {
+				st.Since = d.since
+				out = append(out, st)
+			}
+		}
+	}
+	return out
+}
+
+// statusOf says what became of a document.
+func (s *Store) statusOf(d *document) Status {
+	st := Status{Document: d.Document, File: d.File, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.Problems)}
+	if d.excluded {
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1)
+		return st
+	}
+	h := s.policies[d.id()]
+	if d.kind == spec.KindPlatformConfig {
+		h = &s.config
+	}
+	others := h != nil && h.doc != nil && h.doc != d
+	if d.id() == "" || others || s.status[d.Document].File != "" {
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // no name, or the name of another
+	}
+	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
+		return st
+	}
+	if h.conflict != "" {
+		d.ensure()
+		st.Problems = append(st.Problems, d.ProblemAt(decode.Spec.Key("scaleTargetRef").Key("name"),
+			"the replicas of this object are decided by policy "+h.conflict+" already", "one policy for a target"))
+		return st
+	}
+	if h.lastValid != nil {
+		st.State, st.InForce = LastValid, h.lastValid.origin()
+	} else if len(st.Problems) == 0 {
+		st.Waits = "the PlatformConfig cannot be read"
+	}
+	if h.lastValid == d && policy.Errors(st.Problems) == 0 {
+		st.State = InForce
+	}
+	return st
+}

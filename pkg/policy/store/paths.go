@@ -1,0 +1,89 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// AnyNamespace in Path.Namespaces accepts policies of every namespace.
+const AnyNamespace = "*"
+
+// Path is a file or directory to load, and the documents that are accepted from it. A document that is not accepted is reported and has
+// no other effect: it neither replaces nor holds back a document of another path.
+type Path struct {
+	Name       string
+	Platform   bool     // a PlatformConfig is accepted
+	Namespaces []string // policies of these namespaces are accepted
+}
+
+// everything is the path of files from which every document is accepted.
+var everything = Path{Platform: true, Namespaces: []string{AnyNamespace}}
+
+// Trusted returns paths from which every document is accepted, such as the arguments of a command that a person runs.
+func Trusted(names ...string) (paths []Path) {
+	for _, name := range names {
+		p := everything
+		p.Name = name
+		paths = append(paths, p)
+	}
+	return paths
+}
+
+// ParsePath reads NAMESPACE[,NAMESPACE...]=PATH, from which policies of those namespaces are accepted; * accepts all of them.
+func ParsePath(text string) (p Path, err error) {
+	list, name, found := strings.Cut(text, "=")
+	if !found || name == "" {
+		return p, fmt.Errorf("%s: want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace", wording.Quote(text))
+	}
+	p.Name = name
+	for _, namespace := range strings.Split(list, ",") {
+		namespace = strings.TrimSpace(namespace)
+		if namespace != AnyNamespace && len(validation.IsDNS1123Label(namespace)) > 0 {
+			return p, fmt.Errorf("%s: %s is not a namespace; want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace", wording.Quote(text), wording.Quote(namespace))
+		}
+		p.Namespaces = append(p.Namespaces, namespace)
+	}
+	return p, nil
+}
+
+// CheckPaths refuses a path that is given twice or that contains another one: it would not be clear what is accepted from the inner one.
+func CheckPaths(paths []Path) error {
+	for i, a := range paths {
+		for _, b := range paths[i+1:] {
+			x, y := filepath.Clean(a.Name)+"/", filepath.Clean(b.Name)+"/"
+			if strings.HasPrefix(x, y) || strings.HasPrefix(y, x) {
+				return fmt.Errorf("the paths %s and %s overlap: a file must belong to one of them", a.Name, b.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// accepts reports whether policies of a namespace are accepted.
+func (p *Path) accepts(namespace string) bool {
+	return slices.Contains(p.Namespaces, AnyNamespace) || slices.Contains(p.Namespaces, namespace)
+}
+
+func (p *Path) same(q *Path) bool {
+	return p.Platform == q.Platform && slices.Equal(p.Namespaces, q.Namespaces)
+}
+
+// checkPath excludes a document that is not accepted from its path.
+func (d *document) checkPath() {
+	switch root := (*decode.Path)(nil); {
+	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
+		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path", spec.KindScalingPolicy+"; the PlatformConfig belongs into a path of --platform")
+	case d.kind == spec.KindScalingPolicy && d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):
+		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path", wording.List(d.path.Namespaces))
+	default:
+		return
+	}
+	d.excluded = true
+}

@@ -1,0 +1,54 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// Validate checks files and directories as a store would load them at its first start, and returns all problems in the order of
+// the files; Errors counts those that would hold a document back. A path without any document is a problem too: in CI it is a
+// folder that was renamed, and silence would pass. A price book, which stands in a file of its own, is checked as one.
+func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(paths...)...) }
+
+// ValidatePaths is Validate of paths from which only certain documents are accepted.
+func ValidatePaths(paths ...Path) []policy.Problem {
+	files := readAll(paths)
+	var problems []policy.Problem
+	books := false
+	policies := slices.DeleteFunc(slices.Clone(files), func(f file) bool {
+		is := pricebook.Is(f.text)
+		if books = books || is; is {
+			_, found := pricebook.Read(f.name, f.text)
+			problems = append(problems, found...)
+		}
+		return is
+	})
+	problems = append(problems, New(Options{}).load(policies).Problems...)
+	policy.SortProblems(problems)
+	if books {
+		return problems
+	}
+	for _, f := range files {
+		if f.err != nil || len(parts(f.text)) > 0 {
+			return problems
+		}
+	}
+	for _, p := range paths {
+		problems = append(problems, policy.Problem{File: p.Name, Message: "holds no documents", Allowed: ".yaml, .yml or .json files with " + spec.KindScalingPolicy + " or " + spec.KindPlatformConfig})
+	}
+	return problems
+}
+
+// parts lists the documents of a file that have any text.
+func parts(text []byte) (docs []*document) {
+	for _, p := range decode.Split(text) {
+		if d := NewDocument("", p); d.read() {
+			docs = append(docs, d)
+		}
+	}
+	return docs
+}

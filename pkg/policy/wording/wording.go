@@ -1,0 +1,83 @@
+package wording
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// maxFound bounds how much of a foreign text is repeated in a problem: a whole file pasted into one value stays out of the log.
+const maxFound = 60
+
+// quote shows a found text, cut where it is long.
+func Quote(s string) string {
+	s = credentials.ReplaceAllString(s, "://***@")
+	if r := []rune(s); len(r) > maxFound {
+		s = string(r[:maxFound]) + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// credentials in a URL are never repeated: problems go to logs and Events.
+var credentials = regexp.MustCompile(`://[^/@]*@`)
+
+// nearest returns the word of the list that somebody who wrote s may have meant, or "".
+func nearest(s string, words []string) string {
+	best, least := "", max(2, len(s)/3)+1
+	for _, w := range words {
+		if strings.EqualFold(s, w) {
+			return w
+		}
+		if d := distance(strings.ToLower(s), strings.ToLower(w)); d < least {
+			best, least = w, d
+		}
+	}
+	if len(s) > 64 || best == "" || least >= len(best) {
+		return ""
+	}
+	return best
+}
+
+// distance is the number of insertions, deletions, replacements and swaps of neighbours between two words
+// (optimal string alignment).
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return len(a) + len(b)
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row := rows[(i+2)%3], rows[i%3], rows[(i+1)%3]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return rows[(len(a)+1)%3][len(b)]
+}
+
+func DidYouMean(s string, words []string) string {
+	if w := nearest(s, words); w != "" {
+		return fmt.Sprintf(", did you mean %q?", w)
+	}
+	return ""
+}
+
+// list renders words for people: a, b or c.
+func List(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+const NameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in Kubernetes"
