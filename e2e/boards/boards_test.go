@@ -32,11 +32,11 @@ import (
 
 const config = "../../config"
 
-var scene controller.Scene
+var suite controller.Suite
 
 func TestMain(m *testing.M) {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
-	os.Exit(scene.Run(m, controller.Setup{
+	os.Exit(suite.Run(m, controller.Setup{
 		Nodes:      2,
 		Controller: controller.Options{Values: map[string]any{"mode": "karpenter"}},
 		Prepare:    nodePools,
@@ -88,18 +88,18 @@ var quiet = map[string]bool{
 var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings`)
 
 func TestEveryPanelHasAnAnswer(t *testing.T) {
-	ns, load := scene.Space(t, "team"), &exporter.Total{}
+	ns, load := suite.Namespace(t, "team"), &exporter.Total{}
 	load.Set(27)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
+	suite.Export(t, workload.Metrics(ns, "chat", load))
 	sell(t)
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 3), `
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 3), `
 maxReplicas: 6
 capacityGroup: chat
 signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}
 - {name: gpu, type: dcgm, target: 90%}
 `)
-	stack.Eventually(t, 30*time.Second, "three replicas for 27 requests", s.Wants(3))
+	stack.Eventually(t, 30*time.Second, "three replicas for 27 requests", s.HasTarget(3))
 	scrapeOurselves(t)
 	loadRules(t)
 	variables := strings.NewReplacer("$namespace", ns, "$policy", "chat", "$group", ".*")
@@ -123,13 +123,13 @@ signals:
 func sell(t *testing.T) {
 	t.Helper()
 	var nodes corev1.NodeList
-	if err := scene.Stack.Client.List(t.Context(), &nodes); err != nil {
+	if err := suite.Stack.Client.List(t.Context(), &nodes); err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodes.Items {
 		labelled := client.MergeFrom(nodes.Items[i].DeepCopy())
 		nodes.Items[i].Labels[corev1.LabelInstanceTypeStable], nodes.Items[i].Labels[corev1.LabelTopologyRegion] = "g6e.xlarge", "us-east-1"
-		if err := scene.Stack.Client.Patch(t.Context(), &nodes.Items[i], labelled); err != nil {
+		if err := suite.Stack.Client.Patch(t.Context(), &nodes.Items[i], labelled); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,7 +138,7 @@ func sell(t *testing.T) {
 // scrapeOurselves has Prometheus scrape gpuscaler's pods.
 func scrapeOurselves(t *testing.T) {
 	t.Helper()
-	pods, err := scene.Pods(t.Context())
+	pods, err := suite.Pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func scrapeOurselves(t *testing.T) {
 	for i := range pods {
 		targets = append(targets, stack.ScrapeTarget{Address: pods[i].Status.PodIP + ":8080", Labels: map[string]string{"job": "gpuscaler", "pod": pods[i].Name}})
 	}
-	if err := scene.Stack.Prometheus.Targets("gpuscaler", targets...); err != nil {
+	if err := suite.Stack.Prometheus.Targets("gpuscaler", targets...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,7 +159,7 @@ func loadRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(scene.Stack.Dir, "prometheus")
+	dir := filepath.Join(suite.Stack.Dir, "prometheus")
 	main, err := os.ReadFile(filepath.Join(dir, "prometheus.yml"))
 	if err != nil {
 		t.Fatal(err)
@@ -170,10 +170,10 @@ func loadRules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := scene.Stack.Prometheus.Stop(); err != nil {
+	if err := suite.Stack.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := scene.Stack.Prometheus.Start(t.Context()); err != nil {
+	if err := suite.Stack.Prometheus.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,7 +216,7 @@ func panelsOf(t *testing.T) (all []panel) {
 
 // ask sends a question to Prometheus' API.
 func ask(ctx context.Context, path string, query url.Values, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scene.Stack.Prometheus.URL+path+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, suite.Stack.Prometheus.URL+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func answered(query string) func(context.Context) error {
 }
 
 // quietRules wants every rule to have been evaluated without an error, and no
-// alert to fire on a scene in which all is well.
+// alert to fire on a suite in which all is well.
 func quietRules(t *testing.T) {
 	t.Helper()
 	var answer struct {

@@ -118,18 +118,18 @@ func (c *Controller) installServices(ctx context.Context) error {
 			return err
 		}
 	}
-	go c.tellEndpoints(ctx)
+	go c.refreshEndpoints(ctx)
 	return c.Stack.Client.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	})
 }
 
-// tellEndpoints has the aggregator look again when the Service leads elsewhere,
+// refreshEndpoints has the aggregator look again when the Service leads elsewhere,
 // and until it is content. In a cluster the EndpointSlices do the first, and
 // keep it from the second: behind an ExternalName a second without a leader
 // uses up its patience, and its own next look is 30 s away.
-func (c *Controller) tellEndpoints(ctx context.Context) {
+func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for told := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
 		if now == "" || now == told && c.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") == nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-var scene controller.Scene
+var suite controller.Suite
 
 const nodePool = `
 apiVersion: karpenter.sh/v1
@@ -41,7 +41,7 @@ spec:
 `
 
 func TestMain(m *testing.M) {
-	os.Exit(scene.Run(m, controller.Setup{
+	os.Exit(suite.Run(m, controller.Setup{
 		Controller: controller.Options{Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}},
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
 			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler itself
@@ -68,12 +68,12 @@ func TestMain(m *testing.M) {
 // A buffer is tried, since nobody can see the gate; it is taken back when
 // Karpenter has said nothing of it for a minute, and none is tried for an hour.
 func TestABufferThatNobodyHeedsIsTakenBackAndNotTriedAgain(t *testing.T) {
-	ns := scene.Space(t, "gate")
+	ns := suite.Namespace(t, "gate")
 	d := workload.Deployment(ns, "chat", 0)
 	d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{stack.GPU: resource.MustParse("1")}
-	workload.Create(t, scene.Stack.Client, d)
+	workload.Create(t, suite.Stack.Client, d)
 	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
-	scene.Policies.Write(t, "chat", controller.Policy(ns, "chat", fmt.Sprintf(`
+	suite.Policies.Write(t, "chat", controller.Policy(ns, "chat", fmt.Sprintf(`
 minReplicas: 0
 maxReplicas: 8
 capacityGroup: gpu
@@ -86,23 +86,23 @@ schedules:
 	buffer.SetNamespace(ns)
 	buffer.SetName("gpuscaler-chat")
 	stack.Eventually(t, time.Minute, "a buffer is tried", func(ctx context.Context) error {
-		return scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer)
+		return suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer)
 	})
 	if status := buffer.Object["status"]; status != nil {
 		t.Fatalf("Karpenter heeds it, so its gate is on: %v", status)
 	}
 	none := func(ctx context.Context) error {
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer); !apierrors.IsNotFound(err) {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %v (%w)", buffer.Object["spec"], err)
 		}
 		return nil
 	}
 	stack.Eventually(t, 2*time.Minute, "it is taken back", none)
-	if log := scene.Log(); !strings.Contains(log, "the autoscaler's gate is off") || !strings.Contains(log, "FEATURE_GATES=CapacityBuffer=true") {
+	if log := suite.Log(); !strings.Contains(log, "the autoscaler's gate is off") || !strings.Contains(log, "FEATURE_GATES=CapacityBuffer=true") {
 		t.Error("the log does not say that the gate is off, and how to turn it on")
 	}
 	stack.Eventually(t, 30*time.Second, "the group says that there are no buffers here", func(ctx context.Context) error {
-		n, err := scene.Metric(ctx, "gpuscaler_group_finding", "group", "gpu", "finding", "unsupported")
+		n, err := suite.Metric(ctx, "gpuscaler_group_finding", "group", "gpu", "finding", "unsupported")
 		if err == nil && n != 1 {
 			err = errors.New("it does not")
 		}
@@ -110,7 +110,7 @@ schedules:
 	})
 	stack.Always(t, 30*time.Second, "none is tried again, and no node came for one", func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Stack.Client.List(ctx, &claims); err != nil || len(claims.Items) > 0 {
+		if err := suite.Stack.Client.List(ctx, &claims); err != nil || len(claims.Items) > 0 {
 			return fmt.Errorf("%d NodeClaims (%w)", len(claims.Items), err)
 		}
 		return none(ctx)

@@ -33,12 +33,12 @@ func soon(namespace string, replicas int) string {
 	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", minReplicas: %d, leadTime: 1s}\n", from, replicas)
 }
 
-// buffer is a scene's CapacityBuffer as the API server has it.
+// buffer is a suite's CapacityBuffer as the API server has it.
 func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("autoscaling.x-k8s.io/v1beta1")
 	u.SetKind("CapacityBuffer")
-	return u, scene.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
+	return u, suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
 }
 
 // held is a check that a buffer has so many replicas and that Karpenter sees to it.
@@ -66,20 +66,20 @@ func noBuffer(namespace string) func(context.Context) error {
 	}
 }
 
-// requesting has a scene's Deployment request the GPUs that it limits.
+// requesting has a suite's Deployment request the GPUs that it limits.
 func requesting(t *testing.T, namespace string) {
 	t.Helper()
 	patch := client.RawPatch("application/json-patch+json", fmt.Appendf(nil, `[{"op":"add","path":"/spec/template/spec/containers/0/resources/requests","value":{%q:"1"}}]`, stack.GPU))
-	if err := scene.Client.Patch(t.Context(), workload.Deployment(namespace, "chat", 0), patch); err != nil {
+	if err := suite.Client.Patch(t.Context(), workload.Deployment(namespace, "chat", 0), patch); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// nodesOf lists a scene's nodes.
+// nodesOf lists a suite's nodes.
 func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 	t.Helper()
 	var nodes corev1.NodeList
-	if err := scene.Client.List(ctx, &nodes, client.MatchingLabels{"scene": name}); err != nil {
+	if err := suite.Client.List(ctx, &nodes, client.MatchingLabels{"suite": name}); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes.Items {
@@ -132,7 +132,7 @@ func TestABufferHasNodesStandBeforeAnybodyAsksForThem(t *testing.T) {
 
 	asked := time.Now()
 	g.load(t, map[string]float64{"buf/chat": 3})
-	stack.Eventually(t, 40*time.Second, "the pods come and find their nodes", workload.Has(scene.Client, "buf", "chat", 3))
+	stack.Eventually(t, 40*time.Second, "the pods come and find their nodes", workload.HasReplicas(suite.Client, "buf", "chat", 3))
 	t.Logf("three replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
 	if now := nodesOf(t.Context(), t, "buf"); !slices.Equal(now, standing) {
 		t.Errorf("on nodes %v, where %v stood ready", now, standing)
@@ -172,7 +172,7 @@ func TestWithoutTheRightNoNodeStandsAheadAndTheGroupSaysSo(t *testing.T) {
 	})
 	g.load(t, map[string]float64{"nobuf/chat": 2})
 	asked := time.Now()
-	stack.Eventually(t, time.Minute, "the replicas are there all the same, as late as their nodes", workload.Has(scene.Client, "nobuf", "chat", 2))
+	stack.Eventually(t, time.Minute, "the replicas are there all the same, as late as their nodes", workload.HasReplicas(suite.Client, "nobuf", "chat", 2))
 	t.Logf("two replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
 	if log := g.tail(10000); !strings.Contains(log, "karpenter.capacityBuffers") {
 		t.Error("the log does not name the chart's value that would allow it")

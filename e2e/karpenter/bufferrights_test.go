@@ -20,15 +20,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// grant installs a release's roles beside those of the scene, with or without
+// grant installs a release's roles beside those of the suite, with or without
 // the right to write buffers, and returns its account's kubeconfig.
 func grant(t *testing.T, name string, buffers bool) string {
 	t.Helper()
 	r := chart.Release{Name: name, Namespace: controller.Namespace, Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": buffers}}}
-	if err := chart.Apply(t.Context(), scene.Client, r, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
+	if err := chart.Apply(t.Context(), suite.Client, r, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	account, err := scene.ServiceAccountKubeconfig(t.Context(), controller.Namespace, name+"-gpuscaler")
+	account, err := suite.ServiceAccountKubeconfig(t.Context(), controller.Namespace, name+"-gpuscaler")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func findsNoBuffers(s fastGroup) error {
 // NodePool back.
 func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
 	account := grant(t, "shorn", false)
-	binary, err := controller.Build(t.Context(), os.Stderr, scene.Dir)
+	binary, err := controller.Build(t.Context(), os.Stderr, suite.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := scene.Namespace(t.Context(), "shorn"); err != nil {
+	if err := suite.Namespace(t.Context(), "shorn"); err != nil {
 		t.Fatal(err)
 	}
 	left := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -94,14 +94,14 @@ func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
 	theirs.SetName("theirs")
 	left.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "gpuscaler"})
 	for owner, u := range map[string]*unstructured.Unstructured{"gpuscaler": left, "kubectl": theirs} {
-		if err := scene.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(owner)); err != nil {
+		if err := suite.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(owner)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), theirs) })
+	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), theirs) })
 
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gpuscaler:shorn"}}
-	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
 		t.Fatal(err)
 	}
 	for i, rule := range role.Rules {
@@ -109,7 +109,7 @@ func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
 			role.Rules[i].Verbs = []string{"list", "watch"}
 		}
 	}
-	if err := scene.Client.Update(t.Context(), role, client.FieldOwner("helm")); err != nil {
+	if err := suite.Client.Update(t.Context(), role, client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "who may not remove it says who may", func(context.Context) error {
@@ -130,7 +130,7 @@ func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
 		}
 		return noBuffer("shorn")(ctx)
 	})
-	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil {
+	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil {
 		t.Errorf("somebody else's: %v", err)
 	}
 }
@@ -168,13 +168,13 @@ func TestABufferOfSomebodyElsesIsToldAsWhatKeepsANode(t *testing.T) {
 	headroom.SetKind("CapacityBuffer")
 	headroom.SetNamespace("theirs")
 	headroom.SetName("headroom")
-	if err := scene.Client.Create(t.Context(), headroom); err != nil {
+	if err := suite.Client.Create(t.Context(), headroom); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), headroom) })
+	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), headroom) })
 	g.group(t, time.Minute, "a node stands that nobody asked for", on(1, 0))
 	g.group(t, 90*time.Second, "it is told what keeps it, and what that costs", find(true))
-	if err := scene.Client.Delete(t.Context(), headroom); err != nil {
+	if err := suite.Client.Delete(t.Context(), headroom); err != nil {
 		t.Fatal(err)
 	}
 	g.group(t, 20*time.Second, "the buffer goes, and the finding with it", find(false))

@@ -55,7 +55,7 @@ func crashPolicy(group, schedule string) string {
 	return controller.Policy("crash", group, "minReplicas: 0\nmaxReplicas: 9\ncapacityGroup: "+group+"\nschedules: ["+schedule+"]\n")
 }
 
-// crash is the scene: the pools as they were, and the directory of policies
+// crash is the suite: the pools as they were, and the directory of policies
 // that whoever leads reads.
 type crash struct {
 	pools []pool
@@ -75,12 +75,12 @@ func (c *crash) put(t *testing.T, name, text string) {
 // few minutes ago would have left.
 func (c *crash) past(t *testing.T, name string, meets time.Time) *guest {
 	t.Helper()
-	dir := filepath.Join(scene.Dir, name+"past")
+	dir := filepath.Join(suite.Dir, name+"past")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	load, status := fastFiles(dir)
-	g := &guest{dir: dir, config: fastConfig{Kubeconfig: scene.account, Policies: c.dir, Load: load, Status: status, Prefix: name, Epoch: meets, Speed: speed}}
+	g := &guest{dir: dir, config: fastConfig{Kubeconfig: suite.account, Policies: c.dir, Load: load, Status: status, Prefix: name, Epoch: meets, Speed: speed}}
 	g.load(t, nil)
 	g.run(t)
 	t.Cleanup(func() {
@@ -144,15 +144,15 @@ func TestLongKilledInEveryStateEveryPathLeadsBack(t *testing.T) {
 	}
 	c := crashScene(t)
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
-	_ = scene.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // of another test
-	if err := scene.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
+	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // of another test
+	if err := suite.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	real, err := controller.Up(t.Context(), scene.Stack, controller.Options{Values: release.Values})
+	real, err := controller.Up(t.Context(), suite.Stack, controller.Options{Values: release.Values})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), real.Deployment()) })
+	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), real.Deployment()) })
 	replicas(t, real, 0)
 	crashed(t, c)
 	leftover(t, c)
@@ -199,7 +199,7 @@ func (c *crash) generations(t *testing.T) map[string]int64 {
 
 func crashScene(t *testing.T) *crash {
 	t.Helper()
-	c := &crash{faces: map[string]string{}, dir: filepath.Join(scene.Dir, "policies")}
+	c := &crash{faces: map[string]string{}, dir: filepath.Join(suite.Dir, "policies")}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func crashScene(t *testing.T) *crash {
 		}
 		c.faces[p.name] = p.face(t)
 	}
-	if err := scene.Namespace(t.Context(), "crash"); err != nil {
+	if err := suite.Namespace(t.Context(), "crash"); err != nil {
 		t.Fatal(err)
 	}
 	for group := range crashGroups {
@@ -232,16 +232,16 @@ func crashScene(t *testing.T) *crash {
 		}
 		c.put(t, group, crashPolicy(group, schedule))
 		d := workload.Deployment("crash", group, replicas)
-		d.Spec.Template.Spec.NodeSelector = map[string]string{"scene": "crash", "group": group}
-		workload.Create(t, scene.Client, d)
+		d.Spec.Template.Spec.NodeSelector = map[string]string{"suite": "crash", "group": group}
+		workload.Create(t, suite.Client, d)
 	}
 	t.Cleanup(func() { // its nodes go before its NodePools
 		var list appsv1.DeploymentList
-		if err := scene.Client.List(context.Background(), &list, client.InNamespace("crash")); err != nil {
+		if err := suite.Client.List(context.Background(), &list, client.InNamespace("crash")); err != nil {
 			t.Error(err)
 		}
 		for i := range list.Items {
-			_ = scene.Client.Delete(context.Background(), &list.Items[i], client.PropagationPolicy("Foreground"))
+			_ = suite.Client.Delete(context.Background(), &list.Items[i], client.PropagationPolicy("Foreground"))
 		}
 	})
 	return c
@@ -277,7 +277,7 @@ func crashed(t *testing.T, c *crash) {
 		t.Helper()
 		d := workload.Deployment("crash", group, n)
 		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
-		if err := scene.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		if err := suite.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,7 +305,7 @@ func crashed(t *testing.T, c *crash) {
 	}
 	is(time.Minute, "probe", "fallback")
 	is(time.Minute, "move", "fallback")
-	stack.Eventually(t, time.Minute, "on-demand serves", workload.Has(scene.Client, "crash", "move", 3))
+	stack.Eventually(t, time.Minute, "on-demand serves", workload.HasReplicas(suite.Client, "crash", "move", 3))
 	is(time.Minute, "probe", "probing") // and stays: nobody makes the pod that would try it
 	lacks("fall")
 	scale("fall", 3)
@@ -322,7 +322,7 @@ func crashed(t *testing.T, c *crash) {
 			return fmt.Errorf("fall %+v, probe %+v", s.Groups["fall"], s.Groups["probe"])
 		}
 		var pods corev1.PodList
-		if err := scene.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
+		if err := suite.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
 			return err
 		}
 		for _, p := range pods.Items {
@@ -337,7 +337,7 @@ func crashed(t *testing.T, c *crash) {
 	t.Logf("%s behind the world's clock it died, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
 	// By the world's clock spot refused a minute ago; by that of the dead, half an hour: before the probe began.
 	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
-	if err := scene.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"), client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
+	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"), client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
 		t.Fatal(err)
 	}
 	lid := c.pool("crash-lid-od").limitNow(t.Context())
@@ -350,7 +350,7 @@ func crashed(t *testing.T, c *crash) {
 func replicas(t *testing.T, c *controller.Controller, n int) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
-	if err := scene.Client.Patch(t.Context(), c.Deployment(), patch); err != nil {
+	if err := suite.Client.Patch(t.Context(), c.Deployment(), patch); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, fmt.Sprintf("%d of the real one", n), func(ctx context.Context) error {
@@ -404,8 +404,8 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 		refusals = append(refusals, u)
-		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), u.DeepCopy()) })
-		if err := scene.Client.Create(t.Context(), u.DeepCopy()); err != nil {
+		t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), u.DeepCopy()) })
+		if err := suite.Client.Create(t.Context(), u.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -431,7 +431,7 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	}
 	kill(t, real, true)
 	for _, u := range refusals {
-		if err := scene.Client.Delete(t.Context(), u); err != nil {
+		if err := suite.Client.Delete(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
 	}

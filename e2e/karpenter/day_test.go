@@ -77,7 +77,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 		}
 		return nil
 	})
-	stack.Eventually(t, 40*time.Second, "two replicas serve", workload.Has(scene.Client, "day", "chat", 2))
+	stack.Eventually(t, 40*time.Second, "two replicas serve", workload.HasReplicas(suite.Client, "day", "chat", 2))
 	if late := g.config.now().Sub(opens); late > 0 {
 		t.Errorf("they serve %s after the window opened", late)
 	}
@@ -100,7 +100,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.run(t)
 	g.group(t, 10*time.Second, "after a crash the next leader goes on with it", phase("fallback"))
 
-	stack.Eventually(t, 30*time.Second, "six replicas serve", workload.Has(scene.Client, "day", "chat", 6))
+	stack.Eventually(t, 30*time.Second, "six replicas serve", workload.HasReplicas(suite.Client, "day", "chat", 6))
 	least := watchReady(t, "day", "chat")
 	scarce(t)
 	g.group(t, 2*time.Minute, "spot is tried", phase("probing", "returning"))
@@ -120,7 +120,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	stack.Eventually(t, 30*time.Second, "the NodePools are as before", whole)
 	stack.Eventually(t, 30*time.Second, "no pod carries a mark of ours", unmarked("day"))
 	var now corev1.Pod
-	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
+	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
 		t.Errorf("the Job's pod is not the one that it was: %v", err)
 	}
 	for _, p := range pools {
@@ -131,7 +131,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	undrifted(t)
 	driftIsSeen(t, spot)
 
-	if err := scene.Client.Delete(t.Context(), job); err != nil {
+	if err := suite.Client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	g.load(t, map[string]float64{"day/chat": 0})
@@ -177,7 +177,7 @@ func on(spot, onDemand int) func(fastGroup) error {
 func unmarked(namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
-		if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		if err := suite.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		for _, p := range pods.Items {
@@ -196,12 +196,12 @@ func unmarked(namespace string) func(context.Context) error {
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
-	if err := scene.Client.Patch(t.Context(), p.object(), patch); err != nil {
+	if err := suite.Client.Patch(t.Context(), p.object(), patch); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 40*time.Second, "a touched template is drift", func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": p.name}); err != nil {
+		if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": p.name}); err != nil {
 			return err
 		}
 		for _, c := range claims.Items {
@@ -228,12 +228,12 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	d := workload.Deployment(namespace, "job", 1)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job", Labels: map[string]string{"job": "train"}}, Spec: d.Spec.Template.Spec}
 	p.Spec.NodeSelector = selector
-	if err := scene.Client.Create(t.Context(), p); err != nil {
+	if err := suite.Client.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), p) })
+	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), p) })
 	stack.Eventually(t, time.Minute, "the Job runs", func(ctx context.Context) error {
-		if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+		if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}
 		if p.Status.Phase != corev1.PodRunning {
@@ -264,7 +264,7 @@ func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 
 func readyNow(ctx context.Context, namespace, name string) (n int64, err error) {
 	var pods corev1.PodList
-	if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+	if err := suite.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
 		return 0, err
 	}
 	for i := range pods.Items {
@@ -281,7 +281,7 @@ func readyNow(ctx context.Context, namespace, name string) (n int64, err error) 
 func undrifted(t *testing.T) {
 	t.Helper()
 	var claims v1.NodeClaimList
-	if err := scene.Client.List(t.Context(), &claims); err != nil {
+	if err := suite.Client.List(t.Context(), &claims); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range claims.Items {

@@ -211,7 +211,7 @@ func fast(text string) error {
 	return nil
 }
 
-// hourly is what the cloud of the scene asks.
+// hourly is what the cloud of the suite asks.
 func hourly(o cost.Offer) float64 {
 	for _, it := range offered() {
 		if it.Name == o.InstanceType {
@@ -286,7 +286,7 @@ func textsOf(actions []capacity.Action) (all []string) {
 	return all
 }
 
-// fastFiles are where a scene and its fast process meet.
+// fastFiles are where a suite and its fast process meet.
 func fastFiles(dir string) (load, status string) {
 	return filepath.Join(dir, "load.json"), filepath.Join(dir, "status.json")
 }

@@ -100,7 +100,7 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 	}
 	target := &unstructured.Unstructured{Object: normGit}
 	respect(target.Object, normLive, live.Object)
-	return synced, scene.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(argoManager), client.ForceOwnership)
+	return synced, suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(argoManager), client.ForceOwnership)
 }
 
 // respect gives target what live has and its normalized form has not.
@@ -216,7 +216,7 @@ func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 	p := pool{name: "flux-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide} // no limit in Git
 	p.create(t)
 	flux := func(ctx context.Context) error {
-		return scene.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.object()), client.FieldOwner("kustomize-controller"), client.ForceOwnership)
+		return suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.object()), client.FieldOwner("kustomize-controller"), client.ForceOwnership)
 	}
 	if err := flux(t.Context()); err != nil {
 		t.Fatal(err)

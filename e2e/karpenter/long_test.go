@@ -49,18 +49,18 @@ func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
 
 	nodesOf := func(ctx context.Context, p pool) int {
 		var nodes corev1.NodeList
-		if scene.Client.List(ctx, &nodes, client.MatchingLabels{"karpenter.sh/nodepool": p.name}) != nil {
+		if suite.Client.List(ctx, &nodes, client.MatchingLabels{"karpenter.sh/nodepool": p.name}) != nil {
 			return -1
 		}
 		return len(nodes.Items)
 	}
 	for _, p := range []pool{held, free} {
 		job := lonelyJob(t, "hold", map[string]string{"pool": p.name})
-		if err := scene.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
+		if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
 		stack.Eventually(t, 20*time.Second, "the pod is gone", func(ctx context.Context) error {
-			if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(job), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
+			if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(job), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
 				return errors.New("it is there")
 			}
 			return nil

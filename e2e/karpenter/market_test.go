@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 )
 
-// A scene that runs short of something has an instance type of its own: what
+// A suite that runs short of something has an instance type of its own: what
 // the cloud lacks there it has for everybody else.
 var market = map[string]karpenter.InstanceType{
 	"day":   {Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
@@ -64,5 +64,5 @@ func short(test string, of []karpenter.Shortage) error {
 	for _, of := range shortages.of {
 		all = append(all, of...)
 	}
-	return scene.karpenter.Scarce(all...)
+	return suite.karpenter.Scarce(all...)
 }

@@ -36,10 +36,10 @@ func TestAPlaceholderHoldsItsNodeUntilARealReplicaComes(t *testing.T) {
 	chat(t, "place", map[string]string{"pool": held.name})
 	printed := placeholder(t, "place")
 	for _, o := range printed {
-		if err := scene.Client.Create(t.Context(), o); err != nil {
+		if err := suite.Client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), o) })
+		t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), o) })
 	}
 	lowest := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "place-lowest"}, Value: -2147483648}
 	twin := deploymentOf(t, printed)
@@ -48,10 +48,10 @@ func TestAPlaceholderHoldsItsNodeUntilARealReplicaComes(t *testing.T) {
 	twin.Spec.Template.Spec.PriorityClassName = lowest.Name
 	twin.Spec.Template.Spec.NodeSelector = map[string]string{"pool": lost.name}
 	for _, o := range []client.Object{lowest, twin} {
-		if err := scene.Client.Create(t.Context(), o); err != nil {
+		if err := suite.Client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), o) })
+		t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), o) })
 	}
 	claims := watchClaims(t, "place")
 	scale(t, "place", "chat-placeholder", 1)
@@ -101,7 +101,7 @@ func placeholder(t *testing.T, namespace string) (objects []client.Object) {
 		t.Fatal(err)
 	}
 	var d appsv1.Deployment
-	if err := scene.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &d); err != nil {
+	if err := suite.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &d); err != nil {
 		t.Fatal(err)
 	}
 	d.APIVersion, d.Kind = "apps/v1", "Deployment"
@@ -137,7 +137,7 @@ func deploymentOf(t *testing.T, objects []client.Object) *appsv1.Deployment {
 	for _, o := range objects {
 		if o.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
 			var d appsv1.Deployment
-			if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(o), &d); err != nil {
+			if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(o), &d); err != nil {
 				t.Fatal(err)
 			}
 			return &d
@@ -150,7 +150,7 @@ func deploymentOf(t *testing.T, objects []client.Object) *appsv1.Deployment {
 // running is the one running pod with a label.
 func running(ctx context.Context, namespace, label, value string) (*corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := scene.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
+	if err := suite.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
 		return nil, err
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {

@@ -37,15 +37,15 @@ const (
 	serverSide style = "server-side apply"
 )
 
-// scene is the test that a pool belongs to: the beginning of its name.
-func (p pool) scene() string {
+// suite is the test that a pool belongs to: the beginning of its name.
+func (p pool) suite() string {
 	name, _, _ := strings.Cut(p.name, "-")
 	return name
 }
 
-// instance is the pool's type: a scene's own, or that of all others.
+// instance is the pool's type: a suite's own, or that of all others.
 func (p pool) instance() string {
-	if own, has := market[p.scene()]; has {
+	if own, has := market[p.suite()]; has {
 		return own.Name
 	}
 	return common.Name
@@ -60,7 +60,7 @@ func (p pool) object() *unstructured.Unstructured {
 		"weight":     p.weight,
 		"disruption": map[string]any{"consolidateAfter": after, "consolidationPolicy": "WhenEmpty"},
 		"template": map[string]any{
-			"metadata": map[string]any{"labels": map[string]any{"pool": p.name, "scene": p.scene()}},
+			"metadata": map[string]any{"labels": map[string]any{"pool": p.name, "suite": p.suite()}},
 			"spec": map[string]any{
 				"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": karpenter.NodeClass},
 				"requirements": []any{
@@ -92,7 +92,7 @@ func (p pool) object() *unstructured.Unstructured {
 // create makes a NodePool in its style, for the time of the test.
 func (p pool) create(t *testing.T) {
 	t.Helper()
-	u, c := p.object(), scene.Client
+	u, c := p.object(), suite.Client
 	var err error
 	switch p.by {
 	case serverSide:
@@ -135,7 +135,7 @@ func (p pool) create(t *testing.T) {
 
 func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	u := p.object()
-	if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
+	if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
 		return &unstructured.Unstructured{Object: map[string]any{}}
 	}
 	return u

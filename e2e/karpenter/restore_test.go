@@ -34,14 +34,14 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 	for _, p := range pools {
 		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
-	if err := scene.Nodes(t.Context(), "static", 1, 0); err != nil {
+	if err := suite.Nodes(t.Context(), "static", 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	c, err := controller.Up(t.Context(), scene.Stack, controller.Options{Values: release.Values})
+	c, err := controller.Up(t.Context(), suite.Stack, controller.Options{Values: release.Values})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), c.Deployment()) })
+	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), c.Deployment()) })
 	groups := controller.Platform(`capacityGroups:
 - name: gpu
   resource: nvidia.com/gpu
@@ -93,7 +93,7 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 
 	// Somebody edits a nudged field: that stays, also when all is put back.
 	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
-	if err := scene.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
+	if err := suite.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "the edit is told on the NodePool", func(ctx context.Context) error {
@@ -127,7 +127,7 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 		return nil
 	})
 
-	if err := scene.Client.Delete(t.Context(), c.Deployment()); err != nil {
+	if err := suite.Client.Delete(t.Context(), c.Deployment()); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 40*time.Second, "it ends, and takes its limits back", func(ctx context.Context) error {
@@ -153,7 +153,7 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 // NodePools put back at least.
 func restore(t *testing.T, binary string, least int) {
 	t.Helper()
-	out, err := restoreAs(t, binary, scene.account)
+	out, err := restoreAs(t, binary, suite.account)
 	if err != nil {
 		t.Fatalf("restore: %v\n%s", err, out)
 	}
@@ -186,7 +186,7 @@ func event(ctx context.Context, pool, reason string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("events.k8s.io/v1")
 	list.SetKind("EventList")
-	if err := scene.Client.List(ctx, list, client.InNamespace("default")); err != nil {
+	if err := suite.Client.List(ctx, list, client.InNamespace("default")); err != nil {
 		return err
 	}
 	for _, e := range list.Items {

@@ -24,53 +24,53 @@ func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *test
 	}
 	t.Parallel()
 	pairs := []struct {
-		scene             string
+		suite             string
 		weight, spots     int64
 		policy            string
 		returns, oneByOne bool
 	}{
-		{scene: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
-		{scene: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		{scene: "half", weight: 20, spots: 80, policy: "Balanced"},                 // 0.60 of 1.00: not cheap enough to move for
-		{scene: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // 0.30 of 1.00
+		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
+		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
+		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // 0.60 of 1.00: not cheap enough to move for
+		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // 0.30 of 1.00
 	}
 	for _, p := range pairs {
-		demand := pool{name: p.scene + "-od", kind: "on-demand", weight: p.weight, by: serverSide, edit: func(spec map[string]any) {
+		demand := pool{name: p.suite + "-od", kind: "on-demand", weight: p.weight, by: serverSide, edit: func(spec map[string]any) {
 			spec["disruption"].(map[string]any)["consolidationPolicy"] = p.policy
 			spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "1"}}
 		}}
 		demand.create(t)
-		chat(t, p.scene, nil)
-		scale(t, p.scene, "chat", 2)
+		chat(t, p.suite, nil)
+		scale(t, p.suite, "chat", 2)
 	}
 	for _, p := range pairs {
-		stack.Eventually(t, 2*time.Minute, p.scene+": two on demand", nodesIn(p.scene, 0, 2))
+		stack.Eventually(t, 2*time.Minute, p.suite+": two on demand", nodesIn(p.suite, 0, 2))
 	}
 	deleting := map[string]int{}
 	for _, p := range pairs {
-		pool{name: p.scene + "-spot", kind: "spot", weight: p.spots, by: serverSide}.create(t)
+		pool{name: p.suite + "-spot", kind: "spot", weight: p.spots, by: serverSide}.create(t)
 	}
 	began, done := time.Now(), map[string]time.Duration{}
 	for time.Since(began) < 6*time.Minute {
 		for _, p := range pairs {
-			deleting[p.scene] = max(deleting[p.scene], leaving(t, p.scene+"-od"))
-			if done[p.scene] == 0 && nodesIn(p.scene, 2, 0)(t.Context()) == nil {
-				done[p.scene] = time.Since(began)
+			deleting[p.suite] = max(deleting[p.suite], leaving(t, p.suite+"-od"))
+			if done[p.suite] == 0 && nodesIn(p.suite, 2, 0)(t.Context()) == nil {
+				done[p.suite] = time.Since(began)
 			}
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	for _, p := range pairs {
-		switch at := done[p.scene]; {
+		switch at := done[p.suite]; {
 		case p.returns && at == 0:
-			t.Errorf("%s: nothing returned in 6 minutes: %v", p.scene, nodesIn(p.scene, 2, 0)(t.Context()))
-		case !p.returns && nodesIn(p.scene, 0, 2)(t.Context()) != nil:
-			t.Errorf("%s: it moved: %v", p.scene, nodesIn(p.scene, 0, 2)(t.Context()))
+			t.Errorf("%s: nothing returned in 6 minutes: %v", p.suite, nodesIn(p.suite, 2, 0)(t.Context()))
+		case !p.returns && nodesIn(p.suite, 0, 2)(t.Context()) != nil:
+			t.Errorf("%s: it moved: %v", p.suite, nodesIn(p.suite, 0, 2)(t.Context()))
 		case p.returns:
-			t.Logf("%s: both on spot after %s", p.scene, at.Round(time.Second))
+			t.Logf("%s: both on spot after %s", p.suite, at.Round(time.Second))
 		}
-		if p.oneByOne && deleting[p.scene] != 1 {
-			t.Errorf("%s: %d nodes went at once", p.scene, deleting[p.scene])
+		if p.oneByOne && deleting[p.suite] != 1 {
+			t.Errorf("%s: %d nodes went at once", p.suite, deleting[p.suite])
 		}
 	}
 }
@@ -79,16 +79,16 @@ func scale(t *testing.T, namespace, name string, replicas int32) {
 	t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	if err := scene.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := suite.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// nodesIn is a check of how many Initialized NodeClaims a scene has by kind.
+// nodesIn is a check of how many Initialized NodeClaims a suite has by kind.
 func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"scene": of}); err != nil {
+		if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"suite": of}); err != nil {
 			return err
 		}
 		have := map[string]int{}
@@ -108,7 +108,7 @@ func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 func leaving(t *testing.T, of string) (n int) {
 	t.Helper()
 	var claims v1.NodeClaimList
-	if err := scene.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": of}); err != nil {
+	if err := suite.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": of}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range claims.Items {

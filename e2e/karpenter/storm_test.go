@@ -41,7 +41,7 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 	g.load(t, map[string]float64{"storm/chat": 4})
 	g.group(t, time.Minute, "four on spot again", on(4, 0))
 	var claims v1.NodeClaimList
-	if err := scene.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": spot.name}); err != nil {
+	if err := suite.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": spot.name}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range claims.Items {
@@ -69,7 +69,7 @@ func interrupt(t *testing.T, c *v1.NodeClaim) {
 	if err := notice(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := scene.Client.Delete(t.Context(), c); err != nil {
+	if err := suite.Client.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func interrupt(t *testing.T, c *v1.NodeClaim) {
 // notice says on a NodeClaim that the provider takes it, as AWS does.
 func notice(ctx context.Context, c *v1.NodeClaim) error {
 	now := metav1.Now()
-	return scene.Client.Create(ctx, &corev1.Event{
+	return suite.Client.Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: c.Name + ".interrupted"},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: c.Name, UID: c.UID},
 		Reason:         "SpotInterrupted", Message: "the provider takes it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,

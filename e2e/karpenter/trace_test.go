@@ -147,7 +147,7 @@ func (m *recorded) step(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var claims v1.NodeClaimList
-	if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": m.pool.name}); err != nil {
+	if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": m.pool.name}); err != nil {
 		return err
 	}
 	var live []*v1.NodeClaim
@@ -170,7 +170,7 @@ func (m *recorded) step(ctx context.Context) error {
 	}
 	for _, c := range live[:max(len(live)-m.available(0), 0)] {
 		m.lost++
-		if err := client.IgnoreNotFound(scene.Client.Delete(ctx, c)); err != nil {
+		if err := client.IgnoreNotFound(suite.Client.Delete(ctx, c)); err != nil {
 			return err
 		}
 	}

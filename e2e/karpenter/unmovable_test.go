@@ -46,7 +46,7 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 		"chat.yaml":     chatPolicy("stuck") + follows("StatefulSet", "apps/v1", "db") + follows("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", "llm"),
 	})
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
-	lonelyJob(t, "stuck", map[string]string{"scene": "stuck"})
+	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
 	g.group(t, 2*time.Minute, "spot is denied: four on demand", on(0, 4))
 	// Karpenter asks for spot once or for each pod, by the batch that it made of them: too little evidence, and the group has not fallen
 	// back, but finds itself on demand all the same.
@@ -96,7 +96,7 @@ func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) 
 	t.Helper()
 	for _, name := range names {
 		var p corev1.Pod
-		if err := scene.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil || p.DeletionTimestamp != nil {
+		if err := suite.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil || p.DeletionTimestamp != nil {
 			t.Fatalf("%s: %v, deleted at %v", name, err, p.DeletionTimestamp)
 		}
 		uids = append(uids, p.UID)
@@ -104,17 +104,17 @@ func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) 
 	return uids
 }
 
-// statefulSet makes one with a GPU for the nodes of its scene.
+// statefulSet makes one with a GPU for the nodes of its suite.
 func statefulSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1)
-	of.Spec.Template.Spec.NodeSelector = map[string]string{"scene": namespace}
+	of.Spec.Template.Spec.NodeSelector = map[string]string{"suite": namespace}
 	set := &appsv1.StatefulSet{ObjectMeta: of.ObjectMeta, Spec: appsv1.StatefulSetSpec{
 		Replicas: of.Spec.Replicas, Selector: of.Spec.Selector, Template: of.Spec.Template, ServiceName: name,
 	}}
-	workload.Create(t, scene.Client, set)
+	workload.Create(t, suite.Client, set)
 	t.Cleanup(func() {
-		_ = scene.Client.Delete(context.Background(), set, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		_ = suite.Client.Delete(context.Background(), set, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	})
 }
 
@@ -123,7 +123,7 @@ func statefulSet(t *testing.T, namespace, name string) {
 func leaderWorkerSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1).Spec.Template
-	of.Spec.NodeSelector = map[string]string{"scene": namespace}
+	of.Spec.NodeSelector = map[string]string{"suite": namespace}
 	of.Labels = map[string]string{
 		"leaderworkerset.sigs.k8s.io/name": name, "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/worker-index": "0",
 	}
@@ -140,7 +140,7 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 			}},
 		},
 	}
-	if err := client.IgnoreAlreadyExists(scene.Client.Create(t.Context(), crd)); err != nil { // stays: others of this stack watch it
+	if err := client.IgnoreAlreadyExists(suite.Client.Create(t.Context(), crd)); err != nil { // stays: others of this stack watch it
 		t.Fatal(err)
 	}
 	resources := map[string]any{"limits": map[string]any{string(stack.GPU): "1"}}
@@ -155,10 +155,10 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 	set.SetNamespace(namespace)
 	set.SetName(name)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", Labels: of.Labels}, Spec: of.Spec}
-	stack.Eventually(t, 20*time.Second, "LeaderWorkerSets are served", func(ctx context.Context) error { return scene.Client.Create(ctx, set.DeepCopy()) })
-	workload.Create(t, scene.Client, pod)
+	stack.Eventually(t, 20*time.Second, "LeaderWorkerSets are served", func(ctx context.Context) error { return suite.Client.Create(ctx, set.DeepCopy()) })
+	workload.Create(t, suite.Client, pod)
 	t.Cleanup(func() {
-		_ = scene.Client.Delete(context.Background(), set)
-		_ = scene.Client.Delete(context.Background(), pod, client.GracePeriodSeconds(0))
+		_ = suite.Client.Delete(context.Background(), set)
+		_ = suite.Client.Delete(context.Background(), pod, client.GracePeriodSeconds(0))
 	})
 }

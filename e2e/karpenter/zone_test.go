@@ -130,7 +130,7 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 		return nil
 	})
 	var now corev1.Pod
-	if err := scene.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
+	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
 		t.Errorf("the Job's pod is not the one that it was: %v", err)
 	}
 	g.explained(t, "spot fallback: launches refused", "CapacityConstrained: ", `limits[nvidia.com/gpu]: (absent) -> \"4\"  (spot fallback)`, "spot probe: zone-spot up to ")
@@ -147,14 +147,14 @@ func pinned(t *testing.T, selector map[string]string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "zone", Name: "pinned"}, Spec: workload.Deployment("zone", "pinned", 1).Spec.Template.Spec}
 	p.Spec.NodeSelector = selector
-	workload.Create(t, scene.Client, p)
+	workload.Create(t, suite.Client, p)
 	stack.Eventually(t, 40*time.Second, "who must be in the closed zone is refused", func(ctx context.Context) error {
 		if said := told(ctx, "zone-spot"); !strings.Contains(fmt.Sprint(said), "InsufficientCapacityError") {
 			return fmt.Errorf("Karpenter says %q", said)
 		}
 		return nil
 	})
-	if err := scene.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+	if err := suite.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,7 +163,7 @@ func pinned(t *testing.T, selector map[string]string) {
 func zones(t *testing.T, p pool) map[string]int {
 	t.Helper()
 	var nodes corev1.NodeList
-	if err := scene.Client.List(t.Context(), &nodes, client.MatchingLabels{"pool": p.name}); err != nil {
+	if err := suite.Client.List(t.Context(), &nodes, client.MatchingLabels{"pool": p.name}); err != nil {
 		t.Fatal(err)
 	}
 	in := map[string]int{}

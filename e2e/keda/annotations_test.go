@@ -11,7 +11,7 @@ import (
 )
 
 // annotated is a ScaledObject whose annotations are the whole policy.
-func (s *subject) annotated() string {
+func (s *scaledWorkload) annotated() string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -78,7 +78,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 			}
 			began := time.Now()
 			shows := func(ctx context.Context) error {
-				e, err := scene.Explain(ctx, policy)
+				e, err := suite.Explain(ctx, policy)
 				if err != nil || len(e.Signals) == 0 {
 					return fmt.Errorf("signals %+v, %w", e.Signals, err)
 				}

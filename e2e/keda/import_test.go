@@ -30,7 +30,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "KEDA alone: four replicas for 37 jobs", s.has(4))
 	settled := time.Now()
 
-	text, err := scene.CLI(t.Context(), "import", s.ns+"/"+name, "-o", "json", "--kubeconfig", scene.Stack.Kubeconfig,
+	text, err := suite.CLI(t.Context(), "import", s.ns+"/"+name, "-o", "json", "--kubeconfig", suite.Stack.Kubeconfig,
 		"--scaler-address", scaler.Address, "--authentication", "gpuscaler")
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	}
 	plan := plans[0]
 	put := func(policy string) {
-		if err := scene.Policies.Put(s.ns, policy); err != nil {
+		if err := suite.Policies.Put(s.ns, policy); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put(plan.Policy)
-	t.Cleanup(func() { _ = scene.Policies.Remove(s.ns) })
+	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) })
 	stack.Eventually(t, 20*time.Second, "advisory: it says what it would do beside what is", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 4 || e.Degraded || !strings.Contains(e.Served, "advisory") {
 			return fmt.Errorf("%+v", e)
@@ -91,7 +91,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 }
 
 // replace is `kubectl replace -f`.
-func (s *subject) replace(t *testing.T, text string) {
+func (s *scaledWorkload) replace(t *testing.T, text string) {
 	t.Helper()
 	objects, err := Parse(text)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *subject) replace(t *testing.T, text string) {
 	}
 	stack.Eventually(t, 30*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write it meanwhile
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
-		return scene.Stack.Client.Update(ctx, objects[0])
+		return suite.Stack.Client.Update(ctx, objects[0])
 	})
 }
 
@@ -112,12 +112,12 @@ func TestImportAllOfACluster(t *testing.T) {
 	bare := workload.Deployment(s.ns, "bare", 1)
 	hpa := workload.HPA(s.ns, "bare", 5)
 	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // somebody else's adapter serves it
-	workload.Create(t, scene.Stack.Client, bare, hpa)
+	workload.Create(t, suite.Stack.Client, bare, hpa)
 	stack.Eventually(t, 60*time.Second, "KEDA has made its own HPA", func(ctx context.Context) error {
-		return scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
+		return suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
 	})
 	all := func(flags ...string) (plans []migrate.Plan) {
-		text, err := scene.CLI(t.Context(), append([]string{"import", "--all", "-o", "json", "--kubeconfig", scene.Stack.Kubeconfig, "--scaler-address", scaler.Address}, flags...)...)
+		text, err := suite.CLI(t.Context(), append([]string{"import", "--all", "-o", "json", "--kubeconfig", suite.Stack.Kubeconfig, "--scaler-address", scaler.Address}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,11 +155,11 @@ func TestImportAllOfACluster(t *testing.T) {
 				t.Errorf("%s: %v, %d bytes of %d", file, err, len(written), len(text))
 			}
 		}
-		if err := Apply(t.Context(), scene.Stack.Client, p.Replacement, client.DryRunAll); err != nil {
+		if err := Apply(t.Context(), suite.Stack.Client, p.Replacement, client.DryRunAll); err != nil {
 			t.Errorf("%s: the replacement is refused: %v\n%s", p.Source, err, p.Replacement)
 		}
 	}
-	if out, err := scene.CLI(t.Context(), "validate", filepath.Join(folder, s.ns, name+".policy.yaml"), filepath.Join(scene.Policies.Dir, "platform.yaml")); err != nil {
+	if out, err := suite.CLI(t.Context(), "validate", filepath.Join(folder, s.ns, name+".policy.yaml"), filepath.Join(suite.Policies.Dir, "platform.yaml")); err != nil {
 		t.Errorf("its policy: %v\n%s", err, out)
 	}
 }
@@ -173,9 +173,9 @@ func TestThePrintedManifestsAreTaken(t *testing.T) {
 		t.Fatalf("%q, %v", examples, err)
 	}
 	for _, ns := range []string{"team-chat", "team-embed", "team-office"} {
-		scene.Space(t, ns)
+		suite.Namespace(t, ns)
 	}
-	so := write(t, "so.yaml", strings.Replace((&subject{ns: "team-embed"}).kedasOwn(10, ""), "name: list", "name: sqs", 1))
+	so := write(t, "so.yaml", strings.Replace((&scaledWorkload{ns: "team-embed"}).kedasOwn(10, ""), "name: list", "name: sqs", 1))
 	for _, file := range examples {
 		if filepath.Base(file) == "platform.yaml" {
 			continue
@@ -185,12 +185,12 @@ func TestThePrintedManifestsAreTaken(t *testing.T) {
 				continue // KEDA's webhook asks for the kind of its target, and LeaderWorkerSet is not installed here
 			}
 			args := append([]string{"manifests", flags[0], file, "--config", "../../config/examples/platform.yaml"}, flags[1:]...)
-			text, err := scene.CLI(t.Context(), args...)
+			text, err := suite.CLI(t.Context(), args...)
 			if err != nil {
 				t.Errorf("%v: %v", flags, err)
 				continue
 			}
-			if err := Apply(t.Context(), scene.Stack.Client, text, client.DryRunAll); err != nil {
+			if err := Apply(t.Context(), suite.Stack.Client, text, client.DryRunAll); err != nil {
 				t.Errorf("%s %s: %v\n%s", filepath.Base(file), flags[0], err, text)
 			}
 		}

@@ -34,18 +34,18 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 		}
 	})
 
-	leader, err := scene.Leader(t.Context())
+	leader, err := suite.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := scene.Kubelet.Process(leader.Namespace, leader.Name)
+	old := suite.Kubelet.Process(leader.Namespace, leader.Name)
 	old.Kill()
 	stack.Eventually(t, 60*time.Second, "another gpuscaler leads, and it never saw a ScaledObject", func(ctx context.Context) error {
-		leader, err := scene.Leader(ctx)
+		leader, err := suite.Leader(ctx)
 		if err != nil {
 			return err
 		}
-		if p := scene.Kubelet.Process(leader.Namespace, leader.Name); p == nil || p == old {
+		if p := suite.Kubelet.Process(leader.Namespace, leader.Name); p == nil || p == old {
 			return errors.New("the old process is all there is")
 		}
 		return nil
@@ -69,7 +69,7 @@ func uninstall(t *testing.T) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "no ScaledObject is left", func(ctx context.Context) error {
 		list := objects("keda.sh/v1alpha1", "ScaledObjectList")
-		if err := scene.Stack.Client.List(ctx, list); err != nil || len(list.Items) > 0 {
+		if err := suite.Stack.Client.List(ctx, list); err != nil || len(list.Items) > 0 {
 			return fmt.Errorf("%d are there, %w", len(list.Items), err)
 		}
 		return nil
@@ -79,14 +79,14 @@ func uninstall(t *testing.T) {
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
 	crd.SetName("scaledobjects.keda.sh")
-	if err := scene.Stack.Client.Delete(t.Context(), crd); err != nil {
+	if err := suite.Stack.Client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, "the kind is gone", func(ctx context.Context) error {
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CRD is still there: %v", err)
 		}
-		if err := scene.Stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList")); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		if err := suite.Stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList")); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("it is still served: %v", err)
 		}
 		return nil

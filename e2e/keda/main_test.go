@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	scene  controller.Scene
+	suite  controller.Suite
 	keda   *Keda
 	redis  string             // address of the server that the platform and KEDA's triggers know
 	scaler *leaderproxy.Proxy // in front of gpuscaler's entrance for KEDA
@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(certificates)
 	file := func(name string) string { return filepath.Join(certificates, name) }
-	return scene.Run(m, controller.Setup{
+	return suite.Run(m, controller.Setup{
 		Stack: stack.Options{ControllerManager: []string{record.LogsSyncs}},
 		Nodes: 16,
 		Controller: controller.Options{

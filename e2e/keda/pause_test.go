@@ -16,7 +16,7 @@ import (
 
 // says returns a check that the operator's line of an explanation names an
 // annotation, and that the number is that.
-func (s *subject) says(annotation string, target int32) func(explain.Explanation) error {
+func (s *scaledWorkload) says(annotation string, target int32) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if e.Operator == nil || !strings.Contains(e.Operator.By, annotation) || e.Target != target {
 			return fmt.Errorf("target %d, operator %+v", e.Target, e.Operator)
@@ -98,7 +98,7 @@ schedules:
 	stack.Eventually(t, 30*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
 	stack.Eventually(t, 30*time.Second, "KEDA has told its HPA", func(ctx context.Context) error {
 		var h autoscalingv2.HorizontalPodAutoscaler
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 			return err
 		}
 		if b := h.Spec.Behavior; b == nil || b.ScaleDown == nil || b.ScaleDown.SelectPolicy == nil || *b.ScaleDown.SelectPolicy != autoscalingv2.DisabledPolicySelect {
@@ -114,7 +114,7 @@ schedules:
 	s.backlog(t, 0)
 	stack.Always(t, 30*time.Second, "KEDA's cooldown of 20 s is over, and the activation keeps one", s.spec(1))
 
-	if err := scene.Policies.Remove(s.ns); err != nil {
+	if err := suite.Policies.Remove(s.ns); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "the policy goes, and what was ours with it", func(context.Context) error {

@@ -21,7 +21,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// The README's manifest, with this scene's addresses, does what the README says.
+// The README's manifest, with this suite's addresses, does what the README says.
 func TestTheManifestOfTheReadmeWorks(t *testing.T) {
 	t.Parallel()
 	var manifest string

@@ -122,7 +122,7 @@ func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
 	stack.Eventually(t, time.Minute, "none after the window has closed", s.spec(0))
 	time.Sleep(2 * time.Second)
 
-	syncs, err := record.Syncs(filepath.Join(scene.Stack.Dir, "logs", "kube-controller-manager.log"), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, name)
+	syncs, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, name)
 	if err != nil {
 		t.Fatal(err)
 	}

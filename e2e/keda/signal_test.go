@@ -14,7 +14,7 @@ import (
 )
 
 // kedasOwn is a ScaledObject as it stands before gpuscaler comes.
-func (s *subject) kedasOwn(listLength int, rest string) string {
+func (s *scaledWorkload) kedasOwn(listLength int, rest string) string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -57,7 +57,7 @@ signals:
 		return nil
 	}))
 	var h autoscalingv2.HorizontalPodAutoscaler
-	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
+	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 		t.Fatal(err)
 	}
 	if len(h.Spec.Metrics) != 2 || h.Spec.Metrics[1].External.Target.AverageValue.String() != "40" {

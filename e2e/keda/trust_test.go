@@ -17,7 +17,7 @@ import (
 func TestAWrongClientCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	s := place(t, "stranger", 2)
-	if err := authenticate(t.Context(), scene.Controller, "stranger", "somebody.else.svc"); err != nil {
+	if err := authenticate(t.Context(), suite.Controller, "stranger", "somebody.else.svc"); err != nil {
 		t.Fatal(err)
 	}
 	s.policy(t, strings.Replace(fmt.Sprintf(jobsPolicy, s.queue()), "minReplicas: 0", "minReplicas: 1", 1))

@@ -20,17 +20,17 @@ import (
 // pods, and Prometheus scrapes it. The workload keeps its replicas.
 func TestAnotherTenantsPodCannotWriteAWorkloadsGPUs(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "attacked"), &work{}
+	ns, load := suite.Namespace(t, "attacked"), &work{}
 	load.set(1.9)
-	scene.Export(t, workload.Metrics(ns, "train", load))
-	s := scene.Subject(t, workload.Deployment(ns, "train", 3), `
+	suite.Export(t, workload.Metrics(ns, "train", load))
+	s := suite.Workload(t, workload.Deployment(ns, "train", 3), `
 maxReplicas: 12
 signals:
 - {name: gpu, type: dcgm, target: 70%}`+promptly)
-	stack.Eventually(t, 30*time.Second, "three replicas for 1.9 GPUs of work at 70%", s.Wants(3))
+	stack.Eventually(t, 30*time.Second, "three replicas for 1.9 GPUs of work at 70%", s.HasTarget(3))
 
 	var pods corev1.PodList
-	if err := scene.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+	if err := suite.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)
 	}
 	page := ""
@@ -43,19 +43,19 @@ signals:
 	}))
 	defer evil.Close()
 	target := stack.ScrapeTarget{Address: strings.TrimPrefix(evil.URL, "http://"), Labels: map[string]string{"job": "evil", "namespace": "evil", "pod": "evil-0"}}
-	if err := scene.Stack.Prometheus.Targets("evil", target); err != nil {
+	if err := suite.Stack.Prometheus.Targets("evil", target); err != nil {
 		t.Fatal(err)
 	}
-	defer scene.Stack.Prometheus.Targets("evil") //nolint:errcheck // the stack ends with the test
+	defer suite.Stack.Prometheus.Targets("evil") //nolint:errcheck // the stack ends with the test
 	stack.Eventually(t, 30*time.Second, "Prometheus stores the claims", func(ctx context.Context) error {
-		n, err := scene.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`, ns))
+		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`, ns))
 		if err == nil && n < 3 {
 			err = fmt.Errorf("%g claims", n)
 		}
 		return err
 	})
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
-		if err := s.Wants(3)(t.Context()); err != nil {
+		if err := s.HasTarget(3)(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

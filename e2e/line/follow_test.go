@@ -33,14 +33,14 @@ signals:
 
 func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "steps"), &exporter.Knobs{}
+	ns, load := suite.Namespace(t, "steps"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
 	set(10)
-	scene.Export(t, workload.Metrics(ns, "calm", load), workload.Metrics(ns, "rolling", load))
-	calm := scene.Subject(t, workload.Deployment(ns, "calm", 10), onGateway)
-	rolling := scene.Subject(t, surging(ns, "rolling", 10), onGateway)
-	for _, s := range []controller.Subject{calm, rolling} {
-		stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.Wants(10))
+	suite.Export(t, workload.Metrics(ns, "calm", load), workload.Metrics(ns, "rolling", load))
+	calm := suite.Workload(t, workload.Deployment(ns, "calm", 10), onGateway)
+	rolling := suite.Workload(t, surging(ns, "rolling", 10), onGateway)
+	for _, s := range []controller.Workload{calm, rolling} {
+		stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.HasTarget(10))
 	}
 
 	began := time.Now()
@@ -59,14 +59,14 @@ func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
 	if !surged {
 		t.Error("the rollout never had a pod too many: nothing was shown")
 	}
-	for _, s := range []controller.Subject{calm, rolling} {
+	for _, s := range []controller.Workload{calm, rolling} {
 		followed(t, s, began, []int32{10, 11, 10, 20, 19})
 	}
 }
 
 // followed wants exactly these targets since then, each of them met by the HPA
 // and kept as long as it stood.
-func followed(t *testing.T, s controller.Subject, since time.Time, want []int32) {
+func followed(t *testing.T, s controller.Workload, since time.Time, want []int32) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)
 	if !slices.Equal(targets.Numbers(), want) {
@@ -79,7 +79,7 @@ func followed(t *testing.T, s controller.Subject, since time.Time, want []int32)
 }
 
 // exact judges the HPA against the targets and returns those that stood.
-func exact(t *testing.T, s controller.Subject, targets record.Steps) []int32 {
+func exact(t *testing.T, s controller.Workload, targets record.Steps) []int32 {
 	t.Helper()
 	desired, err := s.HPA.Steps()
 	if err != nil {
@@ -106,7 +106,7 @@ func rollOut(t *testing.T, namespace, name string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"rolled":%q}}}}}`, time.Now())
 	d := workload.Deployment(namespace, name, 0)
-	if err := scene.Stack.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +114,7 @@ func rollOut(t *testing.T, namespace, name string) {
 func status(t *testing.T, namespace, name string) appsv1.DeploymentStatus {
 	t.Helper()
 	var d appsv1.Deployment
-	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
 		t.Fatal(err)
 	}
 	return d.Status
@@ -129,11 +129,11 @@ const (
 func TestTheHPAFollowsARecordedHourOfRequests(t *testing.T) {
 	t.Parallel()
 	requests := azure(t)
-	ns := scene.Space(t, "azure")
+	ns := suite.Namespace(t, "azure")
 	load := &exporter.Queue{Arrivals: requests.Stream(), Speed: traceSpeed, Slots: 10, Hold: 20 * time.Second}
 	load.Start = time.Now()
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 8), `
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 8), `
 maxReplicas: 30
 signals:
 - {name: running, type: vllm, metric: requestsRunning, target: 8}

@@ -17,30 +17,30 @@ import (
 
 func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "lint"), &exporter.Knobs{}
+	ns, load := suite.Namespace(t, "lint"), &exporter.Knobs{}
 	load.Set(exporter.Values{Upstream: 97})
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 10), onGateway)
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 10), onGateway)
 	hpa := workload.HPA(ns, "chat", 32)
 	patch := `{"spec":{"behavior":{"scaleUp":{"tolerance":null},"scaleDown":{"tolerance":null}}}}`
-	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), hpa, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 25*time.Second, "an Event on the HPA", scene.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
+	stack.Eventually(t, 25*time.Second, "an Event on the HPA", suite.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
 	stack.Eventually(t, 30*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e explain.Explanation) error {
 		if e.Follower == nil || e.Follower.Exact || !strings.Contains(e.Follower.Why, "tolerance") {
 			return fmt.Errorf("it says %+v", e.Follower)
 		}
 		return nil
 	}))
-	if n, err := scene.Metric(t.Context(), "gpuscaler_managed_object_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
+	if n, err := suite.Metric(t.Context(), "gpuscaler_managed_object_exact", "namespace", ns, "name", "chat"); n != 0 || err != nil {
 		t.Errorf("gpuscaler_managed_object_exact is %g, %v", n, err)
 	}
 
-	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.Wants(10))
+	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.HasTarget(10))
 	began := time.Now()
 	load.Set(exporter.Values{Upstream: 107})
-	stack.Eventually(t, 20*time.Second, "one more is wanted", s.Wants(11))
+	stack.Eventually(t, 20*time.Second, "one more is wanted", s.HasTarget(11))
 	time.Sleep(3 * hpaSync)
 	if err := s.Followed(10)(t.Context()); err != nil {
 		t.Errorf("11 is within 10%% of 10, which an HPA ignores: %v", err)

@@ -18,7 +18,7 @@ import (
 const hpaSync = 2 * time.Second
 
 var (
-	scene controller.Scene
+	suite controller.Suite
 	redis string // address of the server that the platform knows as "jobs"
 )
 
@@ -30,7 +30,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := scene.Run(m, controller.Setup{
+	code := suite.Run(m, controller.Setup{
 		Stack:      stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
 		Nodes:      16,
 		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"}},

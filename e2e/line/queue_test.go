@@ -19,15 +19,15 @@ import (
 
 func TestAQueueTakesADeploymentFromOneToFiveToTwo(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "queue"), &exporter.Total{}
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 1), `
+	ns, load := suite.Namespace(t, "queue"), &exporter.Total{}
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 1), `
 maxReplicas: 24
 signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}`+promptly)
 
 	load.Set(47) // ten a replica
-	stack.Eventually(t, 30*time.Second, "five replicas", s.Has(5))
+	stack.Eventually(t, 30*time.Second, "five replicas", s.HasReplicas(5))
 	stack.Eventually(t, 30*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e explain.Explanation) error {
 		recommends, f := e.Signals[0].Recommends, e.Follower
 		if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
@@ -37,9 +37,9 @@ signals:
 	}))
 
 	load.Set(15)
-	stack.Eventually(t, 30*time.Second, "two replicas", s.Has(2))
+	stack.Eventually(t, 30*time.Second, "two replicas", s.HasReplicas(2))
 	stack.Eventually(t, 30*time.Second, "explain says why", func(ctx context.Context) error {
-		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
+		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		for _, part := range []string{s.Policy() + "  ", " -> 2", "queue 15 asks for 1.5", "HPA      chat desires 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
 				err = fmt.Errorf("no %q in\n%s", part, text)
@@ -53,25 +53,27 @@ signals:
 // the bounds and the target already.
 func TestAnHPACarriesItsPolicyInItsAnnotations(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "annotated"), &exporter.Total{}
+	ns, load := suite.Namespace(t, "annotated"), &exporter.Total{}
 	load.Set(38)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
+	suite.Export(t, workload.Metrics(ns, "chat", load))
 	hpa := workload.HPA(ns, "chat", 6)
 	hpa.Annotations = map[string]string{"gpuscaler.io/spec": `
 signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}` + promptly}
-	workload.Create(t, scene.Stack.Client, workload.Deployment(ns, "chat", 1), hpa)
-	has := func(n int32) func(context.Context) error { return workload.Has(scene.Stack.Client, ns, "chat", n) }
+	workload.Create(t, suite.Stack.Client, workload.Deployment(ns, "chat", 1), hpa)
+	has := func(n int32) func(context.Context) error {
+		return workload.HasReplicas(suite.Stack.Client, ns, "chat", n)
+	}
 	stack.Eventually(t, 30*time.Second, "four replicas", has(4))
 	load.Set(99)
 	stack.Eventually(t, 30*time.Second, "six, the HPA's own bound", has(6))
 
 	patch := `{"metadata":{"annotations":{"gpuscaler.io/spec":null}}}`
-	if err := scene.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, "without the annotation there is no policy", func(ctx context.Context) error {
-		if n, err := scene.Serves(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
+		if n, err := suite.ServedTarget(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%d is served, %v", n, err)
 		}
 		return nil

@@ -42,25 +42,25 @@ func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 // proposed is what the replay's arithmetic makes of our target.
 func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "sequence"), &exporter.Knobs{}
+	ns, load := suite.Namespace(t, "sequence"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
 	set(10)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	u := scene.Subject(t, workload.Deployment(ns, "chat", 10), onGateway)
-	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", u.Wants(10))
-	status, err := record.Status(t.Context(), scene.Stack.Client, ns, "chat")
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	u := suite.Workload(t, workload.Deployment(ns, "chat", 10), onGateway)
+	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", u.HasTarget(10))
+	status, err := record.Status(t.Context(), suite.Stack.Client, ns, "chat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	real, replayed := behaving()
 	var h autoscalingv2.HorizontalPodAutoscaler
 	key := client.ObjectKey{Namespace: ns, Name: "chat"}
-	if err := scene.Stack.Client.Get(t.Context(), key, &h); err != nil {
+	if err := suite.Stack.Client.Get(t.Context(), key, &h); err != nil {
 		t.Fatal(err)
 	}
 	changed := h.DeepCopy()
 	changed.Spec.Behavior = real
-	if err := scene.Stack.Client.Patch(t.Context(), changed, client.MergeFrom(&h)); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), changed, client.MergeFrom(&h)); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(hpaSync) // its controller has seen it
@@ -100,7 +100,7 @@ func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
 // syncsSince reads what the controller manager has logged of an HPA's syncs.
 func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sync {
 	t.Helper()
-	all, err := record.Syncs(filepath.Join(scene.Stack.Dir, "logs", "kube-controller-manager.log"), hpa, hpa.Name)
+	all, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"), hpa, hpa.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func others(s hpa.Spec) map[string]hpa.Spec {
 
 // proposals wants each sync's proposal to be the replay's arithmetic on our target and the pods that there were: on one of each where
 // a number moved between the sync before and this one, or while this machine stalled and told of it late.
-func proposals(t *testing.T, u controller.Subject, status *record.Watched, syncs []record.Sync, spec *hpa.Spec) {
+func proposals(t *testing.T, u controller.Workload, status *record.Watched, syncs []record.Sync, spec *hpa.Spec) {
 	t.Helper()
 	const beside, stall = 750 * time.Millisecond, 3 * time.Second
 	existing, err := status.Steps()

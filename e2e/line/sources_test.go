@@ -20,10 +20,10 @@ import (
 // activator takes the first step and the last.
 func TestARedisListWakesADeploymentFromZeroAndPutsItToSleepAgain(t *testing.T) {
 	t.Parallel()
-	ns := scene.Space(t, "jobs")
+	ns := suite.Namespace(t, "jobs")
 	list := goredis.NewClient(&goredis.Options{Addr: redis})
 	defer list.Close()
-	s := scene.Subject(t, workload.Deployment(ns, "embed", 0), `
+	s := suite.Workload(t, workload.Deployment(ns, "embed", 0), `
 minReplicas: 0
 maxReplicas: 8
 cooldownPeriod: 3s
@@ -38,12 +38,12 @@ signals:
 	if err := list.RPush(t.Context(), "embed-jobs", jobs...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.Has(4))
+	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.HasReplicas(4))
 
 	if err := list.Del(t.Context(), "embed-jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "none for none", s.Has(0))
+	stack.Eventually(t, 40*time.Second, "none for none", s.HasReplicas(0))
 	course, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)
@@ -52,23 +52,23 @@ signals:
 		t.Errorf("the Deployment went %v, want 0, 1 (activator), 4 (HPA), 1 (HPA), 0 (activator)", course)
 	}
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 30*time.Second, "an Event "+reason, scene.Event(ns, "Deployment", "embed", reason))
+		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "Deployment", "embed", reason))
 	}
 }
 
 // A platform without Prometheus: each replica's own /metrics is read.
 func TestEachReplicasOwnMetricsCanBeReadDirectly(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "direct"), &exporter.Total{}
+	ns, load := suite.Namespace(t, "direct"), &exporter.Total{}
 	metrics := workload.Metrics(ns, "chat", load)
 	metrics.MetricsPort = enginePort
-	scene.Export(t, metrics)
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 2), `
+	suite.Export(t, metrics)
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 2), `
 maxReplicas: 8
 signals:
 - {name: queue, type: vllm, source: engines, metric: requestsWaiting, target: 10}`+promptly)
 	load.Set(38)
-	stack.Eventually(t, 30*time.Second, "four replicas", s.Has(4))
+	stack.Eventually(t, 30*time.Second, "four replicas", s.HasReplicas(4))
 	stack.Eventually(t, 30*time.Second, "all four have reported", s.Explained(func(e explain.Explanation) error {
 		if e.Signals[0].Reported != 4 {
 			return fmt.Errorf("%d pods reported", e.Signals[0].Reported)
@@ -76,7 +76,7 @@ signals:
 		return nil
 	}))
 	load.Set(6)
-	stack.Eventually(t, 30*time.Second, "one replica", s.Has(1))
+	stack.Eventually(t, 30*time.Second, "one replica", s.HasReplicas(1))
 }
 
 // work is so many GPUs' worth of work, shared by whoever is ready.
@@ -92,16 +92,16 @@ func (w *work) At(_ time.Time, ready int) exporter.Values {
 // stand in exported_pod and exported_namespace.
 func TestBusyGPUsAreSeenThroughPrometheusUnderExportedNames(t *testing.T) {
 	t.Parallel()
-	ns, load := scene.Space(t, "busy"), &work{}
+	ns, load := suite.Namespace(t, "busy"), &work{}
 	load.set(3.6)
-	scene.Export(t, workload.Metrics(ns, "train", load))
-	s := scene.Subject(t, workload.Deployment(ns, "train", 4), `
+	suite.Export(t, workload.Metrics(ns, "train", load))
+	s := suite.Workload(t, workload.Deployment(ns, "train", 4), `
 maxReplicas: 12
 signals:
 - {name: gpu, type: dcgm, target: 70%}`+promptly)
-	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.Has(6))
+	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.HasReplicas(6))
 	load.set(1.9)
-	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.Has(3))
+	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.HasReplicas(3))
 	stack.Eventually(t, 30*time.Second, "explain knows how busy the three are", s.Explained(func(e explain.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
 			return fmt.Errorf("%+v", g)

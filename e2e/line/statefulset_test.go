@@ -19,15 +19,15 @@ import (
 // own /scale.
 func TestAStatefulSetIsWokenFromZeroAndPutToSleep(t *testing.T) {
 	t.Parallel()
-	ns := scene.Space(t, "sharded")
+	ns := suite.Namespace(t, "sharded")
 	of := workload.Deployment(ns, "shards", 0)
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shards"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: of.Spec.Replicas, Selector: of.Spec.Selector, Template: of.Spec.Template, ServiceName: "shards",
 	}}
 	hpa := workload.HPA(ns, "shards", 8)
 	hpa.Spec.ScaleTargetRef.Kind = "StatefulSet"
-	workload.Create(t, scene.Stack.Client, set, hpa)
-	scene.Policies.Write(t, ns+"-shards", `apiVersion: gpuscaler.io/v1alpha1
+	workload.Create(t, suite.Stack.Client, set, hpa)
+	suite.Policies.Write(t, ns+"-shards", `apiVersion: gpuscaler.io/v1alpha1
 kind: ScalingPolicy
 metadata: {name: shards, namespace: `+ns+`}
 spec:
@@ -41,7 +41,7 @@ spec:
 `)
 	has := func(replicas int32) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
 				return err
 			}
 			if *set.Spec.Replicas != replicas || set.Status.ReadyReplicas != replicas {
@@ -61,6 +61,6 @@ spec:
 	}
 	stack.Eventually(t, 40*time.Second, "none for none", has(0))
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 30*time.Second, "an Event "+reason, scene.Event(ns, "StatefulSet", "shards", reason))
+		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "StatefulSet", "shards", reason))
 	}
 }

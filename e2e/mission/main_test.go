@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	scene controller.Scene
+	suite controller.Suite
 	redis string // address of the server that the platform knows as "jobs"
 	cloud *karpenter.Karpenter
 )
@@ -35,7 +35,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := scene.Run(m, controller.Setup{
+	code := suite.Run(m, controller.Setup{
 		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission"}, Args: []string{"--record", recording.File()}},
 		After:      func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {

@@ -31,7 +31,7 @@ import (
 // all of it. Spot is left alone for a quarter of an hour after it failed, and
 // no test turns that clock: the way back waits for GPUSCALER_E2E_LONG.
 func TestCapacityIsZeroAtNightThereInTimeOnSpotWhereItCanBeAndZeroAgain(t *testing.T) {
-	ns := scene.Space(t, "mission")
+	ns := suite.Namespace(t, "mission")
 	list := goredis.NewClient(&goredis.Options{Addr: redis})
 	defer list.Close()
 	specs := map[string]string{}
@@ -40,7 +40,7 @@ func TestCapacityIsZeroAtNightThereInTimeOnSpotWhereItCanBeAndZeroAgain(t *testi
 	}
 	opens := time.Now().UTC().Add(50 * time.Second).Truncate(time.Minute).Add(time.Minute)
 	closes := opens.Add(time.Minute)
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 0), fmt.Sprintf(`
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 0), fmt.Sprintf(`
 minReplicas: 0
 maxReplicas: 12
 cooldownPeriod: 3s
@@ -69,15 +69,15 @@ behavior:
 			t.Fatal(err)
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "night: the policy stands and wants nothing", s.Wants(0))
+	stack.Eventually(t, 20*time.Second, "night: the policy stands and wants nothing", s.HasTarget(0))
 	if err := nodes(0, 0)(t.Context()); err != nil {
 		t.Errorf("night: %v", err)
 	}
-	stack.Eventually(t, time.Until(opens), "the window nears: a replica serves before it opens", s.Has(1))
+	stack.Eventually(t, time.Until(opens), "the window nears: a replica serves before it opens", s.HasReplicas(1))
 	t.Logf("it serves %s before the window opens", time.Until(opens).Round(time.Second))
 	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
-		text, err := scene.CLI(ctx, "explain", s.Policy(), "--server", scene.PageURL())
+		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		if want := "office: floor 1, ahead of " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
 			err = fmt.Errorf("no %q in\n%s", want, text)
 		}
@@ -86,7 +86,7 @@ behavior:
 	stack.Eventually(t, 30*time.Second, "one node for the window", nodes(1, 0)) // Karpenter may call it ready after its pod is
 
 	queue(27)
-	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.Has(3))
+	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.HasReplicas(3))
 	stack.Eventually(t, 30*time.Second, "by spot alone", nodes(3, 0))
 	job := train(t, ns)
 	stack.Eventually(t, 30*time.Second, "a Job without a policy runs beside it", nodes(4, 0))
@@ -95,7 +95,7 @@ behavior:
 		t.Fatal(err)
 	}
 	queue(85)
-	stack.Eventually(t, 90*time.Second, "spot is denied: on-demand takes over", s.Has(9))
+	stack.Eventually(t, 90*time.Second, "spot is denied: on-demand takes over", s.HasReplicas(9))
 	stack.Eventually(t, 30*time.Second, "beside what runs on spot", nodes(4, 6))
 	because(t, "spot fallback: launches refused")
 	stack.Eventually(t, 20*time.Second, "on-demand comes first by weight", weight("gpu-on-demand", 81))
@@ -114,13 +114,13 @@ behavior:
 
 	undrifted(t)
 	queue(0)
-	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: nobody serves", s.Has(0))
+	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: nobody serves", s.HasReplicas(0))
 	stack.Eventually(t, 2*time.Minute, "the nodes go, but for the Job's", nodes(1, 0))
 	var now corev1.Pod
-	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
+	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
 		t.Errorf("the Job's pod is not where it was: %v", err)
 	}
-	if err := scene.Stack.Client.Delete(t.Context(), job); err != nil {
+	if err := suite.Stack.Client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, "zero again", nodes(0, 0))
@@ -144,7 +144,7 @@ var pools = []string{"gpu-spot", "gpu-on-demand"}
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("it says why: %q", reasons), func(context.Context) error {
-		text := scene.Log()
+		text := suite.Log()
 		for _, reason := range reasons {
 			_, after, found := strings.Cut(text, reason)
 			if !found {
@@ -160,7 +160,7 @@ func because(t *testing.T, reasons ...string) {
 func nodes(spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Stack.Client.List(ctx, &claims); err != nil {
+		if err := suite.Stack.Client.List(ctx, &claims); err != nil {
 			return err
 		}
 		have := map[string]int{}
@@ -180,7 +180,7 @@ func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, 
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("karpenter.sh/v1")
 	u.SetKind("NodePool")
-	return u, scene.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
+	return u, suite.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 }
 
 // face is what must be as before when all is over: the spec byte for byte, the
@@ -221,9 +221,9 @@ func weight(pool string, want int64) func(context.Context) error {
 func train(t *testing.T, namespace string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"}, Spec: workload.Deployment(namespace, "train", 1).Spec.Template.Spec}
-	workload.Create(t, scene.Stack.Client, pod)
+	workload.Create(t, suite.Stack.Client, pod)
 	stack.Eventually(t, 2*time.Minute, "the Job runs", func(ctx context.Context) error {
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
 		if pod.Status.Phase != corev1.PodRunning {
@@ -244,7 +244,7 @@ func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	go func() {
 		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 			var pods corev1.PodList
-			if scene.Stack.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"}) != nil {
+			if suite.Stack.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"}) != nil {
 				continue
 			}
 			ready := int64(0)
@@ -265,7 +265,7 @@ func fewest(t *testing.T, namespace string) *atomic.Int64 {
 func undrifted(t *testing.T) {
 	t.Helper()
 	var claims v1.NodeClaimList
-	if err := scene.Stack.Client.List(t.Context(), &claims); err != nil {
+	if err := suite.Stack.Client.List(t.Context(), &claims); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range claims.Items {

@@ -37,17 +37,17 @@ func TestTheLeaderIsKilledAndTheStandbyServesWithinItsLease(t *testing.T) {
 	serving := watchServing(t, s, 7)
 
 	killed := time.Now()
-	scene.Kubelet.Process(controller.Namespace, old.Name).Kill()
-	if err := scene.Stack.Client.Delete(t.Context(), old, client.GracePeriodSeconds(0)); err != nil {
+	suite.Kubelet.Process(controller.Namespace, old.Name).Kill()
+	if err := suite.Stack.Client.Delete(t.Context(), old, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, lease+afterLease+5*time.Second, "the standby leads and decides", func(ctx context.Context) error {
-		return errors.Join(ledByAnother(ctx, old.UID), s.Wants(7)(ctx))
+		return errors.Join(ledByAnother(ctx, old.UID), s.HasTarget(7)(ctx))
 	})
 	time.Sleep(2 * time.Second) // an HPA sync under the new leader
 	serving.end(t, lease+afterLease)
 	still(t, s, killed)
-	stack.Eventually(t, 20*time.Second, "two replicas again", scene.Ready(2))
+	stack.Eventually(t, 20*time.Second, "two replicas again", suite.Ready(2))
 	explainedAcross(t, s, asked)
 }
 
@@ -57,9 +57,9 @@ func TestALeaderThatCrashesGoesOnWhereItWas(t *testing.T) {
 	s, _ := busy(t, "crashed", 4)
 	old := leader(t)
 	serving, crashed := watchServing(t, s, 4), time.Now()
-	scene.Kubelet.Process(controller.Namespace, old.Name).Kill()
+	suite.Kubelet.Process(controller.Namespace, old.Name).Kill()
 	stack.Eventually(t, lease+afterLease, "a leader decides again", func(ctx context.Context) error {
-		e, err := scene.Explain(ctx, s.Policy())
+		e, err := suite.Explain(ctx, s.Policy())
 		if err == nil && (e.At.Before(crashed) || e.Target != 4) {
 			err = fmt.Errorf("%d, decided at %s", e.Target, e.At)
 		}
@@ -68,23 +68,23 @@ func TestALeaderThatCrashesGoesOnWhereItWas(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	serving.end(t, lease+afterLease)
 	still(t, s, crashed)
-	stack.Eventually(t, 20*time.Second, "both are ready", scene.Ready(2))
+	stack.Eventually(t, 20*time.Second, "both are ready", suite.Ready(2))
 }
 
 // explainedAcross asks for a moment of the former leader's time: the new one
 // does not know it and says where to look, and the logs of both do.
-func explainedAcross(t *testing.T, s controller.Subject, at time.Time) {
+func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	t.Helper()
 	moment := at.UTC().Format(time.RFC3339)
-	text, err := scene.CLI(t.Context(), "explain", s.Policy(), "--at", moment, "--server", scene.PageURL())
+	text, err := suite.CLI(t.Context(), "explain", s.Policy(), "--at", moment, "--server", suite.PageURL())
 	if err == nil || !strings.Contains(text, "--from") {
 		t.Errorf("the new leader answers for the old one's time: %v\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, []byte(scene.Log()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(suite.Log()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err = scene.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
+	text, err = suite.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
 	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, "asks for 6.") {
 		t.Errorf("the logs of both say: %v\n%s", err, text)
 	}
@@ -96,7 +96,7 @@ func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
 	s, _ := busy(t, "frozen", 4)
 	old := leader(t)
 	froze := time.Now()
-	process := scene.Kubelet.Process(controller.Namespace, old.Name)
+	process := suite.Kubelet.Process(controller.Namespace, old.Name)
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -107,25 +107,25 @@ func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
 	}
 	stack.Always(t, lease+2*time.Second, "the old leader takes nothing back", func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
 	stack.Eventually(t, 20*time.Second, "both are ready, one leads and its number is served", func(ctx context.Context) error {
-		n, err := scene.Serves(ctx, s.Namespace, s.Name)
+		n, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 		if err == nil && n != 4 {
 			err = fmt.Errorf("%d is served", n)
 		}
-		return errors.Join(err, scene.Ready(2)(ctx))
+		return errors.Join(err, suite.Ready(2)(ctx))
 	})
 	still(t, s, froze)
 }
 
 func TestARollingUpdateOfBothReplicasCompletesAndNoHPAMoves(t *testing.T) {
 	s, _ := busy(t, "rolled", 6)
-	before, err := scene.Pods(t.Context())
+	before, err := suite.Pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	serving, began := watchServing(t, s, 6), time.Now()
 	roll(t)
 	stack.Eventually(t, 60*time.Second, "two new replicas, and one leads", rolled(before))
-	stack.Eventually(t, 30*time.Second, "the new leader decides", s.Wants(6))
+	stack.Eventually(t, 30*time.Second, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
 	// A leader that stops gives its lease up: nobody waits for it to run out,
 	// however often the lead moves during a rollout.
@@ -140,10 +140,10 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: controller.Namespace, Name: controller.Name},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "gpuscaler"}}},
 	}
-	if err := scene.Stack.Client.Create(t.Context(), budget); err != nil {
+	if err := suite.Stack.Client.Create(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Stack.Client.Delete(context.Background(), budget) })
+	t.Cleanup(func() { _ = suite.Stack.Client.Delete(context.Background(), budget) })
 
 	old := leader(t)
 	cordon(t, old.Spec.NodeName, true)
@@ -151,12 +151,12 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 	began := time.Now()
 	stack.Eventually(t, 20*time.Second, "the leader is evicted", func(ctx context.Context) error {
 		// Refused while the budget has not seen both ready, as kubectl drain is, which asks again.
-		return scene.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
+		return suite.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name},
 		})
 	})
 	stack.Eventually(t, 60*time.Second, "two replicas elsewhere, and one leads", func(ctx context.Context) error {
-		pods, err := scene.Pods(ctx)
+		pods, err := suite.Pods(ctx)
 		if err != nil {
 			return err
 		}
@@ -165,13 +165,13 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 				return fmt.Errorf("%s is on the drained node", p.Name)
 			}
 		}
-		return scene.Ready(2)(ctx)
+		return suite.Ready(2)(ctx)
 	})
 	stack.Eventually(t, 30*time.Second, "the number is decided and served", func(ctx context.Context) error {
-		if n, err := scene.Serves(ctx, s.Namespace, s.Name); err != nil || n != 3 {
+		if n, err := suite.ServedTarget(ctx, s.Namespace, s.Name); err != nil || n != 3 {
 			return fmt.Errorf("%d, %v", n, err)
 		}
-		return s.Wants(3)(ctx)
+		return s.HasTarget(3)(ctx)
 	})
 	time.Sleep(2 * time.Second)
 	still(t, s, began)
@@ -180,15 +180,15 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 // Were a replica ready only while it leads, or while its sources answer, no
 // rollout of two could complete on a bad day.
 func TestReplicasAreReadyWithoutALeaseAndWithoutTheirSources(t *testing.T) {
-	if err := scene.Stack.Prometheus.Stop(); err != nil {
+	if err := suite.Stack.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := scene.Stack.Prometheus.Start(context.Background()); err != nil {
+		if err := suite.Stack.Prometheus.Start(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	before, err := scene.Pods(t.Context())
+	before, err := suite.Pods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestReplicasAreReadyWithoutALeaseAndWithoutTheirSources(t *testing.T) {
 
 // bothReady wants two replicas, each of them Ready.
 func bothReady(ctx context.Context) error {
-	pods, err := scene.Pods(ctx)
+	pods, err := suite.Pods(ctx)
 	if err != nil || len(pods) != 2 {
 		return fmt.Errorf("%d replicas (%w)", len(pods), err)
 	}
@@ -217,7 +217,7 @@ func bothReady(ctx context.Context) error {
 // rolled returns a check that two replicas are ready and none of those before is left.
 func rolled(before []corev1.Pod) func(context.Context) error {
 	return func(ctx context.Context) error {
-		pods, err := scene.Pods(ctx)
+		pods, err := suite.Pods(ctx)
 		if err != nil {
 			return err
 		}
@@ -228,14 +228,14 @@ func rolled(before []corev1.Pod) func(context.Context) error {
 				}
 			}
 		}
-		return scene.Ready(2)(ctx)
+		return suite.Ready(2)(ctx)
 	}
 }
 
 func leader(t *testing.T) *corev1.Pod {
 	t.Helper()
-	stack.Eventually(t, 20*time.Second, "two replicas", scene.Ready(2))
-	pod, err := scene.Leader(t.Context())
+	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
+	pod, err := suite.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func leader(t *testing.T) *corev1.Pod {
 
 // ledByAnother wants one leader, and not that pod.
 func ledByAnother(ctx context.Context, uid types.UID) error {
-	pod, err := scene.Leader(ctx)
+	pod, err := suite.Leader(ctx)
 	if err == nil && pod.UID == uid {
 		err = fmt.Errorf("%s still leads", pod.Name)
 	}
@@ -255,8 +255,8 @@ func ledByAnother(ctx context.Context, uid types.UID) error {
 func roll(t *testing.T) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now())
-	d := scene.Deployment()
-	if err := scene.Stack.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	d := suite.Deployment()
+	if err := suite.Stack.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -265,7 +265,7 @@ func cordon(t *testing.T, name string, on bool) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on)
-	if err := scene.Stack.Client.Patch(context.Background(), node, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := suite.Stack.Client.Patch(context.Background(), node, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,10 +20,10 @@ import (
 // upstream's 15 s would only make the tests longer.
 const lease = 8 * time.Second
 
-var scene controller.Scene
+var suite controller.Suite
 
 func TestMain(m *testing.M) {
-	os.Exit(scene.Run(m, controller.Setup{
+	os.Exit(suite.Run(m, controller.Setup{
 		Nodes:      4,
 		Controller: controller.Options{Replicas: 2, LeaseDuration: lease},
 		Platform: func(s *stack.Stack) string {
@@ -44,19 +44,19 @@ behavior:
 `
 
 // busy is a Deployment of so many replicas with as much work as they can do.
-func busy(t *testing.T, namespace string, replicas int32) (controller.Subject, *exporter.Total) {
+func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, *exporter.Total) {
 	t.Helper()
-	ns, load := scene.Space(t, namespace), &exporter.Total{}
+	ns, load := suite.Namespace(t, namespace), &exporter.Total{}
 	load.Set(float64(replicas)*10 - 3)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", replicas), nervous)
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.Wants(replicas))
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", replicas), nervous)
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.HasTarget(replicas))
 	stack.Eventually(t, 30*time.Second, "their HPA follows", s.Followed(replicas))
 	return s, load
 }
 
 // still fails if the number, the HPA or the replicas moved since then.
-func still(t *testing.T, s controller.Subject, since time.Time) {
+func still(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	if moved := s.Targets(t).Since(since); len(moved) > 1 {
 		t.Errorf("the target moved: %v", moved)
@@ -89,10 +89,10 @@ type outages struct {
 
 // watchServing asks for a policy's number, which is to stay, again and again. It
 // returns after the first answer.
-func watchServing(t *testing.T, s controller.Subject, want int32) *outages {
+func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "the number is served", func(ctx context.Context) error {
-		_, err := scene.Serves(ctx, s.Namespace, s.Name)
+		_, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 		return err
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -101,7 +101,7 @@ func watchServing(t *testing.T, s controller.Subject, want int32) *outages {
 		defer close(o.done)
 		last := time.Now()
 		for ctx.Err() == nil {
-			n, err := scene.Serves(ctx, s.Namespace, s.Name)
+			n, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 			now := time.Now()
 			switch {
 			case err != nil:

@@ -36,13 +36,13 @@ func TestAPauseOnTheWorkloadStopsItAndExplainNamesWhoSaidSo(t *testing.T) {
 	load.Set(5)
 	time.Sleep(5 * time.Second)
 	still(t, s, paused)
-	text, err := scene.CLI(t.Context(), "explain", s.Policy(), "--server", scene.PageURL())
+	text, err := suite.CLI(t.Context(), "explain", s.Policy(), "--server", suite.PageURL())
 	if err != nil || !strings.Contains(text, "paused") || !strings.Contains(text, "kubectl-annotate") {
 		t.Errorf("explain says: %v\n%s", err, text)
 	}
 
 	annotate(t, d, "kubectl-annotate", "gpuscaler.io/paused", "")
-	stack.Eventually(t, 20*time.Second, "it follows again", s.Has(1))
+	stack.Eventually(t, 20*time.Second, "it follows again", s.HasReplicas(1))
 }
 
 func TestAnOverrideOnTheHPAHoldsAFloorUntilItsEndAndExplainNamesBoth(t *testing.T) {
@@ -58,8 +58,8 @@ func TestAnOverrideOnTheHPAHoldsAFloorUntilItsEndAndExplainNamesBoth(t *testing.
 		}
 		return nil
 	}))
-	stack.Eventually(t, 30*time.Second, "six replicas", s.Has(6))
-	stack.Eventually(t, time.Until(end)+10*time.Second, "two again after its end", s.Has(2))
+	stack.Eventually(t, 30*time.Second, "six replicas", s.HasReplicas(6))
+	stack.Eventually(t, time.Until(end)+10*time.Second, "two again after its end", s.HasReplicas(2))
 	for _, step := range s.Targets(t) {
 		if step.N == 2 && step.At.After(began) && step.At.Before(end) {
 			t.Errorf("it fell at %s, before the override's end at %s", step.At, end)
@@ -75,7 +75,7 @@ func annotate(t *testing.T, object client.Object, who, name, value string) {
 		text = fmt.Sprintf("%q", value)
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, name, text)
-	err := scene.Stack.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner(who))
+	err := suite.Stack.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner(who))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,42 +19,42 @@ import (
 // There is one registration in a cluster. Another adapter that is installed
 // takes it, and gpuscaler, started again, finds it taken.
 func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
-	stack.Eventually(t, 20*time.Second, "two replicas", scene.Ready(2))
+	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
 	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`
 	registration := &apiregistrationv1.APIService{}
 	registration.Name = controller.ExternalMetrics
-	if err := scene.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)), client.FieldOwner("helm")); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)), client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, "the alarm", gauge("gpuscaler_apiservice_conflict", 1))
-	stack.Eventually(t, 30*time.Second, "an Event", scene.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceConflict"))
-	if !strings.Contains(scene.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
+	stack.Eventually(t, 30*time.Second, "an Event", suite.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceConflict"))
+	if !strings.Contains(suite.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
 		t.Error("no log line says who took it")
 	}
 
 	roll(t)
 	stack.Eventually(t, 40*time.Second, "replicas that never had it leave it and say whose it is", func(ctx context.Context) error {
-		if !strings.Contains(scene.Log(), "not replaced in mode auto") {
+		if !strings.Contains(suite.Log(), "not replaced in mode auto") {
 			return fmt.Errorf("nobody says so")
 		}
 		return gauge("gpuscaler_apiservice_conflict", 0)(ctx)
 	})
 	stack.Always(t, 12*time.Second, "the registration stays theirs, past the guard's next looks", owned("keda"))
 
-	if err := scene.Stack.Client.Delete(t.Context(), registration); err != nil {
+	if err := suite.Stack.Client.Delete(t.Context(), registration); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 20*time.Second, "once it is free it is ours and works", func(ctx context.Context) error {
 		if err := owned(controller.Namespace)(ctx); err != nil {
 			return err
 		}
-		return scene.Ready(2)(ctx)
+		return suite.Ready(2)(ctx)
 	})
 }
 
 func gauge(name string, want float64) func(context.Context) error {
 	return func(ctx context.Context) error {
-		n, err := scene.Metric(ctx, name)
+		n, err := suite.Metric(ctx, name)
 		if err == nil && n != want {
 			err = fmt.Errorf("%s is %g", name, n)
 		}
@@ -65,7 +65,7 @@ func gauge(name string, want float64) func(context.Context) error {
 func owned(namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var a apiregistrationv1.APIService
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Name: controller.ExternalMetrics}, &a); err != nil {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Name: controller.ExternalMetrics}, &a); err != nil {
 			return err
 		}
 		if a.Spec.Service == nil || a.Spec.Service.Namespace != namespace {

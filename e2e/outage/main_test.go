@@ -23,7 +23,7 @@ import (
 const pollEvery = 2 * time.Second
 
 var (
-	scene controller.Scene
+	suite controller.Suite
 	// broken are stand-ins before the one Prometheus, each for one fault, so
 	// that all faults are met at the same time.
 	broken = map[faults.Fault]*faults.Prometheus{}
@@ -32,7 +32,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(scene.Run(m, controller.Setup{
+	os.Exit(suite.Run(m, controller.Setup{
 		Nodes:    24,
 		Prepare:  func(_ context.Context, s *stack.Stack) error { return breakable(s) },
 		Platform: platform,

@@ -17,14 +17,14 @@ import (
 )
 
 func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *testing.T) {
-	ns, load, other := scene.Space(t, "typo"), &exporter.Total{}, &exporter.Total{}
+	ns, load, other := suite.Namespace(t, "typo"), &exporter.Total{}, &exporter.Total{}
 	load.Set(27)
 	other.Set(27)
-	scene.Export(t, workload.Metrics(ns, "chat", load), workload.Metrics(ns, "other", other))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 3), spec("prom"))
-	o := scene.Subject(t, workload.Deployment(ns, "other", 3), spec("prom"))
-	stack.Eventually(t, 30*time.Second, "three replicas", s.Wants(3))
-	good := scene.Why(t, s.Policy()).Origin
+	suite.Export(t, workload.Metrics(ns, "chat", load), workload.Metrics(ns, "other", other))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 3), spec("prom"))
+	o := suite.Workload(t, workload.Deployment(ns, "other", 3), spec("prom"))
+	stack.Eventually(t, 30*time.Second, "three replicas", s.HasTarget(3))
+	good := suite.Explanation(t, s.Policy()).Origin
 
 	typo := controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplica: 4", 1))
 	put(t, s.File(), typo)
@@ -32,51 +32,51 @@ func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *t
 	stack.Eventually(t, 30*time.Second, "the gauge shows the document held", document(s.File(), "Held"))
 	load.Set(85)
 	other.Set(85)
-	stack.Eventually(t, 20*time.Second, "the last good version decides, up to 12", s.Has(9))
-	stack.Eventually(t, 20*time.Second, "the other's new version decides, up to 4", o.Has(4))
-	if now := scene.Why(t, s.Policy()).Origin; now != good {
+	stack.Eventually(t, 20*time.Second, "the last good version decides, up to 12", s.HasReplicas(9))
+	stack.Eventually(t, 20*time.Second, "the other's new version decides, up to 4", o.HasReplicas(4))
+	if now := suite.Explanation(t, s.Policy()).Origin; now != good {
 		t.Errorf("its origin is %s, not %s", now, good)
 	}
-	if log := scene.Log(); !strings.Contains(log, s.File()+".yaml") || !strings.Contains(log, "maxReplica") {
+	if log := suite.Log(); !strings.Contains(log, s.File()+".yaml") || !strings.Contains(log, "maxReplica") {
 		t.Error("no log line names the file and the field")
 	}
-	if text, err := scene.CLI(t.Context(), "validate", scene.Policies.Dir); err == nil || !strings.Contains(text, "maxReplicas") {
+	if text, err := suite.CLI(t.Context(), "validate", suite.Policies.Dir); err == nil || !strings.Contains(text, "maxReplicas") {
 		t.Errorf("validate says nothing of the field that was meant: %v\n%s", err, text)
 	}
 
 	put(t, s.File(), controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 5", 1)))
 	stack.Eventually(t, 30*time.Second, "the gauge shows the mended document in force", document(s.File(), "InForce"))
-	stack.Eventually(t, 20*time.Second, "its new bound counts", s.Has(5))
+	stack.Eventually(t, 20*time.Second, "its new bound counts", s.HasReplicas(5))
 }
 
 func TestAPolicyThatIsWrongFromTheStartIsRefusedAlone(t *testing.T) {
-	ns := scene.Space(t, "refused")
-	scene.Policies.Write(t, "refused-wrong", controller.Policy(ns, "wrong", "maxReplicas: many\nsignals: []"))
+	ns := suite.Namespace(t, "refused")
+	suite.Policies.Write(t, "refused-wrong", controller.Policy(ns, "wrong", "maxReplicas: many\nsignals: []"))
 	stack.Eventually(t, 30*time.Second, "the gauge shows the document refused", document("refused-wrong", "Refused"))
 	load := &exporter.Total{}
 	load.Set(18)
-	scene.Export(t, workload.Metrics(ns, "right", load))
-	s := scene.Subject(t, workload.Deployment(ns, "right", 1), spec("prom"))
-	stack.Eventually(t, 20*time.Second, "a policy beside it works", s.Has(2))
+	suite.Export(t, workload.Metrics(ns, "right", load))
+	s := suite.Workload(t, workload.Deployment(ns, "right", 1), spec("prom"))
+	stack.Eventually(t, 20*time.Second, "a policy beside it works", s.HasReplicas(2))
 }
 
 // The switch for a bad night: every metric answers 503, every HPA stays.
 func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
-	ns, load := scene.Space(t, "hold"), &exporter.Total{}
+	ns, load := suite.Namespace(t, "hold"), &exporter.Total{}
 	load.Set(37)
-	scene.Export(t, workload.Metrics(ns, "chat", load))
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 4), spec("prom"))
-	stack.Eventually(t, 30*time.Second, "four replicas", s.Wants(4))
-	if n, err := scene.Serves(t.Context(), ns, "chat"); n != 4 || err != nil {
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 4), spec("prom"))
+	stack.Eventually(t, 30*time.Second, "four replicas", s.HasTarget(4))
+	if n, err := suite.ServedTarget(t.Context(), ns, "chat"); n != 4 || err != nil {
 		t.Errorf("it serves %d, %v", n, err)
 	}
 
-	text := platform(scene.Stack)
+	text := platform(suite.Stack)
 	put(t, "platform", controller.Platform("mode: hold\n"+text))
 	defer put(t, "platform", controller.Platform(text))
 	held := time.Now()
 	stack.Eventually(t, 6*time.Second, "no number is served", func(context.Context) error {
-		if n, err := scene.Serves(t.Context(), ns, "chat"); err == nil {
+		if n, err := suite.ServedTarget(t.Context(), ns, "chat"); err == nil {
 			return fmt.Errorf("it serves %d", n)
 		}
 		return nil
@@ -100,12 +100,12 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	}))
 
 	put(t, "platform", controller.Platform(text))
-	stack.Eventually(t, 20*time.Second, "it follows again", s.Has(1))
+	stack.Eventually(t, 20*time.Second, "it follows again", s.HasReplicas(1))
 }
 
 func put(t *testing.T, file, text string) {
 	t.Helper()
-	if err := scene.Policies.Put(file, text); err != nil {
+	if err := suite.Policies.Put(file, text); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,8 +114,8 @@ func put(t *testing.T, file, text string) {
 // document.
 func document(file, state string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		path := filepath.Join(scene.Policies.Dir, file+".yaml")
-		n, err := scene.Metric(ctx, "gpuscaler_policy_document", "file", path, "state", state)
+		path := filepath.Join(suite.Policies.Dir, file+".yaml")
+		n, err := suite.Metric(ctx, "gpuscaler_policy_document", "file", path, "state", state)
 		if err == nil && n != 1 {
 			err = errors.New("it is 0")
 		}

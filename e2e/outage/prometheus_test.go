@@ -25,9 +25,9 @@ const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 4*time.Second
 
 func TestPrometheusStopsAndComesBack(t *testing.T) {
 	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
-		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Stop() },
+		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Stop() },
 		func(*exporter.Exporter) error {
-			if err := scene.Stack.Prometheus.Start(t.Context()); err != nil {
+			if err := suite.Stack.Prometheus.Start(t.Context()); err != nil {
 				return err
 			}
 			// It is back once it has scraped, seconds after it answers.
@@ -38,7 +38,7 @@ func TestPrometheusStopsAndComesBack(t *testing.T) {
 // fresh returns a check that Prometheus has new samples of so many engines.
 func fresh(namespace string, engines float64) func(context.Context) error {
 	return func(ctx context.Context) error {
-		n, err := scene.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`, namespace))
+		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`, namespace))
 		if err == nil && n != engines {
 			err = fmt.Errorf("%g of %g engines scraped", n, engines)
 		}
@@ -48,8 +48,8 @@ func fresh(namespace string, engines float64) func(context.Context) error {
 
 func TestPrometheusHangsAndComesBack(t *testing.T) {
 	blind(t, "frozen", "prom", []string{"stale", "unreachable"},
-		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Freeze(t.Context()) },
-		func(*exporter.Exporter) error { return scene.Stack.Prometheus.Thaw() })
+		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Freeze(t.Context()) },
+		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Thaw() })
 }
 
 func TestPrometheusAnswersWrongly(t *testing.T) {
@@ -100,13 +100,13 @@ func TestReplicasAnswerWronglyWhenTheyAreScrapedDirectly(t *testing.T) {
 // reasons, and must follow soon after.
 func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func(*exporter.Exporter) error) {
 	t.Helper()
-	ns, load := scene.Space(t, name), &exporter.Total{}
+	ns, load := suite.Namespace(t, name), &exporter.Total{}
 	load.Set(57)
 	metrics := workload.Metrics(ns, "chat", load)
 	metrics.MetricsPort = enginePort
-	e := scene.Export(t, metrics)
-	s := scene.Subject(t, workload.Deployment(ns, "chat", 6), spec(source))
-	stack.Eventually(t, 30*time.Second, "six replicas for 57 requests", s.Wants(6))
+	e := suite.Export(t, metrics)
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 6), spec(source))
+	stack.Eventually(t, 30*time.Second, "six replicas for 57 requests", s.HasTarget(6))
 
 	broke := time.Now()
 	if err := breakIt(e); err != nil {
@@ -131,7 +131,7 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 		time.Sleep(2 * time.Second)
 	} else { // or the first good answer may still tell of what was before
 		stack.Eventually(t, 30*time.Second, "Prometheus has what is new", func(ctx context.Context) error {
-			n, err := scene.Stack.Prometheus.Value(ctx, fmt.Sprintf(`sum(vllm:num_requests_waiting{namespace=%q})`, ns))
+			n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`sum(vllm:num_requests_waiting{namespace=%q})`, ns))
 			if source != "engines" && (err != nil || n < 80) {
 				return fmt.Errorf("it has %g (%v)", n, err)
 			}
@@ -153,14 +153,14 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 		t.Errorf("it followed again %s after the source was mended, want at most %s: %v", steps[1].At.Sub(mended), resumeWithin, steps)
 	}
 	// What is new is scraped only after a while, and until then not all have reported.
-	stack.Eventually(t, time.Minute, "nine replicas for 83 requests", s.Wants(9))
+	stack.Eventually(t, time.Minute, "nine replicas for 83 requests", s.HasTarget(9))
 	held(t, s, broke)
 	load.Set(28)
-	stack.Eventually(t, time.Minute, "three replicas for 28 requests", s.Has(3))
+	stack.Eventually(t, time.Minute, "three replicas for 28 requests", s.HasReplicas(3))
 }
 
 // held fails if the number, or the replicas, fell since then.
-func held(t *testing.T, s controller.Subject, since time.Time) {
+func held(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)
 	replicas, err := s.Replicas.Steps()

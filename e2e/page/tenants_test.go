@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	scene   controller.Scene
+	suite   controller.Suite
 	address string // of the tenants' page
 	ca      string // file of its certificate
 )
@@ -66,7 +66,7 @@ func run(m *testing.M) (int, error) {
 	}
 	address = l.Addr().String()
 	l.Close()
-	return scene.Run(m, controller.Setup{
+	return suite.Run(m, controller.Setup{
 		Nodes: 2,
 		Controller: controller.Options{Args: []string{
 			"--tenant-page-address=" + address, "--tenant-page-cert-file=" + ca, "--tenant-page-key-file=" + filepath.Join(dir, "tls.key"),
@@ -92,8 +92,8 @@ func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeco
 	if role != nil {
 		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: *role, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
 	}
-	workload.Create(t, scene.Stack.Client, objects...)
-	kubeconfig, err := scene.Stack.ServiceAccountKubeconfig(t.Context(), namespace, name)
+	workload.Create(t, suite.Stack.Client, objects...)
+	kubeconfig, err := suite.Stack.ServiceAccountKubeconfig(t.Context(), namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func token(t *testing.T, namespace, name string, may bool) (file string) {
 	var role *rbacv1.RoleRef
 	if may {
 		role = &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
-		workload.Create(t, scene.Stack.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		workload.Create(t, suite.Stack.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get"}}}})
 	}
 	config, err := clientcmd.LoadFromFile(account(t, namespace, name, role))
@@ -124,9 +124,9 @@ func token(t *testing.T, namespace, name string, may bool) (file string) {
 }
 
 func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
-	chat, coded := scene.Space(t, "team-chat"), scene.Space(t, "team-code")
-	llama := scene.Subject(t, workload.Deployment(chat, "llama", 1), policy)
-	codestral := scene.Subject(t, workload.Deployment(coded, "codestral", 1), policy)
+	chat, coded := suite.Namespace(t, "team-chat"), suite.Namespace(t, "team-code")
+	llama := suite.Workload(t, workload.Deployment(chat, "llama", 1), policy)
+	codestral := suite.Workload(t, workload.Deployment(coded, "codestral", 1), policy)
 	anna, bob := token(t, chat, "anna", true), token(t, chat, "bob", false)
 	forged := filepath.Join(t.TempDir(), "forged")
 	if err := os.WriteFile(forged, []byte("eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0."), 0o600); err != nil {
@@ -137,14 +137,14 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 		if file != "" {
 			args = append(args, "--token-file="+file)
 		}
-		text, err := scene.CLI(ctx, args...)
+		text, err := suite.CLI(ctx, args...)
 		if err != nil {
 			text += err.Error()
 		}
 		return text
 	}
 	stack.Eventually(t, 30*time.Second, "both policies stand on the loopback's page", func(ctx context.Context) error {
-		text, err := scene.CLI(ctx, "explain", "--server", scene.PageURL())
+		text, err := suite.CLI(ctx, "explain", "--server", suite.PageURL())
 		if err == nil && !(strings.Contains(text, llama.Policy()) && strings.Contains(text, codestral.Policy())) {
 			err = fmt.Errorf("it shows\n%s", text)
 		}
@@ -174,22 +174,22 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 // The way of a person who has a kubeconfig and nothing else: no address, no
 // right to reach gpuscaler's pods.
 func TestWhoeverMayViewANamespaceMayAskWhy(t *testing.T) {
-	if err := chart.Apply(t.Context(), scene.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace}, "explain.yaml"); err != nil {
+	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace}, "explain.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	ns, other := scene.Space(t, "viewed"), scene.Space(t, "not-viewed")
-	s := scene.Subject(t, workload.Deployment(ns, "llama", 1), policy)
-	stranger := scene.Subject(t, workload.Deployment(other, "codestral", 1), policy)
+	ns, other := suite.Namespace(t, "viewed"), suite.Namespace(t, "not-viewed")
+	s := suite.Workload(t, workload.Deployment(ns, "llama", 1), policy)
+	stranger := suite.Workload(t, workload.Deployment(other, "codestral", 1), policy)
 	kubeconfig := account(t, ns, "viewer", &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gpuscaler:" + controller.Name + ":explain"})
 
 	stack.Eventually(t, 30*time.Second, "explain answers through the API server", func(ctx context.Context) error {
-		text, err := scene.CLI(ctx, "explain", s.Policy(), "--kubeconfig", kubeconfig)
+		text, err := suite.CLI(ctx, "explain", s.Policy(), "--kubeconfig", kubeconfig)
 		if err == nil && !strings.HasPrefix(text, s.Policy()+"  ") {
 			err = fmt.Errorf("it prints\n%s", text)
 		}
 		return err
 	})
-	text, err := scene.CLI(t.Context(), "explain", stranger.Policy(), "--kubeconfig", kubeconfig)
+	text, err := suite.CLI(t.Context(), "explain", stranger.Policy(), "--kubeconfig", kubeconfig)
 	if err == nil || !strings.Contains(err.Error(), "get gpuscaler-explain.external.metrics.k8s.io") {
 		t.Errorf("another namespace's: %v\n%s", err, text)
 	}

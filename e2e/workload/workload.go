@@ -85,8 +85,8 @@ func Create(t testing.TB, c client.Client, objects ...client.Object) {
 	}
 }
 
-// Has returns a check that a Deployment wants so many replicas and has so many ready.
-func Has(c client.Client, namespace, name string, replicas int32) func(context.Context) error {
+// HasReplicas returns a check that a Deployment wants so many replicas and has so many ready.
+func HasReplicas(c client.Client, namespace, name string, replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {

@@ -39,23 +39,23 @@ behavior:
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `
 
-// subject is a Deployment whose replicas KEDA moves.
-type subject struct {
+// scaledWorkload is a Deployment whose replicas KEDA moves.
+type scaledWorkload struct {
 	ns       string
 	replicas *record.Watched // spec.replicas of the Deployment
 	jobs     *goredis.Client
 }
 
 // place creates a namespace with a Deployment and has its replicas recorded.
-func place(t *testing.T, ns string, replicas int32) *subject {
+func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 	t.Helper()
-	s := &subject{ns: scene.Space(t, ns), jobs: goredis.NewClient(&goredis.Options{Addr: redis})}
+	s := &scaledWorkload{ns: suite.Namespace(t, ns), jobs: goredis.NewClient(&goredis.Options{Addr: redis})}
 	t.Cleanup(func() { s.jobs.Close() })
 	d := workload.Deployment(ns, name, replicas)
-	workload.Create(t, scene.Stack.Client, d)
+	workload.Create(t, suite.Stack.Client, d)
 	t.Cleanup(func() { // its GPUs are for the next test
-		err := errors.Join(client.IgnoreNotFound(scene.Stack.Client.Delete(context.Background(), ScaledObject(ns, name))),
-			scene.Stack.Client.Delete(context.Background(), d))
+		err := errors.Join(client.IgnoreNotFound(suite.Stack.Client.Delete(context.Background(), ScaledObject(ns, name))),
+			suite.Stack.Client.Delete(context.Background(), d))
 		if err != nil {
 			t.Error(err)
 		}
@@ -64,18 +64,18 @@ func place(t *testing.T, ns string, replicas int32) *subject {
 		}
 	})
 	var err error
-	if s.replicas, err = record.Deployment(t.Context(), scene.Stack.Client, ns, name); err != nil {
+	if s.replicas, err = record.Deployment(t.Context(), suite.Stack.Client, ns, name); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.has(replicas))
 	return s
 }
 
-// queue is the name of the Redis list with the subject's jobs.
-func (s *subject) queue() string { return s.ns + "-jobs" }
+// queue is the name of the Redis list with the scaledWorkload's jobs.
+func (s *scaledWorkload) queue() string { return s.ns + "-jobs" }
 
 // backlog makes the list as long as that.
-func (s *subject) backlog(t *testing.T, n int) {
+func (s *scaledWorkload) backlog(t *testing.T, n int) {
 	t.Helper()
 	jobs := make([]any, n)
 	for i := range jobs {
@@ -91,24 +91,24 @@ func (s *subject) backlog(t *testing.T, n int) {
 	}
 }
 
-// policy writes the subject's policy file.
-func (s *subject) policy(t *testing.T, spec string) {
+// policy writes the scaledWorkload's policy file.
+func (s *scaledWorkload) policy(t *testing.T, spec string) {
 	t.Helper()
-	if err := scene.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
+	if err := suite.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = scene.Policies.Remove(s.ns) }) // a test may take it away itself
+	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // a test may take it away itself
 }
 
-// manifest is what `gpuscaler manifests scaledobject` prints for the subject's
-// policy, asking gpuscaler where this scene has it.
-func (s *subject) manifest(t *testing.T, flags ...string) string {
+// manifest is what `gpuscaler manifests scaledobject` prints for the scaledWorkload's
+// policy, asking gpuscaler where this suite has it.
+func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 	t.Helper()
 	args := append([]string{
-		"manifests", "scaledobject", s.ns + "/" + name, "--config", scene.Policies.Dir,
+		"manifests", "scaledobject", s.ns + "/" + name, "--config", suite.Policies.Dir,
 		"--scaler-address", scaler.Address, "--authentication", "gpuscaler", "--keda", cmp.Or(os.Getenv("GPUSCALER_E2E_KEDA_VERSION"), "2.21"),
 	}, flags...)
-	text, err := scene.CLI(t.Context(), args...)
+	text, err := suite.CLI(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (s *subject) manifest(t *testing.T, flags ...string) string {
 
 // follow applies a manifest, waits until KEDA has made the HPA and gpuscaler
 // has seen who follows.
-func (s *subject) follow(t *testing.T, manifest string) {
+func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
 	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e explain.Explanation) error {
@@ -130,13 +130,13 @@ func (s *subject) follow(t *testing.T, manifest string) {
 
 func apply(t *testing.T, manifest string) {
 	t.Helper()
-	if err := Apply(t.Context(), scene.Stack.Client, manifest); err != nil {
+	if err := Apply(t.Context(), suite.Stack.Client, manifest); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // annotate sets annotations of the ScaledObject, or removes those that are nil.
-func (s *subject) annotate(t *testing.T, pairs ...any) {
+func (s *scaledWorkload) annotate(t *testing.T, pairs ...any) {
 	t.Helper()
 	annotations := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -151,37 +151,37 @@ func patch(t *testing.T, o client.Object, change map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := scene.Stack.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, text)); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // scale sets the replicas by hand.
-func (s *subject) scale(t *testing.T, n int32) {
+func (s *scaledWorkload) scale(t *testing.T, n int32) {
 	t.Helper()
 	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}, map[string]any{"spec": map[string]any{"replicas": int64(n)}})
 }
 
 // scaledObject reads the ScaledObject as it is now.
-func (s *subject) scaledObject(t *testing.T) *unstructured.Unstructured {
+func (s *scaledWorkload) scaledObject(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	o := ScaledObject(s.ns, name)
-	if err := scene.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
 // has returns a check that the Deployment wants so many replicas and has them.
-func (s *subject) has(n int32) func(context.Context) error {
-	return workload.Has(scene.Stack.Client, s.ns, name, n)
+func (s *scaledWorkload) has(n int32) func(context.Context) error {
+	return workload.HasReplicas(suite.Stack.Client, s.ns, name, n)
 }
 
 // wants returns a check that it wants so many, ready or not.
-func (s *subject) spec(n int32) func(context.Context) error {
+func (s *scaledWorkload) spec(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
-		if err := scene.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, &d); err != nil {
+		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, &d); err != nil {
 			return err
 		}
 		if *d.Spec.Replicas != n {
@@ -191,9 +191,9 @@ func (s *subject) spec(n int32) func(context.Context) error {
 	}
 }
 
-func (s *subject) explained(check func(explain.Explanation) error) func(context.Context) error {
+func (s *scaledWorkload) explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		e, err := scene.Explain(ctx, s.ns+"/"+name)
+		e, err := suite.Explain(ctx, s.ns+"/"+name)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (s *subject) explained(check func(explain.Explanation) error) func(context.
 }
 
 // target returns a check of the number, decided with every signal known.
-func (s *subject) target(n int32) func(context.Context) error {
+func (s *scaledWorkload) target(n int32) func(context.Context) error {
 	return s.explained(func(e explain.Explanation) error {
 		if e.Target != n || e.Degraded {
 			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, n, e.Signals)
@@ -212,7 +212,7 @@ func (s *subject) target(n int32) func(context.Context) error {
 }
 
 // course is how the replicas moved.
-func (s *subject) course(t *testing.T) record.Steps {
+func (s *scaledWorkload) course(t *testing.T) record.Steps {
 	t.Helper()
 	steps, err := s.replicas.Steps()
 	if err != nil {
@@ -222,10 +222,10 @@ func (s *subject) course(t *testing.T) record.Steps {
 }
 
 // noted returns a check that an Event about the ScaledObject says all those words.
-func (s *subject) noted(reason string, words ...string) func(context.Context) error {
+func (s *scaledWorkload) noted(reason string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList
-		if err := scene.Stack.Client.List(ctx, &events, client.InNamespace(s.ns)); err != nil {
+		if err := suite.Stack.Client.List(ctx, &events, client.InNamespace(s.ns)); err != nil {
 			return err
 		}
 		var notes []string

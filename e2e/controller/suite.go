@@ -14,13 +14,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Scene is what the tests of one package share: a stack with gpuscaler in it.
+// Suite is what the tests of one package share: a stack with gpuscaler in it.
 // Each test has its own namespace.
-type Scene struct {
+type Suite struct {
 	*Controller
 }
 
-// Setup says what a scene is made of.
+// Setup says what a suite is made of.
 type Setup struct {
 	Stack      stack.Options
 	Nodes      int // of eight GPUs each
@@ -35,10 +35,10 @@ type Setup struct {
 	Platform func(*stack.Stack) string
 }
 
-// Run sets the scene and runs a package's tests in it. It returns the code to
+// Run sets the suite and runs a package's tests in it. It returns the code to
 // exit with, which is not 0 either where the API server refused gpuscaler
 // anything.
-func (s *Scene) Run(m *testing.M, setup Setup) (code int) {
+func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	requests, err := audit.New("system:serviceaccount:" + Namespace + ":" + Name)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -88,7 +88,7 @@ func SideBySide(tests int) {
 	}
 }
 
-func (s *Scene) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err error) {
+func (s *Suite) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err error) {
 	if err := k8s.Nodes(ctx, "gpu", setup.Nodes, 8); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Scene) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err err
 		return err
 	}
 	if setup.Platform == nil {
-		return errors.New("a scene without a PlatformConfig")
+		return errors.New("a suite without a PlatformConfig")
 	}
 	if setup.Ready != nil {
 		if err := setup.Ready(ctx, s.Controller); err != nil {
@@ -112,7 +112,7 @@ func (s *Scene) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err err
 }
 
 // Space creates a namespace for a test.
-func (s *Scene) Space(t testing.TB, name string) string {
+func (s *Suite) Namespace(t testing.TB, name string) string {
 	t.Helper()
 	if err := s.Stack.Namespace(t.Context(), name); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (s *Scene) Space(t testing.TB, name string) string {
 }
 
 // Why is Explain for a test that expects an answer.
-func (s *Scene) Why(t testing.TB, policy string) explain.Explanation {
+func (s *Suite) Explanation(t testing.TB, policy string) explain.Explanation {
 	t.Helper()
 	e, err := s.Explain(t.Context(), policy)
 	if err != nil {

@@ -107,7 +107,7 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 	g.load(t, map[string]float64{"lid/chat": 2})
 	stack.Eventually(t, 30*time.Second, "Karpenter says why the second one waits", func(ctx context.Context) error {
 		var events corev1.EventList
-		if err := scene.Client.List(ctx, &events, client.InNamespace("lid")); err != nil {
+		if err := suite.Client.List(ctx, &events, client.InNamespace("lid")); err != nil {
 			return err
 		}
 		for _, e := range events.Items {
@@ -171,7 +171,7 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 // told is what Karpenter says about objects whose names begin so.
 func told(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
-	if err := scene.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
+	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
 		return []string{err.Error()}
 	}
 	for _, e := range events.Items {
@@ -198,12 +198,12 @@ func both(pools []pool, want string, path ...string) func(context.Context) error
 // touch edits a NodePool as a person would.
 func touch(t *testing.T, p pool, patch string) {
 	t.Helper()
-	if err := scene.Client.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")); err != nil {
+	if err := suite.Client.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// claimWatch follows the NodeClaims of a scene.
+// claimWatch follows the NodeClaims of a suite.
 type claimWatch struct {
 	mu    sync.Mutex
 	live  map[string]bool
@@ -216,7 +216,7 @@ func watchClaims(t *testing.T, of string) *claimWatch {
 	w := &claimWatch{drift: map[string]string{}, end: map[string]string{}}
 	look := func(ctx context.Context) error {
 		var claims v1.NodeClaimList
-		if err := scene.Client.List(ctx, &claims, client.MatchingLabels{"scene": of}); err != nil {
+		if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"suite": of}); err != nil {
 			return err
 		}
 		w.mu.Lock()

@@ -62,19 +62,19 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "fence", Name: "web"}, Spec: corev1.PodSpec{
 		NodeSelector: map[string]string{"pool": pools[0].name}, Containers: []corev1.Container{{Name: "web", Image: "web"}},
 	}}
-	workload.Create(t, scene.Client, small)
+	workload.Create(t, suite.Client, small)
 	stack.Eventually(t, 40*time.Second, "a pod without a GPU has its machine from a fenced pool", func(ctx context.Context) error {
-		if err := scene.Client.Get(ctx, client.ObjectKeyFromObject(small), small); err != nil || small.Status.Phase != corev1.PodRunning {
+		if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(small), small); err != nil || small.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("it is %s: %w", small.Status.Phase, err)
 		}
 		return fenced(ctx)
 	})
-	if err := scene.Client.Delete(t.Context(), small, client.GracePeriodSeconds(0)); err != nil {
+	if err := suite.Client.Delete(t.Context(), small, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 
-	job := lonelyJob(t, "fence", map[string]string{"scene": "fence"}) // a GPU, and no policy that would ask for it
-	if err := scene.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
+	job := lonelyJob(t, "fence", map[string]string{"suite": "fence"}) // a GPU, and no policy that would ask for it
+	if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, "the fence went for the Job, and stands again after it", fenced)

@@ -17,13 +17,13 @@ import (
 // function is called.
 func away(t *testing.T) (back func()) {
 	t.Helper()
-	leader, err := scene.Leader(t.Context())
+	leader, err := suite.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	scene.Kubelet.Process(leader.Namespace, leader.Name).Kill()
+	suite.Kubelet.Process(leader.Namespace, leader.Name).Kill()
 	scaleTo := func(n int64) {
-		patch(t, scene.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
+		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
 	scaleTo(0) // or it would be back in a second
 	away := true
@@ -36,10 +36,10 @@ func away(t *testing.T) (back func()) {
 		away = false
 		scaleTo(1)
 		stack.Eventually(t, time.Minute, "gpuscaler serves again", func(ctx context.Context) error {
-			if _, err := scene.Leader(ctx); err != nil {
+			if _, err := suite.Leader(ctx); err != nil {
 				return err
 			}
-			return scene.Ready(1)(ctx)
+			return suite.Ready(1)(ctx)
 		})
 	}
 	return back
@@ -48,8 +48,8 @@ func away(t *testing.T) (back func()) {
 // one leaves one gpuscaler that serves, for the other tests, also after a test
 // is over.
 func one() {
-	_ = scene.Stack.Client.Patch(context.Background(), scene.Deployment(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
-	_ = stack.Poll(context.Background(), time.Minute, scene.Ready(1))
+	_ = suite.Stack.Client.Patch(context.Background(), suite.Deployment(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
+	_ = stack.Poll(context.Background(), time.Minute, suite.Ready(1))
 }
 
 // sooner has KEDA look at its triggers more often than every 30 s.
@@ -60,7 +60,7 @@ func sooner(manifest string) string {
 // No parallel test: everybody's gpuscaler goes away here.
 func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	rising, falling, asleep, formula := place(t, "rising", 1), place(t, "falling", 1), place(t, "asleep", 0), place(t, "formula", 1)
-	for _, s := range []*subject{rising, falling, asleep, formula} {
+	for _, s := range []*scaledWorkload{rising, falling, asleep, formula} {
 		s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	}
 	rising.follow(t, sooner(rising.manifest(t)))
@@ -90,7 +90,7 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	stack.Eventually(t, 40*time.Second, "the formula follows the list in full: 55 jobs at 10", formula.has(6))
 	stack.Eventually(t, 40*time.Second, "the mirror wakes from zero", asleep.has(1))
 	stack.Always(t, 5*time.Second, "and nothing falls", func(ctx context.Context) error {
-		for _, s := range []*subject{rising, falling, asleep} {
+		for _, s := range []*scaledWorkload{rising, falling, asleep} {
 			if fall := s.course(t).Since(killed).Fall(); fall != nil && s != falling {
 				return fmt.Errorf("%s fell to %d", s.ns, fall.N)
 			}
@@ -99,7 +99,7 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	})
 	gone := time.Now()
 	back()
-	for _, s := range []*subject{rising, falling, formula, asleep} {
+	for _, s := range []*scaledWorkload{rising, falling, formula, asleep} {
 		course := s.course(t)
 		n, _ := course.At(killed)
 		for i, step := range course.Since(killed) {
@@ -144,15 +144,15 @@ func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s.follow(t, s.manifest(t, "--mirror=false"))
 	s.backlog(t, 35)
 	stack.Eventually(t, 30*time.Second, "four", s.has(4))
-	patch(t, scene.Deployment(), map[string]any{"spec": map[string]any{"replicas": int64(2)}})
+	patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": int64(2)}})
 	t.Cleanup(one)
-	stack.Eventually(t, time.Minute, "two gpuscalers, one of which leads", scene.Ready(2))
-	first, err := scene.Leader(t.Context())
+	stack.Eventually(t, time.Minute, "two gpuscalers, one of which leads", suite.Ready(2))
+	first, err := suite.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	drained := time.Now()
-	if err := scene.Stack.Client.Delete(t.Context(), first); err != nil { // as a drain does
+	if err := suite.Stack.Client.Delete(t.Context(), first); err != nil { // as a drain does
 		t.Fatal(err)
 	}
 	s.backlog(t, 65)

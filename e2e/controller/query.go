@@ -37,7 +37,7 @@ func (c *Controller) Explain(ctx context.Context, policy string) (explain.Explan
 }
 
 // Serves reads a policy's number as its HPA does, through the API server.
-func (c *Controller) Serves(ctx context.Context, namespace, policy string) (int32, error) {
+func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string) (int32, error) {
 	config := rest.CopyConfig(c.Stack.Config)
 	config.Timeout = 2 * time.Second // or a question to a leader that hangs is one
 	client, err := kubernetes.NewForConfig(config)

@@ -44,19 +44,19 @@ func start(t *testing.T, name string, files map[string]string) *guest {
 // startAt is start with a clock of another speed.
 func startAt(t *testing.T, speed float64, name string, files map[string]string) *guest {
 	t.Helper()
-	return startAs(t, scene.account, speed, name, files)
+	return startAs(t, suite.account, speed, name, files)
 }
 
 // startAs is startAt with the rights of another account.
 func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *guest {
 	t.Helper()
-	dir := filepath.Join(scene.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
+	dir := filepath.Join(suite.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	g := &guest{dir: dir}
 	load, status := fastFiles(dir)
-	g.config = fastConfig{Kubeconfig: account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: scene.epoch, Speed: speed}
+	g.config = fastConfig{Kubeconfig: account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: suite.epoch, Speed: speed}
 	for file, text := range files {
 		g.write(t, file, text)
 	}
@@ -164,9 +164,9 @@ func (g *guest) follow(ctx context.Context) {
 		for key, n := range s.Numbers {
 			namespace, name, _ := strings.Cut(key, "/")
 			var d appsv1.Deployment
-			if scene.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d) == nil && *d.Spec.Replicas != n {
+			if suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d) == nil && *d.Spec.Replicas != n {
 				d.Spec.Replicas = &n
-				_ = scene.Client.Update(ctx, &d) // tried again at once
+				_ = suite.Client.Update(ctx, &d) // tried again at once
 			}
 		}
 	}
@@ -191,26 +191,26 @@ func (g *guest) group(t *testing.T, within time.Duration, what string, check fun
 	})
 }
 
-// chat creates a Deployment without replicas, for the NodePools of that scene
+// chat creates a Deployment without replicas, for the NodePools of that suite
 // and the time of the test.
 func chat(t *testing.T, namespace string, selector map[string]string) {
 	t.Helper()
 	if selector == nil {
-		selector = map[string]string{"scene": namespace}
+		selector = map[string]string{"suite": namespace}
 	}
-	if err := scene.Namespace(t.Context(), namespace); err != nil {
+	if err := suite.Namespace(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
 	d := workload.Deployment(namespace, "chat", 0)
 	d.Spec.Template.Spec.NodeSelector = selector
-	if err := scene.Client.Create(t.Context(), d); err != nil {
+	if err := suite.Client.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = scene.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		_ = suite.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		if err := stack.Poll(context.Background(), 2*time.Minute, func(ctx context.Context) error {
 			var nodes corev1.NodeList
-			if err := scene.Client.List(ctx, &nodes, client.MatchingLabels{"scene": namespace}); err != nil {
+			if err := suite.Client.List(ctx, &nodes, client.MatchingLabels{"suite": namespace}); err != nil {
 				return err
 			}
 			if len(nodes.Items) > 0 {

@@ -26,16 +26,16 @@ const (
 	shieldMark = "karpenter.sh/do-not-disrupt"
 )
 
-// podsOf lists the pods of a scene's Deployment that are there to stay, oldest first.
+// podsOf lists the pods of a suite's Deployment that are there to stay, oldest first.
 func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error) {
 	var list corev1.PodList
-	err = scene.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"})
+	err = suite.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"})
 	pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return pods, err
 }
 
-// marked waits until exactly one pod of a scene carries a mark, and names it.
+// marked waits until exactly one pod of a suite carries a mark, and names it.
 func marked(t *testing.T, namespace, key, value string) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod has "+key+" "+value, func(ctx context.Context) error {
@@ -58,7 +58,7 @@ func marked(t *testing.T, namespace, key, value string) (name string) {
 	return name
 }
 
-// gone waits until a scene has one pod less, and names it.
+// gone waits until a suite has one pod less, and names it.
 func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod goes", func(ctx context.Context) error {
@@ -93,30 +93,30 @@ func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
 			g.load(t, map[string]float64{name + "/chat": 3})
 			job := workload.Deployment(name, "job", 1)
-			job.Spec.Template.Spec.NodeSelector = map[string]string{"scene": name}
-			workload.Create(t, scene.Client, job)
-			t.Cleanup(func() { _ = scene.Client.Delete(context.Background(), job, client.PropagationPolicy("Background")) })
+			job.Spec.Template.Spec.NodeSelector = map[string]string{"suite": name}
+			workload.Create(t, suite.Client, job)
+			t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), job, client.PropagationPolicy("Background")) })
 			stack.Eventually(t, 40*time.Second, "four pods wait", func(ctx context.Context) error {
 				var pods corev1.PodList
-				if err := scene.Client.List(ctx, &pods, client.InNamespace(name)); err != nil || len(pods.Items) != 4 {
+				if err := suite.Client.List(ctx, &pods, client.InNamespace(name)); err != nil || len(pods.Items) != 4 {
 					return fmt.Errorf("%d pods (%v)", len(pods.Items), err)
 				}
 				return nil
 			})
 			lift := client.RawPatch("application/json-patch+json", []byte(`[{"op":"remove","path":"/spec/limits"}]`))
-			if err := scene.Client.Patch(t.Context(), p.object(), lift); err != nil {
+			if err := suite.Client.Patch(t.Context(), p.object(), lift); err != nil {
 				t.Fatal(err)
 			}
 			stack.Eventually(t, time.Minute, "three replicas and the Job run", func(ctx context.Context) error {
-				if err := workload.Has(scene.Client, name, "chat", 3)(ctx); err != nil {
+				if err := workload.HasReplicas(suite.Client, name, "chat", 3)(ctx); err != nil {
 					return err
 				}
-				return workload.Has(scene.Client, name, "job", 1)(ctx)
+				return workload.HasReplicas(suite.Client, name, "job", 1)(ctx)
 			})
 			if nodes := nodesOf(t.Context(), t, name); len(nodes) != 2 {
 				t.Fatalf("on nodes %v, want two of two GPUs", nodes)
 			}
-			if err := scene.Client.Delete(t.Context(), job, client.PropagationPolicy("Foreground")); err != nil {
+			if err := suite.Client.Delete(t.Context(), job, client.PropagationPolicy("Foreground")); err != nil {
 				t.Fatal(err)
 			}
 			before, lonely := lonelyOf(t, name)
@@ -156,7 +156,7 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 	t.Helper()
 	stack.Eventually(t, 40*time.Second, "one replica has a node for itself", func(ctx context.Context) error {
 		var all corev1.PodList
-		if err := scene.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil || len(all.Items) != 3 {
+		if err := suite.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil || len(all.Items) != 3 {
 			return fmt.Errorf("%d pods (%v)", len(all.Items), err)
 		}
 		pods = all.Items
@@ -188,7 +188,7 @@ func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 			pool{name: name + "-od", kind: "on-demand", weight: 20, by: clientSide}.create(t)
 			chat(t, name, nil)
 			scale(t, name, "chat", 1)
-			stack.Eventually(t, time.Minute, "one on demand", workload.Has(scene.Client, name, "chat", 1))
+			stack.Eventually(t, time.Minute, "one on demand", workload.HasReplicas(suite.Client, name, "chat", 1))
 			since := time.Now()
 			pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
 			g := startAt(t, 1, name, map[string]string{
@@ -198,7 +198,7 @@ func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 			// Ages count by their order of magnitude alone: the first must be much older than the second.
 			time.Sleep(max(0, 45*time.Second-time.Since(since)))
 			g.load(t, map[string]float64{name + "/chat": 2})
-			stack.Eventually(t, time.Minute, "two serve", workload.Has(scene.Client, name, "chat", 2))
+			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
 			g.group(t, 10*time.Second, "the second on spot", func(s fastGroup) error { return onNodes(s.SpotNodes*10+s.OnDemandNodes, 11) })
 			pods, err := podsOf(t.Context(), name)
 			if err != nil || len(pods) != 2 {
@@ -245,10 +245,10 @@ func TestLongAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
 			chat(t, name, nil)
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+name+"-spot"), "chat.yaml": chatPolicy(name)})
 			g.load(t, map[string]float64{name + "/chat": 1})
-			stack.Eventually(t, time.Minute, "one serves", workload.Has(scene.Client, name, "chat", 1))
+			stack.Eventually(t, time.Minute, "one serves", workload.HasReplicas(suite.Client, name, "chat", 1))
 			time.Sleep(30 * time.Second) // much older than the second, as before
 			g.load(t, map[string]float64{name + "/chat": 2})
-			stack.Eventually(t, time.Minute, "two serve", workload.Has(scene.Client, name, "chat", 2))
+			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
 			pods, err := podsOf(t.Context(), name)
 			if err != nil || len(pods) != 2 {
 				t.Fatal(len(pods), err)
@@ -337,12 +337,12 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 	}
 }
 
-// loading has a scene's Deployment make pods that take their time.
+// loading has a suite's Deployment make pods that take their time.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, stack.StartupAnnotation, d)
-	if err := scene.Client.Patch(t.Context(), &deployment, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := suite.Client.Patch(t.Context(), &deployment, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,21 +22,21 @@ import (
 // mostReplicas is an HPA's bound that no policy of a test reaches.
 const mostReplicas = 32
 
-// Subject is a Deployment under test, with its HPA and its policy of the same
+// Workload is a Deployment under test, with its HPA and its policy of the same
 // name, and what is written down of them.
-type Subject struct {
+type Workload struct {
 	Namespace, Name string
 	HPA             *record.Watched // status.desiredReplicas
 	Replicas        *record.Watched // spec.replicas of the Deployment
 
-	scene *Scene
+	suite *Suite
 }
 
-// Subject creates a Deployment with its HPA, waits for its replicas, has both
+// Workload creates a Deployment with its HPA, waits for its replicas, has both
 // recorded and then writes its policy, for the time of the test.
-func (s *Scene) Subject(t testing.TB, d *appsv1.Deployment, spec string) Subject {
+func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Workload {
 	t.Helper()
-	u := Subject{Namespace: d.Namespace, Name: d.Name, scene: s}
+	u := Workload{Namespace: d.Namespace, Name: d.Name, suite: s}
 	hpa := workload.HPA(d.Namespace, d.Name, mostReplicas)
 	workload.Create(t, s.Stack.Client, d, hpa)
 	t.Cleanup(func() { // its GPUs are for the next test
@@ -46,7 +46,7 @@ func (s *Scene) Subject(t testing.TB, d *appsv1.Deployment, spec string) Subject
 			}
 		}
 	})
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.Has(*d.Spec.Replicas))
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.HasReplicas(*d.Spec.Replicas))
 	var err, failed error
 	u.HPA, err = record.HPA(t.Context(), s.Stack.Client, d.Namespace, d.Name)
 	u.Replicas, failed = record.Deployment(t.Context(), s.Stack.Client, d.Namespace, d.Name)
@@ -58,20 +58,20 @@ func (s *Scene) Subject(t testing.TB, d *appsv1.Deployment, spec string) Subject
 }
 
 // Policy is the policy's name as explain wants it.
-func (u Subject) Policy() string { return u.Namespace + "/" + u.Name }
+func (u Workload) Policy() string { return u.Namespace + "/" + u.Name }
 
 // File is the name of the policy's file, for Policies.Put.
-func (u Subject) File() string { return u.Namespace + "-" + u.Name }
+func (u Workload) File() string { return u.Namespace + "-" + u.Name }
 
 // Has returns a check that the Deployment wants and has so many ready replicas.
-func (u Subject) Has(replicas int32) func(context.Context) error {
-	return workload.Has(u.scene.Stack.Client, u.Namespace, u.Name, replicas)
+func (u Workload) HasReplicas(replicas int32) func(context.Context) error {
+	return workload.HasReplicas(u.suite.Stack.Client, u.Namespace, u.Name, replicas)
 }
 
 // Transitions is what gpuscaler logged of the policy, whoever led.
-func (u Subject) Transitions(t testing.TB) []explain.Explanation {
+func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	t.Helper()
-	all, err := record.Transitions(u.scene.Logs(), u.Policy())
+	all, err := record.Transitions(u.suite.Logs(), u.Policy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +79,15 @@ func (u Subject) Transitions(t testing.TB) []explain.Explanation {
 }
 
 // Targets is the course of the number that gpuscaler wanted.
-func (u Subject) Targets(t testing.TB) record.Steps {
+func (u Workload) Targets(t testing.TB) record.Steps {
 	t.Helper()
 	return record.Targets(u.Transitions(t))
 }
 
 // Explained returns a check of the leader's explanation.
-func (u Subject) Explained(check func(explain.Explanation) error) func(context.Context) error {
+func (u Workload) Explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		e, err := u.scene.Explain(ctx, u.Policy())
+		e, err := u.suite.Explain(ctx, u.Policy())
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (u Subject) Explained(check func(explain.Explanation) error) func(context.C
 }
 
 // Wants returns a check of the number, decided with every signal known.
-func (u Subject) Wants(replicas int32) func(context.Context) error {
+func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	return u.Explained(func(e explain.Explanation) error {
 		if e.Target != replicas || e.Degraded {
 			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, replicas, e.Signals)
@@ -106,18 +106,18 @@ func (u Subject) Wants(replicas int32) func(context.Context) error {
 }
 
 // Followed returns a check that the HPA wants so many, and the Deployment has them.
-func (u Subject) Followed(replicas int32) func(context.Context) error {
+func (u Workload) Followed(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		steps, err := u.HPA.Steps()
 		if n, ok := steps.At(time.Now()); err == nil && (!ok || n != replicas) {
 			err = fmt.Errorf("the HPA wants %d", n)
 		}
-		return errors.Join(err, u.Has(replicas)(ctx))
+		return errors.Join(err, u.HasReplicas(replicas)(ctx))
 	}
 }
 
 // Event returns a check that an Event with that reason speaks of an object.
-func (s *Scene) Event(namespace, kind, name, reason string) func(context.Context) error {
+func (s *Suite) Event(namespace, kind, name, reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList
 		if err := s.Stack.Client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
@@ -133,7 +133,7 @@ func (s *Scene) Event(namespace, kind, name, reason string) func(context.Context
 }
 
 // Export serves the metrics of workloads for the time of the test.
-func (s *Scene) Export(t testing.TB, workloads ...*exporter.Workload) *exporter.Exporter {
+func (s *Suite) Export(t testing.TB, workloads ...*exporter.Workload) *exporter.Exporter {
 	t.Helper()
 	e, err := exporter.Run(t.Context(), s.Stack, workloads...)
 	if err != nil {

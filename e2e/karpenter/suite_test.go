@@ -14,9 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// scene is what the tests of this package share: a stack with Karpenter, and
+// suite is what the tests of this package share: a stack with Karpenter, and
 // gpuscaler's ServiceAccount with the shipped roles and admission policies.
-var scene struct {
+var suite struct {
 	*stack.Stack
 	karpenter *karpenter.Karpenter
 	account   string // its kubeconfig
@@ -47,15 +47,15 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer requests.Close()
-	scene.Stack, err = stack.Up(context.Background(), stack.Options{APIServer: requests.Flags()})
+	suite.Stack, err = stack.Up(context.Background(), stack.Options{APIServer: requests.Flags()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer scene.Stop()
+	defer suite.Stop()
 	if err := set(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		scene.Keep()
+		suite.Keep()
 		return 1
 	}
 	controller.SideBySide(5) // each has a process of its own, and a clock that runs on while the machine is busy
@@ -65,14 +65,14 @@ func run(m *testing.M) int {
 		code = 1
 	}
 	if code != 0 {
-		scene.Keep()
+		suite.Keep()
 	}
 	return code
 }
 
 func set(ctx context.Context) (err error) {
-	scene.epoch = time.Now().Round(0)
-	scene.karpenter, err = karpenter.Start(ctx, scene.Stack, karpenter.Options{
+	suite.epoch = time.Now().Round(0)
+	suite.karpenter, err = karpenter.Start(ctx, suite.Stack, karpenter.Options{
 		InstanceTypes:  offered(),
 		FeatureGates:   "CapacityBuffer=true",
 		UnavailableFor: 3 * time.Second,
@@ -80,12 +80,12 @@ func set(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := scene.Namespace(ctx, controller.Namespace); err != nil {
+	if err := suite.Namespace(ctx, controller.Namespace); err != nil {
 		return err
 	}
-	if err := chart.Apply(ctx, scene.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
+	if err := chart.Apply(ctx, suite.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return err
 	}
-	scene.account, err = scene.ServiceAccountKubeconfig(ctx, controller.Namespace, controller.Name)
+	suite.account, err = suite.ServiceAccountKubeconfig(ctx, controller.Namespace, controller.Name)
 	return err
 }
