@@ -256,8 +256,8 @@ func sources(t *testing.T) entrance {
 		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:169.254.169.254")},
 		{"a pod whose address is our own loopback", "", "unknown: forbidden", address("127.0.0.1")},
 		{"a pod whose address is nobody's", "", "unknown: forbidden", address("0.0.0.0")},
-		{"a pod whose address is a name", "", "unknown", address("metadata.google.internal")},
-		{"a pod whose address is a URL", "", "unknown", address("evil.example.com/?x=")},
+		{"a pod whose address is a name", "", "unknown: invalid value", address("metadata.google.internal")},
+		{"a pod whose address is a URL", "", "unknown: invalid value", address("evil.example.com/?x=")},
 		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused", guarded("http://169.254.169.254/latest/meta-data/")},
 		{"a source's name that resolves to our loopback", "", "127.0.0.1 refused", guarded("http://127.0.0.1:8081/")},
 		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; nothing was deleted", func(t *testing.T) string {

@@ -119,8 +119,8 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 
 // sourceLimits lists the namespaces that exceed a limit at a data source. Each one gets an Event.
 func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
-	for _, o := range c.poller.Offences() { // the poller is made before the cluster runs
-		out = append(out, cluster.SourceLimit{Namespace: o.Namespace, Outside: o.Outside, Note: o.String()})
+	for _, v := range c.poller.LimitViolations() { // the poller exists before the cluster runs
+		out = append(out, cluster.SourceLimit{Namespace: v.Namespace, Outside: v.Outside, Note: v.String()})
 	}
 	return out
 }

@@ -310,7 +310,7 @@ func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 		return asked{why: "not checked: the PlatformConfig declares none, or several without a default"}, nil
 	}
 	a = asked{address: source.Address, matchers: source.Matchers}
-	a.Server, err = telemetry.Past(source)
+	a.Server, err = telemetry.OpenHistory(source)
 	return a, err
 }
 

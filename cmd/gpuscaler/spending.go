@@ -42,7 +42,7 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 		return q, false
 	}
 	if s.server == nil || !reflect.DeepEqual(s.source, *source) {
-		server, err := telemetry.Past(source)
+		server, err := telemetry.OpenHistory(source)
 		if err != nil {
 			c.log.Error("cost: cannot create a client for the data source", "source", source.Name, "err", err)
 			return q, false

@@ -113,9 +113,9 @@ func TestASampleAnHourAheadIsNoSample(t *testing.T) {
 			if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUntimed || r.Failures != 3 {
 				t.Errorf("%+v, want unknown because of its time; %+v", r, p.Status())
 			}
-			for _, r := range p.state {
+			for _, r := range p.runners {
 				g := r.group.Load()
-				if n := testutil.ToFloat64(p.metrics.failures.WithLabelValues(g.source.Name, g.key.how.String(), "untimed")); n != 3 {
+				if n := testutil.ToFloat64(p.metrics.failures.WithLabelValues(g.source.Name, g.key.kind.String(), "untimed")); n != 3 {
 					t.Errorf("%g readings are counted for source %q", n, g.source.Name)
 				}
 				if n := strings.Count(log.String(), "no usable time"); n != 1 || !strings.Contains(log.String(), "source="+fmt.Sprint(g.source.Name)) && g.source.Name != "" {

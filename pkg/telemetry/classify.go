@@ -4,29 +4,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// how names the ways of polling.
-type how uint8
+// pollKind is how a group of signals is polled.
+type pollKind uint8
 
 const (
-	byQuery     how = iota // a query of the platform team, by Prometheus
-	byShape                // tenants' selectors, by Prometheus
-	byGauges               // gauges of model servers, by Prometheus
-	byHistogram            // latencies of model servers, by Prometheus
-	byDCGM                 // GPU counters, by Prometheus
-	byKueue                // pending workloads, by Prometheus
-	byScrape               // pods' own /metrics
-	byExporter             // the DCGM exporters' own /metrics
+	byQuery     pollKind = iota // Prometheus: a query of the platform team
+	bySelector                  // Prometheus: selectors of tenants
+	byGauges                    // Prometheus: gauges of model servers
+	byHistogram                 // Prometheus: latencies of model servers
+	byDCGM                      // Prometheus: GPU counters
+	byKueue                     // Prometheus: pending workloads
+	byScrape                    // the /metrics pages of pods
+	byExporter                  // the /metrics pages of DCGM exporters
 	byRedis
 	byExternal
 )
 
-var howWords = [...]string{"query", "selector", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
+var pollKinds = [...]string{"query", "selector", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
 
-func (h how) String() string { return howWords[h] }
+// String returns the kind as metrics, logs and PollStatus name it.
+func (k pollKind) String() string { return pollKinds[k] }
 
-// dataSource returns the data source of a signal. Where none is named or needed, it is an implicit one.
+// dataSource returns the data source of a signal, which is an implicit one where the signal names none, or the cause for which it has none.
 func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSource, scaling.Cause) {
 	if s.Denied != "" {
 		return nil, scaling.CauseForbidden
@@ -36,8 +38,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 		if d == nil {
 			return nil, scaling.CauseUnreachable
 		}
-		// Policy has checked it; a tenant's reading must not hang on one check.
-		if !d.Allows(namespace) {
+		if !d.Allows(namespace) { // package policy checks it too; two checks protect a tenant's data
 			return nil, scaling.CauseForbidden
 		}
 		return d, scaling.CauseNone
@@ -46,8 +47,8 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 	case policy.SourceExternal, policy.SourceKEDA:
 		return &policy.DataSource{Type: policy.DataExternal}, scaling.CauseNone
 	case policy.SourceKueue:
-		// Kueue's metrics are the platform's, so a policy names no source for them.
-		if d := p.mainPrometheus(); d != nil {
+		// Kueue's metrics belong to the platform, so a policy names no source for them.
+		if d := p.defaultPrometheus(); d != nil {
 			return d, scaling.CauseNone
 		}
 		return nil, scaling.CauseUnreachable
@@ -57,8 +58,8 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 	return &policy.DataSource{Type: policy.DataScrape, Profile: s.Type}, scaling.CauseNone
 }
 
-// mainPrometheus returns the Prometheus server marked default, else the first.
-func (p *plan) mainPrometheus() *policy.DataSource {
+// defaultPrometheus returns the Prometheus server that is marked as default, or else the first one.
+func (p *plan) defaultPrometheus() *policy.DataSource {
 	var first *policy.DataSource
 	for i := range p.platform.DataSources {
 		d := &p.platform.DataSources[i]
@@ -69,51 +70,61 @@ func (p *plan) mainPrometheus() *policy.DataSource {
 	return first
 }
 
-// classify decides how a source is polled and which group it belongs to; false means that this type of data source cannot answer it.
-func (p *plan) classify(s *slot, d *policy.DataSource) (key groupKey, ok bool) {
+// classify returns the group of a signal and, for a selector, its shape, and sets the request's label values. ok is false where the data
+// source's type cannot serve the signal.
+func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bool) {
 	key.source = d.Name
-	switch s.source.Type {
+	switch c.request.Source.Type {
 	case policy.SourcePrometheus:
-		return p.classifyQuery(key, s), d.Type == policy.DataPrometheus
+		return p.classifyQuery(key, c), d.Type == policy.DataPrometheus
 	case policy.SourceKueue:
-		key.how = byKueue
+		key.kind = byKueue
 		return key, d.Type == policy.DataPrometheus
 	case policy.SourceRedis:
-		key.how = byRedis
+		key.kind = byRedis
 		return key, d.Type == policy.DataRedis
 	case policy.SourceExternal, policy.SourceKEDA:
-		key.how = byExternal
+		key.kind = byExternal
 		return key, d.Type == policy.DataExternal
 	case policy.SourceDCGM:
-		key.how = byDCGM
+		key.kind = byDCGM
 		if d.Type == policy.DataScrape {
-			key.how = byExporter
+			key.kind = byExporter
 		}
-		return key, exposition.IsDCGMMetric(s.source.Metric) && (d.Type == policy.DataPrometheus || d.Type == policy.DataScrape)
+		return key, exposition.IsDCGMMetric(c.request.Source.Metric) && (d.Type == policy.DataPrometheus || d.Type == policy.DataScrape)
 	}
-	return classifyEngine(key, s.source, d)
+	return classifyEngine(key, c.request.Source, d)
 }
 
-func (p *plan) classifyQuery(key groupKey, s *slot) groupKey {
-	if s.source.QueryName == "" { // a tenant's own selector
-		if s.shape = p.shape(s.source.Query); s.shape != nil {
-			key.how, key.query = byShape, s.shape.text
+func (p *plan) classifyQuery(key groupKey, c *candidate) groupKey {
+	s := c.request.Source
+	if s.QueryName == "" { // a tenant's own selector
+		parsed := p.parseSelector(s.Query)
+		if c.shape = parsed.shape; c.shape != nil {
+			c.request.LabelValues = parsed.values
+			key.kind, key.query = bySelector, c.shape.Text
 			return key
 		}
 	}
-	key.how, key.query = byQuery, s.source.Query
-	key.namespaceLabel, key.workloadLabel = s.source.NamespaceLabel, s.source.WorkloadLabel
+	key.kind, key.query = byQuery, s.Query
+	key.namespaceLabel, key.workloadLabel = s.NamespaceLabel, s.WorkloadLabel
 	return key
 }
 
-// shape returns the shape of a selector's query, nil where it has none.
-func (p *plan) shape(query string) *shape {
-	s, seen := p.shapes[query]
-	if !seen {
-		if s, seen = p.known[query]; !seen {
-			s = shapeOf(query)
+// selector is a parsed selector of a tenant. Its shape is nil where it cannot be combined with others.
+type selector struct {
+	shape  *promquery.Shape
+	values string
+}
+
+// parseSelector returns a selector's shape. It reuses the result of the last plan, because parsing ten thousand takes a tenth of a second.
+func (p *plan) parseSelector(query string) selector {
+	s, ok := p.selectors[query]
+	if !ok {
+		if s, ok = p.lastSelectors[query]; !ok {
+			s.shape, s.values = promquery.ParseShape(query)
 		}
-		p.shapes[query] = s
+		p.selectors[query] = s
 	}
 	return s
 }
@@ -130,13 +141,13 @@ func classifyEngine(key groupKey, s *policy.Source, d *policy.DataSource) (group
 	key.profile = s.Type
 	switch {
 	case d.Type == policy.DataScrape:
-		key.how = byScrape
+		key.kind = byScrape
 	case d.Type != policy.DataPrometheus:
 		return key, false
 	case m.Shape == exposition.Gauge:
-		key.how = byGauges
+		key.kind = byGauges
 	default:
-		key.how, key.metric, key.window = byHistogram, s.Metric, s.Window
+		key.kind, key.metric, key.window = byHistogram, s.Metric, s.Window
 	}
 	return key, true
 }

@@ -5,68 +5,70 @@ import (
 	"time"
 )
 
-// tellSkew is the difference of two clocks that people are told of: a host whose NTP works is far from it, and one whose NTP does not
-// passes it within days.
-const tellSkew = 5 * time.Second
+// reportedSkew is the difference of two clocks above which it is logged. A host with a working NTP stays far below it; one without
+// exceeds it within days.
+const reportedSkew = 5 * time.Second
 
-// clocks remembers of which clocks people were told, so that a dozen polls of one server tell it once.
-type clocks struct {
-	mu   sync.Mutex
-	told map[clockKey]bool
+// clockReports keeps which clocks were reported, so that ten polls of one server log it once.
+type clockReports struct {
+	mu       sync.Mutex
+	reported map[clockKey]bool
 }
 
-// clockKey names a clock: one of a Prometheus server, one of each kind of page that is scraped.
+// clockKey names a clock: a Prometheus server has one, and so has each kind of page that is scraped.
 type clockKey struct {
-	source, of string
+	source, pages string
 }
 
-// skew returns how far the clock behind a group stands ahead of ours; ok is false where it does not tell.
+// skew returns how far the clock behind a group is ahead of ours; ok is false where it is not known.
 func (r *runner) skew(g *group) (ahead time.Duration, ok bool) {
-	if f, own := r.fetcher.(interface{ skew() (time.Duration, bool) }); own {
-		return f.skew()
+	if f, own := r.fetcher.(interface {
+		Skew() (time.Duration, bool)
+	}); own {
+		return f.Skew()
 	}
-	return r.poller.links.get(g.source).clock.Skew()
+	return r.poller.sources.get(g.source).clock.Skew()
 }
 
-// compareClocks exports the difference, and logs once when it becomes great and once when that is over.
-func (r *runner) compareClocks(g *group) {
+// reportSkew exports the difference of the clocks, and logs when it exceeds reportedSkew and when it no longer does.
+func (r *runner) reportSkew(g *group) {
 	ahead, ok := r.skew(g)
 	if !ok {
 		return
 	}
 	p := r.poller
-	p.metrics.skew.WithLabelValues(g.source.Name, g.key.how.String()).Set(ahead.Seconds())
+	p.metrics.skew.WithLabelValues(g.source.Name, g.key.kind.String()).Set(ahead.Seconds())
 	key := clockKey{source: g.source.Name}
-	if g.key.how == byScrape || g.key.how == byExporter || g.key.how == byExternal {
-		key.of = g.key.how.String() + " " + string(g.key.profile)
+	if g.key.kind == byScrape || g.key.kind == byExporter || g.key.kind == byExternal {
+		key.pages = g.key.kind.String() + " " + string(g.key.profile)
 	}
-	far := ahead.Abs() > tellSkew
-	if !p.clocks.news(key, far) {
+	differs := ahead.Abs() > reportedSkew
+	if !p.clocks.changed(key, differs) {
 		return
 	}
-	log := p.options.Logger.With("source", g.source.Name, "poll", g.key.how.String(), "aheadSeconds", ahead.Round(time.Second).Seconds())
-	if far {
-		log.Warn("the source's clock differs from ours: its samples' times are corrected by it; set both by NTP")
+	log := p.options.Logger.With("source", g.source.Name, "poll", g.key.kind.String(), "aheadSeconds", ahead.Round(time.Second).Seconds())
+	if differs {
+		log.Warn("the clock of the source differs from ours: the times of its samples are corrected by the difference; set both clocks by NTP")
 	} else {
-		log.Info("the source's clock agrees with ours again")
+		log.Info("the clock of the source agrees with ours again")
 	}
 }
 
-// news tells whether it is.
-func (c *clocks) news(k clockKey, far bool) bool {
+// changed stores whether a clock differs, and reports whether that is new.
+func (c *clockReports) changed(k clockKey, differs bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told[k] == far {
+	if c.reported[k] == differs {
 		return false
 	}
-	if c.told == nil {
-		c.told = map[clockKey]bool{}
+	if c.reported == nil {
+		c.reported = map[clockKey]bool{}
 	}
-	c.told[k] = far
+	c.reported[k] = differs
 	return true
 }
 
-// forgetClock takes back what a poll that ends exported.
-func (p *Poller) forgetClock(g *group) {
-	p.metrics.skew.DeleteLabelValues(g.source.Name, g.key.how.String())
+// deleteSkew deletes the metric of a poll that ends.
+func (p *Poller) deleteSkew(g *group) {
+	p.metrics.skew.DeleteLabelValues(g.source.Name, g.key.kind.String())
 }

@@ -38,7 +38,7 @@ func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 // certain lets a clock that runs behind be believed: its answers agreed for a minute already.
 func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) {
 	t.Helper()
-	c := &p.links.get(d).clock
+	c := &p.sources.get(d).clock
 	for i := range 5 {
 		at := time.Now().Add(time.Duration(i-5) * 15 * time.Second)
 		c.Observe(http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}, at, at)
@@ -78,7 +78,7 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 				d = promSource(server.URL)
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(d))
 				if ahead < 0 {
-					p.links.update(platformOf(d))
+					p.sources.update(platformOf(d))
 					certain(t, p, d, ahead)
 				}
 				pollOnce(t, p)
@@ -189,7 +189,7 @@ func TestAClockThatGoesWrongIsToldOnceAndItsEndOnce(t *testing.T) {
 	if n := testutil.CollectAndCount(p.metrics.skew); n != 1 {
 		t.Errorf("%d series", n)
 	}
-	for _, r := range p.state {
+	for _, r := range p.runners {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		r.run(ended)

@@ -286,7 +286,7 @@ func TestUnitsBoundWhatAReadingCanBe(t *testing.T) {
 		{scaling.Seconds, 86400, true}, {scaling.Seconds, 1e7, false},
 		{scaling.Count, 1e11, true}, {scaling.Count, 1e13, false}, {scaling.Count, math.Inf(1), false},
 	} {
-		r := sane(scaling.Reading{Known: true, Value: c.value}, &scaling.Signal{Unit: c.unit})
+		r := checkValue(scaling.Reading{Known: true, Value: c.value}, &scaling.Signal{Unit: c.unit})
 		if r.Known != c.known {
 			t.Errorf("%g in unit %d: %+v", c.value, c.unit, r)
 		}

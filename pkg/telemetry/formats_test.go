@@ -92,7 +92,7 @@ func TestNoAnswerMakesAnUnusableReadingKnown(t *testing.T) {
 		server.does(text(answer + `]}}`))
 		for key, g := range p.plan.groups {
 			r := newRunner(g, p)
-			p.state[key] = r
+			p.runners[key] = r
 			r.poll(t.Context())
 		}
 		r := read(p, w)[0]

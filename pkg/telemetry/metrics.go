@@ -2,16 +2,18 @@ package telemetry
 
 import (
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-var causeWords = [...]string{"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed"}
+// causeNames are the names of scaling.Cause in metrics and logs.
+var causeNames = [...]string{
+	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed",
+}
 
-// pollMetrics is what the poller says of itself.
+// pollMetrics are the metrics of the polls.
 type pollMetrics struct {
 	polls    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -21,20 +23,21 @@ type pollMetrics struct {
 }
 
 func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
-	source := []string{"source", "poll"}
+	poll := []string{"source", "poll"}
 	m := &pollMetrics{
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuscaler_source_polls_total", Help: "Polls of a data source by result."}, append(source, "result")),
+			Name: "gpuscaler_source_polls_total", Help: "Polls of a data source, by result."}, append(poll, "result")),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gpuscaler_source_poll_duration_seconds", Help: "Time that a poll of a data source took.",
-			Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30}}, source),
+			Name: "gpuscaler_source_poll_duration_seconds", Help: "Duration of a poll of a data source.",
+			Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30}}, poll),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuscaler_source_received_bytes_total", Help: "Bytes received from a data source, decompressed."}, source),
+			Name: "gpuscaler_source_received_bytes_total", Help: "Bytes received from a data source, after decompression."}, poll),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuscaler_source_unusable_readings_total", Help: "Readings that a poll did not bring, by cause."}, append(source, "cause")),
+			Name: "gpuscaler_source_unusable_readings_total", Help: "Readings without a usable value, by cause."}, append(poll, "cause")),
 		skew: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpuscaler_source_clock_skew_seconds",
-			Help: "How far the clock of a data source stands ahead of ours, negative for behind, by the Date of its answers; 0 for less than 2 s. Sample times are corrected by it. Of scraped pods that stamp their samples the greatest."}, source),
+			Help: "How far the clock of a data source is ahead of ours by the Date header of its answers; negative where it is behind, " +
+				"0 for less than 2 s. Sample times are corrected by it. For scraped pods, the greatest one of the pods whose pages have sample times."}, poll),
 	}
 	if r == nil {
 		return m, nil
@@ -46,26 +49,26 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 	return m, err
 }
 
-// observe counts one poll. out is what its slots got when err is nil.
-func (m *pollMetrics) observe(g *group, took time.Duration, bytes int64, out []scaling.Reading, err error) {
-	source, how := g.source.Name, g.key.how.String()
-	result := causeOf(err)
-	m.polls.WithLabelValues(source, how, causeWords[result]).Inc()
-	m.seconds.WithLabelValues(source, how).Observe(took.Seconds())
-	m.bytes.WithLabelValues(source, how).Add(float64(bytes))
-	if err != nil {
-		m.failures.WithLabelValues(source, how, causeWords[result]).Add(float64(len(out)))
+// observe counts one poll.
+func (m *pollMetrics) observe(g *group, p *pollResult) {
+	name, kind := g.source.Name, g.key.kind.String()
+	result := causeNames[source.CauseOf(p.err)]
+	m.polls.WithLabelValues(name, kind, result).Inc()
+	m.seconds.WithLabelValues(name, kind).Observe(p.took.Seconds())
+	m.bytes.WithLabelValues(name, kind).Add(float64(p.bytes))
+	if p.err != nil {
+		m.failures.WithLabelValues(name, kind, result).Add(float64(len(p.readings)))
 		return
 	}
-	var by [len(causeWords)]int
-	for i := range out {
-		if !out[i].Known {
-			by[out[i].Cause]++
+	var count [len(causeNames)]int
+	for i := range p.readings {
+		if !p.readings[i].Known {
+			count[p.readings[i].Cause]++
 		}
 	}
-	for cause, n := range by {
+	for cause, n := range count {
 		if n > 0 {
-			m.failures.WithLabelValues(source, how, causeWords[cause]).Add(float64(n))
+			m.failures.WithLabelValues(name, kind, causeNames[cause]).Add(float64(n))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
 func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
@@ -28,7 +29,7 @@ func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
 		t.Errorf("after the edit: %+v, want the reading of before", r)
 	}
-	if p.forget(); read(p, first)[0].Cause != scaling.CauseNever {
+	if p.deleteReplaced(); read(p, first)[0].Cause != scaling.CauseNever {
 		t.Errorf("a minute later the version before the edit still reads %+v", read(p, first)[0])
 	}
 	paced := promSource(server.URL)
@@ -95,8 +96,8 @@ func TestEveryMetricThatPoliciesMayNameHasAProfile(t *testing.T) {
 		}
 		for _, m := range metrics {
 			for _, d := range []policy.DataSource{{Name: "d", Type: policy.DataPrometheus}, {Name: "d", Type: policy.DataScrape}} {
-				p := plan{platform: platformOf(d)}
-				if _, ok := p.classify(&slot{source: &policy.Source{Type: kind, Metric: m.Name, DataSource: "d"}}, &d); !ok {
+				p, s := plan{platform: platformOf(d)}, &policy.Source{Type: kind, Metric: m.Name, DataSource: "d"}
+				if _, ok := p.classify(&candidate{request: source.Request{Source: s}}, &d); !ok {
 					t.Errorf("%s %s cannot be read from a data source of type %s", kind, m.Name, d.Type)
 				}
 			}
@@ -136,7 +137,7 @@ func TestRunFollowsThePolicies(t *testing.T) {
 	wait(b, 5)
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // another query
 	wait(c, 6)
-	if p.forget(); read(p, b)[0].Known {
+	if p.deleteReplaced(); read(p, b)[0].Known {
 		t.Errorf("a policy that is gone reads %+v", read(p, b)[0])
 	}
 	cancel()

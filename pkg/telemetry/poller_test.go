@@ -65,12 +65,12 @@ func pollOnce(t testing.TB, p *Poller) {
 	p.mu.Lock()
 	groups, platform := p.plan.groups, p.plan.platform
 	p.mu.Unlock()
-	p.links.update(platform)
+	p.sources.update(platform)
 	for key, g := range groups {
-		r, ok := p.state[key]
+		r, ok := p.runners[key]
 		if !ok {
 			r = newRunner(g, p)
-			p.state[key] = r
+			p.runners[key] = r
 		}
 		r.group.Store(g)
 		r.poll(context.Background())
@@ -83,7 +83,7 @@ func newPoller(t testing.TB, o Options) *Poller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.links.close)
+	t.Cleanup(p.sources.close)
 	return p
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
+var testParser = parser.NewParser(parser.Options{})
+
 // testPrometheus answers /api/v1/query by Prometheus' own query engine over samples in memory: what these tests show of a query
 // holds for the real server, five-minute look-back and duplicate-label errors included.
 type testPrometheus struct {
@@ -54,7 +56,7 @@ func (s testSample) Copy() chunks.Sample           { return s }
 func newTestPrometheus(t testing.TB) *testPrometheus {
 	p := &testPrometheus{now: time.Now}
 	p.engine = prom.NewEngine(prom.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: promql,
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: testParser,
 	})
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.Close)
@@ -63,7 +65,7 @@ func newTestPrometheus(t testing.TB) *testPrometheus {
 
 // put appends a sample to a series in the text form name{label="value"}.
 func (p *testPrometheus) put(series string, at time.Time, v float64) {
-	l, err := promql.ParseMetric(series)
+	l, err := testParser.ParseMetric(series)
 	if err != nil {
 		panic(err)
 	}

@@ -4,12 +4,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -75,60 +71,6 @@ func TestTenantsSelectorsOfOneShapeAreAskedAsOne(t *testing.T) {
 		if r := read(p, c)[0]; !r.Known || r.Value != float64(20*i+1) || !r.At.Equal(at) {
 			t.Errorf("%v reads %+v, want %d", tenants[i], r, 20*i+1)
 		}
-	}
-}
-
-func TestEverySelectorThatPolicyBuildsHasAShape(t *testing.T) {
-	for query, want := range map[string]string{
-		`sum by (namespace) (jobs{namespace="a"})`:                                                                    "namespace",
-		`avg by (namespace) (rate(jobs{namespace="a",queue="x"}[5m]))`:                                                "namespace queue",
-		`max by (namespace) (jobs{cluster="c",namespace="a",queue="x"})`:                                              "cluster namespace queue",
-		`histogram_quantile(0.95, sum by (le, namespace) (rate(t_bucket{namespace="a"}[2m])))`:                        "namespace",
-		`sum by (namespace) (rate(t_sum{namespace="a"}[2m])) / sum by (namespace) (rate(t_count{namespace="a"}[2m]))`: "namespace",
-		`jobs{namespace="a"}`:                                                           "", // no aggregation to add labels to
-		`sum without (pod) (jobs{namespace="a"})`:                                       "",
-		`sum by (namespace) (jobs{namespace=~"a|b"})`:                                   "",
-		`topk by (namespace) (3, jobs{namespace="a"})`:                                  "",
-		`sum by (namespace) (a{namespace="a"}) / sum by (namespace) (b{namespace="b"})`: "",
-		`sum by (namespace) (jobs)`:                                                     "",
-		`sum by (`:                                                                      "",
-	} {
-		got := ""
-		if s := shapeOf(query); s != nil {
-			got = strings.Join(s.labels, " ")
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
-	}
-}
-
-func TestMatchersReachEverySelector(t *testing.T) {
-	matchers := map[string]string{"cluster": `p"rod\`, "tenant": "x"}
-	for _, query := range []string{
-		`up`, `sum(rate(a[5m])) / sum(b offset 1h)`, `max_over_time(rate(a{cluster="other"}[1m])[1h:])`, `{__name__=~"a.*"} unless on (x) b @ 5`,
-		`a or (b and absent(c))`, `histogram_quantile(0.9, sum by (le) (rate(x_bucket[5m])))`, `label_replace(a, "x", "$1", "y", "(.*)")`,
-	} {
-		expr, err := restrict(query, matchers)
-		if err != nil {
-			t.Errorf("%s: %v", query, err)
-			continue
-		}
-		again, err := promql.ParseExpr(expr.String())
-		if err != nil {
-			t.Errorf("%s became %s: %v", query, expr, err)
-			continue
-		}
-		for _, s := range selectors(again) {
-			for name, value := range matchers {
-				if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == name && m.Value == value && m.Type == labels.MatchEqual }) {
-					t.Errorf("%s became %s: a selector lacks %s", query, expr, name)
-				}
-			}
-		}
-	}
-	if expr, err := restrict(`a{cluster="x"}`, map[string]string{"cluster": "x"}); err != nil || expr.String() != `a{cluster="x"}` {
-		t.Errorf("a matcher that stands already is put in again: %v %v", expr, err)
 	}
 }
 

@@ -1,90 +1,80 @@
 package telemetry
 
-import "github.com/gpuscaler/gpuscaler/pkg/scaling"
-
-// What one namespace may ask of one Prometheus data source by the selectors and windows of its own policies. A query that the platform
-// team wrote counts against nobody's quota: its cost does not grow with the number of policies that use it.
-const (
-	// maxSelectors bounds the distinct queries: selectors that differ in more than the values of their labels, and latencies of model
-	// servers over different windows. Each is one query a round.
-	maxSelectors = 32
-	// maxSelectorBytes bounds the values of all labels together. At 30 bytes a selector it is enough for 8,000 selectors.
-	maxSelectorBytes = 256 << 10
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// allowance counts what one namespace asks of one data source.
-type allowance struct {
-	keys  map[groupKey]bool
-	bytes int
+// Quota bounds what the policies of one namespace may ask of one Prometheus data source by their own selectors and windows. Queries that
+// the platform team wrote do not count, because their cost does not grow with the number of policies that use them.
+//
+// A namespace's share of series and bytes is not part of it: it is half of the data source's maxSeries and maxBytes, and applies only
+// while the namespaces together exceed those.
+type Quota struct {
+	// Selectors is the greatest number of distinct queries: selectors that differ in more than the values of their labels, and latencies
+	// of model servers over different windows. Each is one query in each poll. 0 is DefaultQuota.Selectors.
+	Selectors int
+	// SelectorBytes is the greatest size of all label values together, in bytes. 0 is DefaultQuota.SelectorBytes.
+	SelectorBytes int
 }
 
-type allowanceKey struct{ source, namespace string }
+// DefaultQuota is enough for 32 queries and, at 30 bytes each, for 8,000 selectors.
+var DefaultQuota = Quota{Selectors: 32, SelectorBytes: 256 << 10}
 
-// ofTenant reports whether the text of a group's query is made from a tenant's policy.
-func (k *groupKey) ofTenant(s *slot) bool {
-	return k.how == byShape || k.how == byHistogram || (k.how == byQuery && s.source.QueryName == "")
-}
-
-// allow counts a slot against the quota of its namespace. It returns the limit that the slot would exceed, or "".
-func (p *plan) allow(key groupKey, s *slot) Limit {
-	if !key.ofTenant(s) {
-		return ""
+func (q Quota) withDefaults() Quota {
+	if q.Selectors <= 0 {
+		q.Selectors = DefaultQuota.Selectors
 	}
-	at := allowanceKey{key.source, s.w.Key.Namespace}
-	a := p.allowances[at]
-	if a == nil {
-		a = &allowance{keys: map[groupKey]bool{}}
-		p.allowances[at] = a
+	if q.SelectorBytes <= 0 {
+		q.SelectorBytes = DefaultQuota.SelectorBytes
+	}
+	return q
+}
+
+// usage is what one namespace asks of one data source.
+type usage struct {
+	queries map[groupKey]bool
+	bytes   int
+}
+
+type quotaKey struct{ source, namespace string }
+
+// byTenant reports whether the text of a group's query comes from a tenant's policy.
+func (k *groupKey) byTenant(s *candidate) bool {
+	return k.kind == bySelector || k.kind == byHistogram || (k.kind == byQuery && s.request.Source.QueryName == "")
+}
+
+// countQuota counts a signal against the quota of its namespace. Where the signal exceeds it, it records the violation and the reading,
+// and returns false.
+func (p *plan) countQuota(key groupKey, s *candidate) bool {
+	if !key.byTenant(s) {
+		return true
+	}
+	at := quotaKey{key.source, s.request.Namespace()}
+	u := p.used[at]
+	if u == nil {
+		u = &usage{queries: map[groupKey]bool{}}
+		p.used[at] = u
 	}
 	size := 0
-	if key.how != byHistogram {
-		size = len(s.source.Query)
+	if key.kind != byHistogram {
+		size = len(s.request.Source.Query)
 		if s.shape != nil {
-			size = len(s.shape.values)
+			size = len(s.request.LabelValues)
 		}
 	}
-	limit := Limit("")
+	v := LimitViolation{Source: key.source, Poll: key.kind.String(), Namespace: at.namespace}
 	switch {
-	case !a.keys[key] && len(a.keys) >= maxSelectors:
-		limit = LimitSelectors
-	case a.bytes+size > maxSelectorBytes:
-		limit = LimitSelectorBytes
+	case !u.queries[key] && len(u.queries) >= p.quota.Selectors:
+		v.Limit, v.Bound = promquery.LimitSelectors, p.quota.Selectors
+	case u.bytes+size > p.quota.SelectorBytes:
+		v.Limit, v.Bound = promquery.LimitSelectorBytes, p.quota.SelectorBytes
+	default:
+		u.queries[key] = true
+		u.bytes += size
+		return true
 	}
-	if limit != "" {
-		p.offences[Offence{Source: key.source, Poll: key.how.String(), Namespace: at.namespace, Limit: limit}] = true
-		s.refuse(scaling.CauseQuota)
-		return limit
-	}
-	a.keys[key] = true
-	a.bytes += size
-	return ""
-}
-
-// own finds out which groups serve a single namespace of several that use their data source. Their polls wait for their namespace's
-// turn.
-func (p *plan) own() {
-	users := map[string]map[string]bool{}
-	for key, g := range p.groups {
-		if users[key.source] == nil {
-			users[key.source] = map[string]bool{}
-		}
-		for i := range g.slots {
-			users[key.source][g.slots[i].w.Key.Namespace] = true
-		}
-	}
-	for key, g := range p.groups {
-		if len(users[key.source]) > 1 && g.alone() {
-			g.owner = g.slots[0].w.Key.Namespace
-		}
-	}
-}
-
-// alone reports whether a group serves a single namespace.
-func (g *group) alone() bool {
-	for i := range g.slots {
-		if g.slots[i].w.Key.Namespace != g.slots[0].w.Key.Namespace {
-			return false
-		}
-	}
-	return true
+	p.violations[v] = true
+	s.refuse(scaling.CauseQuota)
+	return false
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -181,20 +180,5 @@ func TestConsumerGroupsOfSeveralServers(t *testing.T) {
 		if r := read(p, w)[0]; r.Known != (c.cause == 0) || r.Cause != c.cause || r.Value != c.value {
 			t.Errorf("%s: %+v, want %g (cause %d)", c.name, r, c.value, c.cause)
 		}
-	}
-}
-
-func TestRedisOptionsNeverRetryIntoATimeout(t *testing.T) {
-	f, err := newRedisFetcher(&policy.DataSource{Address: "redis.embed.svc:6379", Database: 3, TLS: &spec.TLS{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
-	o := f.client.Options()
-	if o.DB != 3 || o.MaxRetries > 0 || !o.ContextTimeoutEnabled || o.TLSConfig.ServerName != "redis.embed.svc" {
-		t.Errorf("%+v", o)
-	}
-	if _, err := newRedisFetcher(&policy.DataSource{Address: "redis.embed.svc"}); err == nil {
-		t.Error("an address without a port was taken")
 	}
 }

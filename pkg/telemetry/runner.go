@@ -3,85 +3,87 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
-
-// fetcher asks one source once for everything that a group's slots want.
-type fetcher interface {
-	// fetch fills out, parallel to slots; what it leaves untouched reads as empty. An error is the whole poll's: no slot learns
-	// anything of it. bytes is how much was received.
-	fetch(ctx context.Context, slots []slot, out []scaling.Reading) (bytes int64, err error)
-}
-
-// errNoPods says that no workload of a group has a pod, so that nothing was asked.
-var errNoPods = errors.New("no pods")
 
 const (
 	defaultInterval = 15 * time.Second
 	defaultTimeout  = 10 * time.Second
-	// noPodsDelay is how soon the pods are looked for again where there were none: it costs no request, and pods that have just become
-	// ready must not wait for a whole interval.
-	noPodsDelay = 2 * time.Second
-	// keptReadings is for how many signals a poll keeps its memory until the next: made anew each 15 s it costs nothing, kept it is as
-	// large as all that ticks read.
+	// startSpread is the time over which the first polls are spread, so that a start is not a burst of requests.
+	startSpread = 250 * time.Millisecond
+	// noPodsInterval is the interval of polls while no workload of a group has pods. Such a poll sends no request, and pods that become
+	// ready do not wait for a whole interval.
+	noPodsInterval = 2 * time.Second
+	// keptReadings is the number of signals up to which a runner keeps its memory between polls. Above it, the memory would be as large as
+	// the readings themselves, and to allocate it every 15 s costs little.
 	keptReadings = 1024
-	// standbyDelay is how often a standby looks whether it has become the leader. It costs no request.
-	standbyDelay = 250 * time.Millisecond
-	// kickDelay gathers the changes of a burst of edits into one extra poll.
-	kickDelay = 500 * time.Millisecond
+	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.
+	standbyInterval = 250 * time.Millisecond
+	// extraPollDelay is the delay of an extra poll for new signals, so that a burst of edits causes one extra poll.
+	extraPollDelay = 500 * time.Millisecond
 )
 
 // runner polls one group until it is stopped.
 type runner struct {
 	poller *Poller
 	group  atomic.Pointer[group]
-	kick   chan struct{}
+	extra  chan struct{} // requests an extra poll
 	cancel chan struct{}
 
-	fetcher fetcher
+	fetcher source.Fetcher
 	out     []scaling.Reading
-	noPods  time.Time // when a poll was last spared because there are no pods; zero: the last poll was not
+	noPods  time.Time // when a poll without pods was recorded last; zero: the last poll had pods
 
 	mu     sync.Mutex
 	status PollStatus
 }
 
+// pollResult is the result of one poll.
+type pollResult struct {
+	readings []scaling.Reading
+	bytes    int64
+	err      error // of the whole poll
+	received time.Time
+	took     time.Duration
+}
+
 func newRunner(g *group, p *Poller) *runner {
-	r := &runner{poller: p, kick: make(chan struct{}, 1), cancel: make(chan struct{})}
+	r := &runner{poller: p, extra: make(chan struct{}, 1), cancel: make(chan struct{})}
 	r.group.Store(g)
 	return r
 }
 
 func (r *runner) stop() { close(r.cancel) }
 
-// update hands over new slots; a slot that has never been read is polled soon.
+// update replaces the group. It requests an extra poll where the group has a signal without a reading.
 func (r *runner) update(g *group) {
 	old := r.group.Swap(g)
-	if len(g.slots) != len(old.slots) || fresh(g.slots) {
+	if len(g.slots) != len(old.slots) || g.hasNew() {
 		select {
-		case r.kick <- struct{}{}:
+		case r.extra <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func fresh(slots []slot) bool {
-	for i := range slots {
-		if s := &slots[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
+// hasNew reports whether a signal of the group was never read.
+func (g *group) hasNew() bool {
+	for i := range g.slots {
+		if s := &g.slots[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
 			return true
 		}
 	}
 	return false
 }
 
+// run polls until ctx ends or the runner is stopped.
 func (r *runner) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,42 +94,41 @@ func (r *runner) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
-	// The first polls are spread over a quarter of a second: a start must not be a burst, and must not take an interval either.
-	next := now().Add(rand.N(250 * time.Millisecond))
-	timer := time.NewTimer(time.Until(next)) // I/O edge: how long a poll may wait
+	next := now().Add(rand.N(startSpread))
+	timer := time.NewTimer(time.Until(next)) // I/O edge: schedules polls in real time
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.closeFetcher()
-			r.poller.forgetClock(r.group.Load())
+			r.poller.deleteSkew(r.group.Load())
 			return
-		case <-r.kick:
-			// Never later than planned: a stream of edits would put the poll off for ever.
-			if soon := now().Add(kickDelay); soon.Before(next) {
+		case <-r.extra:
+			// Never later than planned: otherwise a stream of edits would postpone the poll forever.
+			if soon := now().Add(extraPollDelay); soon.Before(next) {
 				next = soon
-				timer.Reset(kickDelay)
+				timer.Reset(extraPollDelay)
 			}
 			continue
 		case <-timer.C:
 		}
 		started := now()
 		if !r.poller.leading() {
-			next = started.Add(standbyDelay)
-			timer.Reset(standbyDelay)
+			next = started.Add(standbyInterval)
+			timer.Reset(standbyInterval)
 			continue
 		}
 		r.poll(ctx)
 		pause := jitter(r.group.Load().interval())
 		if !r.noPods.IsZero() {
-			pause = min(pause, noPodsDelay)
+			pause = min(pause, noPodsInterval)
 		}
 		next = now().Add(max(pause-now().Sub(started), 10*time.Millisecond))
-		timer.Reset(time.Until(next)) // I/O edge: how long a poll may wait
+		timer.Reset(time.Until(next)) // I/O edge: schedules polls in real time
 	}
 }
 
-// jitter spreads polls by a tenth, so that those which started together do not stay together.
+// jitter changes an interval by up to 5%, so that polls that started together drift apart.
 func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 func (g *group) interval() time.Duration {
@@ -137,6 +138,7 @@ func (g *group) interval() time.Duration {
 	return defaultInterval
 }
 
+// timeout returns the time limit of one poll, which is never longer than the interval.
 func (g *group) timeout() time.Duration {
 	if g.source.Timeout > 0 {
 		return min(g.source.Timeout, g.interval())
@@ -144,124 +146,115 @@ func (g *group) timeout() time.Duration {
 	return min(defaultTimeout, g.interval())
 }
 
+// poll reads the group once and stores the readings.
 func (r *runner) poll(ctx context.Context) {
 	g := r.group.Load()
-	release, err := r.poller.links.enter(ctx, g)
+	release, err := r.poller.sources.acquire(ctx, g)
 	if err != nil {
-		return // stopped while waiting for its turn
+		return // stopped while it waited for its turn
 	}
 	defer release()
 	started := now()
 	bytes, err := r.fetch(ctx, g)
 	if ctx.Err() != nil {
-		return // stopped: a poll that we broke off ourselves is no failure
+		return // the runner was stopped: the poll did not fail
 	}
 	received := now()
-	if errors.Is(err, errNoPods) {
+	if errors.Is(err, source.ErrNoPods) {
 		if received.Sub(r.noPods) < g.interval() {
-			return // counted already: a look at an empty list is no failed poll
+			return // already recorded in this interval
 		}
 		r.noPods, err = received, nil
 	} else {
 		r.noPods = time.Time{}
 	}
-	for i := range g.slots {
-		s := &g.slots[i]
-		out := &r.out[i]
+	p := pollResult{readings: r.out[:len(g.requests)], bytes: bytes, err: err, received: received, took: received.Sub(started)}
+	for i := range p.readings {
+		reading := &p.readings[i]
 		if err != nil {
-			*out = scaling.Reading{Reported: -1, Cause: causeOf(err)}
-		} else if out.Known {
-			*out = datable(sane(*out, s.signal), received)
+			*reading = source.Missing(source.CauseOf(err))
+		} else if reading.Known {
+			*reading = checkTime(checkValue(*reading, g.requests[i].Signal), received)
 		}
-		s.entry.record(s.index, *out)
+		g.slots[i].entry.record(g.slots[i].index, *reading)
 	}
-	r.note(g, err, received, received.Sub(started))
-	r.compareClocks(g)
-	r.poller.metrics.observe(g, received.Sub(started), bytes, r.out[:len(g.slots)], err)
+	r.report(g, &p)
+	r.reportSkew(g)
+	r.poller.metrics.observe(g, &p)
 	if cap(r.out) > keptReadings {
 		r.out = nil
 	}
 }
 
-// recovered turns a panic over a source's answer into that source's error: bytes of others must not end the process. It is deferred
-// in every goroutine that reads them.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: panic: %v\n%s", errInvalid, p, debug.Stack())
-	}
-}
-
-// fetch runs one poll under its time-out.
+// fetch fills r.out within the time limit of the group.
 func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
-	defer recovered(&err)
-	r.out = r.out[:0]
-	for range g.slots {
-		r.out = append(r.out, scaling.Reading{Reported: -1, Cause: scaling.CauseEmpty})
+	defer source.Recover(&err)
+	if cap(r.out) < len(g.requests) {
+		r.out = make([]scaling.Reading, len(g.requests))
 	}
+	r.out = r.out[:len(g.requests)]
+	source.SetEmpty(r.out)
 	if r.fetcher == nil {
-		f, err := r.poller.links.fetcher(g)
+		f, err := r.poller.sources.fetcher(g)
 		if err != nil {
-			return 0, err // it is made anew at the next poll: a certificate may be mounted by then
+			return 0, err // the next poll tries again: a certificate may be mounted by then
 		}
 		r.fetcher = f
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout())
 	defer cancel()
-	return r.fetcher.fetch(ctx, g.slots, r.out)
+	return r.fetcher.Fetch(ctx, g.requests, r.out)
 }
 
 func (r *runner) closeFetcher() {
-	if c, ok := r.fetcher.(interface{ close() }); ok {
-		c.close()
+	if c, ok := r.fetcher.(interface{ Close() }); ok {
+		c.Close()
 	}
 }
 
-// note keeps how the poll went for people, and logs the changes between working and broken: per change of the cause, because the
-// texts of one cause differ from poll to poll.
-func (r *runner) note(g *group, err error, received time.Time, took time.Duration) {
-	now := PollStatus{
-		Source: g.source.Name, Poll: g.key.how.String(), Name: g.name(), Signals: len(g.slots), At: received, Took: took, Cause: causeOf(err),
+// report stores the status of a poll, and logs when a source begins to fail, fails for another cause, or works again.
+func (r *runner) report(g *group, p *pollResult) {
+	s := PollStatus{
+		Source: g.source.Name, Poll: g.key.kind.String(), Name: g.name(), Signals: len(g.requests),
+		At: p.received, Took: p.took, Cause: source.CauseOf(p.err),
 	}
-	now.Skew, _ = r.skew(g)
-	for i := range g.slots {
-		if r.out[i].Known {
-			now.Known++
+	s.Skew, _ = r.skew(g)
+	for i := range p.readings {
+		if p.readings[i].Known {
+			s.Known++
 		}
-		if r.out[i].Cause == scaling.CauseUntimed {
-			now.Untimed++
+		if p.readings[i].Cause == scaling.CauseUntimed {
+			s.Untimed++
 		}
 	}
-	if shared, is := r.fetcher.(*sharer); is {
-		now.Offences = shared.offencesOf(g)
+	if f, is := r.fetcher.(*promquery.Fetcher); is {
+		s.Violations = violationsOf(f, g)
 	}
 	r.mu.Lock()
 	last := r.status
-	if err != nil {
-		now.Error, now.Untimed = err.Error(), last.Untimed // a failed poll says nothing about sample times
+	if p.err != nil {
+		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times
 	}
-	r.status = now
+	r.status = s
 	r.mu.Unlock()
-	log := r.poller.options.Logger.With("source", now.Source, "poll", now.Poll, "name", now.Name, "signals", now.Signals)
-	switch {
-	case now.Cause == last.Cause:
-	case err != nil:
-		log.Warn("source does not answer", "cause", causeWords[now.Cause], "error", now.Error)
-	default:
-		log.Info("source answers again")
-	}
-	switch {
-	case now.Untimed > 0 && last.Untimed == 0:
-		log.Warn("samples have no usable time: it is more than 2s ahead of our clock or is not a time; the signals count as missing. "+
-			"Set the clock of the source by NTP", "untimed", now.Untimed)
-	case now.Untimed == 0 && last.Untimed > 0:
-		log.Info("samples have usable times again")
-	}
+	r.logChange(&last, &s)
 }
 
-// name tells a group's query for people.
-func (g *group) name() string {
-	if g.key.how == byQuery {
-		return g.first.QueryName
+// logChange logs a change of the cause, but not of the text of an error, which may differ from poll to poll.
+func (r *runner) logChange(last, s *PollStatus) {
+	log := r.poller.options.Logger.With("source", s.Source, "poll", s.Poll, "name", s.Name, "signals", s.Signals)
+	switch {
+	case s.Cause == last.Cause:
+	case s.Cause != scaling.CauseNone:
+		log.Warn("poll of the data source failed", "cause", causeNames[s.Cause], "error", s.Error)
+	default:
+		log.Info("poll of the data source works again")
 	}
-	return strings.TrimSpace(string(g.key.profile) + " " + g.key.metric)
+	switch {
+	case s.Untimed > 0 && last.Untimed == 0:
+		log.Warn("samples have no usable time: it is more than 2s ahead of our clock or is not a time; the signals count as missing. "+
+			"Set the clock of the source by NTP", "untimed", s.Untimed)
+	case s.Untimed == 0 && last.Untimed > 0:
+		log.Info("samples have usable times again")
+	}
 }

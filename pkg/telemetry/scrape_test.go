@@ -131,7 +131,7 @@ func TestPodsAddressesThatNoPodHasAreNotDialled(t *testing.T) {
 		"127.0.0.1": scaling.CauseForbidden, "::1": scaling.CauseForbidden, "::ffff:127.0.0.1": scaling.CauseForbidden,
 		"169.254.169.254": scaling.CauseForbidden, "fe80::1": scaling.CauseForbidden, "fd00:ec2::254": scaling.CauseForbidden,
 		"0.0.0.0": scaling.CauseForbidden, "224.0.0.1": scaling.CauseForbidden,
-		"": scaling.CauseUnreachable, "example.com": scaling.CauseUnreachable, "10.0.0.1/../x": scaling.CauseUnreachable,
+		"": scaling.CauseUnreachable, "example.com": scaling.CauseInvalid, "http://10.0.0.1/x": scaling.CauseInvalid, "10.0.0.1/../x": scaling.CauseInvalid,
 	} {
 		p := newPoller(t, Options{Pods: testPods{w.Workload.Key: {{Name: "llama-0", IP: address, Ready: true}}}})
 		p.SetPolicies([]*policy.Compiled{w}, platformOf(server.source(policy.SourceVLLM)))

@@ -35,7 +35,7 @@ func TestOnlyTheLeaderPollsDataSources(t *testing.T) {
 	go func() { defer close(ended); _ = p.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 
-	time.Sleep(3 * standbyDelay)
+	time.Sleep(3 * standbyInterval)
 	if server.TotalConnectionCount() != 0 || queries.Load() != 0 {
 		t.Errorf("a standby opened %d connections to Redis and sent %d queries", server.TotalConnectionCount(), queries.Load())
 	}

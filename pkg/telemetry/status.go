@@ -8,28 +8,28 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PollStatus is how one poll went the last time, for people.
+// PollStatus is the result of the last poll of a group, for logs and the pages.
 type PollStatus struct {
-	Source  string // of PlatformConfig.dataSources; empty for what is read in the built-in way
+	Source  string // name of the data source in the PlatformConfig; empty for an implicit one
 	Poll    string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
-	Name    string // the query's name, or the engine and its latency
-	Signals int    // signals that it serves
-	Known   int    // those of them that it brought a reading for
-	Untimed int    // those of them whose samples had no usable time
+	Name    string // of the query, or the engine and its latency
+	Signals int    // that the poll serves
+	Known   int    // signals with a reading
+	Untimed int    // signals whose samples have no usable time
 	At      time.Time
 	Took    time.Duration
-	Skew    time.Duration // what the source's clock stands ahead of ours; 0 for less than two seconds, or where it does not tell
-	Cause   scaling.Cause // of the whole poll's failure
-	Error   string
-	// Offences are the namespaces whose part of the answer exceeded a limit. Signals of other namespaces are not affected.
-	Offences []Offence
+	Skew    time.Duration // how far the source's clock is ahead of ours; 0 for less than two seconds and where it is not known
+	Cause   scaling.Cause // of the failure of the whole poll
+	Error   string        // of that failure
+
+	Violations []LimitViolation // namespaces whose part of the answer exceeds a limit
 }
 
-// Status lists the polls, the same ones in the same order each time. A poll that has not ended yet is left out.
+// Status returns the status of the polls that have ended at least once, in a fixed order.
 func (p *Poller) Status() []PollStatus {
 	p.mu.Lock()
 	var out []PollStatus
-	for _, r := range p.state {
+	for _, r := range p.runners {
 		r.mu.Lock()
 		if !r.status.At.IsZero() {
 			out = append(out, r.status)

@@ -1,0 +1,45 @@
+package telemetry
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Greatest plausible values. A reading above its limit is invalid.
+const (
+	maxPercent = 10        // 1000%, for sources that add up several devices; a query that returns 91 for 91% is over it
+	maxSeconds = 7 * 86400 // no request waits for a week
+	maxCount   = 1e12
+)
+
+// checkValue turns a reading whose value is not plausible for the signal's unit into an invalid one.
+func checkValue(r scaling.Reading, s *scaling.Signal) scaling.Reading {
+	limit := float64(maxCount)
+	switch s.Unit {
+	case scaling.Percent:
+		limit = maxPercent
+	case scaling.Seconds:
+		limit = maxSeconds
+	}
+	if math.IsNaN(r.Value) || r.Value < 0 || r.Value > limit {
+		return scaling.Reading{At: r.At, Coverage: r.Coverage, Reported: r.Reported, Cause: scaling.CauseInvalid}
+	}
+	return r
+}
+
+// checkTime turns a known reading whose sample time cannot be used into an unknown one. A sample ahead of our clock would count as
+// fresh at every poll until its time is reached, whether or not its source still works. A time that is at most scaling.MaxAhead ahead
+// is set to the time of the answer.
+func checkTime(r scaling.Reading, received time.Time) scaling.Reading {
+	switch {
+	case !r.Known:
+		return r
+	case r.At.After(received.Add(scaling.MaxAhead)), !r.At.After(time.UnixMilli(0)):
+		return scaling.Reading{Coverage: r.Coverage, Reported: r.Reported, Cause: scaling.CauseUntimed}
+	case r.At.After(received):
+		r.At = received
+	}
+	return r
+}

@@ -1,0 +1,225 @@
+// Package external reads signals from the cluster's external metrics API: the metrics of any adapter, and the triggers of ScaledObjects
+// through KEDA's adapter.
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	"k8s.io/metrics/pkg/client/external_metrics"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+const (
+	concurrency = 8
+	maxBytes    = 1 << 20 // of one answer: one metric of one namespace
+	// ownPrefix begins the names of the metrics that gpuscaler serves. A policy that reads its own target would be a feedback loop.
+	ownPrefix = "gpuscaler-"
+)
+
+// Triggers returns the external metric that KEDA serves for the trigger of a ScaledObject. Package cluster implements it.
+type Triggers interface {
+	// TriggerMetric returns the metric's name and label selector ("scaledobject.keda.sh/name=llama") for the trigger of that name in
+	// the ScaledObject that scales the workload; ok is false while KEDA has not published it.
+	TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool)
+}
+
+// Fetcher reads external metrics. It requests each (namespace, metric, selector) once in each poll, for all policies that use it.
+// It implements source.Fetcher.
+type Fetcher struct {
+	client   external_metrics.ExternalMetricsClient
+	clock    *fetch.Clock // of the server that answers; the API server passes an adapter's Date header on
+	triggers Triggers
+}
+
+// New returns a fetcher. timeout is the time limit of one request. triggers may be nil: then no trigger has a metric.
+func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fetcher, error) {
+	if kubernetes == nil {
+		return nil, errors.New("no connection to the Kubernetes API")
+	}
+	c := rest.CopyConfig(kubernetes)
+	clock := &fetch.Clock{}
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next, clock} })
+	c.Timeout = timeout // the client's methods take no context
+	c.WarningHandler = rest.NoWarnings{}
+	// API priority and fairness limits our requests. client-go's default of 5 per second would take minutes for 1,000 triggers.
+	c.QPS, c.Burst = 200, 400
+	client, err := external_metrics.NewForConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Fetcher{client: client, clock: clock, triggers: triggers}, nil
+}
+
+// boundedTransport bounds the answers of an adapter before client-go reads them:
+//
+//   - It cuts a body at maxBytes, because client-go reads a body whole.
+//   - It refuses redirects, because an adapter must not send our credentials to another server.
+//   - It removes Retry-After, because client-go repeats the request up to ten times and waits as long as the header says.
+//   - It measures the clock of the server that answers.
+type boundedTransport struct {
+	next  http.RoundTripper
+	clock *fetch.Clock
+}
+
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent := now()
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	t.clock.Observe(resp.Header, sent, now())
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		resp.Body.Close()
+		return nil, &fetch.StatusError{Code: resp.StatusCode}
+	}
+	resp.Header.Del("Retry-After")
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{fetch.Bound(resp.Body, maxBytes), resp.Body}
+	return resp, nil
+}
+
+// metric is one metric to request.
+type metric struct{ namespace, name, selector string }
+
+type answer struct {
+	reading scaling.Reading
+	err     error
+}
+
+// Fetch implements source.Fetcher. The client does not report the number of bytes, so that it returns 0.
+func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (int64, error) {
+	metrics := make([]metric, len(requests))
+	answers := map[metric]*answer{}
+	for i := range requests {
+		m, ok := f.metricOf(&requests[i])
+		if !ok {
+			continue // KEDA has not published the trigger: the reading stays empty
+		}
+		metrics[i] = m
+		answers[m] = &answer{}
+	}
+	f.all(ctx, answers)
+	for i := range requests {
+		a := answers[metrics[i]]
+		if a == nil {
+			continue
+		}
+		out[i] = a.reading
+		if a.err != nil {
+			out[i] = source.Missing(source.CauseOf(a.err))
+		}
+	}
+	return 0, nil
+}
+
+// all requests every metric. A namespace has at most half of the concurrent requests, so that the metrics of other namespaces do not wait
+// for a namespace whose metrics hang.
+func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
+	byNamespace := map[string][]metric{}
+	for m := range answers {
+		byNamespace[m.namespace] = append(byNamespace[m.namespace], m)
+	}
+	slots := make(chan struct{}, concurrency)
+	var namespaces sync.WaitGroup
+	for _, metrics := range byNamespace {
+		namespaces.Go(func() {
+			var group errgroup.Group
+			group.SetLimit(concurrency / 2)
+			for _, m := range metrics {
+				group.Go(func() error {
+					select {
+					case slots <- struct{}{}:
+						defer func() { <-slots }()
+					case <-ctx.Done():
+					}
+					a := answers[m]
+					a.reading, a.err = f.one(ctx, m)
+					return nil // each metric keeps its own error
+				})
+			}
+			_ = group.Wait()
+		})
+	}
+	namespaces.Wait()
+}
+
+// Skew returns the clock skew of the server that answers; ok is false where it is not known.
+func (f *Fetcher) Skew() (ahead time.Duration, ok bool) { return f.clock.Skew() }
+
+// metricOf returns the metric of a request; ok is false where KEDA has not published the trigger.
+func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
+	m := metric{r.Namespace(), r.Source.Metric, r.Source.Selector}
+	if r.Source.Type != policy.SourceKEDA {
+		return m, true
+	}
+	if f.triggers == nil {
+		return m, false
+	}
+	var ok bool
+	m.name, m.selector, ok = f.triggers.TriggerMetric(r.Workload, r.Source.Trigger)
+	return m, ok
+}
+
+// one requests one metric. The client takes no context: after the end of ctx no further request starts, and a request in progress ends at
+// the client's own time limit.
+func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err error) {
+	defer source.Recover(&err)
+	if err := ctx.Err(); err != nil {
+		return scaling.Reading{}, err
+	}
+	if strings.HasPrefix(m.name, ownPrefix) {
+		return scaling.Reading{}, fmt.Errorf("%w: gpuscaler itself serves metric %s", source.ErrInvalid, m.name)
+	}
+	selector, err := labels.Parse(m.selector)
+	if err != nil {
+		return scaling.Reading{}, fmt.Errorf("%w: selector: %w", source.ErrInvalid, err)
+	}
+	list, err := f.client.NamespacedMetrics(m.namespace).List(m.name, selector)
+	if err != nil {
+		return scaling.Reading{}, err
+	}
+	return sumOf(list, fetch.Timing{Skew: f.clock.Correction(), Received: now()}), nil
+}
+
+// sumOf returns the sum of the items, as an HPA computes it. At is the time of the oldest item by our clock, or the zero time where an
+// item has a time that cannot be used. An item without a time has the time of the answer.
+func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.Reading {
+	if len(list.Items) == 0 {
+		return source.Missing(scaling.CauseEmpty)
+	}
+	r := scaling.Reading{At: timing.Received, Coverage: 1, Reported: -1, Known: true}
+	for i := range list.Items {
+		item := &list.Items[i]
+		v := item.Value.AsApproximateFloat64()
+		if v < 0 {
+			return source.Missing(scaling.CauseInvalid) // a positive item would hide it in the sum
+		}
+		r.Value += v
+		if item.Timestamp.IsZero() {
+			continue
+		}
+		if at := timing.SampleTime(item.Timestamp.Time); at.Before(r.At) {
+			r.At = at
+		}
+	}
+	return r
+}
+
+func now() time.Time { return time.Now() } // I/O edge: a poll happens in real time

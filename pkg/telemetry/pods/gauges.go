@@ -1,0 +1,70 @@
+package pods
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// Gauges collects the gauges of one engine (model server) by pod, from a query or from scraped pages.
+type Gauges struct {
+	List    *List
+	profile *exposition.Profile
+	width   int
+	cells   []exposition.Cell    // row by row, width for each row
+	metrics []*exposition.Metric // parallel to the requests of the poll
+}
+
+// NewGauges returns an empty collection for the rows of a list.
+func NewGauges(p *exposition.Profile, l *List) *Gauges {
+	g := &Gauges{List: l, profile: p, width: l.mostRequests()}
+	g.cells = make([]exposition.Cell, len(l.Rows)*g.width)
+	for i := range l.Workloads {
+		for j := range l.Workloads[i].Requests {
+			m, _ := p.Lookup(l.Workloads[i].Requests[j].Source.Metric)
+			g.metrics = append(g.metrics, m)
+		}
+	}
+	return g
+}
+
+// Metric returns the metric of a request, by the request's index in the poll.
+func (g *Gauges) Metric(request int) *exposition.Metric { return g.metrics[request] }
+
+// SeriesNames returns the names of the series that the requests read, without duplicates.
+func (g *Gauges) SeriesNames() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, m := range g.metrics {
+		for _, s := range m.From {
+			if !seen[s.Name] {
+				seen[s.Name] = true
+				out = append(out, s.Name)
+			}
+		}
+	}
+	return out
+}
+
+// Add adds a sample of a row's pod.
+func (g *Gauges) Add(row int32, s *exposition.Sample) {
+	w := g.List.of(int(row))
+	for j := range w.Requests {
+		g.cells[int(row)*g.width+j].Add(g.profile, g.metrics[w.Offset+j], s)
+	}
+}
+
+// Readings sets out, which is parallel to the requests of the poll.
+func (g *Gauges) Readings(out []scaling.Reading, totals *TotalsRound) {
+	totals.list = g.List
+	for i := range g.List.Workloads {
+		w := &g.List.Workloads[i]
+		for j := range w.Requests {
+			m := g.metrics[w.Offset+j]
+			r := g.List.combine(w, &w.Requests[j], func(row int) exposition.Value { return g.cells[row*g.width+j].Value(m) })
+			if w.Requests[j].Signal.Kind == scaling.Total {
+				totals.fill(w, &w.Requests[j], &r)
+			}
+			out[w.Offset+j] = r
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package pods
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// GPUs collects the GPU counters of DCGM exporters by pod, from a query or from scraped pages.
+type GPUs struct {
+	List   *List
+	gpus   []exposition.GPUs // parallel to the rows
+	shared *sharedGPUs
+}
+
+// NewGPUs returns an empty collection for the rows of a list. nodes may be nil: then no node is known to share its GPUs.
+func NewGPUs(l *List, nodes Nodes) *GPUs {
+	return &GPUs{List: l, gpus: make([]exposition.GPUs, len(l.Rows)), shared: newSharedGPUs(nodes)}
+}
+
+// DCGMNames returns the names of the series that the requests read.
+func DCGMNames(requests []source.Request) []string {
+	var metrics []string
+	for i := range requests {
+		metrics = append(metrics, requests[i].Source.Metric)
+	}
+	return exposition.DCGMNames(metrics...)
+}
+
+// Add adds a sample of a GPU that a row's pod holds.
+func (g *GPUs) Add(row int32, s *exposition.Sample) { g.gpus[row].Add(s) }
+
+// AddHolder records that an exporter reports a pod as a holder of the sample's GPU. Two holders in one scrape share the GPU.
+func (g *GPUs) AddHolder(exporter, holder exposition.Owner, s *exposition.Sample) {
+	g.shared.addHolder(exporter, holder, s)
+}
+
+// AddFromPage adds a sample of the page of a node's exporter. It ignores a sample about a pod on another node, whose GPUs that exporter
+// cannot read, and a sample of a GPU that no pod holds.
+func (g *GPUs) AddFromPage(node string, s *exposition.Sample) {
+	if owner, ok := exposition.GPUOwner(s.Labels); ok {
+		g.AddHolder(exposition.Owner{Pod: node}, owner, s)
+		g.List.OnNode(owner, node, func(row int32) { g.Add(row, s) })
+	}
+}
+
+// Readings sets out, which is parallel to the requests of the poll.
+func (g *GPUs) Readings(out []scaling.Reading) {
+	for i := range g.List.Workloads {
+		w := &g.List.Workloads[i]
+		for j := range w.Requests {
+			metric := w.Requests[j].Source.Metric
+			r := g.List.combine(w, &w.Requests[j], func(row int) exposition.Value { return g.gpus[row].Value(metric) })
+			for row := w.first; row < w.end && !r.Shared; row++ {
+				r.Shared = g.List.Rows[row].counted && g.shared.has(g.List.Owner(row), &g.List.Rows[row].Pod)
+			}
+			out[w.Offset+j] = r
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package pods combines what the pods of workloads report into one reading for each signal.
+//
+// A [List] has the pods of the workloads of one poll. [Gauges] and [GPUs] collect the samples of a poll by pod, from a Prometheus query or
+// from scraped pages, and combine them. [Totals] keeps the total of each workload between polls, so that the queue of a pod that
+// terminates is counted until the samples of the other pods are newer.
+package pods
+
+import (
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// Exporters lists pods that belong to no workload, such as the DCGM exporters, of which one runs on each node. Package cluster implements it.
+type Exporters interface {
+	Exporters(namespace string, labels map[string]string) []engine.Pod
+}
+
+// Nodes reports which nodes offer shares of their GPUs (time-slicing, MPS). Package cluster implements it.
+type Nodes interface {
+	SharesGPUs(node string) bool
+}
+
+// Cluster is what sources read about the pods and nodes of the cluster. A field that is nil reports no pods, exporters or shared GPUs.
+type Cluster struct {
+	Pods      engine.Pods
+	Exporters Exporters
+	Nodes     Nodes
+}
+
+// List has the pods of the workloads of one poll, and finds them by name. A pod that several policies select has one row for each.
+type List struct {
+	Workloads []Workload
+	Rows      []Row
+	index     map[exposition.Owner]int32 // the first row of a pod; the others are linked by next
+}
+
+// Workload is one workload of a poll: its requests and the rows of its pods.
+type Workload struct {
+	Requests []source.Request
+	Offset   int // of Requests[0] in the requests of the poll
+
+	first, end int   // its rows
+	ready      int32 // pods
+	replicas   int32 // ready; a replica may be a group of several pods
+}
+
+// Row is one pod of one workload.
+type Row struct {
+	Pod   engine.Pod
+	Fault scaling.Cause // why the pod has no sample, where that is known
+
+	workload int32
+	next     int32 // row of the same pod, -1 for none
+
+	value   float64 // in the reading that was combined last
+	counted bool    // value is part of that reading
+}
+
+// New lists the pods of the workloads of requests; the requests of one workload follow each other. leadersOnly leaves out the pods that
+// serve no metrics where a replica is a group of pods with a leader. GPUs are on every pod of a group.
+func New(requests []source.Request, pods engine.Pods, leadersOnly bool) *List {
+	l := &List{index: map[exposition.Owner]int32{}}
+	for start := 0; start < len(requests); {
+		end := start + 1
+		for end < len(requests) && requests[end].Workload == requests[start].Workload {
+			end++
+		}
+		l.add(Workload{Requests: requests[start:end], Offset: start}, pods, leadersOnly)
+		start = end
+	}
+	return l
+}
+
+func (l *List) add(w Workload, pods engine.Pods, leadersOnly bool) {
+	w.first = len(l.Rows)
+	var list []engine.Pod
+	if pods != nil {
+		list = pods.Pods(w.Requests[0].Workload)
+	}
+	groups := slices.ContainsFunc(list, func(p engine.Pod) bool { return p.Leader })
+	leadersOnly = leadersOnly && groups
+	for _, p := range list {
+		if p.Ready && (p.Leader || !groups) {
+			w.replicas++
+		}
+		if leadersOnly && !p.Leader {
+			continue
+		}
+		if p.Ready {
+			w.ready++
+		}
+		owner := exposition.Owner{Namespace: w.Requests[0].Namespace(), Pod: p.Name}
+		next := l.Find(owner)
+		l.index[owner] = int32(len(l.Rows))
+		l.Rows = append(l.Rows, Row{Pod: p, workload: int32(len(l.Workloads)), next: next})
+	}
+	w.end = len(l.Rows)
+	l.Workloads = append(l.Workloads, w)
+}
+
+// Find returns the first row of a pod, or -1 where the pod belongs to no workload of the list.
+func (l *List) Find(o exposition.Owner) int32 {
+	if row, ok := l.index[o]; ok {
+		return row
+	}
+	return -1
+}
+
+// Next returns the next row of the same pod, or -1.
+func (l *List) Next(row int32) int32 { return l.Rows[row].next }
+
+// Owner returns the namespace and name of a row's pod.
+func (l *List) Owner(row int) exposition.Owner {
+	return exposition.Owner{Namespace: l.of(row).Requests[0].Namespace(), Pod: l.Rows[row].Pod.Name}
+}
+
+func (l *List) of(row int) *Workload { return &l.Workloads[l.Rows[row].workload] }
+
+// OnNode calls each with the rows of a pod that runs on the node; an empty node is any node. Rows on another node get the fault that
+// the sample is not from a declared exporter.
+func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
+	for row := l.Find(o); row >= 0; row = l.Next(row) {
+		if node != "" && l.Rows[row].Pod.Node != node {
+			l.setUndeclared(row)
+			continue
+		}
+		each(row)
+	}
+}
+
+// Refuse sets the fault of the rows of a pod about which a pod that is not a declared exporter reports.
+func (l *List) Refuse(o exposition.Owner) {
+	for row := l.Find(o); row >= 0; row = l.Next(row) {
+		l.setUndeclared(row)
+	}
+}
+
+func (l *List) setUndeclared(row int32) {
+	if l.Rows[row].Fault == scaling.CauseNone {
+		l.Rows[row].Fault = scaling.CauseUndeclared
+	}
+}
+
+// mostRequests returns the greatest number of requests of one workload.
+func (l *List) mostRequests() int {
+	n := 0
+	for i := range l.Workloads {
+		n = max(n, len(l.Workloads[i].Requests))
+	}
+	return n
+}

@@ -1,0 +1,105 @@
+package telemetry
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Bounds of the polls that run at one data source at a time. More than four would make a slow Prometheus slower; with one, its slowest
+// query would delay its other ones. Where several namespaces use the data source, polls that serve one namespace only have at most
+// maxPollsPerNamespace for each namespace and maxConcurrentPolls-1 together, so that a poll that several namespaces share can always run.
+const (
+	maxConcurrentPolls   = 4
+	maxPollsPerNamespace = 2
+)
+
+// pollQueue is a fair queue of the polls of one data source. Namespaces take turns, so that the number of polls of one namespace does not
+// delay another's. The namespace of a poll that several namespaces share is "".
+type pollQueue struct {
+	mu      sync.Mutex
+	running map[string]int // by namespace
+	total   int
+	waiting map[string][]chan struct{} // by namespace; first in, first out
+	order   []string                   // namespaces with polls that wait; the first one waits longest
+}
+
+func newPollQueue() *pollQueue {
+	return &pollQueue{running: map[string]int{}, waiting: map[string][]chan struct{}{}}
+}
+
+// acquire waits until a poll of the namespace may run, and returns the function that ends it. It returns ctx's error where ctx ends first.
+func (q *pollQueue) acquire(ctx context.Context, namespace string) (release func(), err error) {
+	q.mu.Lock()
+	admitted := make(chan struct{})
+	if len(q.waiting[namespace]) == 0 {
+		q.order = append(q.order, namespace)
+	}
+	q.waiting[namespace] = append(q.waiting[namespace], admitted)
+	q.admit()
+	q.mu.Unlock()
+	select {
+	case <-admitted:
+	case <-ctx.Done():
+		if !q.remove(namespace, admitted) {
+			q.release(namespace) // it was admitted meanwhile
+		}
+		return nil, ctx.Err()
+	}
+	return func() { q.release(namespace) }, nil
+}
+
+// admit starts polls that wait while the bounds allow. The caller holds the lock.
+func (q *pollQueue) admit() {
+	for {
+		i := slices.IndexFunc(q.order, q.allows)
+		if i < 0 {
+			return
+		}
+		namespace := q.order[i]
+		q.order = slices.Delete(q.order, i, i+1)
+		close(q.waiting[namespace][0])
+		q.waiting[namespace] = q.waiting[namespace][1:]
+		if len(q.waiting[namespace]) > 0 {
+			q.order = append(q.order, namespace)
+		} else {
+			delete(q.waiting, namespace)
+		}
+		q.running[namespace]++
+		q.total++
+	}
+}
+
+// allows reports whether one more poll of a namespace may run now.
+func (q *pollQueue) allows(namespace string) bool {
+	if q.total >= maxConcurrentPolls {
+		return false
+	}
+	return namespace == "" || (q.running[namespace] < maxPollsPerNamespace && q.total-q.running[""] < maxConcurrentPolls-1)
+}
+
+func (q *pollQueue) release(namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running[namespace]--; q.running[namespace] == 0 {
+		delete(q.running, namespace)
+	}
+	q.total--
+	q.admit()
+}
+
+// remove removes a poll that waits. It returns false where the poll was admitted already.
+func (q *pollQueue) remove(namespace string, admitted chan struct{}) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting[namespace], admitted)
+	if i < 0 {
+		return false
+	}
+	q.waiting[namespace] = slices.Delete(q.waiting[namespace], i, i+1)
+	if len(q.waiting[namespace]) == 0 {
+		delete(q.waiting, namespace)
+		q.order = slices.DeleteFunc(q.order, func(n string) bool { return n == namespace })
+	}
+	return true
+}

@@ -1,0 +1,266 @@
+package promquery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// Bounds of a divided query. A round is one poll.
+const (
+	// maxQueries bounds the queries of one round. It isolates one namespace of 1,000 within a round.
+	maxQueries = 24
+	// undividedInterval is the number of rounds after which a divided query is sent undivided again, and after which sections that
+	// failed together are merged again.
+	undividedInterval = 20
+	// maxFailedRounds is the number of rounds without any success after which a query is no longer divided, because the query itself
+	// fails and not the series of a namespace.
+	maxFailedRounds = 4
+	// maxBackoff is the greatest number of rounds for which a namespace over a limit is left out. The number doubles with each failure.
+	maxBackoff = 8
+)
+
+// Fetcher sends one shared query in each poll and returns the readings of its requests. It implements source.Fetcher.
+//
+// One query serves all namespaces, so one namespace could make it fail for all of them: by more series than an answer may have, or by
+// series for which the server refuses the query. A Fetcher then divides the query: it sends it for parts of the namespaces (sections),
+// and divides each section that fails again, until each namespace that fails is alone. The other sections are merged again, so that
+// a round costs one query for them and one for each namespace over a limit.
+type Fetcher struct {
+	query  sharedQuery
+	limits promapi.Limits
+
+	round        int
+	sections     []*section // nil: the query is not divided
+	undividedAt  int        // the round in which the query is sent undivided again
+	mergeAt      int        // the round from which sections are merged
+	pausedUntil  int        // the round before which the query is not divided
+	failedRounds int        // consecutive rounds without success
+	namespaces   []string   // of the requests, sorted
+	violations   map[string]Limit
+	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: not counted yet
+}
+
+func newFetcher(q sharedQuery, l promapi.Limits) *Fetcher { return &Fetcher{query: q, limits: l} }
+
+// Fetch implements source.Fetcher. The readings of a namespace over a limit are missing.
+func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
+	f.round++
+	if f.sections == nil || f.round >= f.undividedAt {
+		whole := &part{requests: requests, out: out, limits: f.limits, round: f.round}
+		if f.sections != nil {
+			whole.series = map[string]int{}
+		}
+		bytes, err = f.query.run(ctx, whole)
+		if err == nil {
+			f.sections, f.violations, f.outside, f.failedRounds = nil, nil, nil, 0
+			return bytes, nil
+		}
+		if limitOf(err) == "" || !f.divide(requests, err) {
+			return bytes, err
+		}
+		f.findOutside(whole)
+		source.SetEmpty(out)
+		if ctx.Err() != nil {
+			return bytes, err // no time is left in this round: the next one queries the sections
+		}
+	}
+	n, err := f.fetchSections(ctx, requests, out)
+	return bytes + n, err
+}
+
+// Violations returns the namespaces that exceeded a limit in the last round.
+func (f *Fetcher) Violations() (out []Violation) {
+	for namespace, limit := range f.violations {
+		out = append(out, Violation{Namespace: namespace, Limit: limit})
+	}
+	for namespace, limit := range f.outside {
+		_, is := slices.BinarySearch(f.namespaces, namespace)
+		out = append(out, Violation{Namespace: namespace, Limit: limit, Outside: !is})
+	}
+	return out
+}
+
+// divide makes the first sections of a query that failed. It returns false where the query cannot be divided, or is not to be now.
+func (f *Fetcher) divide(requests []source.Request, cause error) bool {
+	if !f.query.divisible() {
+		return false
+	}
+	namespaces := namespacesOf(requests)
+	if f.round < f.pausedUntil && slices.Equal(namespaces, f.namespaces) {
+		return false
+	}
+	f.undividedAt = f.round + undividedInterval
+	if f.sections != nil {
+		return true
+	}
+	f.namespaces, f.failedRounds, f.mergeAt = namespaces, 0, 0
+	all := &section{namespaces: namespaces}
+	f.sections = []*section{all}
+	if errors.Is(cause, context.DeadlineExceeded) && len(namespaces) > 1 {
+		f.sections = all.halves() // one section of all namespaces would use up the whole round again
+	}
+	return true
+}
+
+// findOutside finds the namespaces whose series fill the answer of the undivided query and that no section reads: namespaces without a
+// policy, and namespaces whose labels contradict each other.
+func (f *Fetcher) findOutside(whole *part) {
+	if whole.series == nil {
+		return
+	}
+	f.outside = map[string]Limit{}
+	for namespace, n := range whole.series {
+		if n > f.share().Series && len(validation.IsDNS1123Label(namespace)) == 0 {
+			f.outside[namespace] = LimitSeries
+		}
+	}
+}
+
+// share returns the limits of one namespace in a divided query: half of an answer. A namespace that uses the query alone has all of it.
+func (f *Fetcher) share() promapi.Limits {
+	l := f.limits
+	if len(f.namespaces) > 1 {
+		l.Series, l.Bytes = max(l.Series/2, 1), max(l.Bytes/2, 1)
+	}
+	return l
+}
+
+// fetchSections queries each section, and divides those that fail.
+func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
+	f.namespaces = namespacesOf(requests)
+	queue, queries, succeeded := queryOrder(align(f.sections, f.namespaces), f.share()), 0, 0
+	var done []*section
+	for len(queue) > 0 {
+		s := queue[0]
+		queue = queue[1:]
+		if f.round < s.retryAt && s.limit != "" {
+			done = append(done, s) // a namespace over a limit, which is left out in this round
+			continue
+		}
+		if queries == maxQueries || ctx.Err() != nil {
+			s.cause, s.waited = errNotQueried, s.waited+1
+			done = append(done, s)
+			continue
+		}
+		queries++
+		pieces, n := f.fetchSection(ctx, s, requests, out)
+		bytes += n
+		queue = append(queue, pieces...) // after those that were not queried yet, so that no namespace waits for another's division
+		if pieces == nil {
+			done = append(done, s)
+		}
+		if s.cause == nil {
+			succeeded++
+		} else {
+			err = s.cause
+		}
+	}
+	f.sections = done
+	if succeeded == 0 {
+		return bytes, f.failRound(err)
+	}
+	f.failedRounds = 0
+	f.finishRound(requests, out)
+	return bytes, nil
+}
+
+var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
+
+// failRound handles a round without any success. Where every section was queried, or several such rounds follow each other, the query or
+// the server is the cause and not the series of a namespace: the query is then not divided for a while.
+func (f *Fetcher) failRound(err error) error {
+	f.failedRounds++
+	all := !slices.ContainsFunc(f.sections, func(s *section) bool { return errors.Is(s.cause, errNotQueried) })
+	if err == nil {
+		err = errNotQueried
+	}
+	if limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
+		f.sections, f.violations, f.outside = nil, nil, nil
+		f.pausedUntil = f.round + undividedInterval
+	}
+	return err
+}
+
+// fetchSection queries one section. It returns the pieces of a section that failed and is to be queried in pieces.
+func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading) (pieces []*section, bytes int64) {
+	p := f.partOf(s, requests)
+	if deadline, ok := ctx.Deadline(); ok { // a slow section leaves half of the time to the others
+		left := time.Until(deadline) // I/O edge: the time limit of the poll
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left/2)
+		defer cancel()
+	}
+	bytes, err := f.query.run(ctx, p)
+	limit := limitOf(err)
+	s.ok, s.cause, s.limit, s.waited = err == nil, err, "", 0
+	switch {
+	case err == nil:
+		s.series, s.bytes, s.failures, s.retryAt = p.total, bytes, 0, 0
+		p.scatter(requests, out)
+	case limit == "":
+	case len(s.namespaces) > 1:
+		if s.merged {
+			f.mergeAt = f.round + undividedInterval
+		}
+		return s.pieces(p.series, f.share().Series), bytes
+	default:
+		s.limit, s.failures = limit, s.failures+1
+		s.retryAt = f.round + min(1<<min(s.failures-1, 8), maxBackoff)
+	}
+	return nil, bytes
+}
+
+// finishRound sets the readings of the sections that failed, and merges those that succeeded for the next round.
+func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) {
+	f.violations = map[string]Limit{}
+	if f.outside == nil {
+		f.undividedAt = f.round + 1 // that answer is counted by namespace
+	}
+	causes := map[string]scaling.Cause{}
+	for _, s := range f.sections {
+		if s.cause == nil {
+			continue
+		}
+		for _, namespace := range s.namespaces {
+			causes[namespace] = source.CauseOf(s.cause)
+		}
+		if s.limit != "" {
+			f.violations[s.namespaces[0]] = s.limit
+		}
+	}
+	for i := range requests {
+		if cause, failed := causes[requests[i].Namespace()]; failed {
+			out[i] = source.Missing(cause)
+		}
+	}
+	if q, ok := f.query.(*gaugeQuery); ok {
+		q.keepTotals(causes)
+	}
+	if f.round >= f.mergeAt {
+		f.sections = merge(f.sections, f.limits)
+	}
+}
+
+// partOf returns the part of the requests that a section reads.
+func (f *Fetcher) partOf(s *section, requests []source.Request) *part {
+	p := &part{namespaces: s.namespaces, limits: f.limits, round: f.round, series: map[string]int{}}
+	if len(s.namespaces) == 1 {
+		p.limits = f.share()
+	}
+	for i := range requests {
+		if _, is := slices.BinarySearch(s.namespaces, requests[i].Namespace()); is {
+			p.requests = append(p.requests, requests[i])
+		}
+	}
+	p.out = make([]scaling.Reading, len(p.requests))
+	source.SetEmpty(p.out)
+	return p
+}

@@ -1,0 +1,236 @@
+package promquery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// load is what one namespace adds to a shared query.
+type load struct {
+	series  int
+	bytes   int64
+	refused bool // the server refuses the query for its series
+	slow    bool // the server does not finish the query for its series
+}
+
+// fakeQuery returns to each namespace the number of its series.
+type fakeQuery struct {
+	loads   map[string]load
+	outside int // series of namespaces without a policy
+	err     error
+	queries int
+}
+
+func (f *fakeQuery) divisible() bool { return true }
+
+func (f *fakeQuery) run(ctx context.Context, p *part) (int64, error) {
+	f.queries++
+	if f.err != nil {
+		return 0, f.err
+	}
+	names := p.namespaces
+	if names == nil {
+		names = namespacesOf(p.requests)
+		for range f.outside {
+			p.count("outside")
+		}
+	}
+	bytes := int64(0)
+	for _, n := range names {
+		l := f.loads[n]
+		if l.slow {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		if l.refused {
+			return 0, &fetch.StatusError{Code: 422}
+		}
+	}
+	for _, n := range names {
+		for range f.loads[n].series {
+			if p.count(n); p.total > p.limits.Series {
+				return bytes, promapi.ErrSeries
+			}
+		}
+		if bytes += f.loads[n].bytes; bytes > p.limits.Bytes {
+			return bytes, fetch.ErrTruncated
+		}
+	}
+	for i := range p.requests {
+		p.out[i] = scaling.Reading{Known: true, Value: float64(f.loads[p.requests[i].Namespace()].series)}
+	}
+	return bytes, nil
+}
+
+func requestsIn(namespaces ...string) []source.Request {
+	var out []source.Request
+	for _, n := range namespaces {
+		out = append(out, source.Request{Workload: &scaling.Workload{Key: scaling.Key{Namespace: n, Name: "w"}}})
+	}
+	return out
+}
+
+var fakeLimits = promapi.Limits{Series: 100, Bytes: 1000}
+
+// fetchRound runs one round and returns the readings by namespace.
+func fetchRound(ctx context.Context, f *Fetcher, requests []source.Request) (map[string]scaling.Reading, error) {
+	out := make([]scaling.Reading, len(requests))
+	source.SetEmpty(out)
+	_, err := f.Fetch(ctx, requests, out)
+	got := map[string]scaling.Reading{}
+	for i := range requests {
+		got[requests[i].Namespace()] = out[i]
+	}
+	return got, err
+}
+
+// A namespace that stays within its share has a reading in every round, as soon as the division, of maxQueries queries a round, has
+// isolated the namespaces over a limit. No round sends more queries than its bound.
+func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		query := &fakeQuery{loads: map[string]load{}, outside: rapid.SampledFrom([]int{0, 0, 0, 500}).Draw(t, "outside")}
+		n := rapid.IntRange(1, 60).Draw(t, "namespaces")
+		names := []string{}
+		draw := func(name string) {
+			query.loads[name] = load{
+				series:  rapid.SampledFrom([]int{0, 1, 5, 30, 50, 51, 100, 400}).Draw(t, "series"),
+				bytes:   rapid.SampledFrom([]int64{0, 1, 50, 300, 501, 5000}).Draw(t, "bytes"),
+				refused: rapid.IntRange(0, 3).Draw(t, "refused") == 0,
+			}
+			names = append(names, name)
+		}
+		for i := range n {
+			draw(fmt.Sprintf("ns-%02d", i))
+		}
+		victim := fmt.Sprintf("ns-%02d", rapid.IntRange(0, n-1).Draw(t, "victim"))
+		query.loads[victim] = load{series: 3, bytes: 30}
+		f := newFetcher(query, fakeLimits)
+		isolated := 2 + 4*n/maxQueries // rounds to query each namespace alone, and the sections above it
+		for round := range isolated + 2*undividedInterval {
+			if rapid.IntRange(0, 9).Draw(t, "joins") == 0 && len(names) < 70 {
+				draw(fmt.Sprintf("zz-%02d", len(names)))
+			}
+			query.queries = 0
+			got, err := fetchRound(t.Context(), f, requestsIn(names...))
+			if query.queries > maxQueries+1 {
+				t.Fatalf("round %d: %d queries", round, query.queries)
+			}
+			if round >= isolated && (err != nil || !got[victim].Known || got[victim].Value != 3) {
+				t.Fatalf("round %d: the victim reads %+v, %v; sections %+v", round, got[victim], err, f.sections)
+			}
+			for name, r := range got {
+				if r.Known && (query.loads[name].refused || query.loads[name].series > fakeLimits.Series) {
+					t.Fatalf("round %d: namespace %s over a limit reads %+v", round, name, r)
+				}
+			}
+			if l := f.violations[victim]; l != "" {
+				t.Fatalf("round %d: the victim is reported for its %s", round, l)
+			}
+		}
+	})
+}
+
+func TestOneNamespaceOfAThousandIsIsolatedWithinARound(t *testing.T) {
+	query := &fakeQuery{loads: map[string]load{"ns-0500": {refused: true}}}
+	names := []string{}
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("ns-%04d", i))
+	}
+	f := newFetcher(query, fakeLimits)
+	for round := range 2 {
+		query.queries = 0
+		got, err := fetchRound(t.Context(), f, requestsIn(names...))
+		if err != nil || query.queries > maxQueries {
+			t.Errorf("round %d: %d queries, %v", round, query.queries, err)
+		}
+		for name, r := range got {
+			if r.Known != (name != "ns-0500") {
+				t.Errorf("round %d: %s reads %+v", round, name, r)
+			}
+		}
+	}
+	if query.queries > 3 {
+		t.Errorf("the second round sends %d queries", query.queries)
+	}
+	query.loads["ns-0500"] = load{}
+	for range undividedInterval {
+		query.queries = 0
+		if _, err := fetchRound(t.Context(), f, requestsIn(names...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if query.queries != 1 || len(f.Violations()) > 0 {
+		t.Errorf("%d queries a round and violations %v after the namespace is within its limits again", query.queries, f.Violations())
+	}
+}
+
+func TestServerThatIsDownReceivesNoAdditionalQueries(t *testing.T) {
+	query := &fakeQuery{err: errors.New("connection refused")}
+	f := newFetcher(query, fakeLimits)
+	for range 3 {
+		if _, err := fetchRound(t.Context(), f, requestsIn("a", "b", "c", "d")); err == nil {
+			t.Error("no error")
+		}
+	}
+	if query.queries != 3 {
+		t.Errorf("%d queries in 3 rounds", query.queries)
+	}
+}
+
+func TestQueryThatFailsForEveryNamespaceIsNotDividedInEachRound(t *testing.T) {
+	query := &fakeQuery{err: &fetch.StatusError{Code: 400}}
+	f := newFetcher(query, fakeLimits)
+	names := []string{}
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("ns-%02d", i))
+	}
+	for round := range undividedInterval {
+		query.queries = 0
+		if _, err := fetchRound(t.Context(), f, requestsIn(names...)); err == nil || len(f.violations) > 0 {
+			t.Errorf("round %d: %v, violations %v", round, err, f.violations)
+		}
+		if round > maxFailedRounds && query.queries != 1 {
+			t.Errorf("round %d: %d queries", round, query.queries)
+		}
+	}
+}
+
+func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
+	query := &fakeQuery{loads: map[string]load{"evil": {slow: true}, "victim": {series: 3}}}
+	f := newFetcher(query, fakeLimits)
+	requests := requestsIn("a", "b", "evil", "victim")
+	for round := range 6 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		got, err := fetchRound(ctx, f, requests)
+		cancel()
+		if round >= 3 && (err != nil || !got["victim"].Known || !got["a"].Known || got["evil"].Known) {
+			t.Errorf("round %d: %+v, %v", round, got, err)
+		}
+	}
+	if f.violations["evil"] != LimitRefused || len(f.violations) != 1 {
+		t.Errorf("violations %v", f.violations)
+	}
+}
+
+func TestNamespaceWithoutAPolicyIsReportedAsOutside(t *testing.T) {
+	query := &fakeQuery{loads: map[string]load{"a": {series: 1}, "b": {series: 1}}, outside: 500}
+	f := newFetcher(query, fakeLimits)
+	for range undividedInterval + 1 {
+		if got, err := fetchRound(t.Context(), f, requestsIn("a", "b")); err != nil || !got["a"].Known || !got["b"].Known {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if got := f.Violations(); len(got) != 1 || got[0] != (Violation{Namespace: "outside", Limit: LimitSeries, Outside: true}) {
+		t.Errorf("violations %+v", got)
+	}
+}

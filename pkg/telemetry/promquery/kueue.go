@@ -1,0 +1,138 @@
+package promquery
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// Kueue's gauges. Only status="active" counts: inadmissible workloads cannot run until the cluster changes, and more replicas do not
+// change that.
+const (
+	kueueClusterQueue = "kueue_pending_workloads"
+	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
+)
+
+// kueueQuery reads the pending workloads of all queues in one query. Only series that were scraped in the namespaces where Kueue runs
+// according to the PlatformConfig count, because any pod can serve a gauge of Kueue's name.
+type kueueQuery struct {
+	api      *promapi.Client
+	matchers map[string]string
+	labels   exposition.ScrapeLabels
+	trusted  []string // namespaces
+}
+
+func newKueueQuery(s *Server) *kueueQuery {
+	q := &kueueQuery{api: s.API, matchers: s.DataSource.Matchers,
+		labels: exposition.ScrapeLabels{Namespace: s.DataSource.NamespaceLabel, Pod: s.DataSource.PodLabel}}
+	for _, e := range s.DataSource.Exporters {
+		if e.Type == policy.SourceKueue {
+			q.trusted = append(q.trusted, e.Namespace)
+		}
+	}
+	return q
+}
+
+// queue names a LocalQueue; a ClusterQueue has no namespace.
+type queue struct{ namespace, name string }
+
+func queueOf(r *source.Request) queue {
+	if r.Source.ClusterQueue != "" {
+		return queue{name: r.Source.ClusterQueue}
+	}
+	return queue{r.Namespace(), r.Source.LocalQueue}
+}
+
+func (q *kueueQuery) divisible() bool { return true }
+
+func (q *kueueQuery) run(ctx context.Context, p *part) (bytes int64, err error) {
+	pending := map[queue]scaling.Reading{}
+	for i := range p.requests {
+		pending[queueOf(&p.requests[i])] = source.Missing(scaling.CauseEmpty)
+	}
+	for _, text := range q.texts(p) {
+		n, err := q.api.With(p.limits).Query(ctx, text, func(s *promapi.Series) error {
+			q.add(s, p, pending)
+			return nil
+		})
+		bytes += n
+		if err != nil {
+			return bytes, err
+		}
+	}
+	for i := range p.requests {
+		p.out[i] = pending[queueOf(&p.requests[i])]
+	}
+	return bytes, nil
+}
+
+// add adds one series to the readings of the queues that have requests.
+func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.Reading) {
+	of := queue{name: s.Labels.Get("cluster_queue")}
+	if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
+		// Kueue's page has the namespace of the queue in a label that the scrape sets too; Prometheus renames the label of the page.
+		of = queue{s.Labels.Get("exported_namespace"), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
+		if q.renamed() {
+			of.namespace = s.Labels.Get("namespace")
+		}
+	}
+	from, ok := q.labels.Read(s.Labels)
+	trusted := ok && slices.Contains(q.trusted, from.Scraped.Namespace)
+	if trusted {
+		p.count(of.namespace)
+	} else {
+		p.count(from.Scraped.Namespace) // which the labels of a page cannot change
+	}
+	have, ok := pending[of]
+	switch {
+	case !ok || !s.Valid:
+	case trusted:
+		pending[of] = newest(have, s.Value, s.At)
+	case !have.Known:
+		pending[of] = source.Missing(scaling.CauseUndeclared)
+	}
+}
+
+// renamed reports whether the scrape names the pod's namespace in a label other than "namespace", so that the page's label keeps its name.
+func (q *kueueQuery) renamed() bool {
+	return q.labels.Namespace != "" && q.labels.Namespace != "namespace"
+}
+
+// texts returns one query for all queues, or the queries for the queues of some namespaces and the ClusterQueues that they use.
+func (q *kueueQuery) texts(p *part) (out []string) {
+	matchers := map[string]string{"status": "active"}
+	maps.Copy(matchers, q.matchers)
+	back := lookback(p.requests)
+	if p.namespaces == nil {
+		return []string{newestSamples([]string{kueueClusterQueue, kueueLocalQueue}, matchers, back, nil)}
+	}
+	l := namespaceLabels{trusted: q.trusted, reported: []string{"exported_namespace"}}
+	l.scraped, _ = q.labels.Namespaces()
+	if q.renamed() {
+		l.reported = []string{"namespace"}
+	}
+	out = append(out, newestSamples([]string{kueueLocalQueue}, matchers, back, l.reportedBy(0, p.namespaces)))
+	if slices.ContainsFunc(p.requests, func(r source.Request) bool { return r.Source.ClusterQueue != "" }) {
+		out = append(out, newestSamples([]string{kueueClusterQueue}, matchers, back, l.exporters()))
+	}
+	return out
+}
+
+// newest keeps the newest of several copies of one value, and the greater one of two with the same time. Each replica of Kueue exports a
+// copy, with the label replica_role.
+func newest(have scaling.Reading, v float64, at time.Time) scaling.Reading {
+	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
+		return have
+	}
+	return scaling.Reading{Value: v, At: at, Coverage: 1, Reported: -1, Known: true}
+}

@@ -1,0 +1,54 @@
+package promquery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// Limit is a limit that the series or the selectors of one namespace exceed.
+type Limit string
+
+const (
+	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota: the others are not queried
+	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota: the other selectors are not queried
+	LimitSeries        Limit = "series"         // its part of an answer has more series than its share
+	LimitBytes         Limit = "bytes"          // its part of an answer has more bytes than its share, or a series with too long labels
+	LimitRefused       Limit = "query refused"  // the server refuses the query for this namespace's series, or it takes too long
+)
+
+// Violation is a namespace that exceeds a limit. Its own signals are missing; those of other namespaces are not.
+type Violation struct {
+	Namespace string
+	Limit     Limit
+	Outside   bool // the namespace has no policy that uses the query
+}
+
+// limitOf returns the limit that an answer exceeded. It returns "" for an error that the series of a single namespace do not cause: the
+// server is down, or does not accept our credentials.
+func limitOf(err error) Limit {
+	var status *fetch.StatusError
+	var api *promapi.APIError
+	switch {
+	case errors.Is(err, promapi.ErrSeries):
+		return LimitSeries
+	case errors.Is(err, fetch.ErrTruncated):
+		return LimitBytes
+	case errors.Is(err, context.DeadlineExceeded):
+		return LimitRefused
+	case errors.As(err, &status):
+		tooSlow := status.Code == 503 && strings.Contains(status.Body, `"errorType":"timeout"`)
+		if tooSlow || slices.Contains([]int{400, 413, 414, 422}, status.Code) {
+			return LimitRefused
+		}
+	case errors.As(err, &api):
+		if slices.Contains([]string{"execution", "bad_data", "timeout", "canceled"}, api.Type) {
+			return LimitRefused
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package promquery
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// sharedQuery is a query that serves the requests of several namespaces.
+type sharedQuery interface {
+	// run sends the query for a part of the requests and sets p.out. Where it returns an error, p.out is not valid.
+	run(ctx context.Context, p *part) (bytes int64, err error)
+	// divisible reports whether the query returns the same value for a namespace when it is restricted to some namespaces.
+	divisible() bool
+}
+
+// part is what one query reads.
+type part struct {
+	requests   []source.Request
+	out        []scaling.Reading
+	namespaces []string // the query is restricted to them; nil: it is not restricted
+	limits     promapi.Limits
+	round      int
+	series     map[string]int // of the answer, by namespace, also where the answer was cut; nil: not counted by namespace
+	total      int            // series of the answer
+}
+
+// count counts a series of the answer. Series of the undivided query are not counted by namespace, because a map access for each
+// series would make every round more expensive.
+func (p *part) count(namespace string) {
+	p.total++
+	if p.series != nil {
+		p.series[namespace]++
+	}
+}
+
+// noPods returns the error of a part without pods, for which no query is sent. For a section of a divided query it is nil.
+func (p *part) noPods() error {
+	if p.namespaces == nil {
+		return source.ErrNoPods
+	}
+	return nil
+}
+
+// scatter copies the readings of a part to those of the whole group.
+func (p *part) scatter(requests []source.Request, out []scaling.Reading) {
+	next := 0
+	for i := range requests {
+		if _, is := slices.BinarySearch(p.namespaces, requests[i].Namespace()); is {
+			out[i] = p.out[next]
+			next++
+		}
+	}
+}
+
+// namespacesOf returns the namespaces of requests, sorted.
+func namespacesOf(requests []source.Request) []string {
+	seen := map[string]bool{}
+	var out []string
+	for i := range requests {
+		if n := requests[i].Namespace(); !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,105 @@
+package promquery
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+var promql = parser.NewParser(parser.Options{})
+
+// addMatchers parses a query and adds the matchers to every selector of it.
+func addMatchers(query string, matchers map[string]string) (parser.Expr, error) {
+	expr, err := promql.ParseExpr(query)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", source.ErrInvalid, err)
+	}
+	for _, s := range selectors(expr) {
+		s.LabelMatchers = withMatchers(s.LabelMatchers, matchers)
+	}
+	return expr, nil
+}
+
+// withMatchers adds the matchers that a selector does not have yet. A different matcher of the query on the same label stays: then both
+// must hold.
+func withMatchers(have []*labels.Matcher, matchers map[string]string) []*labels.Matcher {
+	for _, name := range slices.Sorted(maps.Keys(matchers)) {
+		m := labels.MustNewMatcher(labels.MatchEqual, name, matchers[name])
+		same := func(o *labels.Matcher) bool { return o.Type == m.Type && o.Name == m.Name && o.Value == m.Value }
+		if !slices.ContainsFunc(have, same) {
+			have = append(have, m)
+		}
+	}
+	return have
+}
+
+// selectors returns the vector selectors of an expression.
+func selectors(expr parser.Expr) []*parser.VectorSelector {
+	var out []*parser.VectorSelector
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok {
+			out = append(out, s)
+		}
+		return nil
+	})
+	return out
+}
+
+// newestSamples returns a query for the newest sample of each series of any of the names, with its own time. It is a range query,
+// because only the samples of a range have the time at which they were scraped. only restricts the query further.
+func newestSamples(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
+	ms := append(withMatchers([]*labels.Matcher{nameMatcher(names)}, matchers), only...)
+	selector := &parser.VectorSelector{LabelMatchers: ms}
+	return (&parser.MatrixSelector{VectorSelector: selector, Range: lookback}).String()
+}
+
+// nameMatcher matches any of the metric names. Prometheus finds an alternation of plain names in its index, without a scan.
+func nameMatcher(names []string) *labels.Matcher {
+	if len(names) == 1 {
+		return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
+	}
+	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
+}
+
+// valueMatcher matches a label with any of the values.
+func valueMatcher(label string, values []string) *labels.Matcher {
+	if len(values) == 1 {
+		return labels.MustNewMatcher(labels.MatchEqual, label, values[0])
+	}
+	return labels.MustNewMatcher(labels.MatchRegexp, label, alternatives(values))
+}
+
+func alternatives(values []string) string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = regexp.QuoteMeta(v)
+	}
+	return strings.Join(quoted, "|")
+}
+
+// lookback returns the range of a query for newest samples: a minute more than the greatest age at which a sample is stale, so that a
+// stale sample is returned with its time.
+func lookback(requests []source.Request) time.Duration {
+	longest := time.Minute
+	for i := range requests {
+		longest = max(longest, requests[i].Signal.MaxAge)
+	}
+	return min(longest+time.Minute, 15*time.Minute).Round(time.Second)
+}
+
+func call(name string, of parser.Expr) parser.Expr {
+	return &parser.Call{Func: parser.Functions[name], Args: parser.Expressions{of}}
+}
+
+func aggregate(op parser.ItemType, of parser.Expr, by []string) parser.Expr {
+	return &parser.AggregateExpr{Op: op, Expr: of, Grouping: by}
+}

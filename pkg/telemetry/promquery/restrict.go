@@ -1,0 +1,124 @@
+package promquery
+
+import (
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// namespaceLabels are the labels that name the namespace of a pod's series.
+type namespaceLabels struct {
+	scraped  []string // set by the scrape; the first one that is present counts
+	reported []string // set by an exporter about another pod; the first one that matches counts
+	trusted  []string // the namespaces of the exporters whose reports about other pods count
+}
+
+// restrictions returns the sets of matchers that together select the series of some namespaces; no series matches two sets. Where
+// namespaces is nil, it returns one set without a matcher. A page cannot add series to the answer for another namespace, because it
+// cannot remove the labels that its own scrape sets.
+func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
+	if namespaces == nil {
+		return [][]*labels.Matcher{nil}
+	}
+	var out [][]*labels.Matcher
+	for i, name := range l.scraped {
+		set := []*labels.Matcher{valueMatcher(name, namespaces)}
+		for _, earlier := range l.scraped[:i] {
+			set = append(set, labels.MustNewMatcher(labels.MatchEqual, earlier, ""))
+		}
+		for _, later := range l.scraped[i+1:] {
+			set = append(set, absentOr(later, namespaces))
+		}
+		out = append(out, set)
+	}
+	for i := range l.reported {
+		if len(l.trusted) == 0 {
+			break
+		}
+		set := l.reportedBy(i, namespaces)
+		for _, name := range l.scraped {
+			set = append(set, not(valueMatcher(name, namespaces))) // those are in a set above
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// reportedBy selects the series about some namespaces by the label with index i in which trusted exporters name them.
+func (l namespaceLabels) reportedBy(i int, namespaces []string) []*labels.Matcher {
+	set := append(l.exporters(), valueMatcher(l.reported[i], namespaces))
+	for _, earlier := range l.reported[:i] {
+		set = append(set, not(valueMatcher(earlier, namespaces)))
+	}
+	return set
+}
+
+// exporters selects the series that were scraped in the namespaces of the trusted exporters.
+func (l namespaceLabels) exporters() (set []*labels.Matcher) {
+	for _, name := range l.scraped {
+		set = append(set, absentOr(name, l.trusted))
+	}
+	return set
+}
+
+// absentOr matches a label that is absent or has any of the values.
+func absentOr(label string, values []string) *labels.Matcher {
+	return labels.MustNewMatcher(labels.MatchRegexp, label, alternatives(values)+"|")
+}
+
+// not returns the inverse of a matcher.
+func not(m *labels.Matcher) *labels.Matcher {
+	inverse := map[labels.MatchType]labels.MatchType{labels.MatchEqual: labels.MatchNotEqual, labels.MatchRegexp: labels.MatchNotRegexp}
+	return labels.MustNewMatcher(inverse[m.Type], m.Name, m.Value)
+}
+
+// separable reports whether an expression computes the value of each namespace from that namespace's series alone, so that it returns
+// the same value when its selectors are restricted to the namespace. label is the label that names the namespace.
+func separable(expr parser.Expr, label string) bool {
+	switch e := expr.(type) {
+	case *parser.AggregateExpr:
+		return slices.Contains(e.Grouping, label) != e.Without && separable(e.Expr, label)
+	case *parser.BinaryExpr:
+		if m := e.VectorMatching; m != nil && len(selectors(e.LHS)) > 0 && len(selectors(e.RHS)) > 0 &&
+			slices.Contains(m.MatchingLabels, label) != m.On {
+			return false
+		}
+		return separable(e.LHS, label) && separable(e.RHS, label)
+	case *parser.Call:
+		return separableCall(e, label)
+	case *parser.ParenExpr:
+		return separable(e.Expr, label)
+	case *parser.UnaryExpr:
+		return separable(e.Expr, label)
+	case *parser.SubqueryExpr:
+		return separable(e.Expr, label)
+	case *parser.StepInvariantExpr:
+		return separable(e.Expr, label)
+	}
+	return true // selectors and literals
+}
+
+func separableCall(e *parser.Call, label string) bool {
+	switch e.Func.Name {
+	case "scalar", "absent", "absent_over_time", "info":
+		return len(selectors(e)) == 0
+	case "label_replace", "label_join":
+		if written, ok := e.Args[1].(*parser.StringLiteral); !ok || written.Val == label {
+			return false
+		}
+	}
+	for _, arg := range e.Args {
+		if !separable(arg, label) {
+			return false
+		}
+	}
+	return true
+}
+
+// restrictTo restricts every selector of an expression to some namespaces.
+func restrictTo(expr parser.Expr, label string, namespaces []string) {
+	for _, s := range selectors(expr) {
+		s.LabelMatchers = append(s.LabelMatchers, valueMatcher(label, namespaces))
+	}
+}

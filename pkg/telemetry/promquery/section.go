@@ -1,0 +1,124 @@
+package promquery
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+)
+
+// section is the namespaces that one query of a divided query is restricted to.
+type section struct {
+	namespaces []string // sorted
+	merged     bool     // from sections that succeeded separately
+	ok         bool     // its last answer was usable
+	waited     int      // rounds since it was queried last
+	series     int      // of its last usable answer
+	bytes      int64
+	limit      Limit // that its single namespace exceeded
+	cause      error // why it has no answer in this round
+	failures   int
+	retryAt    int // the round from which a namespace over a limit is queried again
+}
+
+// pieces divides a section that failed: each namespace with more series than its share becomes a section of its own. Where there is
+// none, the section is halved.
+func (s *section) pieces(series map[string]int, share int) []*section {
+	rest := &section{failures: s.failures + 1}
+	var out []*section
+	for _, n := range s.namespaces {
+		if series[n] > share {
+			out = append(out, &section{namespaces: []string{n}, failures: s.failures + 1})
+		} else {
+			rest.namespaces = append(rest.namespaces, n)
+		}
+	}
+	if len(out) == 0 {
+		return s.halves()
+	}
+	if len(rest.namespaces) > 0 {
+		out = append([]*section{rest}, out...)
+	}
+	return out
+}
+
+func (s *section) halves() []*section {
+	middle := len(s.namespaces) / 2
+	return []*section{
+		{namespaces: slices.Clone(s.namespaces[:middle])},
+		{namespaces: slices.Clone(s.namespaces[middle:])},
+	}
+}
+
+// merge combines sections that succeeded, as long as their answers together fit into four fifths of one answer.
+func merge(sections []*section, l promapi.Limits) (out []*section) {
+	var open *section
+	for _, s := range sections {
+		if s.cause != nil {
+			out = append(out, s)
+			continue
+		}
+		if open != nil && (open.series+s.series)*5 <= l.Series*4 && (open.bytes+s.bytes)*5 <= l.Bytes*4 {
+			open.namespaces = slices.Sorted(slices.Values(append(open.namespaces, s.namespaces...)))
+			open.series, open.bytes, open.merged = open.series+s.series, open.bytes+s.bytes, true
+			continue
+		}
+		open = s
+		out = append(out, s)
+	}
+	return out
+}
+
+// queryOrder returns the sections in the order in which they are queried. The small ones that succeeded last come first, so that they
+// have an answer in each round; then sections that failed alternate with large ones. Within each kind, the section that waited for the
+// most rounds comes first.
+func queryOrder(sections []*section, share promapi.Limits) []*section {
+	var small, large, failed []*section
+	for _, s := range sections {
+		switch {
+		case !s.ok:
+			failed = append(failed, s)
+		case s.series*8 <= share.Series && s.bytes*8 <= share.Bytes:
+			small = append(small, s)
+		default:
+			large = append(large, s)
+		}
+	}
+	for _, kind := range [][]*section{small, large, failed} {
+		slices.SortStableFunc(kind, func(a, b *section) int {
+			return cmp.Or(cmp.Compare(b.waited, a.waited), cmp.Compare(a.failures, b.failures), cmp.Compare(a.series, b.series))
+		})
+	}
+	for i := range max(len(large), len(failed)) {
+		if i < len(large) {
+			small = append(small, large[i])
+		}
+		if i < len(failed) {
+			small = append(small, failed[i])
+		}
+	}
+	return small
+}
+
+// align changes the sections so that they have exactly the given namespaces, which are sorted. New namespaces form one section.
+func align(sections []*section, namespaces []string) []*section {
+	have := map[string]bool{}
+	for _, s := range sections {
+		s.namespaces = slices.DeleteFunc(s.namespaces, func(n string) bool {
+			_, is := slices.BinarySearch(namespaces, n)
+			have[n] = is
+			return !is
+		})
+	}
+	sections = slices.DeleteFunc(sections, func(s *section) bool { return len(s.namespaces) == 0 })
+	added := &section{}
+	for _, n := range namespaces {
+		if !have[n] {
+			added.namespaces = append(added.namespaces, n)
+		}
+	}
+	if len(added.namespaces) > 0 {
+		sections = append(sections, added)
+	}
+	return sections
+}

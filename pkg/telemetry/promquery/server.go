@@ -1,0 +1,83 @@
+// Package promquery reads signals by queries to Prometheus servers.
+//
+// One query serves every workload that shares a template, an engine's gauges, a latency, the GPU counters or Kueue's queues; selectors
+// that differ only in the values of their labels are combined too (see [Shape]). Queries are changed through Prometheus' own parser
+// only; query text is never concatenated with other text.
+//
+// A [Fetcher] sends such a shared query. Where the series of one namespace make it fail, it divides the query by namespaces, so that
+// only that namespace loses its signals.
+package promquery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// Server is one Prometheus server with what the cluster tells about the pods that its series name.
+type Server struct {
+	API        *promapi.Client
+	Limits     promapi.Limits // of one answer
+	DataSource *policy.DataSource
+	Cluster    pods.Cluster
+}
+
+// Query returns a fetcher for the signals that use a query of the platform team, or one selector that has no shape.
+func (s *Server) Query(q *policy.Source) (*Fetcher, error) {
+	query, err := newTemplateQuery(s, q)
+	if err != nil {
+		return nil, err
+	}
+	return newFetcher(query, s.Limits), nil
+}
+
+// Selectors returns a fetcher for the selectors of one shape.
+func (s *Server) Selectors(shape *Shape) *Fetcher {
+	return newFetcher(&selectorQuery{api: s.API, shape: shape}, s.Limits)
+}
+
+// Gauges returns a fetcher for the gauges of one engine (model server).
+func (s *Server) Gauges(engine policy.SourceType) (*Fetcher, error) {
+	profile, err := profileOf(engine)
+	if err != nil {
+		return nil, err
+	}
+	return newFetcher(&gaugeQuery{api: s.API, pods: s.Cluster.Pods, profile: profile, matchers: s.DataSource.Matchers,
+		attribution: newAttribution(s, engine)}, s.Limits), nil
+}
+
+// GPUs returns a fetcher for the counters of the DCGM exporters.
+func (s *Server) GPUs() *Fetcher {
+	return newFetcher(&gpuQuery{api: s.API, cluster: s.Cluster, matchers: s.DataSource.Matchers,
+		attribution: newAttribution(s, policy.SourceDCGM)}, s.Limits)
+}
+
+// Latency returns a fetcher for one latency of one engine over a window.
+func (s *Server) Latency(engine policy.SourceType, metric string, window time.Duration) (*Fetcher, error) {
+	profile, err := profileOf(engine)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := profile.Lookup(metric)
+	if !ok {
+		return nil, fmt.Errorf("%w: metric %q", source.ErrInvalid, metric)
+	}
+	return newFetcher(&latencyQuery{api: s.API, pods: s.Cluster.Pods, profile: profile, metric: m, matchers: s.DataSource.Matchers,
+		window: window, attribution: newAttribution(s, engine)}, s.Limits), nil
+}
+
+// Kueue returns a fetcher for the pending workloads of Kueue's queues.
+func (s *Server) Kueue() *Fetcher { return newFetcher(newKueueQuery(s), s.Limits) }
+
+func profileOf(engine policy.SourceType) (*exposition.Profile, error) {
+	p, ok := exposition.Engine(string(engine))
+	if !ok {
+		return nil, fmt.Errorf("%w: engine %q", source.ErrInvalid, engine)
+	}
+	return p, nil
+}

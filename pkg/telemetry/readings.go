@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// latestReadings has the newest readings of all policies. Polls write them, ticks read them.
+type latestReadings struct {
+	entries atomic.Pointer[entries]
+}
+
+// entries finds the entry of a workload by the address of its policy, because a pointer is hashed faster than two strings.
+type entries struct {
+	byPolicy map[*scaling.Policy]*entry
+	byKey    map[scaling.Key]*entry     // of further workloads that share a compiled policy
+	replaced map[*scaling.Policy]*entry // of earlier versions, which a tick in progress may still read
+}
+
+func newEntries(n int) entries {
+	return entries{make(map[*scaling.Policy]*entry, n), map[scaling.Key]*entry{}, map[*scaling.Policy]*entry{}}
+}
+
+func (s *entries) add(e *entry) {
+	if s.byPolicy[e.policy] == nil {
+		s.byPolicy[e.policy] = e
+		return
+	}
+	s.byKey[e.key] = e
+}
+
+// find returns the entry of a workload and its version of the policy, or nil.
+func (s *entries) find(w *scaling.Workload) *entry {
+	e := s.byPolicy[w.Policy]
+	if e == nil {
+		if e = s.replaced[w.Policy]; e != nil && e.key != w.Key {
+			return nil
+		}
+		return e
+	}
+	if e.key != w.Key {
+		if e = s.byKey[w.Key]; e != nil && e.policy != w.Policy {
+			return nil
+		}
+	}
+	return e
+}
+
+// entry has the readings of one version of one policy. Its lock is held while a few hundred bytes are copied.
+type entry struct {
+	key    scaling.Key
+	policy *scaling.Policy
+
+	mu       sync.Mutex
+	readings []scaling.Reading // parallel to the signals of the policy
+	idle     []source.IdlePods // parallel to the signals; nil for a workload without a capacity group
+}
+
+// neverRead is the reading of a signal before its first poll.
+var neverRead = source.Missing(scaling.CauseNever)
+
+// read fills out with the readings of a workload, or with neverRead where it has none.
+func (l *latestReadings) read(w *scaling.Workload, out []scaling.Reading) {
+	e := l.entries.Load().find(w)
+	if e == nil {
+		for i := range out {
+			out[i] = neverRead
+		}
+		return
+	}
+	e.mu.Lock()
+	n := copy(out, e.readings)
+	e.mu.Unlock()
+	for i := n; i < len(out); i++ {
+		out[i] = neverRead
+	}
+}
+
+func (e *entry) get(i int) scaling.Reading {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.readings[i]
+}
+
+func (e *entry) set(i int, r scaling.Reading) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readings[i] = r
+}
+
+// record stores the result of a poll for signal i. Where the source could not be reached or refused the request, the newest sample stays
+// with its own time, and becomes stale by its age.
+func (e *entry) record(i int, r scaling.Reading) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last := &e.readings[i]
+	if r.Known {
+		r.Failures, r.Cause = 0, scaling.CauseNone
+		*last = r
+		return
+	}
+	last.Failures++
+	last.Cause = r.Cause
+	if r.Cause == scaling.CauseUnreachable || r.Cause == scaling.CauseForbidden {
+		return
+	}
+	last.Known, last.Coverage, last.Reported = false, r.Coverage, r.Reported
+}
+
+// idlePods returns where the idle pods of signal i are recorded.
+func (e *entry) idlePods(i int) *source.IdlePods {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.idle == nil {
+		e.idle = make([]source.IdlePods, len(e.readings))
+	}
+	return &e.idle[i]
+}

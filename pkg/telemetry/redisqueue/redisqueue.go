@@ -1,0 +1,268 @@
+// Package redisqueue reads the lengths of Redis lists and streams and the backlogs of consumer groups. All signals of a server are read in
+// a few pipelines.
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/resp"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+// batchSize is the number of commands in one pipeline. A reply is a few bytes, and the server serves other clients between two pipelines.
+const batchSize = 500
+
+// limits bound the replies to one pipeline. 500 queries of consumer groups with 40 groups each have 260,000 elements and 4 MiB; 500
+// lengths of lists have 10 KiB. A hostile server can make one poll allocate about 40 MiB.
+var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Line: 16 << 10, Depth: 8}
+
+// Fetcher reads the signals of one server. It implements source.Fetcher.
+type Fetcher struct {
+	client *redis.Client
+	noRole bool // the server refused the command ROLE
+}
+
+// discard drops the lines that go-redis logs to standard error for each refused connection. Package telemetry logs when a source fails.
+type discard struct{}
+
+func (discard) Printf(context.Context, string, ...any) {}
+
+var disableLog = sync.OnceFunc(func() { redis.SetLogger(discard{}) })
+
+// New returns a fetcher for a data source of type redis. It does not connect.
+func New(d *policy.DataSource) (*Fetcher, error) {
+	host, _, err := net.SplitHostPort(d.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: address %q is not host:port", source.ErrInvalid, d.Address)
+	}
+	disableLog()
+	guard := fetch.GuardFor(host)
+	o := &redis.Options{
+		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+		Protocol: 2, // RESP2 has every reply that is read here, and few types to bound; see package resp
+		// No push notifications: servers before Redis 8 answer the subscription with an error.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		CredentialsProviderContext: func(context.Context) (string, string, error) {
+			return credentials(d.Username, d.PasswordFile)
+		},
+	}
+	dial := dialer(guard.DialContext)
+	if d.TLS != nil {
+		c, err := fetch.TLSConfig(d.TLS)
+		if err != nil {
+			return nil, err
+		}
+		if o.TLSConfig, err = config.NewTLSConfig(&c); err != nil {
+			return nil, err
+		}
+		if o.TLSConfig.ServerName == "" {
+			o.TLSConfig.ServerName = host
+		}
+		dial = guard.DialTLS(o.TLSConfig)
+	}
+	o.Dialer = boundedDialer(dial, d.MaxBytes)
+	return &Fetcher{client: redis.NewClient(o)}, nil
+}
+
+// dialer opens a connection, as redis.Options.Dialer does.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// boundedDialer bounds the replies on the connections of dial. maxBytes lowers the limit of bytes where it is greater than 0.
+func boundedDialer(dial dialer, maxBytes int64) dialer {
+	l := limits
+	if maxBytes > 0 {
+		l.Bytes = min(l.Bytes, maxBytes)
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Bound(c, l), nil
+	}
+}
+
+// credentials reads the password file for each connection, so that a rotated password needs no restart.
+func credentials(user, file string) (string, string, error) {
+	if file == "" {
+		return user, "", nil
+	}
+	password, err := os.ReadFile(file)
+	return user, strings.TrimRight(string(password), "\r\n"), err
+}
+
+// Close closes the connections.
+func (f *Fetcher) Close() { _ = f.client.Close() } // the source is no longer used, so that an error has no effect
+
+// Fetch implements source.Fetcher. The client does not report the number of bytes, so that it returns 0.
+func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (int64, error) {
+	for start := 0; start < len(requests); start += batchSize {
+		end := min(start+batchSize, len(requests))
+		if err := f.batch(ctx, requests[start:end], out[start:end]); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []scaling.Reading) error {
+	at := time.Now() // I/O edge: a poll happens in real time
+	pipe := f.client.Pipeline()
+	commands := make([]*redis.Cmd, len(requests))
+	for i := range requests {
+		commands[i] = pipe.Do(ctx, command(requests[i].Source)...)
+	}
+	role := f.requestRole(ctx, pipe)
+	// Exec returns the error of the first command that failed. An error reply to one command concerns only that request.
+	if _, err := pipe.Exec(ctx); err != nil {
+		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
+			return withForbidden(err)
+		}
+	}
+	if f.disconnected(role) {
+		return errDisconnectedReplica
+	}
+	for i := range requests {
+		v, cause := value(requests[i].Source, commands[i])
+		out[i] = source.Missing(cause)
+		if cause == scaling.CauseNone {
+			out[i] = scaling.Reading{Value: v, At: at, Coverage: 1, Reported: -1, Known: true}
+		}
+	}
+	return nil
+}
+
+// errDisconnectedReplica is returned for a replica that lost its master: its values are those of the moment when it lost it.
+var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
+
+// requestRole appends the command ROLE to a pipeline. It returns nil for a user that may not send it (+role), because the server logs each
+// refusal.
+func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
+	if f.noRole {
+		return nil
+	}
+	return pipe.Do(ctx, "ROLE")
+}
+
+// disconnected reports whether the server is a replica that is not connected to its master.
+func (f *Fetcher) disconnected(role *redis.Cmd) bool {
+	if role == nil {
+		return false
+	}
+	reply, err := role.Slice()
+	if err != nil {
+		f.noRole = true
+		return false
+	}
+	const kind, link = 0, 3 // "slave", host, port, "connected", offset
+	return len(reply) > link && reply[kind] == "slave" && reply[link] != "connected"
+}
+
+func command(s *policy.Source) []any {
+	switch {
+	case s.ListName != "":
+		return []any{"LLEN", s.ListName}
+	case s.ConsumerGroup == "":
+		return []any{"XLEN", s.Stream}
+	}
+	return []any{"XINFO", "GROUPS", s.Stream}
+}
+
+// concernsServer reports whether an error reply concerns the connection or the server, and not one key.
+func concernsServer(e redis.Error) bool {
+	for _, prefix := range [...]string{"NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "ERR AUTH"} {
+		if strings.HasPrefix(e.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// withForbidden wraps an error about credentials or rights with source.ErrForbidden.
+func withForbidden(err error) error {
+	text := err.Error()
+	if strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOPERM") ||
+		strings.HasPrefix(text, "ERR AUTH") {
+		return fmt.Errorf("%w: %w", source.ErrForbidden, err)
+	}
+	return err
+}
+
+// value returns the value of one reply, or the cause for which there is none.
+//
+//	list            its length; a list that does not exist is empty, because Redis deletes a list with its last element
+//	stream          its length
+//	consumer group  entries not yet delivered (lag) plus entries delivered and not acknowledged (pending)
+//
+// A group that does not exist is not a group without work, and a lag that the server does not know (before Redis 7, or after entries
+// were deleted from the middle) is not 0: both are unknown.
+func value(s *policy.Source, c *redis.Cmd) (float64, scaling.Cause) {
+	if err := c.Err(); err != nil {
+		switch {
+		case strings.HasPrefix(err.Error(), "NOPERM"):
+			return 0, scaling.CauseForbidden
+		case strings.HasPrefix(err.Error(), "ERR no such key"):
+			return 0, scaling.CauseEmpty
+		}
+		return 0, scaling.CauseInvalid
+	}
+	if s.ConsumerGroup == "" || s.ListName != "" {
+		n, err := c.Int64()
+		if err != nil {
+			return 0, scaling.CauseInvalid
+		}
+		return float64(n), scaling.CauseNone
+	}
+	groups, err := c.Slice()
+	if err != nil {
+		return 0, scaling.CauseInvalid
+	}
+	for _, g := range groups {
+		fields := fieldsOf(g)
+		if name, _ := fields["name"].(string); name != s.ConsumerGroup {
+			continue
+		}
+		lag, lagKnown := fields["lag"].(int64)
+		pending, pendingKnown := fields["pending"].(int64)
+		if !lagKnown || !pendingKnown || lag < 0 || pending < 0 {
+			return 0, scaling.CauseInvalid
+		}
+		return float64(lag + pending), scaling.CauseNone
+	}
+	return 0, scaling.CauseEmpty
+}
+
+// fieldsOf converts a reply to a map: a RESP3 map, or a RESP2 list of alternating names and values.
+func fieldsOf(v any) map[string]any {
+	out := map[string]any{}
+	switch v := v.(type) {
+	case map[any]any:
+		for k, x := range v {
+			if name, ok := k.(string); ok {
+				out[name] = x
+			}
+		}
+	case []any:
+		for i := 0; i+1 < len(v); i += 2 {
+			if name, ok := v[i].(string); ok {
+				out[name] = v[i+1]
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,193 @@
+// Package scrape reads signals from the /metrics pages of pods: the pages of model servers ([Engines]) and of DCGM exporters
+// ([Exporters]). Each pod is read once in each poll for all signals. Addresses come from the cluster's pod list and from no other source.
+package scrape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
+)
+
+const (
+	// concurrency is the greatest number of pods that one group reads at once. 500 pods at 20 ms each take a third of a second, and 32
+	// hostile pages, each at its limits, take about 300 MiB.
+	concurrency = 32
+	// podTimeout is short because a healthy pod answers within milliseconds, and a slow one blocks a place that other pods wait for.
+	podTimeout = 2 * time.Second
+	// podBytes is the greatest size of a page; vLLM's largest pages have about 1 MiB.
+	podBytes = 8 << 20
+)
+
+// scraper reads the pages of pods.
+type scraper struct {
+	client *fetch.Client
+	scheme string
+	port   int
+	path   string
+	bytes  int64
+	hosts  map[string]*host // of the last round, by address
+}
+
+// host is what a scraper keeps about an address between rounds.
+type host struct {
+	failed bool // in the last round: it is read last in the next one, so that it delays no other pod
+	stamps bool // its page has sample times
+	clock  fetch.Clock
+}
+
+// newScraper returns a scraper for a data source of type scrape. port and path are those of the profile, for a source that sets none.
+func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*scraper, error) {
+	s := &scraper{scheme: d.Scheme, port: d.Port, path: d.Path, bytes: d.MaxBytes}
+	if s.scheme == "" {
+		s.scheme = "http"
+	}
+	if s.port == 0 {
+		s.port = port
+	}
+	// The default of the field is "/metrics"; NIM serves another path.
+	if s.path == "" || s.path == "/metrics" {
+		s.path = path
+	}
+	if s.bytes <= 0 || s.bytes > podBytes {
+		s.bytes = podBytes
+	}
+	if d.HTTP == nil {
+		s.client = fetch.NewPodClient(g)
+		return s, nil
+	}
+	config, err := fetch.HTTPConfig(d.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	s.client, err = fetch.NewClient(fetch.Config{HTTP: config, Guard: g})
+	return s, err
+}
+
+// target is one pod to read. take is called for each sample of its page, and then done once. The scraper calls them from one goroutine
+// at a time.
+type target struct {
+	pod  engine.Pod
+	take func(*exposition.Sample)
+	done func(err error)
+}
+
+// round reads all targets and returns the number of bytes received. series are the names of the series to read.
+func (s *scraper) round(ctx context.Context, targets []target, series map[string]bool) int64 {
+	var mu sync.Mutex // guards total, the hosts and the calls of the targets' functions
+	var total int64
+	var group errgroup.Group
+	group.SetLimit(concurrency)
+	last := s.updateHosts(targets)
+	one := func(t *target) {
+		h := s.hosts[t.pod.IP]
+		p, err := s.read(ctx, t.pod, series, &h.clock)
+		mu.Lock()
+		defer mu.Unlock()
+		total += p.bytes
+		h.failed, h.stamps = err != nil, p.stamps
+		if err == nil {
+			for i := range p.samples {
+				t.take(&p.samples[i])
+			}
+		}
+		t.done(err)
+	}
+	for _, first := range [...]bool{true, false} {
+		for i := range targets {
+			if last[i] != first {
+				group.Go(func() error { one(&targets[i]); return nil })
+			}
+		}
+	}
+	_ = group.Wait() // each target receives its own error
+	return total
+}
+
+// updateHosts keeps the hosts of this round's targets and deletes the others. It returns which targets are read last.
+func (s *scraper) updateHosts(targets []target) (last []bool) {
+	before := s.hosts
+	s.hosts, last = make(map[string]*host, len(targets)), make([]bool, len(targets))
+	for i := range targets {
+		ip := targets[i].pod.IP
+		h := before[ip]
+		if h == nil {
+			h = &host{}
+		}
+		s.hosts[ip], last[i] = h, h.failed
+	}
+	return last
+}
+
+// Skew returns the greatest clock skew of the hosts whose pages have sample times; ok is false where there is none.
+func (s *scraper) Skew() (worst time.Duration, ok bool) {
+	for _, h := range s.hosts {
+		if ahead, known := h.clock.Skew(); known && h.stamps {
+			ok = true
+			if ahead.Abs() > worst.Abs() {
+				worst = ahead
+			}
+		}
+	}
+	return worst, ok
+}
+
+// page is what one pod served.
+type page struct {
+	samples []exposition.Sample
+	bytes   int64
+	stamps  bool // a sample has a time of its own
+}
+
+// read reads one pod's page.
+func (s *scraper) read(ctx context.Context, p engine.Pod, series map[string]bool, clock *fetch.Clock) (out page, err error) {
+	defer source.Recover(&err)
+	url, err := s.url(p.IP)
+	if err != nil {
+		return out, err
+	}
+	at := now()
+	ctx, cancel := context.WithTimeout(ctx, podTimeout)
+	defer cancel()
+	request := fetch.Request{URL: url, Accept: exposition.Accept, Bytes: s.bytes, Clock: clock}
+	out.bytes, err = s.client.Do(ctx, request, func(a fetch.Answer) error {
+		return exposition.Parse(a, series, exposition.DefaultLimits, at, func(x *exposition.Sample) {
+			kept := *x
+			kept.Labels = append(exposition.Labels(nil), x.Labels...)
+			if !x.At.Equal(at) {
+				kept.At, out.stamps = a.SampleTime(x.At), true
+			}
+			out.samples = append(out.samples, kept)
+		})
+	})
+	return out, err
+}
+
+// url returns the URL of the page of the pod with an address, which must be an IP address.
+func (s *scraper) url(address string) (string, error) {
+	if address == "" {
+		return "", errors.New("pod has no address yet")
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return "", fmt.Errorf("%w: pod address %.60q is not an IP address", source.ErrInvalid, address)
+	}
+	return s.scheme + "://" + net.JoinHostPort(ip.String(), strconv.Itoa(s.port)) + s.path, nil
+}
+
+// Close closes idle connections.
+func (s *scraper) Close() { s.client.Close() }
+
+func now() time.Time { return time.Now() } // I/O edge: a poll happens in real time

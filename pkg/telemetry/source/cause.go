@@ -1,0 +1,73 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/resp"
+)
+
+var (
+	// ErrInvalid is wrapped by errors about an answer or a configuration that is not valid.
+	ErrInvalid = errors.New("invalid")
+	// ErrForbidden is wrapped by errors about a request that the source or gpuscaler itself refuses.
+	ErrForbidden = errors.New("refused")
+	// ErrNoPods is returned where no workload of a group has a pod, so that no request was sent.
+	ErrNoPods = errors.New("no pods")
+)
+
+// Recover turns a panic into an error, with its stack. It is deferred in every goroutine that reads a source's answer, because the
+// bytes of a source must not end the process.
+func Recover(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: panic: %v\n%s", ErrInvalid, p, debug.Stack())
+	}
+}
+
+// CauseOf returns the cause by which an error of a poll is reported and decided on.
+func CauseOf(err error) scaling.Cause {
+	var status *fetch.StatusError
+	var api *promapi.APIError
+	var answer *promapi.FormatError
+	var address *fetch.AddressError
+	switch {
+	case err == nil:
+		return scaling.CauseNone
+	case errors.Is(err, fetch.ErrTruncated), errors.Is(err, exposition.ErrTruncated), errors.Is(err, resp.ErrLimit):
+		return scaling.CauseTruncated
+	case errors.As(err, &status):
+		return causeOfStatus(status.Code)
+	case errors.As(err, &address), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), errors.Is(err, ErrForbidden):
+		return scaling.CauseForbidden
+	case apierrors.IsNotFound(err):
+		return scaling.CauseEmpty // the metrics adapter has no metric of that name
+	case errors.As(err, &api):
+		if api.Type == "timeout" || api.Type == "canceled" || api.Type == "unavailable" || api.Type == "internal" {
+			return scaling.CauseUnreachable
+		}
+		return scaling.CauseInvalid
+	case errors.As(err, &answer), errors.Is(err, ErrInvalid), errors.Is(err, exposition.ErrFormat), errors.Is(err, resp.ErrProtocol):
+		return scaling.CauseInvalid
+	}
+	return scaling.CauseUnreachable
+}
+
+func causeOfStatus(code int) scaling.Cause {
+	switch {
+	case code == 401, code == 403, code == 407:
+		return scaling.CauseForbidden
+	case code == 413:
+		return scaling.CauseTruncated
+	case code >= 400 && code < 500 && code != 404 && code != 408 && code != 429:
+		return scaling.CauseInvalid // the source refuses the query itself, and will refuse it at the next poll too
+	}
+	// 404 is a wrong path or a proxy without its backend; 3xx is a redirect, which is not followed. The source itself did not answer.
+	return scaling.CauseUnreachable
+}

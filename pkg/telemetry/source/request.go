@@ -1,0 +1,65 @@
+// Package source has what all sources of readings share: the request for one signal's reading, the errors of a poll, and the causes
+// by which the errors are reported.
+package source
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Request asks for the reading of one signal of one workload.
+type Request struct {
+	Workload *scaling.Workload
+	Signal   *scaling.Signal
+	Source   *policy.Source
+	// LabelValues are the values of a selector's labels, as promquery.ParseShape returns them. Empty for other sources.
+	LabelValues string
+	// Idle receives the pods that the signal shows idle. It is nil where no caller needs them.
+	Idle *IdlePods
+}
+
+// Namespace returns the namespace of the workload.
+func (r *Request) Namespace() string { return r.Workload.Key.Namespace }
+
+// Fetcher reads the signals of one group from one data source.
+type Fetcher interface {
+	// Fetch sets out[i] to the reading of requests[i]. An out[i] that it does not set keeps the value that the caller gave it.
+	// Where it returns an error, none of out is valid. bytes is the number of bytes received.
+	Fetch(ctx context.Context, requests []Request, out []scaling.Reading) (bytes int64, err error)
+}
+
+// Missing returns the reading of a signal that could not be read, with the cause.
+func Missing(c scaling.Cause) scaling.Reading { return scaling.Reading{Reported: -1, Cause: c} }
+
+// SetEmpty sets every reading to missing because the source has no data.
+func SetEmpty(out []scaling.Reading) {
+	for i := range out {
+		out[i] = Missing(scaling.CauseEmpty)
+	}
+}
+
+// IdlePods are the ready pods for which one signal's value is exactly 0. The zero IdlePods is ready to use, by several goroutines.
+type IdlePods struct {
+	mu       sync.Mutex
+	recorded bool
+	at       time.Time
+	pods     []string
+}
+
+// Record replaces the pods. at is the time of the oldest sample among them.
+func (p *IdlePods) Record(at time.Time, pods []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.recorded, p.at, p.pods = true, at, pods
+}
+
+// Latest returns what Record stored last. ok is false before the first Record: the signal is not one of pods, or was not read yet.
+func (p *IdlePods) Latest() (pods []string, at time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pods, p.at, p.recorded
+}
