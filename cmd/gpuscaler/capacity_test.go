@@ -15,7 +15,7 @@ kind: PlatformConfig
 metadata: {name: prod}
 spec:
   capacityGroups:
-  - {name: chat, resource: nvidia.com/gpu, fence: true, nodePools: {spot: l40s-spot, on-demand: l40s-od},
+  - {name: chat, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: l40s-spot, on-demand: l40s-od},
      schedules: [{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 30, nodePools: [on-demand]}]}
 `
 
@@ -71,7 +71,7 @@ func TestPlanIsADiffWithRuleAndTime(t *testing.T) {
 }
 
 func TestPlanOfAnAdvisoryGroupIsTheSame(t *testing.T) {
-	text, err := planned(t, strings.Replace(planPlatform, "fence: true", "fence: true, mode: advisory", 1), planPools, "json")
+	text, err := planned(t, strings.Replace(planPlatform, "zeroLimit: true", "zeroLimit: true, mode: advisory", 1), planPools, "json")
 	if err != nil {
 		t.Fatal(err)
 	}

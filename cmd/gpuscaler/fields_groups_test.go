@@ -105,16 +105,16 @@ func groupProbes() []fieldProbe {
 	}
 	plain := night(chatGroup())
 	all := []fieldProbe{
-		{field: "policy spec.capacityGroup", is: absent{}, with: night(chatGroup("fence", true)), see: nodeWrites},
-		{field: at + "resource", is: "amd.com/gpu", with: night(chatGroup("fence", true)), see: nodeWrites},
-		{field: at + "nodePools", is: fields("spot", "a-spot"), with: night(chatGroup("fence", true)), see: nodeWrites},
-		{field: at + "mode", was: "auto", is: "advisory", with: night(chatGroup("fence", true)), see: nodeWrites},
+		{field: "policy spec.capacityGroup", is: absent{}, with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
+		{field: at + "resource", is: "amd.com/gpu", with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
+		{field: at + "nodePools", is: fields("spot", "a-spot"), with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
+		{field: at + "mode", was: "auto", is: "advisory", with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
 		{field: at + "onDemandBaseCapacity", is: 2, with: plain, see: nodeWrites},
 		{field: at + "spotWaitTimeout", is: "10m", with: plain, see: nodeWrites},
 		{field: at + "fallback", was: "soft", is: "hard", with: plain, see: nodeWrites},
-		{field: at + "returnNodesPerHour", was: 30, is: 1, with: night(chatGroup("holdAtPeaks", false)), see: nodeWrites},
-		{field: at + "fence", is: true, with: plain, see: nodeWrites},
-		{field: at + "holdAtPeaks", was: true, is: false, with: plain, see: nodeWrites},
+		{field: at + "returnNodesPerHour", was: 30, is: 1, with: night(chatGroup("consolidationFreeze", false)), see: nodeWrites},
+		{field: at + "zeroLimit", is: true, with: plain, see: nodeWrites},
+		{field: at + "consolidationFreeze", was: true, is: false, with: plain, see: nodeWrites},
 		{field: at + "startupShield", is: true, with: plain, see: nodeWrites},
 		{field: at + "emptyWholeNodes", is: true, with: joined(plain, edit{"policy spec.schedules[0].minReplicas": 5}), see: nodeWrites},
 		{field: at + "leadTime", is: "10m", with: plain, see: nodeWrites},

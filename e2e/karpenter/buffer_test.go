@@ -21,9 +21,9 @@ import (
 )
 
 // buffering is a group that would rather hold nodes than raise a target early.
-// Without holdAtPeaks nothing but the buffer keeps an empty node.
+// Without consolidationFreeze nothing but the buffer keeps an empty node.
 func buffering(pool string) string {
-	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, holdAtPeaks: false, leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
+	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, consolidationFreeze: false, leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
 }
 
 // soon is chatPolicy with a floor in a window that opens within five minutes.

@@ -29,7 +29,7 @@ import (
 // Each state that holds a nudge has a group: what it is called, and what the
 // PlatformConfig says of it.
 var crashGroups = map[string]string{
-	"fence": "fence: true, nodePools: {spot: crash-fence}",
+	"fence": "zeroLimit: true, nodePools: {spot: crash-fence}",
 	"left":  "nodePools: {spot: crash-left}",
 	"hold":  "nodePools: {spot: crash-hold}",
 	"lid":   "spotWaitTimeout: 4m, nodePools: {spot: crash-lid-spot, on-demand: crash-lid-od}",

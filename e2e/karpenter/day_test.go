@@ -51,7 +51,7 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 		return nil
 	}
 	g := start(t, "day", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, returnNodesPerHour: 60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, returnNodesPerHour: 60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
 		"chat.yaml":     chatPolicy("day"),
 	})
 	g.load(t, map[string]float64{"day/chat": 0})

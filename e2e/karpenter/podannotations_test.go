@@ -288,7 +288,7 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 			chat(t, name, nil)
 			loading(t, name, loads)
 			g := startAt(t, 1, name, map[string]string{
-				"platform.yaml": controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, startupShield: %t, holdAtPeaks: false, nodePools: {spot: %s-spot, on-demand: %s-od}}\n", on, name, name)),
+				"platform.yaml": controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, startupShield: %t, consolidationFreeze: false, nodePools: {spot: %s-spot, on-demand: %s-od}}\n", on, name, name)),
 				"chat.yaml":     chatPolicy(name),
 			})
 			g.load(t, map[string]float64{name + "/chat": 1})

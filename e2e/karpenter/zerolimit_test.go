@@ -37,7 +37,7 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
 	g := start(t, "fence", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fence: true, nodePools: {spot: fence-spot, on-demand: fence-od, reserved: fence-res}}\n"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: fence-spot, on-demand: fence-od, reserved: fence-res}}\n"),
 		"chat.yaml":     chatPolicy("fence"),
 	})
 	g.load(t, map[string]float64{"fence/chat": 0})

@@ -99,8 +99,8 @@ type Group struct {
 	SpotWaitTimeout      Duration          `yaml:"spotWaitTimeout,omitempty" doc:"wait this long for spot before on-demand may grow; above 0 needs the on-demand pool's limits handed over" default:"0, Karpenter's own fallback"`
 	Fallback             string            `yaml:"fallback,omitempty" enum:"soft,hard" doc:"soft swaps weights; hard also limits the spot pool" default:"soft"`
 	ReturnNodesPerHour   int64             `yaml:"returnNodesPerHour,omitempty" doc:"pace of the way back to spot" default:"30"`
-	Fence                bool              `yaml:"fence,omitempty" doc:"set the pools' limit to 0 while nobody wants anything" default:"false"`
-	HoldAtPeaks          *bool             `yaml:"holdAtPeaks,omitempty" doc:"stop consolidation at peaks and ahead of known demand" default:"true"`
+	ZeroLimit            bool              `yaml:"zeroLimit,omitempty" doc:"set the limit of the NodePools to 0 while no pod and no policy needs the resource" default:"false"`
+	ConsolidationFreeze  *bool             `yaml:"consolidationFreeze,omitempty" doc:"stop Karpenter's consolidation while demand is at its peak and before a known increase" default:"true"`
 	StartupShield        bool              `yaml:"startupShield,omitempty" doc:"keep pods that still load from being disrupted" default:"false"`
 	EmptyWholeNodes      bool              `yaml:"emptyWholeNodes,omitempty" doc:"let scale-in pick the pods that free whole nodes" default:"false"`
 	LeadTime             Duration          `yaml:"leadTime,omitempty" doc:"time from an empty pool to a ready replica: floors are raised so much early, and consolidation is held" default:"0"`

@@ -14,7 +14,7 @@ import (
 )
 
 const chatGroup = `capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand},
-  onDemandBaseCapacity: 2, spotWaitTimeout: 2m, fallback: hard, fence: true, leadTime: 4m, schedules: [
+  onDemandBaseCapacity: 2, spotWaitTimeout: 2m, fallback: hard, zeroLimit: true, leadTime: 4m, schedules: [
   {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", nodePools: [spot], weight: 90,
    limits: {nvidia.com/gpu: 8, cpu: 64}, disruption: {consolidateAfter: Never}}]}]`
 
