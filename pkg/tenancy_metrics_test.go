@@ -47,7 +47,7 @@ func serveMetrics(t *testing.T) (address string) {
 	}
 	board, clock := newBoard(), func() time.Time { return hostileNoon }
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
-		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(board, dashboard.Options{Clock: clock}).Of,
+		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(board, dashboard.Options{Clock: clock}).Handler,
 	}, externalmetrics.NewProvider(board, clock))
 	if err != nil {
 		t.Fatal(err)

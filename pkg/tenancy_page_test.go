@@ -90,7 +90,7 @@ func explainAndPage(t *testing.T) entrance {
 		t.Fatal(err)
 	}
 	page := dashboard.NewPage(newBoard(), dashboard.Options{Visible: door.Visible, Clock: func() time.Time { return hostileNoon }, Refresh: time.Millisecond})
-	local, tenants := visitor.Trusted(page), door.Guard(page)
+	local, tenants := visitor.Trusted(page), door.Authenticate(page)
 	ask := func(h http.Handler, path string, edit ...func(*http.Request)) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return within(t, 5*time.Second, func() string {

@@ -220,7 +220,7 @@ func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certifica
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
 		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate,
 		Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
-		Explain: dashboard.NewAPI(c.engine.Decisions(), c.pageOptions(ctx)).Of,
+		Explain: dashboard.NewAPI(c.engine.Decisions(), c.pageOptions(ctx)).Handler,
 	}, externalmetrics.NewProvider(c.engine.Decisions(), time.Now))
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (p *tenantPage) check() error {
 }
 
 // serve serves the page until ctx ends and reloads the certificate when its files change. closed counts the connections beyond the limit.
-func (p *tenantPage) serve(ctx context.Context, closed func(), door *visitor.Door, page http.Handler) error {
+func (p *tenantPage) serve(ctx context.Context, closed func(), reviewer *visitor.Reviewer, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {
 		return fmt.Errorf("--tenant-page-cert-file: %w", err)
@@ -50,7 +50,7 @@ func (p *tenantPage) serve(ctx context.Context, closed func(), door *visitor.Doo
 		return fmt.Errorf("--tenant-page-address: %w", err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
-	return serve.HTTP(ctx, tls.NewListener(serve.Limit(l, maxVisitors, closed), config), door.Guard(page))
+	return serve.HTTP(ctx, tls.NewListener(serve.Limit(l, maxVisitors, closed), config), reviewer.Authenticate(page))
 }
 
 func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
@@ -75,13 +75,13 @@ func (c *controller) servePages(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	var page *dashboard.Page
 	if tenants := c.options.tenantPage; tenants.address != "" {
-		door, err := visitor.New(c.kube)
+		reviewer, err := visitor.New(c.kube)
 		if err != nil {
 			return err
 		}
-		options.Visible = door.Visible
+		options.Visible = reviewer.Visible
 		page = dashboard.NewPage(c.engine.Decisions(), options)
-		all.Go(func() error { return tenants.serve(ctx, c.closedConnections("page"), door, page) })
+		all.Go(func() error { return tenants.serve(ctx, c.closedConnections("page"), reviewer, page) })
 	} else {
 		page = dashboard.NewPage(c.engine.Decisions(), options)
 	}

@@ -96,8 +96,8 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 	tenants := "https://" + o.tenantPage.address
 	for name, want := range map[leaderFlags]string{
 		{server: "http://" + o.pageAddress}:             "does not lead",
-		{server: tenants}:                               "does not know you",
-		{server: tenants, tokenFile: file("mallory")}:   "does not know you",
+		{server: tenants}:                               "does not accept your token",
+		{server: tenants, tokenFile: file("mallory")}:   "does not accept your token",
 		{server: tenants, tokenFile: file("anna")}:      "does not lead",
 		{server: "http://x", tokenFile: file("anna")}:   "in plain text",
 		{server: tenants, tokenFile: file("not there")}: "no such file",

@@ -119,7 +119,7 @@ func costOf(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
 	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
 		Unmeasured: b.Total.Unmeasured / hours, Unpriced: b.Total.UnpricedGPUHours / hours}
 	for _, c := range b.IdleCauses(keptBy(board)) {
-		out.Causes = append(out.Causes, dashboard.Cause{Name: c.Name, Of: c.Workloads, GPUs: c.GPUs, PerHour: c.PerHour})
+		out.Causes = append(out.Causes, dashboard.Cause{Name: c.Name, Workloads: c.Workloads, GPUs: c.GPUs, PerHour: c.PerHour})
 	}
 	return out
 }

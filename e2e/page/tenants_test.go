@@ -161,8 +161,8 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 		{"anna, another's", anna, []string{codestral.Policy()}, "no policy " + codestral.Policy(), "queue"},
 		{"bob, who may get no HPA", bob, nil, "POLICY", llama.Policy()},
 		{"bob, anna's", bob, []string{llama.Policy()}, "no policy " + llama.Policy(), "queue"},
-		{"a forged token", forged, nil, "does not know you", llama.Policy()},
-		{"nobody", "", nil, "does not know you", llama.Policy()},
+		{"a forged token", forged, nil, "does not accept your token", llama.Policy()},
+		{"nobody", "", nil, "does not accept your token", llama.Policy()},
 	} {
 		text := ask(t.Context(), c.file, c.ask...)
 		if !strings.Contains(text, c.shows) || strings.Contains(text, c.hides) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// elements are all elements of a page in the order of the document.
+// elements returns all elements of a page in document order.
 func elements(t *testing.T, page string) (all []*html.Node) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -36,7 +36,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// content is what a screen reader says of an element.
+// content returns the text of an element for a screen reader.
 func content(n *html.Node) string {
 	if label := attribute(n, "aria-label"); label != "" {
 		return label
@@ -50,14 +50,14 @@ func content(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// What axe-core finds in a browser is found here without one: names, landmarks, heads of tables, ids.
-func TestEveryPageCanBeReadWithoutSeeingIt(t *testing.T) {
-	l := morning(60, Options{Cluster: "prod", Panels: somePanels{}})
-	for _, path := range everyPage {
+// The test makes the checks of axe-core that need no browser: names, landmarks, table headers, ids.
+func TestPagesAreAccessible(t *testing.T) {
+	l := clusterAtNine(60, Options{Cluster: "prod", Panels: testPanels{}})
+	for _, path := range allPages {
 		all := elements(t, ask(l.page, path).Body.String())
 		count, ids, labelled := map[string]int{}, map[string]int{}, map[string]bool{}
 		for _, n := range all {
-			if n.Data != "title" || n.Parent.Data == "head" { // a mark in a picture has a title of its own
+			if n.Data != "title" || n.Parent.Data == "head" { // an SVG element can have its own title
 				count[n.Data]++
 			}
 			if id := attribute(n, "id"); id != "" {
@@ -72,74 +72,75 @@ func TestEveryPageCanBeReadWithoutSeeingIt(t *testing.T) {
 		}
 		for _, once := range []string{"h1", "main", "header", "title"} {
 			if count[once] != 1 {
-				t.Errorf("%s: %d times <%s>, want one", path, count[once], once)
+				t.Errorf("%s: %d elements <%s>, want one", path, count[once], once)
 			}
 		}
 		for id, n := range ids {
 			if n > 1 {
-				t.Errorf("%s: the id %s is there %d times", path, id, n)
+				t.Errorf("%s: %[3]d elements have the id %[2]s", path, id, n)
 			}
 		}
 		if i := slices.IndexFunc(all, func(n *html.Node) bool { return n.Data == "a" }); attribute(all[i], "href") != "#main" {
 			t.Errorf("%s: the first link does not skip to the content", path)
 		}
 		if i := slices.IndexFunc(all, func(n *html.Node) bool { return attribute(n, "aria-live") == "polite" }); i < 0 {
-			t.Errorf("%s: nothing announces updates", path)
+			t.Errorf("%s: no element announces updates", path)
 		}
 	}
 }
 
 func problems(all []*html.Node, ids map[string]int, labelled map[string]bool) (found []string) {
-	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	for _, n := range all {
 		switch n.Data {
 		case "html":
 			if attribute(n, "lang") == "" {
-				say("no language")
+				report("no language")
 			}
 		case "th":
 			if s := attribute(n, "scope"); s != "col" && s != "row" {
-				say("a head without scope: %s", content(n))
+				report("a table header without scope: %s", content(n))
 			}
 		case "a":
 			if content(n) == "" && attribute(n, "tabindex") != "-1" {
-				say("a link without a name to %s", attribute(n, "href"))
+				report("a link without a name to %s", attribute(n, "href"))
 			}
 		case "nav", "section":
 			by := attribute(n, "aria-labelledby")
 			if attribute(n, "aria-label") == "" && ids[by] == 0 {
-				say("a <%s> without a name", n.Data)
+				report("a <%s> without a name", n.Data)
 			}
 		case "input", "select":
 			if attribute(n, "type") != "hidden" && !labelled[attribute(n, "id")] {
-				say("an input without a label: %s", attribute(n, "name"))
+				report("an input without a label: %s", attribute(n, "name"))
 			}
 		case "button":
 			if content(n) == "" {
-				say("a button without a name")
+				report("a button without a name")
 			}
 		case "svg":
 			if attribute(n, "aria-hidden") != "true" && n.Parent.Data != "svg" {
-				say("a picture that is neither hidden nor named")
+				report("an image that is neither hidden nor named")
 			}
 		}
 		if role := attribute(n, "role"); role == "region" && (attribute(n, "tabindex") != "0" || attribute(n, "aria-label") == "") {
-			say("a region that scrolls cannot be reached or has no name")
+			report("a scrollable region without tabindex or name")
 		}
 	}
 	return found
 }
 
-func TestTheAccessCheckFindsWhatIsWrong(t *testing.T) {
-	all := elements(t, `<html><body><table><tr><th>x</th></tr></table><a href="y"></a><nav></nav><input name="q"><button></button><svg></svg><div role="region"></div>`)
+func TestAccessibilityCheckFindsProblems(t *testing.T) {
+	all := elements(t, `<html><body><table><tr><th>x</th></tr></table><a href="y"></a><nav></nav><input name="q"><button></button>`+
+		`<svg></svg><div role="region"></div>`)
 	if n := len(problems(all, map[string]int{}, map[string]bool{})); n != 8 {
 		t.Errorf("%d problems found, want 8", n)
 	}
 }
 
-var colour = regexp.MustCompile(`--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)`)
+var color = regexp.MustCompile(`--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)`)
 
-// luminance and contrast are WCAG 2.2's relative luminance and contrast ratio.
+// luminance returns the relative luminance of a color as defined by WCAG 2.2.
 func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
@@ -156,18 +157,19 @@ func luminance(t *testing.T, hex string) float64 {
 	return 0.2126*channel(n>>16) + 0.7152*channel(n>>8) + 0.0722*channel(n)
 }
 
+// contrast returns the contrast ratio of two colors as defined by WCAG 2.2.
 func contrast(t *testing.T, a, b string) float64 {
 	la, lb := luminance(t, a), luminance(t, b)
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-func TestEveryColourCanBeReadInBothThemes(t *testing.T) {
+func TestColorsHaveEnoughContrast(t *testing.T) {
 	css, err := static("page.css")
 	if err != nil {
 		t.Fatal(err)
 	}
 	palette := map[string][2]string{}
-	for _, m := range colour.FindAllStringSubmatch(string(css), -1) {
+	for _, m := range color.FindAllStringSubmatch(string(css), -1) {
 		palette[m[1]] = [2]string{m[2], m[3]}
 	}
 	for _, c := range []struct {
@@ -184,12 +186,12 @@ func TestEveryColourCanBeReadInBothThemes(t *testing.T) {
 		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges
 		{"surface", []string{"good", "bad"}, 4.5},
 		{"surface", []string{"blue", "green", "orange", "violet", "red", "slate"}, 3}, // lines of a chart
-		{"ready", []string{"accent"}, 2.9},                                            // the target's line over the area; its shape and the table say the same
+		{"ready", []string{"accent"}, 2.9},                                            // the line of the target; the table has the same data
 	} {
 		for _, name := range c.text {
-			for theme, which := range []string{"light", "dark"} {
+			for theme, themeName := range []string{"light", "dark"} {
 				if got := contrast(t, palette[name][theme], palette[c.on][theme]); got < c.want {
-					t.Errorf("%s: %s on %s has %.2f:1, want %.1f:1", which, name, c.on, got, c.want)
+					t.Errorf("%s: %s on %s has %.2f:1, want %.1f:1", themeName, name, c.on, got, c.want)
 				}
 			}
 		}

@@ -13,14 +13,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Paths of the JSON API, for whoever reads it.
+// Paths of the JSON API. Both accept the query parameters of explain.ParseQuery.
 const (
 	WorkloadsPath = "/api/v1/workloads"
-	ExplainPath   = "/api/v1/explain/" // + namespace/name
-	// Both take ?at=, in any form that explain.ParseTime accepts, and ?zone= for what has none of its own.
+	ExplainPath   = "/api/v1/explain/" // followed by namespace/name
 )
 
-// Board is the part of the engine's board that the dashboard reads.
+// Board is the part of the engine's decision store that the API reads.
 type Board interface {
 	engine.Decisions
 	Record(k scaling.Key) (engine.Record, bool)
@@ -28,22 +27,23 @@ type Board interface {
 	History() *engine.History
 }
 
-// API answers with explanations as JSON.
+// API serves explanations as JSON.
 type API struct {
 	board   Board
 	options Options
 }
 
-// NewAPI returns the JSON API over a board.
+// NewAPI returns an API that reads b.
 func NewAPI(b Board, o Options) *API { return &API{board: b, options: o.withDefaults()} }
 
-// Register adds the API's routes.
+// Register adds the routes of the API to mux.
 func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+WorkloadsPath, a.workloads)
 	mux.HandleFunc("GET "+ExplainPath+"{namespace}/{name}", a.explain)
 }
 
-// All explains every workload, sorted by namespace and name: now (a zero at), or those of which something is remembered at a moment.
+// All returns the explanations of every workload, sorted by namespace and name. If at is not zero, they are those in force at that time,
+// for the workloads with a history of that time.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.board.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -55,7 +55,7 @@ func (a *API) All(at time.Time) []explain.Explanation {
 	return all
 }
 
-// Explain answers for one workload, now (a zero at) or at a moment of the last 24 hours. The error is for people.
+// Explain returns the explanation of one workload: the current one, or the one in force at a time of the last 24 hours if at is not zero.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.board.Record(k)
@@ -68,33 +68,35 @@ func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) 
 	r, ok := a.board.History().At(k, at)
 	if !ok {
 		show := func(t time.Time) string { return t.In(at.Location()).Format(time.RFC3339) }
-		return explain.Explanation{}, fmt.Errorf("nothing is remembered of %s at %s: %s", k, show(at), forgotten(a.board.History(), k, show))
+		why := whyNoHistory(a.board.History(), k, show)
+		return explain.Explanation{}, fmt.Errorf("the history has no decision for %s at %s: %s", k, show(at), why)
 	}
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
-// forgotten says from when on a workload is remembered, why not from earlier on, and who answers for that.
-func forgotten(h *engine.History, k scaling.Key, show func(time.Time) string) string {
-	begins := "no change of it is in memory"
+// whyNoHistory returns when the history of a workload begins, why it does not begin earlier, and how to explain an earlier time.
+func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string) string {
+	begins := "it has no decision of this workload"
 	if first, ok := h.Begins(k); ok {
-		begins = "what is remembered begins at " + show(first)
+		begins = "it begins at " + show(first)
 	}
-	return begins + ". Memory begins when a process begins to lead, and is bounded: a day, and less than that where many policies change often. " +
-		"The controller's log answers for any moment: gpuscaler explain " + k.String() + " --at ... --from LOG"
+	return begins + ". A replica starts a new history when it becomes the leader, and keeps at most a day, or less if many policies change " +
+		"often. The controller's log has every decision: gpuscaler explain " + k.String() + " --at ... --from LOG"
 }
 
-// unknown is the answer for a policy that there is not, and for one that whoever asks may not see.
+// unknown returns the error for a policy that does not exist, and for one that the user may not see.
 func unknown(k scaling.Key) error {
-	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists those that there are", k)
+	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists all policies", k)
 }
 
-// askLeader is the answer of a replica that decides nothing: it has no policies on its board, which must not read as if there were none.
-const askLeader = "this replica does not lead: ask the leader (the pod labelled gpuscaler.io/leader=true); one that has just begun to lead answers after its first tick"
+// notLeading is the error of a standby. A standby has no decisions; an empty list would mean that there are no policies.
+const notLeading = "this replica does not lead: send the request to the leader (the pod with the label gpuscaler.io/leader=true); " +
+	"a new leader answers after its first tick"
 
-// question reads what both paths have in common. Where it fails, the answer is given.
-func (a *API) question(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {
+// parseTime returns the requested time. If it fails, it writes the error and returns false.
+func (a *API) parseTime(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {
 	if a.options.Standby() {
-		http.Error(w, askLeader, http.StatusServiceUnavailable)
+		http.Error(w, notLeading, http.StatusServiceUnavailable)
 		return at, false
 	}
 	at, err := explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)
@@ -106,26 +108,26 @@ func (a *API) question(w http.ResponseWriter, r *http.Request) (at time.Time, ok
 }
 
 func (a *API) workloads(w http.ResponseWriter, r *http.Request) {
-	at, ok := a.question(w, r)
+	at, ok := a.parseTime(w, r)
 	if !ok {
 		return
 	}
 	all := a.All(at)
 	if a.options.Visible != nil {
-		seen := map[string]bool{}
+		allowed := map[string]bool{}
 		all = slices.DeleteFunc(all, func(e explain.Explanation) bool {
 			namespace, _, _ := strings.Cut(e.Policy, "/")
-			if _, asked := seen[namespace]; !asked {
-				seen[namespace] = a.options.Visible(r, namespace)
+			if _, known := allowed[namespace]; !known {
+				allowed[namespace] = a.options.Visible(r, namespace)
 			}
-			return !seen[namespace]
+			return !allowed[namespace]
 		})
 	}
 	write(w, all)
 }
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	at, ok := a.question(w, r)
+	at, ok := a.parseTime(w, r)
 	if !ok {
 		return
 	}
@@ -142,11 +144,11 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	write(w, e)
 }
 
-// Of answers for one policy, for all of a namespace (no name), or for all that there are (no namespace either): behind a server that has
-// found out already who may ask.
-func (a *API) Of(namespace, name string) http.Handler {
+// Handler returns a handler that serves the explanation of one policy, of all policies of a namespace (name is empty), or of all policies
+// (namespace is empty too). The caller must have authorized the request.
+func (a *API) Handler(namespace, name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at, ok := a.question(w, r)
+		at, ok := a.parseTime(w, r)
 		if !ok {
 			return
 		}
@@ -170,5 +172,5 @@ func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // the reader went away: nothing is owed
+	_ = e.Encode(v) // an error means that the client closed the connection
 }

@@ -88,7 +88,7 @@ func TestAPIAnswers(t *testing.T) {
 		chatPath + "?at=10:01&zone=%2B01:00":      {200, `"target": 6`},
 		chatPath + "?at=09:01&zone=Europe/Berlin": {404, "2026-11-20T09:01:00+01:00"},
 		chatPath + "?at=1m&zone=Berlin":           {400, "Europe/Berlin"},
-		chatPath + "?at=2026-11-20T08:00:00Z":     {404, "what is remembered begins at 2026-11-20T09:00:00Z. Memory begins when a process begins to lead, and is bounded"},
+		chatPath + "?at=2026-11-20T08:00:00Z":     {404, "it begins at 2026-11-20T09:00:00Z. A replica starts a new history when it becomes the leader"},
 		chatPath + "?at=2026-11-20T07:00:00Z":     {404, "gpuscaler explain team-chat/llama-chat --at ... --from LOG"},
 		chatPath + "?at=2026-11-20T09:00:00Z":     {200, `"target": 6`},
 		WorkloadsPath:                             {200, `"policy": "team-chat/llama-chat"`},
@@ -124,7 +124,7 @@ func TestAPIServesOneScope(t *testing.T) {
 		{"", "", "", apiAnswer{200, `"policy": "team-chat/llama-chat"`}},
 	} {
 		w := httptest.NewRecorder()
-		api.Of(c.namespace, c.name).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+c.query, nil))
+		api.Handler(c.namespace, c.name).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+c.query, nil))
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.part) {
 			t.Errorf("%s/%s%s: %d %s\nwant %d with %q", c.namespace, c.name, c.query, w.Code, w.Body, c.code, c.part)
 		}

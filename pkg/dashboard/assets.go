@@ -15,7 +15,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-// asset is the address of a static file under static/, with its content in the query: a new version is a new address.
+// asset returns the URL of a static file. The query contains a hash of the file, so browsers fetch a new version at once.
 func asset(name string) string { return "static/" + name + "?v=" + versions[name] }
 
 var versions = hashes()
@@ -24,7 +24,7 @@ func hashes() map[string]string {
 	all := map[string]string{}
 	entries, err := files.ReadDir("static")
 	if err != nil {
-		panic(err) // the files are part of the binary
+		panic(err) // the files are embedded in the binary
 	}
 	for _, e := range entries {
 		body, err := static(e.Name())
@@ -37,7 +37,7 @@ func hashes() map[string]string {
 	return all
 }
 
-// static reads a file under static/; the style sheet begins with the colours that all pages share.
+// static returns a file of the directory static. The style sheet begins with the colors that all pages use.
 func static(name string) ([]byte, error) {
 	body, err := files.ReadFile("static/" + name)
 	if name == "page.css" {

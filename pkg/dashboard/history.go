@@ -16,27 +16,27 @@ import (
 
 const (
 	transitionsPer = 50
-	// maxTransitions bounds what one search holds at a time; the newest count.
+	// maxTransitions is the maximum number of transitions that one search holds; it keeps the newest.
 	maxTransitions = 5000
 )
 
-// transition is one change of an outcome in a line.
+// transition is one change of a decision.
 type transition struct {
 	Key        scaling.Key
 	At         moment
-	URL        string // explains this moment; relative to the first page
+	URL        string // explains the decision; relative to the first page
 	From, To   int32
-	Moved      bool // the number changed, not only its reason
+	Moved      bool // the target changed, not only its reason
 	Rule, Text string
-	Notes      []string // degraded, paused, ...
-	Explained  bool     // the page is about this one
+	Notes      []string // for example degraded or paused
+	Explained  bool     // the page explains this transition
 	degraded   bool
 }
 
 func (p *Page) transition(r *engine.Record) transition {
 	t := transition{
-		Key: r.Workload.Key, At: p.moment(r.At), From: r.Before, To: r.Decision.Replicas, Moved: r.At.Equal(r.Since) && r.Before != r.Decision.Replicas,
-		degraded: r.Decision.Degraded,
+		Key: r.Workload.Key, At: p.moment(r.At), From: r.Before, To: r.Decision.Replicas,
+		Moved: r.At.Equal(r.Since) && r.Before != r.Decision.Replicas, degraded: r.Decision.Degraded,
 	}
 	t.URL = momentURL(t.Key, t.At)
 	t.Rule, t.Text = binding(r, r.Workload.Policy)
@@ -56,10 +56,10 @@ func momentURL(k scaling.Key, at moment) string {
 	return workloadURL(k) + "?at=" + url.QueryEscape(at.Machine())
 }
 
-// Change is the number before and after, or the number where only its reason changed.
+// Change returns the target before and after, or the unchanged target if only the reason changed.
 func (t transition) Change() string {
 	if !t.Moved {
-		return fmt.Sprintf("stays %d", t.To)
+		return fmt.Sprintf("%d unchanged", t.To)
 	}
 	return fmt.Sprintf("%d → %d", t.From, t.To)
 }
@@ -72,7 +72,7 @@ func (t transition) matches(words []string) bool {
 	return matches(strings.ToLower(text), words)
 }
 
-// transitions are a workload's changes since an instant, newest first.
+// transitions returns the transitions of a workload since a time that match the words, newest first.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
 	p.board.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {
@@ -86,26 +86,27 @@ func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all 
 	return all
 }
 
-// historyView is a list of transitions with its search.
+// historyView is the page with the transitions of all workloads.
 type historyView struct {
 	frame
 	Q, Range string
 	Ranges   []chip
 	Found    []transition
 	Pager    pager
-	Cut      bool // there are more than a search holds
+	Cut      bool // there are more than maxTransitions
 }
 
-// ranges are the times that a person looks back; the names are durations.
+// ranges are the selectable lengths of the history; the names are durations.
 var ranges = []string{"1h", "6h", "24h"}
 
-func lookBack(name, otherwise string) (string, time.Duration) {
+// parseRange returns a selectable range and its length. An unknown name means byDefault.
+func parseRange(name, byDefault string) (string, time.Duration) {
 	if !slices.Contains(ranges, name) {
-		name = otherwise
+		name = byDefault
 	}
 	d, err := time.ParseDuration(name)
 	if err != nil {
-		panic(err) // ranges are durations
+		panic(err) // every name in ranges is a duration
 	}
 	return name, d
 }
@@ -114,10 +115,10 @@ func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
 	q := strings.TrimSpace(v.Get("q"))
 	if len(q) > maxSearch {
-		p.fail(w, r, http.StatusBadRequest, fmt.Sprintf("A search of %d bytes: at most %d.", len(q), maxSearch))
+		p.fail(w, r, http.StatusBadRequest, fmt.Sprintf("The search has %d bytes, at most %d are allowed.", len(q), maxSearch))
 		return
 	}
-	name, back := lookBack(v.Get("range"), "6h")
+	name, back := parseRange(v.Get("range"), "6h")
 	out := historyView{frame: p.frame(r, fromTop, "history", "History"), Q: q, Range: name}
 	link := func(name string, page int) string { return historyQuery(q, name, page) }
 	for _, n := range ranges {
@@ -133,12 +134,12 @@ func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 	out.Cut = out.Cut || len(all) > maxTransitions
 	all = newest(all)
 	page, _ := strconv.Atoi(v.Get("page"))
-	out.Pager = turn(len(all), page, transitionsPer, func(n int) string { return link(name, n) })
+	out.Pager = paginate(len(all), page, transitionsPer, func(n int) string { return link(name, n) })
 	out.Found = all[max(0, out.Pager.First-1):out.Pager.Last]
 	p.render(w, http.StatusOK, "history", out)
 }
 
-// newest keeps the newest transitions, newest first; those of one instant stay in the order of their names.
+// newest returns the newest maxTransitions transitions, newest first. Those of the same time remain sorted by name.
 func newest(all []transition) []transition {
 	slices.SortStableFunc(all, func(a, b transition) int { return b.At.at.Compare(a.At.at) })
 	return all[:min(len(all), maxTransitions)]

@@ -15,17 +15,17 @@ const (
 	maxPer     = 200 // rows on a page: about 200 KB
 )
 
-// listing is what a reader of a list asks for: words, a filter, an order and a page of it.
+// listing selects rows of the list: by a search and a filter, in an order, one page of it.
 type listing struct {
 	Q, Show, Sort string // Sort is a column, with a minus before it for descending
 	Page, Per     int    // Page counts from 1
 }
 
-// parseListing reads a query. Whatever is not understood is the default: a link of another version still shows something.
+// parseListing parses the query of a request. Unknown values mean the default, so that links of another version still work.
 func parseListing(v url.Values) (listing, error) {
 	l := listing{Q: strings.TrimSpace(v.Get("q")), Show: v.Get("show"), Sort: v.Get("sort"), Page: 1, Per: defaultPer}
 	if len(l.Q) > maxSearch {
-		return l, fmt.Errorf("a search of %d bytes: at most %d", len(l.Q), maxSearch)
+		return l, fmt.Errorf("the search has %d bytes, at most %d are allowed", len(l.Q), maxSearch)
 	}
 	if n, err := strconv.Atoi(v.Get("page")); err == nil && n > 0 {
 		l.Page = n
@@ -42,12 +42,12 @@ func parseListing(v url.Values) (listing, error) {
 	return l, nil
 }
 
-// query is the listing as a link, with one thing changed by edit.
+// query returns the query of a link to the listing after a change by edit.
 func (l listing) query(edit func(*listing)) string {
 	edit(&l)
 	v := url.Values{}
-	set := func(name, value string, is bool) {
-		if is {
+	set := func(name, value string, needed bool) {
+		if needed {
 			v.Set(name, value)
 		}
 	}
@@ -59,7 +59,7 @@ func (l listing) query(edit func(*listing)) string {
 	return "?" + v.Encode()
 }
 
-// filters are the questions that a person asks first.
+// filters are the predefined selections of rows.
 var filters = map[string]func(*row) bool{
 	"": func(*row) bool { return true },
 	"attention": func(r *row) bool {
@@ -75,13 +75,13 @@ var filters = map[string]func(*row) bool{
 }
 
 var filterNames = []struct{ name, text string }{
-	{"", "All"}, {"attention", "Need a look"}, {"waiting", "Waiting for replicas"}, {"degraded", "Degraded"}, {"crashing", "Crashing"}, {"unserved", "Not served"},
-	{"operator", "Paused or overridden"}, {"inexact", "Not followed exactly"}, {"zero", "At zero"},
+	{"", "All"}, {"attention", "Need attention"}, {"waiting", "Waiting for replicas"}, {"degraded", "Degraded"}, {"crashing", "Crashing"},
+	{"unserved", "Not served"}, {"operator", "Paused or overridden"}, {"inexact", "Not followed exactly"}, {"zero", "Target is zero"},
 }
 
 var orders = map[string]func(a, b *row) int{
 	"":        func(a, b *row) int { return 0 },
-	"name":    func(a, b *row) int { return 0 }, // the order that the board has
+	"name":    func(a, b *row) int { return 0 }, // the rows are sorted by name
 	"target":  func(a, b *row) int { return cmp.Compare(a.Target, b.Target) },
 	"ready":   func(a, b *row) int { return cmp.Compare(a.Ready, b.Ready) },
 	"loading": func(a, b *row) int { return cmp.Compare(a.Loading, b.Loading) },
@@ -93,21 +93,26 @@ var orders = map[string]func(a, b *row) int{
 	"follows": func(a, b *row) int { return cmp.Compare(a.Follower.Word, b.Follower.Word) },
 }
 
-// column is a head of the table.
+// column is a column of the table.
 type column struct {
 	Name, Label, Class string
-	Why                string // what the numbers are, where the label alone does not say it
-	URL                string // sorts by it; empty: cannot
-	Sort               string // the value of sort in a choice of columns
-	Aria               string // aria-sort
+	Why                string // explains the label
+	URL                string // sorts by the column; empty: the column cannot be sorted
+	Sort               string // the value of the parameter sort in the list of columns
+	Aria               string // the attribute aria-sort
 }
 
 var columns = []column{
 	{Name: "name", Label: "Workload", Class: "c-name"}, {Name: "target", Label: "Target", Class: "num"},
-	{Name: "ready", Label: "Ready", Class: "num"}, {Name: "loading", Label: "Loading", Class: "num c-coming", Why: "Pods on a node that do not serve yet: the image is pulled, the model is read"},
-	{Name: "pending", Label: "Pending", Class: "num c-coming", Why: "Pods that wait for a node"}, {Name: "current", Label: "Current", Class: "num c-current", Why: "Replicas that the workload asks for at present: the follower has brought it so far"},
-	{Label: "Last 3 hours", Class: "c-spark"}, {Name: "reason", Label: "Because", Class: "c-why"},
-	{Name: "since", Label: "Since", Class: "num c-since"}, {Name: "mode", Label: "Mode", Class: "c-mode"}, {Name: "follows", Label: "Follows", Class: "c-follows"},
+	{Name: "ready", Label: "Ready", Class: "num"},
+	{Name: "loading", Label: "Loading", Class: "num c-starting",
+		Why: "Replicas on a node that are not ready: the image is pulled or the model is loaded"},
+	{Name: "pending", Label: "Pending", Class: "num c-starting", Why: "Replicas that wait for a node"},
+	{Name: "current", Label: "Current", Class: "num c-current", Why: "spec.replicas of the workload at present"},
+	{Label: "Last 3 hours", Class: "c-spark"}, {Name: "reason", Label: "Reason", Class: "c-why"},
+	{Name: "since", Label: "Since", Class: "num c-since"}, {Name: "mode", Label: "Mode", Class: "c-mode"},
+	{Name: "follows", Label: "Follower", Class: "c-follows",
+		Why: "The HPA or ScaledObject that scales the workload to the target"},
 }
 
 type chip struct {
@@ -116,25 +121,25 @@ type chip struct {
 	Selected  bool
 }
 
-// pager leads through a long list.
+// pager has the links to the other pages of a list.
 type pager struct {
 	First, Last, Found int
 	Page, Pages        int
-	Previous, Next     string // links, empty at the ends
+	Previous, Next     string // URLs; empty on the first and the last page
 }
 
-// stats are the sums over everything that the reader may see.
-type stats struct{ Workloads, Target, Ready, Coming, GPUs, ReadyGPUs int }
+// stats are sums over all workloads that the user may see. Starting replicas are loading or pending.
+type stats struct{ Workloads, Target, Ready, Starting, GPUs, ReadyGPUs int }
 
 type rowView struct {
 	*row
-	Spark spark
+	Spark sparkline
 }
 
 type overview struct {
 	frame
 	listing
-	Clear     string // the same list without the search
+	Clear     string // URL of the list without the search
 	Stats     stats
 	Chips     []chip
 	Columns   []column
@@ -160,11 +165,11 @@ func (p *Page) overview(r *http.Request, l listing) overview {
 	v := overview{frame: p.frame(r, fromTop, "workloads", "Workloads"), Columns: heads(l)}
 	for _, x := range all {
 		v.Stats.add(x)
-		if !matches(x.haystack, words) {
+		if !matches(x.searchText, words) {
 			continue
 		}
-		for name, is := range filters {
-			if is(x) {
+		for name, selects := range filters {
+			if selects(x) {
 				counts[name]++
 			}
 		}
@@ -173,14 +178,14 @@ func (p *Page) overview(r *http.Request, l listing) overview {
 		}
 	}
 	order(found, l.Sort)
-	v.Pager = turn(len(found), l.Page, l.Per, func(n int) string { return l.query(func(l *listing) { l.Page = n }) })
+	v.Pager = paginate(len(found), l.Page, l.Per, func(n int) string { return l.query(func(l *listing) { l.Page = n }) })
 	l.Page = v.Pager.Page
 	v.listing = l
 	v.Chips = chips(l, counts)
 	v.Clear = l.query(func(l *listing) { l.Q, l.Page = "", 1 })
 	v.Events = "events" + l.query(func(*listing) {})
 	for _, x := range found[max(0, v.Pager.First-1):v.Pager.Last] {
-		v.Rows = append(v.Rows, rowView{x, p.spark(x.Key)})
+		v.Rows = append(v.Rows, rowView{x, p.sparkline(x.Key)})
 	}
 	v.NodePools, v.Cost = p.panels(r)
 	return v
@@ -193,12 +198,12 @@ func (s *stats) add(r *row) {
 	}
 	s.Target += int(r.Target)
 	s.Ready += int(r.Ready)
-	s.Coming += int(r.Loading + r.Pending)
+	s.Starting += int(r.Loading + r.Pending)
 	s.GPUs += int(r.Target * r.GPUs)
 	s.ReadyGPUs += int(r.Ready * r.GPUs)
 }
 
-// order sorts rows; equal ones stay in the order of their names.
+// order sorts rows by a column; equal rows remain sorted by name.
 func order(rows []*row, by string) {
 	compare, descending := orders[strings.TrimPrefix(by, "-")], strings.HasPrefix(by, "-")
 	if by == "-name" {
@@ -213,8 +218,8 @@ func order(rows []*row, by string) {
 	})
 }
 
-// turn leads through a list of found things, per of them on a page; link is the way to a page.
-func turn(found, page, per int, link func(page int) string) pager {
+// paginate returns the pager of a list of found rows with per rows on a page. link returns the URL of a page.
+func paginate(found, page, per int, link func(page int) string) pager {
 	g := pager{Found: found, Pages: max(1, (found+per-1)/per)}
 	g.Page = max(1, min(page, g.Pages))
 	g.Last = min(found, g.Page*per)
@@ -238,7 +243,7 @@ func chips(l listing, counts map[string]int) (all []chip) {
 	return all
 }
 
-// heads are the columns with the links that sort by them. Numbers start with the greatest.
+// heads returns the columns with the URLs that sort by them. The first click on a column of numbers sorts in descending order.
 func heads(l listing) []column {
 	out := slices.Clone(columns)
 	for i := range out {

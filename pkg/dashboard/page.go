@@ -1,3 +1,6 @@
+// Package dashboard serves the web page and the JSON API with the targets of all workloads and the reasons for them. It is read-only and
+// reads the engine's decisions from memory. Package explain has the explanation of one workload, package metrics the Prometheus metrics,
+// package visitor the authentication of users.
 package dashboard
 
 import (
@@ -14,53 +17,53 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Options say how the page looks at the board. The zero value is ready to use.
+// Options configure a Page and an API. The zero value is usable.
 type Options struct {
-	// Cluster names the cluster in every title and answer.
+	// Cluster is the name of the cluster in titles and explanations.
 	Cluster string
-	// Clock is the time in which the engine ticks; nil is the wall clock.
+	// Clock returns the time of the engine; nil means the wall clock.
 	Clock func() time.Time
-	// Zone is the zone of all times on the page; nil is UTC.
+	// Zone is the time zone of the page; nil means UTC.
 	Zone *time.Location
-	// Refresh is how often a live page looks at the board, in wall time; 0 means one second, the engine's tick.
+	// Refresh is how often a live page is updated; 0 means one second, the interval of the engine's ticks.
 	Refresh time.Duration
-	// Streams bounds the pages that are live at a time; 0 means 64. Further ones are told to come again later.
+	// Streams is the maximum number of live pages at a time; 0 means 64. Further pages are not updated.
 	Streams int
-	// Done ends every live stream once it is closed, so that a server can drain.
+	// Done ends every live stream when it is closed, so that a server can shut down.
 	Done <-chan struct{}
-	// Panels tells of nodes and cost; nil: of the nodes on the engine's board, and of Cost.
+	// Panels provides NodePools and cost; nil means the NodePools of the engine's capacity groups, and Cost.
 	Panels Panels
-	// Cost is what the GPUs cost at present; nil, or not ok: what the board's nodes cost where their prices are known.
+	// Cost returns the present cost of the GPUs. If it is nil or ok is false, the page shows the sum over nodes with a known price.
 	Cost func() (c Cost, ok bool)
-	// Standby reports that another process decides: its JSON then sends the reader there. nil: never.
+	// Standby reports whether another replica leads; the JSON API then refers to that replica. nil means never.
 	Standby func() bool
-	// Visible tells whether whoever asks may see a namespace, or all of them where it is empty; nil: everybody sees everything.
+	// Visible reports whether the user of a request may see a namespace, or all namespaces if it is empty. nil means that every user sees all.
 	Visible func(r *http.Request, namespace string) bool
-	// Hosts are names, in lower case, that it answers to on loopback besides addresses and localhost.
+	// Hosts are accepted Host headers, in lower case, of requests over loopback, in addition to IP addresses and localhost.
 	Hosts []string
 }
 
-// Page is the web page and the JSON API over a board: read-only, server-rendered, from memory alone.
+// Page is an http.Handler that serves the web page and the JSON API.
 type Page struct {
 	board   *engine.DecisionStore
 	options Options
 	api     *API
 	sampler *sampler
-	roster  roster
-	streams chan struct{} // one token for each live stream
-	beat    time.Duration // of a stream that has nothing to tell
+	cache   rowCache
+	streams chan struct{} // has one element for each live stream
+	beat    time.Duration // interval of updates without a new tick
 	handler http.Handler
 }
 
-// NewPage returns the page over a board, with the JSON API mounted. Its owner calls Sample every few seconds.
+// NewPage returns a page that reads b. The caller must call Sample every few seconds: the timelines show these samples.
 func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
-	stands := o.Standby
-	o.Standby = func() bool { return stands() || b.LastTick().IsZero() } // before its first tick a leader knows no names either
+	standby := o.Standby
+	o.Standby = func() bool { return standby() || b.LastTick().IsZero() } // a new leader has no policies before its first tick
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
 	}
-	p := &Page{board: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: beat}
+	p := &Page{board: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: heartbeat}
 	mux := http.NewServeMux()
 	p.api.Register(mux)
 	mux.HandleFunc("GET /{$}", p.serveOverview)
@@ -69,7 +72,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 	mux.HandleFunc("GET /events", p.serveEvents)
 	mux.HandleFunc("GET /static/{file}", serveStatic)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, http.StatusNotFound, "There is no such page.")
+		p.fail(w, r, http.StatusNotFound, "This page does not exist.")
 	})
 	p.handler = secure(o.Hosts, mux)
 	return p
@@ -94,10 +97,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ServeHTTP answers GET and HEAD.
+// ServeHTTP serves GET and HEAD requests.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// Sample remembers what every workload looks like at now, for the timelines. Its memory is bounded, see sampler.
+// Sample stores the present values of every workload for the timelines. The memory is bounded, see sampler.
 func (p *Page) Sample(now time.Time) {
 	keys := p.board.Keys()
 	var r engine.Record
@@ -113,26 +116,26 @@ func (p *Page) visible(r *http.Request, namespace string) bool {
 	return p.options.Visible == nil || p.options.Visible(r, namespace)
 }
 
-// frame is what every page has around its content.
+// frame is the part that every page has around its content.
 type frame struct {
 	Title, Section string
-	Root           string // the way from this page to the first one; links are relative, so that any proxy's prefix will do
-	Theme          string // "light" or "dark" where a person chose, else the system's
+	Root           string // relative URL of the first page; links are relative, so that the page works behind a proxy with a path prefix
+	Theme          string // "light" or "dark"; empty: the theme of the system
 	Cluster        string
-	Events         string // the live stream of this page; empty: it stands still
+	Events         string // URL of the live stream; empty: the page is not updated
 	Status         status
 }
 
-// status is the line that says how fresh the page is.
+// status is the age of the page's data.
 type status struct {
 	Time    moment
-	Trouble string // why what is shown is not what is served now
+	Problem string // why the data is not current; empty: it is
 }
 
-// stalledAfter is how long the loop may be silent before the page says so.
+// stalledAfter is the time without a tick after which the page shows a warning.
 const stalledAfter = 15 * time.Second
 
-// The ways from our pages to the first one.
+// Relative URLs of the first page.
 const (
 	fromTop      = "./"
 	fromWorkload = "../../"
@@ -151,30 +154,30 @@ func (p *Page) status() status {
 	s := status{Time: p.moment(now)}
 	switch {
 	case last.IsZero():
-		s.Trouble = "This process decides nothing at present: another replica leads, or the first tick is still to come."
+		s.Problem = "This replica computes no targets at present: another replica leads, or the first tick has not finished."
 	case now.Sub(last) > stalledAfter:
-		s.Trouble = "The loop last ticked at " + p.moment(last).Clock() + ": what is shown is old."
+		s.Problem = "The data is from " + p.moment(last).Clock() + ": no tick has finished since."
 	}
 	return s
 }
 
-// render answers with a page.
+// render writes a page.
 func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", view); err != nil {
-		http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
+		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes()) // the reader went away: nothing is owed
+	_, _ = w.Write(b.Bytes()) // an error means that the client closed the connection
 }
 
-// fragment is one named piece of a page, for the live stream.
+// fragment renders one named part of a page, for the live stream.
 func fragment(page, name string, view any) string {
 	var b bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&b, name, view); err != nil {
-		return "" // a piece that cannot be rendered stays as it is on the reader's page
+		return "" // the browser keeps the previous version
 	}
 	return b.String()
 }
@@ -203,7 +206,7 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// moment is an instant as the page shows it.
+// moment is a time as the page shows it.
 type moment struct {
 	at   time.Time
 	zone *time.Location
@@ -212,7 +215,7 @@ type moment struct {
 
 func (p *Page) moment(at time.Time) moment { return moment{at, p.options.Zone, p.options.Clock()} }
 
-// Clock is the time of day with its zone, and the date where it is another day's.
+// Clock returns the time of day with the zone, and with the date if it is not today.
 func (m moment) Clock() string {
 	t, now := m.at.In(m.zone), m.now.In(m.zone)
 	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
@@ -221,19 +224,19 @@ func (m moment) Clock() string {
 	return t.Format("15:04:05 MST")
 }
 
-// Full is date and time with the zone.
+// Full returns the date and the time with the zone.
 func (m moment) Full() string { return m.at.In(m.zone).Format("Mon 2 Jan 2006 15:04:05 MST") }
 
-// ZoneName is the zone's abbreviation at that instant.
+// ZoneName returns the abbreviation of the zone at that time.
 func (m moment) ZoneName() string { return m.at.In(m.zone).Format("MST") }
 
-// Machine is the instant for datetime attributes and links.
+// Machine returns the time for datetime attributes and links.
 func (m moment) Machine() string { return m.at.UTC().Format(time.RFC3339Nano) }
 
-// Input is the instant for an input of type datetime-local.
+// Input returns the time for an input of type datetime-local.
 func (m moment) Input() string { return m.at.In(m.zone).Format("2006-01-02T15:04:05") }
 
-// Ago is how long ago it was: 6s, 4m, 1h30m, 3d.
+// Ago returns the time that has passed since: 6s, 4m, 1h30m, 3d.
 func (m moment) Ago() string {
 	d := max(0, m.now.Sub(m.at))
 	if d >= 48*time.Hour {
@@ -242,6 +245,7 @@ func (m moment) Ago() string {
 	return explain.ShortDuration(d)
 }
 
+// Known reports whether the time is set.
 func (m moment) Known() bool { return !m.at.IsZero() }
 
 func keyOf(r *http.Request) scaling.Key {

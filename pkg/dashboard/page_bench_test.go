@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// crowd is a board of n workloads after a busy hour.
-func crowd(b *testing.B, n int) *lively {
+// crowd is a board with n workloads after an hour with load.
+func busyCluster(b *testing.B, n int) *testCluster {
 	b.Helper()
-	l := newLively(n, Options{Cluster: "prod"})
+	l := newTestCluster(n, Options{Cluster: "prod"})
 	l.now = nine.Add(-time.Hour)
 	l.pass(time.Hour, 2*time.Minute)
 	return l
 }
 
-// BenchmarkOverviewOf1000 renders the first page from a board that just ticked: what a browser waits for.
+// BenchmarkOverviewOf1000 renders the first page after a tick.
 func BenchmarkOverviewOf1000(b *testing.B) {
-	l := crowd(b, 1000)
+	l := busyCluster(b, 1000)
 	var w *httptest.ResponseRecorder
 	b.ReportAllocs()
 	for b.Loop() {
-		l.page.roster.rows = nil
+		l.page.cache.rows = nil
 		if w = ask(l.page, "/"); w.Code != http.StatusOK {
 			b.Fatal(w.Code)
 		}
@@ -30,9 +30,9 @@ func BenchmarkOverviewOf1000(b *testing.B) {
 	b.ReportMetric(float64(w.Body.Len()), "page-bytes")
 }
 
-// BenchmarkOverviewOf1000Searched searches and sorts a tick that another reader has already asked for.
+// BenchmarkOverviewOf1000Searched searches and sorts cached rows.
 func BenchmarkOverviewOf1000Searched(b *testing.B) {
-	l := crowd(b, 1000)
+	l := busyCluster(b, 1000)
 	var w *httptest.ResponseRecorder
 	for b.Loop() {
 		w = ask(l.page, "/?q=team+gateway&sort=-target&per=200")
@@ -41,7 +41,7 @@ func BenchmarkOverviewOf1000Searched(b *testing.B) {
 }
 
 func BenchmarkWorkloadPage(b *testing.B) {
-	l := newLively(12, Options{})
+	l := newTestCluster(12, Options{})
 	l.pass(9*time.Hour, 30*time.Second)
 	var w *httptest.ResponseRecorder
 	b.ReportAllocs()
@@ -52,35 +52,36 @@ func BenchmarkWorkloadPage(b *testing.B) {
 }
 
 func BenchmarkHistoryOf1000(b *testing.B) {
-	l := crowd(b, 1000)
+	l := busyCluster(b, 1000)
 	for b.Loop() {
 		ask(l.page, "/history?q=gateway")
 	}
 }
 
-// BenchmarkSample1000 is what the loop's owner pays every few seconds.
+// BenchmarkSample1000 measures one call of Sample.
 func BenchmarkSample1000(b *testing.B) {
-	l := crowd(b, 1000)
+	l := busyCluster(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		b.StopTimer() // an old decision leaves no sample
+		b.StopTimer() // an old decision is not sampled
 		l.now = l.now.Add(5 * time.Second)
 		l.engine.Tick(b.Context(), l.now)
 		b.StartTimer()
 		l.page.Sample(l.now)
 	}
-	if _, points := l.page.sampler.all(l.now.Add(-time.Minute), l.now); l.page.sampler.series[chatKey].newest != l.now.Unix() || len(points) == 0 {
-		b.Fatal("nothing was sampled")
+	_, points := l.page.sampler.all(l.now.Add(-time.Minute), l.now)
+	if l.page.sampler.series[chatKey].newest != l.now.Unix() || len(points) == 0 {
+		b.Fatal("there is no sample")
 	}
 }
 
-// BenchmarkStreamLook is one look of one live reader at a board of 1,000.
-func BenchmarkStreamLook(b *testing.B) {
-	l := crowd(b, 1000)
+// BenchmarkSnapshotOf1000 measures one update of a live page.
+func BenchmarkSnapshotOf1000(b *testing.B) {
+	l := busyCluster(b, 1000)
 	r := get("/events?")
 	for b.Loop() {
-		l.page.roster.rows = nil
-		if s := l.page.overviewScene(r, listing{Page: 1, Per: defaultPer}); len(s.parts) < defaultPer {
+		l.page.cache.rows = nil
+		if s := l.page.overviewSnapshot(r, listing{Page: 1, Per: defaultPer}); len(s.parts) < defaultPer {
 			b.Fatal(len(s.parts))
 		}
 	}

@@ -8,90 +8,90 @@ import (
 	"time"
 )
 
-// Panels is what other rooms know of nodes and money. The page shows a panel only where there is something in it.
+// Panels provides the NodePools and the cost of the overview. The page omits a panel without content.
 type Panels interface {
 	NodePools() []NodePool
-	// Cost is what the GPUs cost at present; ok is false where no price is known.
+	// Cost returns the present cost of the GPUs; ok is false if no price is known.
 	Cost() (c Cost, ok bool)
 }
 
-// NodePool is one pool of nodes as the page shows it.
+// NodePool is one NodePool of a capacity group.
 type NodePool struct {
 	Name         string
-	Group        string // capacity group; empty: none
-	Phase        string // of the group
-	CapacityType string // spot, on-demand, reserved, or several with commas
-	Nodes        int    // that can be used
-	Coming       int    // launched, or asked for
+	Group        string // capacity group
+	Phase        string // phase of the group
+	CapacityType string // spot, on-demand, reserved, or several separated by commas
+	Nodes        int    // nodes that accept pods
+	Starting     int    // nodes that are requested or launched
 	Busy, Idle   int    // GPUs
-	Nudges       []Nudge
-	Unknown      bool   // the numbers mean nothing
-	Trouble      string // why the numbers are not to be relied on; empty: they are
+	Overrides    []Override
+	Unknown      bool   // the numbers of nodes and GPUs are not known
+	Problem      string // why the numbers may be wrong; empty: they are current
 }
 
-// Nudge is a field of a NodePool that is not as its owner wrote it, by our hand.
-type Nudge struct {
-	Field    string // "weight"
+// Override is a field of a NodePool that gpuscaler sets for a time.
+type Override struct {
+	Field    string // for example "weight"
 	From, To string
 	Reason   string
-	Until    time.Time // zero: while its reason holds
+	Until    time.Time // zero: until the reason ends
 }
 
 // Cost is a rate of spending in one currency.
 type Cost struct {
-	Currency      string // "USD"
+	Currency      string // for example "USD"
 	PerHour, Idle float64
-	Unmeasured    float64   // of PerHour, where nobody says whether it is idle
-	Causes        []Cause   // of the idle part, the greatest first
-	Unpriced      float64   // GPUs whose price is unknown: they stand in none of the sums
-	At            time.Time // when it was so; zero: now
+	Unmeasured    float64   // the part of PerHour for GPUs without a measurement of their activity
+	Causes        []Cause   // of the idle part, the most expensive first
+	Unpriced      float64   // number of GPUs without a known price; they are in none of the sums
+	At            time.Time // time of the measurement; zero: now
 }
 
-// Cause is one reason for paying for GPUs that do nothing.
+// Cause is one reason for the cost of idle GPUs.
 type Cause struct {
-	Name    string
-	Of      []string // the workloads that hold them, the dearest first; nobody where no pod does
-	GPUs    float64  // two that are half busy are one
-	PerHour float64
+	Name      string
+	Workloads []string // the workloads with these GPUs, the most expensive first; empty: no pod uses the GPUs
+	GPUs      float64  // two GPUs that are half idle count as one
+	PerHour   float64
 }
 
-// nodePoolView and costView are panels as the page shows them.
+// nodePoolView is a NodePool as the page shows it.
 type nodePoolView struct {
 	NodePool
-	Nudges []nudgeView
+	Overrides []overrideView
 }
 
-type nudgeView struct {
-	Nudge
+type overrideView struct {
+	Override
 	Ends moment
 }
 
+// costView is the cost as the page shows it.
 type costView struct {
 	PerHour, Idle string
-	Share         string // of the idle part
-	Unmeasured    string // empty: all of it is measured
-	Unpriced      string // empty: all GPUs have a price
+	Share         string // of the idle part in percent
+	Unmeasured    string // empty: everything is measured
+	Unpriced      string // empty: every GPU has a price
 	At            moment
 	Causes        []causeView
 }
 
 type causeView struct {
-	Name, Of, GPUs, PerHour string
+	Name, Workloads, GPUs, PerHour string
 }
 
-// namedWorkloads is how many workloads a cause names; the rest is a number.
+// namedWorkloads is the number of workloads that a cause names; the others are counted.
 const namedWorkloads = 3
 
-// panels asks for nodes and cost; both are empty where nothing is known. They speak of the whole cluster: who may not see all of it
-// sees none of them.
+// panels returns the NodePools and the cost. Both concern the whole cluster, so they are empty for a user who may not see all namespaces.
 func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !p.visible(r, "") {
 		return nil, nil
 	}
 	for _, n := range p.options.Panels.NodePools() {
 		v := nodePoolView{NodePool: n}
-		for _, x := range n.Nudges {
-			v.Nudges = append(v.Nudges, nudgeView{x, p.moment(x.Until)})
+		for _, x := range n.Overrides {
+			v.Overrides = append(v.Overrides, overrideView{x, p.moment(x.Until)})
 		}
 		pools = append(pools, v)
 	}
@@ -107,18 +107,18 @@ func (p *Page) costView(c *Cost) *costView {
 	if c.PerHour > 0 {
 		v.Share = strconv.FormatFloat(100*c.Idle/c.PerHour, 'f', 0, 64) + "%"
 	}
-	if c.Unmeasured >= 0.005 { // what would be shown as $0.00
+	if c.Unmeasured >= 0.005 { // less would be shown as $0.00
 		v.Unmeasured = money(c.Unmeasured, c.Currency)
 	}
 	if c.Unpriced > 0 {
 		v.Unpriced = gpus(c.Unpriced)
 	}
 	for _, x := range c.Causes {
-		named := strings.Join(x.Of[:min(len(x.Of), namedWorkloads)], ", ")
-		if more := len(x.Of) - namedWorkloads; more > 0 {
+		named := strings.Join(x.Workloads[:min(len(x.Workloads), namedWorkloads)], ", ")
+		if more := len(x.Workloads) - namedWorkloads; more > 0 {
 			named += fmt.Sprintf(" and %d more", more)
 		}
-		one := causeView{Name: x.Name, Of: named, GPUs: gpus(x.GPUs), PerHour: "no price"}
+		one := causeView{Name: x.Name, Workloads: named, GPUs: gpus(x.GPUs), PerHour: "no price"}
 		if x.PerHour > 0 {
 			one.PerHour = money(x.PerHour, c.Currency)
 		}
@@ -127,12 +127,12 @@ func (p *Page) costView(c *Cost) *costView {
 	return v
 }
 
-// gpus prints a number of GPUs, of which some may be idle in part: 3, 2.4, 0.1.
+// gpus formats a number of GPUs, which can be a fraction: 3, 2.4, 0.1.
 func gpus(n float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(max(n, 0.1), 'f', 1, 64), ".0")
 }
 
-// money prints an amount: $11.35, 11.35 EUR.
+// money formats an amount: $11.35, 11.35 EUR.
 func money(v float64, currency string) string {
 	text := strconv.FormatFloat(v, 'f', 2, 64)
 	if currency == "USD" {

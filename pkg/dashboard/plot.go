@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// headroom keeps the greatest value off the upper edge.
+	// headroom is the ratio of the top of a chart to its highest value.
 	headroom = 1.12
-	// closeMarks is the distance, in units, below which marks of a flapping workload become one.
-	closeMarks = 7.0
+	// minMarkDistance is the distance, in units of the canvas, below which several marks become one.
+	minMarkDistance = 7.0
 )
 
-// plot is a picture's plot of a span of time.
+// plot is a chart of a span of time.
 type plot struct {
 	span
 	picture.Plot
@@ -30,31 +30,31 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that stands from an instant on, until the next point or the end of its step; NaN breaks the line.
+// point is a value that is valid from a time until the next point or the end of its step. NaN interrupts the line.
 type point struct {
 	at    time.Time
 	until time.Time
 	value float64
 }
 
-// hole tells whether nothing is known between two neighbours: the loop stood still, or another process led.
-func hole(a, b point) bool {
+// gap reports whether values are unknown between two points: the loop did not run, or another replica led.
+func gap(a, b point) bool {
 	return b.at.Sub(a.until) > 2*max(a.until.Sub(a.at), b.until.Sub(b.at), 30*time.Second)
 }
 
-// steps draws values that stand until they change; an area is closed down to zero.
+// steps draws values that are constant until the next one. An area is filled down to zero.
 func (p plot) steps(points []point, area bool) string {
-	held := make([]picture.Held, len(points))
+	constant := make([]picture.Held, len(points))
 	for i, q := range points {
-		held[i] = picture.Held{From: p.x(q.at), To: p.x(q.until), Value: q.value}
-		if i > 0 && !hole(points[i-1], q) {
-			held[i-1].To = held[i].From
+		constant[i] = picture.Held{From: p.x(q.at), To: p.x(q.until), Value: q.value}
+		if i > 0 && !gap(points[i-1], q) {
+			constant[i-1].To = constant[i].From
 		}
 	}
-	return p.Steps(held, area)
+	return p.Steps(constant, area)
 }
 
-// line joins measurements; where nothing was measured it ends. A lone measurement is a dot.
+// line connects measurements and is interrupted where there are none. A single measurement is a dot.
 func (p plot) line(points []point) string {
 	var d strings.Builder
 	open := false
@@ -64,7 +64,7 @@ func (p plot) line(points []point) string {
 			continue
 		}
 		x, y := picture.Place(p.x(q.at)), picture.Place(p.Y(q.value))
-		if open && !hole(points[i-1], q) {
+		if open && !gap(points[i-1], q) {
 			d.WriteString("L" + x + " " + y)
 			continue
 		}
@@ -74,7 +74,7 @@ func (p plot) line(points []point) string {
 	return d.String()
 }
 
-// grid is up to four lines at whole numbers.
+// grid returns up to four lines at whole numbers.
 func (p plot) grid() (all []gridline) {
 	step := max(1, picture.Step(p.Top/4.5))
 	for v := step; v < p.Top; v += step {
@@ -84,12 +84,13 @@ func (p plot) grid() (all []gridline) {
 	return all
 }
 
+// marks returns a mark for each transition. Transitions that are close together share one mark.
 func (p plot) marks(changes []transition) (all []mark) {
 	last := math.Inf(1)
 	for _, c := range changes { // newest first
 		x := p.x(c.At.at)
 		text := c.At.Clock() + "  " + c.Change() + "  " + c.Rule + ": " + c.Text
-		if n := len(all) - 1; n >= 0 && last-x < closeMarks {
+		if n := len(all) - 1; n >= 0 && last-x < minMarkDistance {
 			if strings.Count(all[n].Title, "\n") < 6 {
 				all[n].Title = text + "\n" + all[n].Title
 			}
@@ -102,13 +103,13 @@ func (p plot) marks(changes []transition) (all []mark) {
 	return all
 }
 
-// blind are the stretches decided on missing inputs: each reaches from its transition to the next one.
-func (p plot) blind(h past) (all []stretch) {
+// degraded returns the intervals with missing inputs: from each degraded transition to the next transition.
+func (p plot) degraded(h pastData) (all []interval) {
 	right := picture.Canvas
 	for _, c := range h.all() { // newest first
 		left := p.x(c.At.at)
 		if c.degraded && right > left {
-			all = append(all, stretch{picture.Percent(left), picture.Percent(max(right-left, 1))})
+			all = append(all, interval{picture.Percent(left), picture.Percent(max(right-left, 1))})
 		}
 		right = left
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// boardPanels are the NodePools of the capacity groups on the engine's board, and what another room says of money.
+// boardPanels provides the NodePools of the capacity groups, and their cost unless another function provides the cost.
 type boardPanels struct {
 	board *engine.DecisionStore
-	cost  func() (Cost, bool) // nil: nobody says more than the board
+	cost  func() (Cost, bool) // may be nil
 }
 
+// NodePools returns the NodePools of all capacity groups.
 func (p boardPanels) NodePools() (all []NodePool) {
 	for _, name := range p.board.Groups() {
 		if r, ok := p.board.Group(name); ok {
@@ -24,7 +25,7 @@ func (p boardPanels) NodePools() (all []NodePool) {
 	return all
 }
 
-// Cost is what another room says of money, else what the priced nodes of the groups cost.
+// Cost returns the result of the other function, or the sum over the nodes of the groups that have a price.
 func (p boardPanels) Cost() (Cost, bool) {
 	if p.cost != nil {
 		if c, ok := p.cost(); ok {
@@ -41,10 +42,10 @@ func (p boardPanels) Cost() (Cost, bool) {
 	return c, c.PerHour > 0
 }
 
-// add adds a group's nodes. A capacity type of a pool is priced as a whole or not at all: an unknown price is no price of 0.
+// add adds the nodes of a group. Nodes without a known price are counted as unpriced GPUs: an unknown price is not a price of 0.
 func (c *Cost) add(r *engine.GroupRecord) {
 	for i := range r.Pools {
-		idle := Cause{Name: "held by no pod: " + r.Pools[i].Name}
+		idle := Cause{Name: "not used by any pod: " + r.Pools[i].Name}
 		for _, use := range r.Pools[i].Use {
 			if use.Hourly <= 0 {
 				c.Unpriced += float64(use.GPUs)
@@ -59,33 +60,26 @@ func (c *Cost) add(r *engine.GroupRecord) {
 	}
 }
 
-// poolsOf are a group's pools in the order in which it prefers them.
+// poolsOf returns the NodePools of a group in its order of preference.
 func poolsOf(r *engine.GroupRecord) []NodePool {
 	if r.At.IsZero() {
-		return []NodePool{{Name: "?", Group: r.Group.Name, Unknown: true, Trouble: orNotYet(r.Err)}}
+		return []NodePool{{Name: "?", Group: r.Group.Name, Unknown: true, Problem: cmp.Or(r.Err, "not decided yet")}}
 	}
 	all := make([]NodePool, 0, len(r.Pools))
 	for i := range r.Pools {
 		p := poolOf(&r.Pools[i])
 		p.Group, p.Phase = r.Group.Name, r.Phase.String()
 		if r.Err != "" {
-			p.Trouble = "as of the last decision: " + r.Err
+			p.Problem = "as of the last decision: " + r.Err
 		}
 		for j := range r.Nudges {
 			if n := &r.Nudges[j]; n.Pool == p.Name {
-				p.Nudges = append(p.Nudges, nudgeOf(n))
+				p.Overrides = append(p.Overrides, overrideOf(n))
 			}
 		}
 		all = append(all, p)
 	}
 	return all
-}
-
-func orNotYet(err string) string {
-	if err == "" {
-		return "not decided yet"
-	}
-	return err
 }
 
 func poolOf(u *engine.PoolUse) NodePool {
@@ -96,23 +90,23 @@ func poolOf(u *engine.PoolUse) NodePool {
 			continue
 		}
 		types = append(types, capacity.CapacityType(kind).String())
-		p.Nodes, p.Coming = p.Nodes+use.Nodes, p.Coming+use.Coming
+		p.Nodes, p.Starting = p.Nodes+use.Nodes, p.Starting+use.Coming
 		p.Busy, p.Idle = p.Busy+int(use.Used), p.Idle+int(use.Idle())
 	}
 	p.CapacityType = strings.Join(types, ", ")
 	switch {
 	case !u.Exists:
-		p.Unknown, p.Trouble = true, "there is no such NodePool"
+		p.Unknown, p.Problem = true, "the NodePool does not exist"
 	case !u.Ready:
-		p.Trouble = "not Ready"
+		p.Problem = "not Ready"
 	}
 	return p
 }
 
-func nudgeOf(n *capacity.Nudge) Nudge {
-	out := Nudge{Field: n.Name(), From: n.Original.String(), To: n.Value.String(), Reason: n.Rule.String(), Until: n.Until}
+func overrideOf(n *capacity.Nudge) Override {
+	out := Override{Field: n.Name(), From: n.Original.String(), To: n.Value.String(), Reason: n.Rule.String(), Until: n.Until}
 	if n.Releasing {
-		out.Reason = "goes back"
+		out.Reason = "being restored"
 	}
 	return out
 }

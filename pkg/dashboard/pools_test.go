@@ -10,11 +10,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-func fallenBack() *engine.GroupRecord {
+// fallbackRecord returns a group in fallback: spot launches fail, and one NodePool does not exist.
+func fallbackRecord() *engine.GroupRecord {
 	spot, demand := engine.PoolUse{Name: "l40s-spot", Exists: true, Ready: true}, engine.PoolUse{Name: "l40s-ondemand", Exists: true, Ready: true}
 	spot.Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6}
 	demand.Use[capacity.OnDemand] = engine.Use{Nodes: 4, GPUs: 16, Used: 16}
-	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // pods that are going still count
+	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // terminating pods count too
 	return &engine.GroupRecord{
 		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: capacity.Fallback,
 		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
@@ -25,41 +26,41 @@ func fallenBack() *engine.GroupRecord {
 	}
 }
 
-func TestPoolsShowWhatIsUsedWhatIsIdleAndWhatIsHeld(t *testing.T) {
-	got := poolsOf(fallenBack())
+func TestNodePoolsOfAGroup(t *testing.T) {
+	got := poolsOf(fallbackRecord())
 	want := []NodePool{
-		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Coming: 1, Busy: 6, Idle: 2, Nudges: []Nudge{
+		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Starting: 1, Busy: 6, Idle: 2, Overrides: []Override{
 			{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation hold", Until: nine.Add(19 * time.Minute)}}},
-		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0, Nudges: []Nudge{
+		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0, Overrides: []Override{
 			{Field: "weight", From: "10", To: "60", Reason: "spot fallback"}}},
-		{Name: "typo", Group: "chat", Phase: "fallback", Unknown: true, Trouble: "there is no such NodePool"},
+		{Name: "typo", Group: "chat", Phase: "fallback", Unknown: true, Problem: "the NodePool does not exist"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
 
-func TestAGroupThatIsNotDecidedIsNotZeroGPUs(t *testing.T) {
+func TestUndecidedGroupHasNoNumbers(t *testing.T) {
 	for err, want := range map[string]string{"": "not decided yet", "NodePools cannot be listed": "NodePools cannot be listed"} {
 		got := poolsOf(&engine.GroupRecord{Group: &capacity.Group{Name: "chat"}, Err: err})
-		if len(got) != 1 || !got[0].Unknown || got[0].Trouble != want {
+		if len(got) != 1 || !got[0].Unknown || got[0].Problem != want {
 			t.Errorf("%q: %+v", err, got)
 		}
 	}
-	stale := fallenBack()
+	stale := fallbackRecord()
 	stale.Err = "the snapshot is too old"
-	if got := poolsOf(stale)[0]; got.Trouble != "as of the last decision: the snapshot is too old" || got.Busy != 6 {
+	if got := poolsOf(stale)[0]; got.Problem != "as of the last decision: the snapshot is too old" || got.Busy != 6 {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestAnUnknownPriceIsNotAPriceOfZero(t *testing.T) {
-	r := fallenBack()
+func TestUnknownPriceIsNotZero(t *testing.T) {
+	r := fallbackRecord()
 	r.Pools[0].Use[capacity.Spot].Hourly, r.Pools[0].Use[capacity.Spot].Unused = 8, 2
 	r.Pools[1].Use[capacity.OnDemand].Hourly = 32
 	c := Cost{Currency: "USD"}
 	c.add(r)
-	want := Cost{Currency: "USD", PerHour: 40, Idle: 2, Unpriced: 4, Causes: []Cause{{Name: "held by no pod: l40s-spot", GPUs: 2, PerHour: 2}}}
+	want := Cost{Currency: "USD", PerHour: 40, Idle: 2, Unpriced: 4, Causes: []Cause{{Name: "not used by any pod: l40s-spot", GPUs: 2, PerHour: 2}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v, want %+v: the reserved node has no price", c, want)
 	}
@@ -67,40 +68,43 @@ func TestAnUnknownPriceIsNotAPriceOfZero(t *testing.T) {
 
 type poolPanels struct{}
 
-func (poolPanels) NodePools() []NodePool { return poolsOf(fallenBack()) }
+func (poolPanels) NodePools() []NodePool { return poolsOf(fallbackRecord()) }
 func (poolPanels) Cost() (Cost, bool)    { return Cost{}, false }
 
-func TestThePageNamesEachNudgeWithItsEnd(t *testing.T) {
-	l := morning(3, Options{Panels: poolPanels{}})
+func TestPageShowsOverridesWithTheirEnd(t *testing.T) {
+	l := clusterAtNine(3, Options{Panels: poolPanels{}})
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
-		"there is no such NodePool", "2, 1 coming", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
+		"the NodePool does not exist", "2, 1 starting", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
 		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" data-name="Nodes and GPUs" colspan="3">unknown</td>`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
-	if body := ask(newLively(3, Options{}).page, "/").Body.String(); strings.Contains(body, "Node pools") {
+	if body := ask(newTestCluster(3, Options{}).page, "/").Body.String(); strings.Contains(body, "NodePools") {
 		t.Error("a cluster without capacity groups has an empty table")
 	}
 }
 
-// What one pays for is told by cause, with the workloads by name; what has no price has GPUs and no dollars, and what nobody measured is
+// Idle cost is shown by cause, with the names of the workloads. GPUs without a price have no cost, and GPUs without a measurement are
 // neither busy nor idle.
-func TestThePageSaysWhatIdleGPUsCostAndWhy(t *testing.T) {
+func TestPageShowsIdleCost(t *testing.T) {
 	cost := Cost{Currency: "USD", PerHour: 12, Idle: 3, Unmeasured: 2, Unpriced: 4, At: nine.Add(-90 * time.Second), Causes: []Cause{
-		{Name: "held and not busy: schedule floor", Of: []string{"a/a", "b/b", "c/c", "d/d", "e/e"}, GPUs: 2.44, PerHour: 3},
-		{Name: "held by no pod: machines of unknown type", GPUs: 4},
+		{Name: "allocated and idle: schedule floor", Workloads: []string{"a/a", "b/b", "c/c", "d/d", "e/e"}, GPUs: 2.44, PerHour: 3},
+		{Name: "not used by any pod: unknown instance type", GPUs: 4},
 	}}
 	known := true
-	l := morning(3, Options{Cost: func() (Cost, bool) { return cost, known }})
+	l := clusterAtNine(3, Options{Cost: func() (Cost, bool) { return cost, known }})
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"<dt>Per hour</dt><dd>$12.00</dd>", "<dt>Idle per hour</dt><dd>$3.00</dd>", "<dt>Idle share</dt><dd>25%</dd>",
-		"<dt>Not measured, per hour</dt><dd>$2.00</dd>", "<dt>GPUs without a known price, in no sum</dt><dd>4</dd>", `Cost of GPUs <span class="nil">as of <time`,
-		`<th scope="row">held and not busy: schedule floor</th><td class="why" data-name="Of">a/a, b/b, c/c and 2 more</td><td class="num" data-name="GPUs">2.4</td><td class="num" data-name="Per hour">$3.00</td>`,
-		`<th scope="row">held by no pod: machines of unknown type</th><td class="why" data-name="Of">nobody</td><td class="num" data-name="GPUs">4</td><td class="num" data-name="Per hour">no price</td>`,
+		"<dt>Not measured, per hour</dt><dd>$2.00</dd>",
+		"<dt>GPUs without a known price (not included)</dt><dd>4</dd>", `Cost of GPUs <span class="nil">as of <time`,
+		`<th scope="row">allocated and idle: schedule floor</th><td class="why" data-name="Workloads">a/a, b/b, c/c and 2 more</td>` +
+			`<td class="num" data-name="GPUs">2.4</td><td class="num" data-name="Per hour">$3.00</td>`,
+		`<th scope="row">not used by any pod: unknown instance type</th><td class="why" data-name="Workloads">none</td>` +
+			`<td class="num" data-name="GPUs">4</td><td class="num" data-name="Per hour">no price</td>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s", want)
@@ -108,6 +112,6 @@ func TestThePageSaysWhatIdleGPUsCostAndWhy(t *testing.T) {
 	}
 	known = false
 	if body := ask(l.page, "/").Body.String(); strings.Contains(body, "Cost of GPUs") {
-		t.Error("a cost that nobody knows is shown")
+		t.Error("an unknown cost is shown")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// resolutions are the levels of the memory: the last half hour in points of ten seconds, the last day in points of six minutes.
+// resolutions are the levels of the samples: steps of ten seconds for half an hour, up to steps of six minutes for a day.
 var resolutions = [...]resolution{
 	{10 * time.Second, 30 * time.Minute},
 	{time.Minute, 4 * time.Hour},
@@ -20,25 +20,25 @@ var resolutions = [...]resolution{
 type resolution struct{ step, span time.Duration }
 
 const (
-	// fullSpan is the number of workloads up to which each keeps a whole day: about 20 KB with three signals, 20 MB in all. Beyond it
-	// the spans shrink so that the sum stays.
+	// fullSpan is the number of workloads up to which each keeps a whole day: about 20 KB with three signals, 20 MB in total. With more
+	// workloads the spans are shorter, so that the total memory is constant.
 	fullSpan  = 1000
 	minPoints = 24
-	// forgetAfter keeps the past of a policy that was taken away and put back, or of a leader that came back.
-	forgetAfter = time.Hour
-	// maxDecisionAge is the age from which a decision is a memory: the timeline shows a hole, not a line that goes on.
+	// keepAfterDelete is how long the samples of a deleted policy are kept, for a policy that is created again.
+	keepAfterDelete = time.Hour
+	// maxDecisionAge is the age from which a decision is not sampled: the timeline then has a gap.
 	maxDecisionAge = time.Minute
 )
 
-// The columns of every series; one column for each signal follows.
+// Columns of every series. One column for each signal follows.
 const (
 	columnTarget = iota
 	columnReady
-	columnComing // loading and pending
+	columnStarting // loading and pending
 	firstSignal
 )
 
-// sampler remembers what each workload looked like, coarser the longer ago.
+// sampler stores samples of each workload. The older they are, the lower is the resolution.
 type sampler struct {
 	mu     sync.RWMutex
 	series map[scaling.Key]*series
@@ -50,16 +50,16 @@ type series struct {
 	levels  [len(resolutions)]level
 }
 
-// level is a list of buckets, oldest first; values holds one stride of columns for each.
+// level has the samples of one resolution, oldest first. values has one row of columns for each bucket.
 type level struct {
-	buckets []int32 // Unix time in steps
+	buckets []int32 // Unix time divided by the step
 	values  []float32
 }
 
-// span is the time that a picture shows.
+// span is the time that a chart shows.
 type span struct{ from, to time.Time }
 
-// sample is one point: what stood at its end, and each signal's greatest value in its step. NaN is "not known".
+// sample has the values at the end of a step, and the highest value of each signal in the step. NaN means unknown.
 type sample struct {
 	at     time.Time
 	step   time.Duration
@@ -68,7 +68,7 @@ type sample struct {
 
 func newSampler() *sampler { return &sampler{series: map[scaling.Key]*series{}} }
 
-// add remembers a record as seen at now. A record that was never decided, or not lately, leaves a hole.
+// add stores the values of a record at now. A record without a recent decision is not stored, which leaves a gap.
 func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	if r.At.IsZero() || now.Sub(r.At) > maxDecisionAge {
 		return
@@ -80,7 +80,7 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 		x = &series{}
 		s.series[r.Workload.Key] = x
 	}
-	x.adopt(r.Workload.Policy.Signals)
+	x.setSignals(r.Workload.Policy.Signals)
 	unix := now.Unix()
 	if unix < x.newest {
 		x.rewind(unix)
@@ -88,7 +88,7 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	x.newest = unix
 	var values [firstSignal + scaling.MaxSignals]float32
 	values[columnTarget], values[columnReady] = float32(r.Decision.Replicas), float32(r.View.Ready)
-	values[columnComing] = float32(r.View.Loading + r.View.Pending)
+	values[columnStarting] = float32(r.View.Loading + r.View.Pending)
 	for i := range x.signals {
 		values[firstSignal+i] = usable(r, i)
 	}
@@ -98,7 +98,7 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	}
 }
 
-// usable is a signal's value where the tick could use it. A stale value repeated is no measurement.
+// usable returns the value of a signal if the tick used it, otherwise NaN. A stale value is not a new measurement.
 func usable(r *engine.Record, i int) float32 {
 	status := r.Decision.Status[i]
 	if i >= len(r.Readings) || !r.Readings[i].Known || status != scaling.SignalOK && status != scaling.SignalLowCoverage {
@@ -107,19 +107,19 @@ func usable(r *engine.Record, i int) float32 {
 	return float32(r.Readings[i].Value)
 }
 
-// points is how many a level keeps while there are so many workloads.
+// points returns how many samples a level keeps for each of so many workloads.
 func points(r resolution, workloads int) int {
-	full := int(r.span/r.step) + 2 // one is begun at either end
+	full := int(r.span/r.step) + 2 // the first and the last step are incomplete
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
-// adopt makes the columns fit the signals of the policy in force; a signal keeps its past by its name.
-func (x *series) adopt(signals []scaling.Signal) {
+// setSignals adapts the columns to the signals of the policy in force. A signal with the same name keeps its samples.
+func (x *series) setSignals(signals []scaling.Signal) {
 	if slices.EqualFunc(x.signals, signals, func(name string, s scaling.Signal) bool { return name == s.Name }) {
 		return
 	}
 	names := make([]string, len(signals))
-	from := make([]int, firstSignal+len(signals)) // which old column each new one continues
+	from := make([]int, firstSignal+len(signals)) // the previous column of each new one, or -1
 	for i := range firstSignal {
 		from[i] = i
 	}
@@ -135,7 +135,7 @@ func (x *series) adopt(signals []scaling.Signal) {
 	x.signals = names
 }
 
-// rewind forgets what lies after a clock that stepped back.
+// rewind deletes the samples after unix, for a clock that stepped back.
 func (x *series) rewind(unix int64) {
 	for i := range x.levels {
 		l := &x.levels[i]
@@ -157,13 +157,13 @@ func (l *level) add(bucket int32, values []float32) {
 	last := l.values[(n-1)*len(values):]
 	copy(last[:firstSignal], values)
 	for i := firstSignal; i < len(values); i++ {
-		if v := values[i]; !(last[i] >= v) && v == v { // the greatest that is known
+		if v := values[i]; !(last[i] >= v) && v == v { // the highest known value
 			last[i] = v
 		}
 	}
 }
 
-// trim drops the oldest quarter once there are a quarter too many, so that memory moves rarely.
+// trim deletes the oldest samples when there are a quarter more than keep, so that the rest is rarely moved.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)
@@ -185,20 +185,19 @@ func (l *level) rearrange(from []int, stride int) {
 	l.values = values
 }
 
-// forget drops the series that nobody adds to any more.
+// forget deletes series without a sample for keepAfterDelete.
 func (s *sampler) forget(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, x := range s.series {
-		if now.Unix()-x.newest > seconds(forgetAfter) {
+		if now.Unix()-x.newest > seconds(keepAfterDelete) {
 			delete(s.series, k)
 		}
 	}
 }
 
-// read visits the points between two instants, oldest first, each stretch in the best resolution that reaches it, and returns the names
-// of the signals. finest is the best level to use: a day on a screen has no room for points of ten seconds. A sample's values are
-// the sampler's own.
+// read calls visit for the samples of a span, oldest first, and returns the names of the signals. For each time it uses the highest
+// resolution that has samples, but none higher than the level finest. visit must not keep the values of a sample.
 func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (signals []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -206,7 +205,7 @@ func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (s
 	if x == nil {
 		return nil
 	}
-	var until [len(resolutions)]int64 // a coarse level tells what came before the finer ones
+	var until [len(resolutions)]int64 // a level is read only for times before the levels of higher resolution
 	for i, end := finest, w.to.Unix(); i < len(resolutions); i++ {
 		until[i] = end
 		if b := x.levels[i].buckets; len(b) > 0 {

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// maxQuery bounds the query of a request: each of our own links stays far below.
+	// maxQuery is the maximum length of a query in bytes. The links of the page are much shorter.
 	maxQuery = 2048
-	// maxPath is enough for a namespace (63) and a name (253), each byte escaped.
+	// maxPath is the maximum length of a path in bytes: enough for a namespace (63) and a name (253) with every byte escaped.
 	maxPath = 1024
-	// maxSearch bounds what people search for, in bytes.
+	// maxSearch is the maximum length of a search in bytes.
 	maxSearch = 200
 )
 
-// headers are sent with every answer. No script, style or connection but our own files; no frame around us, no guess at types.
+// headers are sent with every response. They allow only scripts, styles and connections of this server, and forbid frames and the
+// detection of content types.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -28,7 +29,7 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// secure refuses whatever is not a small question to this very server.
+// secure rejects requests that are not small GET or HEAD requests to this server.
 func secure(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -40,22 +41,23 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
-		case r.ContentLength != 0: // where a body ends is what smuggled requests disagree about
+		case r.ContentLength != 0: // request smuggling needs a body
 			h.Set("Connection", "close")
-			http.Error(w, "a question has no body", http.StatusBadRequest)
-		case !ourHost(r, hosts):
-			http.Error(w, "this name is not ours: ask by address or as localhost", http.StatusMisdirectedRequest)
+			http.Error(w, "a request must not have a body", http.StatusBadRequest)
+		case !acceptedHost(r, hosts):
+			http.Error(w, "this server does not have the requested host name: use its IP address or localhost", http.StatusMisdirectedRequest)
 		case len(r.URL.RawQuery) > maxQuery || len(r.URL.EscapedPath()) > maxPath:
-			http.Error(w, "the address is too long", http.StatusRequestURITooLong)
+			http.Error(w, "the URL is too long", http.StatusRequestURITooLong)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// ourHost keeps out names that a foreign page pointed at our loopback address (DNS rebinding): behind a port-forward there is no other
-// guard. Off loopback any name will do, as the API server's proxy passes its own; there, who asks must show a token.
-func ourHost(r *http.Request, more []string) bool {
+// acceptedHost reports whether the Host header is accepted. On loopback, unknown names are rejected: a web page can resolve its own name to
+// the loopback address (DNS rebinding), and a port-forward has no authentication. On other addresses every name is accepted, because the
+// proxy of the API server sends its own, and users must authenticate with a token.
+func acceptedHost(r *http.Request, more []string) bool {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		return true
 	}

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// beat is how often a stream with nothing to tell says that it lives, so that neither proxies nor readers give it up.
-	beat = 15 * time.Second
-	// writeTimeout ends the stream of a reader who does not read.
+	// heartbeat is the interval of events without changes. They keep proxies and browsers from closing the connection.
+	heartbeat = 15 * time.Second
+	// writeTimeout closes the stream of a client that does not read.
 	writeTimeout = 10 * time.Second
-	// maxSaid bounds what one look announces to a screen reader.
-	maxSaid = 3
+	// maxAnnounced is the maximum number of changes that one update announces to screen readers.
+	maxAnnounced = 3
 )
 
-// part is a piece of a page that is sent when it changed.
+// part is one element of a page. It is sent when it changes.
 type part struct {
 	ID, HTML string
-	Key      string // what decides whether it changed; empty: the HTML
-	Parent   string // a part that, when sent, brings this one along
+	Key      string // changes when the part must be sent; empty: the HTML is compared
+	Parent   string // ID of a part that contains this one
 }
 
-// fact is a number that a live page announces when it changes.
-type fact struct {
+// announcement is a target that a live page announces to screen readers when it changes.
+type announcement struct {
 	Policy, Why string
 	Target      int32
 }
 
-// scene is what a live page shows at a moment.
-type scene struct {
-	parts []part
-	facts []fact
+// snapshot is the content of a live page at one time.
+type snapshot struct {
+	parts         []part
+	announcements []announcement
 }
 
-// serveEvents streams the pieces of a page as they change, by server-sent events:
+// serveEvents sends the parts of a page when they change, as server-sent events:
 //
 //	part  {"id": ..., "html": ...}  replaces the element with that id
 //	say   "..."                     is announced to screen readers
-//	time  "..."                     the page is as of this time
+//	time  "..."                     is the time of the page's data
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
-	look, err := p.view(r)
+	take, err := p.snapshots(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -56,12 +56,12 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-p.streams }()
 	default:
 		w.Header().Set("Retry-After", "30")
-		http.Error(w, "too many live pages: reload this one now and then", http.StatusServiceUnavailable)
+		http.Error(w, "too many live pages: reload this page to update it", http.StatusServiceUnavailable)
 		return
 	}
-	first, ok := look()
+	first, ok := take()
 	if !ok {
-		http.Error(w, "there is no such workload", http.StatusNotFound)
+		http.Error(w, "the workload does not exist", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -69,27 +69,27 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s := stream{w: w, control: http.NewResponseController(w), sent: map[string]uint64{}, facts: map[string]int32{}}
+	s := stream{w: w, control: http.NewResponseController(w), sent: map[string]uint64{}, targets: map[string]int32{}}
 	if s.write("retry: 3000\n\n") == nil && s.send(p, first) == nil {
-		s.run(r.Context(), p, look)
+		s.run(r.Context(), p, take)
 	}
 }
 
-// view finds out which page the stream belongs to.
-func (p *Page) view(r *http.Request) (look func() (scene, bool), err error) {
+// snapshots returns the function that takes snapshots of the page that the request names.
+func (p *Page) snapshots(r *http.Request) (take func() (snapshot, bool), err error) {
 	v := r.URL.Query()
 	if name := v.Get("workload"); name != "" {
 		namespace, short, _ := strings.Cut(name, "/")
 		k := scaling.Key{Namespace: namespace, Name: short}
-		q, err := p.parseQuestion(k, v)
+		q, err := p.parseWorkloadQuery(k, v)
 		q.At = time.Time{}
-		return func() (scene, bool) { return p.workloadScene(r, q) }, err
+		return func() (snapshot, bool) { return p.workloadSnapshot(r, q) }, err
 	}
 	l, err := parseListing(v)
-	return func() (scene, bool) { return p.overviewScene(r, l), true }, err
+	return func() (snapshot, bool) { return p.overviewSnapshot(r, l), true }, err
 }
 
-func (p *Page) overviewScene(r *http.Request, l listing) (s scene) {
+func (p *Page) overviewSnapshot(r *http.Request, l listing) (s snapshot) {
 	v := p.overview(r, l)
 	s.add("overview", v, "status", "stats", "chips", "pager", "panels")
 	var ids, body strings.Builder
@@ -100,7 +100,7 @@ func (p *Page) overviewScene(r *http.Request, l listing) (s scene) {
 		body.WriteString(html)
 		rows = append(rows, part{ID: x.ID, HTML: html, Parent: "rows"})
 		if x.Decided {
-			s.facts = append(s.facts, fact{x.Key.String(), x.Rule + " " + x.Text, x.Target})
+			s.announcements = append(s.announcements, announcement{x.Key.String(), x.Rule + " " + x.Text, x.Target})
 		}
 	}
 	s.parts = append(s.parts, part{ID: "rows", HTML: `<tbody id="rows">` + body.String() + "</tbody>", Key: ids.String() + "."})
@@ -108,20 +108,20 @@ func (p *Page) overviewScene(r *http.Request, l listing) (s scene) {
 	return s
 }
 
-func (p *Page) workloadScene(r *http.Request, q question) (s scene, ok bool) {
+func (p *Page) workloadSnapshot(r *http.Request, q workloadQuery) (s snapshot, ok bool) {
 	v, ok := p.workload(r, q)
 	if !ok || !p.visible(r, q.Key.Namespace) {
 		return s, false
 	}
 	s.add("workload", v, "status", "head", "signals", "rules", "timeline", "changes")
 	if v.Row.Decided {
-		s.facts = []fact{{q.Key.String(), v.Row.Rule + " " + v.Row.Text, v.Row.Target}}
+		s.announcements = []announcement{{q.Key.String(), v.Row.Rule + " " + v.Row.Text, v.Row.Target}}
 	}
 	return s, true
 }
 
-// add renders pieces of a page; each has the id of its template.
-func (s *scene) add(page string, view any, names ...string) {
+// add renders parts of a page. The ID of each is the name of its template.
+func (s *snapshot) add(page string, view any, names ...string) {
 	for _, name := range names {
 		if html := fragment(page, name, view); html != "" {
 			s.parts = append(s.parts, part{ID: name, HTML: html})
@@ -129,30 +129,31 @@ func (s *scene) add(page string, view any, names ...string) {
 	}
 }
 
-// stream is one reader's connection and what it has seen.
+// stream is the connection of one client, with what was sent.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sent    map[string]uint64
-	facts   map[string]int32
+	targets map[string]int32 // by policy
 }
 
 var seed = maphash.MakeSeed()
 
-// run looks at the board at every refresh and sends what changed, until the reader goes, the server ends or the workload is gone.
-func (s *stream) run(ctx context.Context, p *Page, look func() (scene, bool)) {
-	refresh := time.NewTicker(p.options.Refresh) // I/O edge: paces events
+// run sends the changes after each tick of the engine. It returns when the client disconnects, the server shuts down or the workload is
+// deleted.
+func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool)) {
+	refresh := time.NewTicker(p.options.Refresh) // I/O edge: the interval of updates
 	defer refresh.Stop()
 	beats := time.NewTicker(p.beat) // I/O edge: keeps the connection open
 	defer beats.Stop()
-	looked := time.Time{}
-	for quiet := false; ; {
-		if tick := p.board.LastTick(); quiet || !tick.Equal(looked) {
-			scene, ok := look()
-			if !ok || s.send(p, scene) != nil {
+	sent := time.Time{} // the tick that was sent last
+	for due := false; ; {
+		if tick := p.board.LastTick(); due || !tick.Equal(sent) {
+			now, ok := take()
+			if !ok || s.send(p, now) != nil {
 				return
 			}
-			looked, quiet = tick, false
+			sent, due = tick, false
 			beats.Reset(p.beat)
 		}
 		select {
@@ -161,70 +162,70 @@ func (s *stream) run(ctx context.Context, p *Page, look func() (scene, bool)) {
 		case <-p.options.Done:
 			return
 		case <-beats.C:
-			quiet = true // the loop stands still: the page says so
+			due = true // there was no new tick: the page shows a warning
 		case <-refresh.C:
 		}
 	}
 }
 
-func (s *stream) send(p *Page, now scene) error {
+func (s *stream) send(p *Page, now snapshot) error {
 	var b strings.Builder
 	event(&b, "time", p.moment(p.options.Clock()).Clock())
-	brought := map[string]bool{}
+	changed := map[string]bool{}
 	for _, x := range now.parts {
 		key := x.HTML
 		if x.Key != "" {
 			key = x.Key
 		}
 		sum := maphash.String(seed, key)
-		if old, seen := s.sent[x.ID]; seen && old == sum {
+		if old, known := s.sent[x.ID]; known && old == sum {
 			continue
 		}
 		s.sent[x.ID] = sum
-		brought[x.ID] = true
-		if !brought[x.Parent] {
+		changed[x.ID] = true
+		if !changed[x.Parent] { // the parent contains it
 			event(&b, "part", map[string]string{"id": x.ID, "html": x.HTML})
 		}
 	}
-	if said := s.news(now.facts); said != "" {
-		event(&b, "say", said)
+	if text := s.announce(now.announcements); text != "" {
+		event(&b, "say", text)
 	}
 	return s.write(b.String())
 }
 
-// news is what changed since the last look, in a sentence; the first look is no news.
-func (s *stream) news(facts []fact) string {
-	var said []string
+// announce returns the targets that changed since the last update, as a sentence. The first update announces nothing.
+func (s *stream) announce(all []announcement) string {
+	var parts []string
 	more := 0
-	for _, f := range facts {
-		old, seen := s.facts[f.Policy]
-		s.facts[f.Policy] = f.Target
+	for _, a := range all {
+		old, known := s.targets[a.Policy]
+		s.targets[a.Policy] = a.Target
 		switch {
-		case !seen || old == f.Target:
-		case len(said) < maxSaid:
-			said = append(said, fmt.Sprintf("%s: %d to %d, %s", f.Policy, old, f.Target, f.Why))
+		case !known || old == a.Target:
+		case len(parts) < maxAnnounced:
+			parts = append(parts, fmt.Sprintf("%s: %d to %d, %s", a.Policy, old, a.Target, a.Why))
 		default:
 			more++
 		}
 	}
 	if more > 0 {
-		said = append(said, fmt.Sprintf("%d more", more))
+		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(said, ". ")
+	return strings.Join(parts, ". ")
 }
 
-// event appends one event; JSON keeps it on one line, whatever a name holds.
+// event appends one event. JSON has no line breaks, so the event cannot be split by a name.
 func event(b *strings.Builder, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
-		return // strings and maps of strings always marshal
+		return // never happens for strings and maps of strings
 	}
 	fmt.Fprintf(b, "event: %s\ndata: %s\n\n", name, text)
 }
 
-// write sends text at once; a reader that does not take it in time is given up.
+// write sends text without buffering. It returns an error if the client does not read it within writeTimeout.
 func (s *stream) write(text string) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // I/O edge: a connection's deadline is in wall time
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // I/O edge: the deadline of a connection
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// told is one event of a stream.
-type told struct{ name, data string }
+// serverEvent is one event of a stream.
+type serverEvent struct{ name, data string }
 
-// listen opens a stream and hands out its events; a comment has no name.
-func listen(t *testing.T, server *httptest.Server, path string) (events <-chan told, hangUp func()) {
+// listen opens a stream and returns its events and a function that closes it.
+func listen(t *testing.T, server *httptest.Server, path string) (events <-chan serverEvent, hangUp func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -24,20 +24,20 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan t
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := server.Client().Do(r)
+	response, err := server.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { answer.Body.Close() })
-	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%s: %d %s", path, answer.StatusCode, answer.Header.Get("Content-Type"))
+	t.Cleanup(func() { response.Body.Close() })
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != 200 || kind != "text/event-stream" {
+		t.Fatalf("%s: %d %s", path, response.StatusCode, kind)
 	}
-	out := make(chan told, 1000)
+	out := make(chan serverEvent, 1000)
 	go func() {
 		defer close(out)
-		lines := bufio.NewScanner(answer.Body)
+		lines := bufio.NewScanner(response.Body)
 		lines.Buffer(nil, 1<<20)
-		var e told
+		var e serverEvent
 		for lines.Scan() {
 			switch name, data, _ := strings.Cut(lines.Text(), ": "); name {
 			case "event":
@@ -51,8 +51,8 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan t
 	return out, cancel
 }
 
-// until waits for an event that is as wanted, and fails the test when none comes.
-func until(t *testing.T, events <-chan told, what string, is func(told) bool) told {
+// until waits for an event that is accepted, and fails the test after 20 seconds.
+func until(t *testing.T, events <-chan serverEvent, what string, accept func(serverEvent) bool) serverEvent {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -61,16 +61,16 @@ func until(t *testing.T, events <-chan told, what string, is func(told) bool) to
 			if !open {
 				t.Fatalf("the stream ended before %s", what)
 			}
-			if is(e) {
+			if accept(e) {
 				return e
 			}
 		case <-late:
-			t.Fatalf("%s did not come", what)
+			t.Fatalf("no event: %s", what)
 		}
 	}
 }
 
-func partOf(t *testing.T, e told) (id, html string) {
+func partOf(t *testing.T, e serverEvent) (id, html string) {
 	t.Helper()
 	var p struct{ ID, HTML string }
 	if err := json.Unmarshal([]byte(e.data), &p); err != nil {
@@ -79,11 +79,11 @@ func partOf(t *testing.T, e told) (id, html string) {
 	return p.ID, p.HTML
 }
 
-// serving is a lively cluster behind a real server; step lets one tick go by.
-func serving(t *testing.T, o Options) (l *lively, server *httptest.Server, step func(edit func())) {
+// serving returns a cluster behind a real server. step runs one tick.
+func serving(t *testing.T, o Options) (l *testCluster, server *httptest.Server, step func(edit func())) {
 	t.Helper()
 	var mu sync.Mutex
-	l = newLively(12, o)
+	l = newTestCluster(12, o)
 	l.now = nine
 	clock := l.now
 	l.page.options.Clock = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
@@ -102,32 +102,32 @@ func serving(t *testing.T, o Options) (l *lively, server *httptest.Server, step 
 	return l, server, step
 }
 
-func TestATransitionReachesAnOpenPageWithinATick(t *testing.T) {
+func TestTransitionIsSentWithinATick(t *testing.T) {
 	l, server, step := serving(t, Options{Refresh: 5 * time.Millisecond})
 	chat := l.workloads[0].Key
 	overview, _ := listen(t, server, "/events?")
 	workload, _ := listen(t, server, "/events?workload=team-chat/llama-chat")
-	until(t, overview, "the first look", func(e told) bool { return e.name == "part" && strings.Contains(e.data, `"rows"`) })
-	until(t, workload, "the first look", func(e told) bool { return e.name == "part" && strings.Contains(e.data, `"head"`) })
+	until(t, overview, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"rows"`) })
+	until(t, workload, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"head"`) })
 
 	step(func() { l.services[chat].peak = 900 }) // a burst; this is the one tick
 	target, _ := l.engine.Decisions().Decision(chat)
 	if target.Replicas != 40 {
-		t.Fatalf("the burst asks for %d", target.Replicas)
+		t.Fatalf("the target after the burst is %d", target.Replicas)
 	}
-	until(t, overview, "the changed line", func(e told) bool {
+	until(t, overview, "the changed row", func(e serverEvent) bool {
 		if e.name != "part" {
 			return false
 		}
 		id, html := partOf(t, e)
 		return id == elementID(chat) && strings.Contains(html, `num target">40</td>`)
 	})
-	said := until(t, overview, "an announcement", func(e told) bool { return e.name == "say" })
-	if !strings.Contains(said.data, "team-chat/llama-chat: ") || !strings.Contains(said.data, " to 40") {
-		t.Errorf("said %s", said.data)
+	announced := until(t, overview, "an announcement", func(e serverEvent) bool { return e.name == "say" })
+	if !strings.Contains(announced.data, "team-chat/llama-chat: ") || !strings.Contains(announced.data, " to 40") {
+		t.Errorf("announced %s", announced.data)
 	}
 	for _, want := range [][2]string{{"head", "<strong>40</strong>"}, {"changes", "→ 40"}} {
-		until(t, workload, want[0]+" with the new number", func(e told) bool {
+		until(t, workload, want[0]+" with the new target", func(e serverEvent) bool {
 			if e.name != "part" {
 				return false
 			}
@@ -137,11 +137,11 @@ func TestATransitionReachesAnOpenPageWithinATick(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatChangedIsSentAgain(t *testing.T) {
+func TestOnlyChangedPartsAreSent(t *testing.T) {
 	l, server, step := serving(t, Options{Refresh: 5 * time.Millisecond})
 	events, _ := listen(t, server, "/events?q=team-chat")
 	first := map[string]bool{}
-	e := until(t, events, "rows", func(e told) bool {
+	e := until(t, events, "rows", func(e serverEvent) bool {
 		if e.name == "part" {
 			id, _ := partOf(t, e)
 			first[id] = true
@@ -153,93 +153,97 @@ func TestOnlyWhatChangedIsSentAgain(t *testing.T) {
 	}
 	for _, id := range []string{elementID(l.workloads[0].Key), elementID(l.workloads[1].Key)} {
 		if first[id] {
-			t.Error("a line was sent twice at the first look: alone, and with the table")
+			t.Error("a row was sent twice in the first update: alone and in the table")
 		}
 	}
 	step(func() { l.services[l.workloads[1].Key].peak = 900 })
-	for seen := false; !seen; {
-		e := until(t, events, "the second line", func(e told) bool { return e.name == "part" })
+	for found := false; !found; {
+		e := until(t, events, "the second row", func(e serverEvent) bool { return e.name == "part" })
 		switch id, _ := partOf(t, e); id {
 		case elementID(l.workloads[1].Key):
-			seen = true
+			found = true
 		case "rows", "chips", "pager", "status":
-			t.Errorf("%s was sent again: nothing of it changed", id)
+			t.Errorf("%s was sent again without a change", id)
 		}
 	}
 }
 
-func TestStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
+func TestNumberOfStreamsIsLimited(t *testing.T) {
 	done := make(chan struct{})
 	_, server, _ := serving(t, Options{Refresh: 5 * time.Millisecond, Streams: 2, Done: done})
 	first, hangUp := listen(t, server, "/events?")
 	second, _ := listen(t, server, "/events?")
-	answer, err := server.Client().Get(server.URL + "/events?")
+	response, err := server.Client().Get(server.URL + "/events?")
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
-		t.Errorf("a third stream of two: %d", answer.StatusCode)
+	response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("a third stream of two: %d", response.StatusCode)
 	}
 	hangUp()
 	for range first { // until it is closed
 	}
-	var third <-chan told
+	var third <-chan serverEvent
 	for deadline := time.Now().Add(20 * time.Second); third == nil; {
-		if answer, err = server.Client().Head(server.URL + "/events?"); err != nil || time.Now().After(deadline) {
-			t.Fatalf("a reader went and his place stays taken: %v", err)
+		if response, err = server.Client().Head(server.URL + "/events?"); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the place of a closed stream is not available: %v", err)
 		}
-		if answer.StatusCode == 200 {
+		if response.StatusCode == 200 {
 			third, _ = listen(t, server, "/events?")
 		}
 	}
 	close(done)
-	for _, s := range []<-chan told{second, third} {
-		for range s { // ends, or the test's time is up
+	for _, s := range []<-chan serverEvent{second, third} {
+		for range s { // until it is closed
 		}
 	}
 }
 
-func TestAQuietStreamBeatsAndSaysThatTheLoopStands(t *testing.T) {
-	l := newLively(1, Options{Refresh: 5 * time.Millisecond})
+func TestStreamReportsAStoppedLoop(t *testing.T) {
+	l := newTestCluster(1, Options{Refresh: 5 * time.Millisecond})
 	l.pass(time.Second, time.Second)
-	stopped := l.now.Add(time.Hour) // the engine does not tick any more
+	stopped := l.now.Add(time.Hour) // the engine does not tick
 	l.page.options.Clock = func() time.Time { return stopped }
 	l.page.beat = 10 * time.Millisecond
 	server := httptest.NewServer(l.page)
 	defer server.Close()
 	events, hangUp := listen(t, server, "/events?")
-	until(t, events, "the state of the loop", func(e told) bool { return e.name == "part" && strings.Contains(e.data, "The loop last ticked") })
+	until(t, events, "the warning", func(e serverEvent) bool {
+		return e.name == "part" && strings.Contains(e.data, "no tick has finished since")
+	})
 	for range 3 {
-		until(t, events, "a beat", func(e told) bool { return e.name == "time" })
+		until(t, events, "a heartbeat", func(e serverEvent) bool { return e.name == "time" })
 	}
 	hangUp()
 	for range events {
 	}
 }
 
-func TestAStreamOfNothingIsRefused(t *testing.T) {
-	l := newLively(1, Options{})
-	for path, want := range map[string]int{"/events?workload=a/b": 404, "/events?workload=nobody": 404, "/events?workload=team-chat/llama-chat&at=then": 400} {
+func TestStreamOfUnknownWorkloadIsRejected(t *testing.T) {
+	l := newTestCluster(1, Options{})
+	for path, want := range map[string]int{
+		"/events?workload=a/b": 404, "/events?workload=other": 404, "/events?workload=team-chat/llama-chat&at=then": 400,
+	} {
 		if got := ask(l.page, path).Code; got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
 }
 
-func TestALivelyPageDoesNotTalkAllTheTime(t *testing.T) {
-	s := stream{facts: map[string]int32{}}
-	facts := make([]fact, 40)
-	for i := range facts {
-		facts[i] = fact{string(rune('a' + i)), "combine", 1}
+func TestAnnouncementsAreLimited(t *testing.T) {
+	s := stream{targets: map[string]int32{}}
+	all := make([]announcement, 40)
+	for i := range all {
+		all[i] = announcement{string(rune('a' + i)), "combine", 1}
 	}
-	if said := s.news(facts); said != "" {
-		t.Errorf("the first look is news: %s", said)
+	if text := s.announce(all); text != "" {
+		t.Errorf("the first update announces %s", text)
 	}
-	for i := range facts {
-		facts[i].Target = 2
+	for i := range all {
+		all[i].Target = 2
 	}
-	if said := s.news(facts); said != "a: 1 to 2, combine. b: 1 to 2, combine. c: 1 to 2, combine. 37 more" {
-		t.Errorf("said %q", said)
+	if text := s.announce(all); text != "a: 1 to 2, combine. b: 1 to 2, combine. c: 1 to 2, combine. 37 more" {
+		t.Errorf("announced %q", text)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	signalHeight   = 52
 )
 
-// timeline is a workload's past as a picture and as words.
+// timeline is the history of a workload as charts, with a description for screen readers.
 type timeline struct {
 	Range    string
 	Ranges   []chip
@@ -27,20 +27,20 @@ type timeline struct {
 	Replicas chart
 	Signals  []chart
 	Marks    []mark
-	Blind    []stretch // decided on missing inputs
-	At       string    // where the asked moment stands, in percent; empty: now
+	Degraded []interval // with missing inputs
+	At       string     // position of the requested time in percent; empty: now
 	Empty    bool
-	Words    string // the picture for who cannot see it
+	Words    string // the description for screen readers
 }
 
 type tick struct{ X, Text string }
 
-// chart is one panel: lines as SVG path data on the canvas.
+// chart is one panel of the timeline, as SVG path data.
 type chart struct {
 	Name, Now, Of, Peak   string
 	Height                int
 	Area, Line, Reference string
-	Coming                string // on top of Area: what is on its way
+	Starting              string // area of ready, loading and pending replicas
 	Grid                  []gridline
 }
 
@@ -51,17 +51,17 @@ type mark struct {
 	Moved            bool
 }
 
-type stretch struct{ X, Width string }
+type interval struct{ X, Width string }
 
-// past is what is known of a workload in a span.
-type past struct {
+// pastData is the data of a timeline.
+type pastData struct {
 	signals []string
 	points  []sample     // oldest first
 	changes []transition // newest first
-	before  *transition  // what was in force when the span begins
+	before  *transition  // in force at the beginning of the span
 }
 
-func (p *Page) past(k scaling.Key, w span) (out past) {
+func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
 	finest := 1
 	if w.to.Sub(w.from) <= 2*time.Hour {
 		finest = 0
@@ -83,24 +83,25 @@ func (p *Page) past(k scaling.Key, w span) (out past) {
 	return out
 }
 
-// all is every outcome of the span, newest first, with the one in force when it begins.
-func (h past) all() []transition {
+// all returns the transitions of the span, newest first, and the one in force at its beginning.
+func (h pastData) all() []transition {
 	if h.before == nil {
 		return h.changes
 	}
 	return append(slices.Clone(h.changes), *h.before)
 }
 
-// timeline draws what is known of a workload in a span. r is the record that the page explains; its policy names the signals.
+// timeline draws the charts of a span. r is the record that the page explains; its policy defines the signals.
 func (p *Page) timeline(r *engine.Record, w span) timeline {
-	h := p.past(r.Workload.Key, w)
-	out := timeline{From: p.moment(w.from), To: p.moment(w.to), Ticks: p.ticks(w), Empty: len(h.points) == 0 && len(h.changes) == 0 && h.before == nil}
+	h := p.pastData(r.Workload.Key, w)
+	empty := len(h.points) == 0 && len(h.changes) == 0 && h.before == nil
+	out := timeline{From: p.moment(w.from), To: p.moment(w.to), Ticks: p.ticks(w), Empty: empty}
 	if out.Empty {
 		return out
 	}
 	top, target := 1.0, h.target()
 	for _, s := range h.points {
-		top = max(top, float64(s.values[columnReady]+s.values[columnComing]))
+		top = max(top, float64(s.values[columnReady]+s.values[columnStarting]))
 	}
 	for _, q := range target {
 		top = max(top, q.value)
@@ -108,18 +109,18 @@ func (p *Page) timeline(r *engine.Record, w span) timeline {
 	plot := newPlot(w, replicasHeight, top)
 	out.Replicas = chart{
 		Name: "Replicas", Height: replicasHeight, Line: plot.steps(target, false), Grid: plot.grid(),
-		Area:   plot.steps(h.column(func(s sample) float64 { return float64(s.values[columnReady]) }), true),
-		Coming: plot.steps(h.column(func(s sample) float64 { return float64(s.values[columnReady] + s.values[columnComing]) }), true),
+		Area:     plot.steps(h.column(func(s sample) float64 { return float64(s.values[columnReady]) }), true),
+		Starting: plot.steps(h.column(func(s sample) float64 { return float64(s.values[columnReady] + s.values[columnStarting]) }), true),
 	}
 	out.Signals = h.charts(r, w)
 	out.Marks = plot.marks(h.changes)
-	out.Blind = plot.blind(h)
-	out.Words = words(target, h)
+	out.Degraded = plot.degraded(h)
+	out.Words = describe(target, h)
 	return out
 }
 
-// target is the number as sampled, with each change at its very instant.
-func (h past) target() []point {
+// target returns the samples of the target, and each change at its exact time.
+func (h pastData) target() []point {
 	out := h.column(func(s sample) float64 { return float64(s.values[columnTarget]) })
 	for _, c := range h.all() {
 		out = append(out, point{c.At.at, c.At.at.Add(h.stepAt(c.At.at)), float64(c.To)})
@@ -128,8 +129,8 @@ func (h past) target() []point {
 	return out
 }
 
-// stepAt is how far apart the samples are around an instant.
-func (h past) stepAt(at time.Time) time.Duration {
+// stepAt returns the distance between samples at a time.
+func (h pastData) stepAt(at time.Time) time.Duration {
 	if len(h.points) == 0 {
 		return resolutions[0].step
 	}
@@ -137,7 +138,7 @@ func (h past) stepAt(at time.Time) time.Duration {
 	return h.points[min(i, len(h.points)-1)].step
 }
 
-func (h past) column(value func(sample) float64) []point {
+func (h pastData) column(value func(sample) float64) []point {
 	out := make([]point, len(h.points))
 	for i, s := range h.points {
 		out[i] = point{s.at, s.at.Add(s.step), value(s)}
@@ -145,14 +146,14 @@ func (h past) column(value func(sample) float64) []point {
 	return out
 }
 
-// charts draws each signal that the policy has against what its target allows.
-func (h past) charts(r *engine.Record, w span) (all []chart) {
+// charts draws each signal of the policy, and its target for the ready replicas.
+func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]
 		now := explain.NewSignal(r, i)
 		c := chart{Name: s.Name, Height: signalHeight, Now: now.ValueText(), Of: "target " + explain.FormatValue(s.Target, now.Unit)}
 		if s.Kind == scaling.Total {
-			c.Of += " each"
+			c.Of += " per replica"
 		}
 		column := slices.Index(h.signals, s.Name)
 		if column < 0 {
@@ -163,7 +164,7 @@ func (h past) charts(r *engine.Record, w span) (all []chart) {
 			if s.Kind == scaling.Mean {
 				return s.Target
 			}
-			return s.Target * float64(x.values[columnReady]) // a total is shared by the replicas that are ready
+			return s.Target * float64(x.values[columnReady]) // the ready replicas share a total
 		}
 		values := h.column(func(x sample) float64 { return float64(x.values[firstSignal+column]) })
 		reference := h.column(allowed)
@@ -184,17 +185,17 @@ func (h past) charts(r *engine.Record, w span) (all []chart) {
 	return all
 }
 
-// ticks are four to eight round times.
+// ticks returns four to eight round times for the axis.
 func (p *Page) ticks(w span) (all []tick) {
 	long := w.to.Sub(w.from)
 	step := 5 * time.Minute
-	for _, s := range []time.Duration{10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour} {
+	for _, minutes := range []time.Duration{10, 15, 30, 60, 120, 180, 240} {
 		if long/step > 6 {
-			step = s
+			step = minutes * time.Minute
 		}
 	}
 	_, offset := w.from.In(p.options.Zone).Zone()
-	zone := time.Duration(offset) * time.Second // times are round where people read them
+	zone := time.Duration(offset) * time.Second // the times are round in the zone of the page
 	plot := plot{span: w}
 	for t := w.from.Add(zone).Truncate(step).Add(step - zone); t.Before(w.to); t = t.Add(step) {
 		if x := plot.x(t); x > 50 && x < picture.Canvas-50 {
@@ -204,8 +205,8 @@ func (p *Page) ticks(w span) (all []tick) {
 	return all
 }
 
-// words tells what the picture shows.
-func words(target []point, h past) string {
+// describe returns the description of the timeline for screen readers.
+func describe(target []point, h pastData) string {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, q := range target {
 		low, high = min(low, q.value), max(high, q.value)

@@ -11,26 +11,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hour is a panel of 100 pixels that shows the hour from nine on, up to the value 10.
+// hour is a chart of 100 pixels from 09:00 to 10:00 with values up to 10.
 var hour = plot{span{nine, nine.Add(time.Hour)}, picture.Plot{Height: 100, Top: 10}}
 
+// minute returns a point of one minute, m minutes after 09:00.
 func minute(m int, v float64) point {
 	at := nine.Add(time.Duration(m) * time.Minute)
 	return point{at, at.Add(time.Minute), v}
 }
 
-func TestLinesAsTheyAreDrawn(t *testing.T) {
+func TestStepsAndLines(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct{ name, got, want string }{
-		{"a number that stands is one stroke", hour.steps([]point{minute(0, 5), minute(1, 5), minute(2, 5)}, false), "M0 50H50"},
+		{"a constant value is one line", hour.steps([]point{minute(0, 5), minute(1, 5), minute(2, 5)}, false), "M0 50H50"},
 		{"a change is a step", hour.steps([]point{minute(0, 5), minute(30, 10), minute(31, 10)}[1:], false), "M500 1H533.3"},
-		{"a hole in the memory ends the line", hour.steps([]point{minute(0, 5), minute(30, 10)}, false), "M0 50H16.7M500 1H516.7"},
-		{"an area comes back to zero", hour.steps([]point{minute(0, 0), minute(1, 10)}, true), "M0 99H16.7V1H33.3V100H0Z"},
-		{"nothing is nothing", hour.steps(nil, true) + hour.line(nil), ""},
-		{"measurements are joined", hour.line([]point{minute(0, 0), minute(1, 10)}), "M0 99h0.1L16.7 1"},
-		{"what was not measured is a gap", hour.line([]point{minute(0, 5), minute(1, nan), minute(2, 5)}), "M0 50h0.1M33.3 50h0.1"},
-		{"a value beyond the top stays inside", hour.line([]point{minute(0, 1e12)}), "M0 1h0.1"},
-		{"an infinite value stays inside", hour.line([]point{minute(0, math.Inf(1))}), "M0 1h0.1"},
+		{"a gap interrupts the line", hour.steps([]point{minute(0, 5), minute(30, 10)}, false), "M0 50H16.7M500 1H516.7"},
+		{"an area is closed at zero", hour.steps([]point{minute(0, 0), minute(1, 10)}, true), "M0 99H16.7V1H33.3V100H0Z"},
+		{"no points", hour.steps(nil, true) + hour.line(nil), ""},
+		{"measurements are connected", hour.line([]point{minute(0, 0), minute(1, 10)}), "M0 99h0.1L16.7 1"},
+		{"a missing measurement is a gap", hour.line([]point{minute(0, 5), minute(1, nan), minute(2, 5)}), "M0 50h0.1M33.3 50h0.1"},
+		{"a value above the top is drawn at the top", hour.line([]point{minute(0, 1e12)}), "M0 1h0.1"},
+		{"an infinite value is drawn at the top", hour.line([]point{minute(0, math.Inf(1))}), "M0 1h0.1"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
@@ -50,7 +51,7 @@ func TestGridLinesAreRoundNumbers(t *testing.T) {
 	}
 }
 
-func TestEveryPictureHasAFewLinesAndStaysOnItsCanvas(t *testing.T) {
+func TestChartsStayWithinTheCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := plot{span{nine, nine.Add(24 * time.Hour)}, picture.Plot{Height: 60, Top: rapid.Float64Range(1, 1e9).Draw(t, "top")}}
 		if n := len(p.grid()); n > 4 {
@@ -72,12 +73,13 @@ func TestEveryPictureHasAFewLinesAndStaysOnItsCanvas(t *testing.T) {
 	})
 }
 
-func TestMarksOfAFlappingWorkloadBecomeOne(t *testing.T) {
-	l := newLively(1, Options{})
+func TestCloseMarksAreCombined(t *testing.T) {
+	l := newTestCluster(1, Options{})
 	l.now = nine.Add(time.Hour)
 	var changes []transition // newest first
 	for i := range 300 {
-		changes = append(changes, transition{Key: chatKey, At: l.page.moment(nine.Add(time.Hour - time.Duration(i)*10*time.Second)), From: 1, To: 2, Moved: i%2 == 0, Rule: "combine"})
+		at := l.page.moment(nine.Add(time.Hour - time.Duration(i)*10*time.Second))
+		changes = append(changes, transition{Key: chatKey, At: at, From: 1, To: 2, Moved: i%2 == 0, Rule: "combine"})
 	}
 	marks := hour.marks(changes)
 	if len(marks) < 50 || len(marks) > 150 {
@@ -85,13 +87,13 @@ func TestMarksOfAFlappingWorkloadBecomeOne(t *testing.T) {
 	}
 	for _, m := range marks {
 		if n := strings.Count(m.Title, "\n"); n > 6 || !strings.Contains(m.Title, "combine") {
-			t.Errorf("a mark says %q", m.Title)
+			t.Errorf("the text of a mark is %q", m.Title)
 		}
 	}
 }
 
-func TestATimelineShowsWhatWasAndWhatWasMissing(t *testing.T) {
-	l := morning(12, Options{})
+func TestTimelineShowsMissingInputs(t *testing.T) {
+	l := clusterAtNine(12, Options{})
 	whisper := l.workloads[5].Key
 	r, _ := l.engine.Decisions().Record(whisper)
 	v := l.page.timeline(&r, span{nine.Add(-time.Hour), nine})
@@ -109,29 +111,29 @@ func TestATimelineShowsWhatWasAndWhatWasMissing(t *testing.T) {
 		return n
 	}
 	if last(gateway.Line) > 850 || last(kv.Line) < 980 || gateway.Now != "?" {
-		t.Errorf("the source fell silent ten minutes ago: gateway ends at %v (now %s), kv at %v", last(gateway.Line), gateway.Now, last(kv.Line))
+		t.Errorf("the source failed ten minutes ago: gateway ends at %v (now %s), kv at %v", last(gateway.Line), gateway.Now, last(kv.Line))
 	}
-	if n := len(v.Blind); n == 0 || v.Blind[0].X < "80%" {
-		t.Errorf("decided blind: %+v, want the last ten minutes", v.Blind)
+	if n := len(v.Degraded); n == 0 || v.Degraded[0].X < "80%" {
+		t.Errorf("missing inputs: %+v, want the last ten minutes", v.Degraded)
 	}
-	if gateway.Of != "target 10 each" || kv.Of != "target 80%" {
+	if gateway.Of != "target 10 per replica" || kv.Of != "target 80%" {
 		t.Errorf("targets %q, %q", gateway.Of, kv.Of)
 	}
 	if !strings.Contains(v.Words, "changed") {
 		t.Errorf("in words: %s", v.Words)
 	}
-	// Before there was anything to remember, the picture is empty and says so.
+	// Before the first sample the timeline is empty.
 	if v := l.page.timeline(&r, span{nine.Add(-9 * time.Hour), nine.Add(-8 * time.Hour)}); !v.Empty {
-		t.Errorf("a picture of nothing: %+v", v)
+		t.Errorf("a timeline without data: %+v", v)
 	}
 }
 
-func TestTimesOfTheAxisAreRoundWhereTheyAreRead(t *testing.T) {
-	kolkata, err := time.LoadLocation("Asia/Kolkata") // half an hour off
+func TestAxisHasRoundTimesInTheZoneOfThePage(t *testing.T) {
+	kolkata, err := time.LoadLocation("Asia/Kolkata") // UTC+05:30
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLively(1, Options{Zone: kolkata})
+	l := newTestCluster(1, Options{Zone: kolkata})
 	for long, want := range map[time.Duration]string{time.Hour: ":00 :10 :20 :30 :40 :50", 6 * time.Hour: ":00", 24 * time.Hour: ":00"} {
 		ticks := l.page.ticks(span{nine.Add(-long), nine})
 		if len(ticks) < 4 || len(ticks) > 8 {
@@ -144,6 +146,6 @@ func TestTimesOfTheAxisAreRoundWhereTheyAreRead(t *testing.T) {
 		}
 	}
 	if got := l.page.moment(nine).Clock(); got != "14:30:00 IST" {
-		t.Errorf("nine in UTC reads %s", got)
+		t.Errorf("09:00 UTC is shown as %s", got)
 	}
 }

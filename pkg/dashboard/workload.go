@@ -15,33 +15,33 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// workloadView is one workload's page: the explanation as tables, its past as a picture and a list.
+// workloadView is the page of one workload: the explanation as tables, the history as a timeline and as a list.
 type workloadView struct {
 	frame
 	Row      row
 	E        explain.Explanation
 	Object   scaling.Target
-	AtTime   moment // when it was decided
-	Asked    moment // the moment that the reader asks for; not Known: now
+	AtTime   moment // the time of the decision
+	Asked    moment // the requested time; not Known: now
 	Now      moment
-	Standing moment // until when the asked decision stood; not Known: it still stands
-	Earlier  string // links to the transitions around it
+	Until    moment // the end of the requested decision; not Known: it is in force
+	Earlier  string // URLs of the transitions before and after it
 	Later    string
 	Next     string
 	Follows  string
-	Crashes  string // which replicas restart in a loop
-	Said     string // what a person said by annotation
+	Crashes  string // the replicas that restart in a loop
+	Operator string // the pause or the override of a user
 	Rules    []ruleView
 	Signals  []signalView
 	Timeline timeline
 	Q, Range string
 	Changes  []transition
 	Pager    pager
-	JSON     string // this explanation for machines
-	Link     string // explains the decision in force at any later time
+	JSON     string // URL of the explanation as JSON
+	Link     string // permanent URL of the newest decision
 }
 
-// ruleView is a line of the rules with the number that the tick would have given without it.
+// ruleView is a rule with the target that the same tick would have computed without it.
 type ruleView struct {
 	explain.Rule
 	Without string
@@ -50,30 +50,30 @@ type ruleView struct {
 
 type signalView struct {
 	explain.Signal
-	Value, Target, Asks, Age, Pods string
-	Warn                           bool
+	Value, Target, Recommends, Age, Pods string
+	Warn                                 bool
 }
 
-// question is what a reader asks of one workload.
-type question struct {
+// workloadQuery is the query of a request for one workload.
+type workloadQuery struct {
 	Key      scaling.Key
 	At       time.Time
 	Q, Range string
 	Page     int
 }
 
-func (p *Page) parseQuestion(k scaling.Key, v url.Values) (q question, err error) {
-	q = question{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
-	q.Page, _ = strconv.Atoi(v.Get("page")) // not a number: the first page
+func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery, err error) {
+	q = workloadQuery{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
+	q.Page, _ = strconv.Atoi(v.Get("page")) // anything but a number means the first page
 	if len(q.Q) > maxSearch {
-		return q, fmt.Errorf("a search of %d bytes: at most %d", len(q.Q), maxSearch)
+		return q, fmt.Errorf("the search has %d bytes, at most %d are allowed", len(q.Q), maxSearch)
 	}
 	q.At, err = explain.ParseQuery(v, p.options.Clock(), p.options.Zone)
 	return q, err
 }
 
-// query is the question as a link with one thing changed by edit.
-func (q question) query(edit func(*question)) string {
+// query returns the query of a link after a change by edit.
+func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
 	if !q.At.IsZero() {
@@ -93,14 +93,14 @@ func (q question) query(edit func(*question)) string {
 
 func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 	k := keyOf(r)
-	q, err := p.parseQuestion(k, r.URL.Query())
+	q, err := p.parseWorkloadQuery(k, r.URL.Query())
 	if err != nil {
 		p.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	all := link{"All workloads", "../../"}
 	if !p.visible(r, k.Namespace) {
-		p.fail(w, r, http.StatusNotFound, "There is no policy "+k.String()+".", all)
+		p.fail(w, r, http.StatusNotFound, "The policy "+k.String()+" does not exist.", all)
 		return
 	}
 	v, ok := p.workload(r, q)
@@ -108,23 +108,23 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 	case ok:
 		p.render(w, http.StatusOK, "workload", v)
 	case q.At.IsZero():
-		p.fail(w, r, http.StatusNotFound, "There is no policy "+k.String()+".", all)
+		p.fail(w, r, http.StatusNotFound, "The policy "+k.String()+" does not exist.", all)
 	default:
-		p.fail(w, r, http.StatusNotFound, "Nothing is remembered of "+k.String()+" at "+p.moment(q.At).Full()+": "+
-			forgotten(p.board.History(), k, func(at time.Time) string { return p.moment(at).Full() })+".",
+		p.fail(w, r, http.StatusNotFound, "The history has no decision for "+k.String()+" at "+p.moment(q.At).Full()+": "+
+			whyNoHistory(p.board.History(), k, func(at time.Time) string { return p.moment(at).Full() })+".",
 			link{"This workload now", "?"}, all)
 	}
 }
 
-// record is what the page explains: the newest outcome, or the one in force at the asked moment.
-func (p *Page) record(q question) (engine.Record, bool) {
+// record returns the record that the page explains: the newest one, or the one in force at the requested time.
+func (p *Page) record(q workloadQuery) (engine.Record, bool) {
 	if q.At.IsZero() {
 		return p.board.Record(q.Key)
 	}
 	return p.board.History().At(q.Key, q.At)
 }
 
-func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
+func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bool) {
 	record, ok := p.record(q)
 	if !ok {
 		return v, false
@@ -144,36 +144,36 @@ func (p *Page) workload(r *http.Request, q question) (v workloadView, ok bool) {
 	v.Crashes = v.E.Crashes()
 	v.Next, v.Follows = v.E.Next(p.options.Zone), v.E.Follows()
 	if o := v.E.Operator; o != nil {
-		v.Said = o.Text(p.options.Zone)
+		v.Operator = o.Text(p.options.Zone)
 	}
 	v.Rules, v.Signals = ruleViews(v.E), signalViews(v.E, record.Decision)
 	if q.At.IsZero() {
-		v.Events = "events" + "?workload=" + url.QueryEscape(q.Key.String()) + "&" + strings.TrimPrefix(q.query(func(*question) {}), "?")
+		v.Events = "events" + "?workload=" + url.QueryEscape(q.Key.String()) + "&" + strings.TrimPrefix(q.query(func(*workloadQuery) {}), "?")
 	}
 	v.JSON = strings.TrimPrefix(ExplainPath, "/") + strings.TrimPrefix(workloadURL(q.Key), "workloads/")
 	if !q.At.IsZero() {
 		v.JSON += "?at=" + url.QueryEscape(v.Asked.Machine())
 	}
-	p.addPast(&v, &record, q)
+	p.addHistory(&v, &record, q)
 	return v, true
 }
 
-// addPast draws the timeline and lists the transitions of the last day.
-func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
+// addHistory adds the timeline and the transitions of the last day.
+func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuery) {
 	now := v.Now.at
 	changes := p.transitions(q.Key, now.Add(-24*time.Hour), nil)
 	if !q.At.IsZero() {
-		v.around(changes, q)
+		v.addNeighbors(changes, q)
 	}
-	otherwise := "1h"
+	defaultRange := "1h"
 	if n := len(changes); n > 0 && now.Sub(changes[n-1].At.at) > 90*time.Minute {
-		otherwise = "6h"
+		defaultRange = "6h"
 	}
-	name, long := lookBack(q.Range, otherwise)
+	name, long := parseRange(q.Range, defaultRange)
 	v.Range = q.Range
-	end := now.Truncate(long / 360).Add(long / 360) // a live picture that moves on in steps too small to see
+	end := now.Truncate(long / 360).Add(long / 360) // the timeline moves in steps of 1/360 of its width
 	w := span{end.Add(-long), end}
-	if !q.At.IsZero() { // the moment in the middle, as far as there is a future
+	if !q.At.IsZero() { // the requested time is in the middle, unless that would show the future
 		w.to = q.At.Add(long / 2)
 		if w.to.After(now) {
 			w.to = now
@@ -186,7 +186,7 @@ func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
 	v.Timeline = p.timeline(record, w)
 	v.Timeline.Range = name
 	for _, n := range ranges {
-		v.Timeline.Ranges = append(v.Timeline.Ranges, chip{Text: n, URL: q.query(func(q *question) { q.Range = n }), Selected: n == name})
+		v.Timeline.Ranges = append(v.Timeline.Ranges, chip{Text: n, URL: q.query(func(q *workloadQuery) { q.Range = n }), Selected: n == name})
 	}
 	if !q.At.IsZero() {
 		v.Timeline.At = percentOf(w, q.At)
@@ -198,7 +198,7 @@ func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
 			found = append(found, c)
 		}
 	}
-	v.Pager = turn(len(found), q.Page, transitionsPer, func(n int) string { return q.query(func(q *question) { q.Page = n }) })
+	v.Pager = paginate(len(found), q.Page, transitionsPer, func(n int) string { return q.query(func(q *workloadQuery) { q.Page = n }) })
 	v.Changes = found[max(0, v.Pager.First-1):v.Pager.Last]
 	for i := range v.Changes {
 		v.Changes[i].Explained = !q.At.IsZero() && v.Changes[i].At.at.Equal(v.AtTime.at)
@@ -207,24 +207,24 @@ func (p *Page) addPast(v *workloadView, record *engine.Record, q question) {
 
 func percentOf(w span, at time.Time) string { return picture.Percent(plot{span: w}.x(at)) }
 
-// around finds the transitions before and after the one that is explained.
-func (v *workloadView) around(changes []transition, q question) {
-	link := func(t transition) string { return q.query(func(q *question) { q.At, q.Page = t.At.at, 0 }) }
+// addNeighbors links the transitions before and after the one that is explained.
+func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
+	link := func(t transition) string { return q.query(func(q *workloadQuery) { q.At, q.Page = t.At.at, 0 }) }
 	for _, c := range changes { // newest first
 		switch {
 		case c.At.at.After(v.AtTime.at):
-			v.Later, v.Standing = link(c), c.At
+			v.Later, v.Until = link(c), c.At
 		case c.At.at.Before(v.AtTime.at):
 			v.Earlier = cmp.Or(v.Earlier, link(c))
 		}
 	}
 }
 
-// ruleViews puts beside each rule what the number would be without it.
+// ruleViews adds to each rule the target without it.
 func ruleViews(e explain.Explanation) (all []ruleView) {
 	for i, r := range e.Rules {
 		x := ruleView{Rule: r}
-		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both follow the reasons of the decision
+		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both are in the order of the reasons
 			x.Without, x.Differs = strconv.Itoa(int(e.Without[i].Replicas)), e.Without[i].Replicas != e.Target
 		}
 		all = append(all, x)
@@ -235,7 +235,8 @@ func ruleViews(e explain.Explanation) (all []ruleView) {
 func signalViews(e explain.Explanation, d scaling.Decision) (all []signalView) {
 	for i, s := range e.Signals {
 		all = append(all, signalView{
-			Signal: s, Value: s.ValueText(), Target: explain.FormatValue(s.Target, s.Unit), Asks: s.RecommendsText(), Age: s.AgeText(), Pods: s.PodsText(),
+			Signal: s, Value: s.ValueText(), Target: explain.FormatValue(s.Target, s.Unit),
+			Recommends: s.RecommendsText(), Age: s.AgeText(), Pods: s.PodsText(),
 			Warn: d.Status[i] != scaling.SignalOK && d.Status[i] != scaling.SignalUnmeasured,
 		})
 	}

@@ -23,12 +23,12 @@ func scaledUp() (*explaintest.Service, *Page) {
 	return s, p
 }
 
-func TestTheTablesOfAnExplanation(t *testing.T) {
-	asks := int32(9)
+func TestTablesAsHTML(t *testing.T) {
+	recommends := int32(9)
 	value := 0.91
 	e := explain.Explanation{
 		Target: 9, Signals: []explain.Signal{
-			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Recommends: &asks, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
+			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Recommends: &recommends, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
 			{Name: "gpu", Type: "dcgm", Unit: "percent", Target: 0.7, Reported: -1, Note: "missing: no data"},
 		},
 		Rules: []explain.Rule{
@@ -43,22 +43,22 @@ func TestTheTablesOfAnExplanation(t *testing.T) {
 	golden(t, "rules.html", fragment("workload", "rules", v))
 }
 
-func TestAPageExplainsNowAndAnyMoment(t *testing.T) {
+func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 	s, p := scaledUp()
 	own := "/workloads/team-chat/llama-chat"
-	for _, c := range []struct{ name, path, says string }{
+	for _, c := range []struct{ name, path, part string }{
 		{"now", own, `<span class="from">6 →</span> <strong>9</strong>`},
-		{"now, the rule that made it", own, `<tr class="binding"><th scope="row">combine gateway <span class="badge accent">binding</span>`},
-		{"now, what was missing", own, "Decided on missing inputs"},
-		{"now, who follows", own, "keda-hpa-llama-chat desires 6: follows exactly"},
-		{"before the change", own + "?at=2026-11-20T09:02:00Z", "As decided at Fri 20 Nov 2026 09:00:00 UTC.</strong> It stood until 09:04:06 UTC."},
-		{"before the change, the way on", own + "?at=2026-11-20T09:02:00Z", `<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
-		{"before the change, its number", own + "?at=2026-11-20T09:02:00Z", "<strong>6</strong>"},
+		{"now, the binding rule", own, `<tr class="binding"><th scope="row">combine gateway <span class="badge accent">binding</span>`},
+		{"now, missing inputs", own, "Inputs are missing"},
+		{"now, the follower", own, "keda-hpa-llama-chat desires 6: follows exactly"},
+		{"before the change", own + "?at=2026-11-20T09:02:00Z", "Decision of Fri 20 Nov 2026 09:00:00 UTC.</strong> It was in force until 09:04:06 UTC."},
+		{"before the change, the next change", own + "?at=2026-11-20T09:02:00Z", `<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
+		{"before the change, the target", own + "?at=2026-11-20T09:02:00Z", "<strong>6</strong>"},
 		{"a second before", own + "?at=2026-11-20T09:04:05Z", "<strong>6</strong>"},
-		{"the very instant", own + "?at=2026-11-20T09:04:06Z", "<strong>9</strong>"},
-		{"the very instant, the way back", own + "?at=2026-11-20T09:04:06Z", `<a href="?at=2026-11-20T09%3A00%3A00Z" rel="prev">Earlier change</a>`},
+		{"at the change", own + "?at=2026-11-20T09:04:06Z", "<strong>9</strong>"},
+		{"at the change, the previous change", own + "?at=2026-11-20T09:04:06Z", `<a href="?at=2026-11-20T09%3A00%3A00Z" rel="prev">Earlier change</a>`},
 		{"as an input writes it", own + "?at=2026-11-20T09:04", "<strong>6</strong>"},
-		{"for machines", own + "?at=2026-11-20T09:02:00Z", `href="../../api/v1/explain/team-chat/llama-chat?at=2026-11-20T09%3A02%3A00Z"`},
+		{"as JSON", own + "?at=2026-11-20T09:02:00Z", `href="../../api/v1/explain/team-chat/llama-chat?at=2026-11-20T09%3A02%3A00Z"`},
 		{"searched changes", own + "?q=6+→+9", "1–1 of 1"},
 		{"searched changes, none", own + "?q=zebra", "No change matches."},
 	} {
@@ -66,26 +66,26 @@ func TestAPageExplainsNowAndAnyMoment(t *testing.T) {
 		if v, err := url.ParseQuery(q); err == nil {
 			q = v.Encode()
 		}
-		if body := ask(p, path+"?"+q).Body.String(); !strings.Contains(body, c.says) {
-			t.Errorf("%s: %s does not say %s", c.name, c.path, c.says)
+		if body := ask(p, path+"?"+q).Body.String(); !strings.Contains(body, c.part) {
+			t.Errorf("%s: %s does not contain %s", c.name, c.path, c.part)
 		}
 	}
 	body := ask(p, own).Body.String()
 	link := `<a href="../../workloads/team-chat/llama-chat?at=2026-11-20T09%3A04%3A06Z">Link to this</a>`
 	if !strings.Contains(body, link) {
-		t.Error("the page has no link to its moment")
+		t.Error("the page has no permanent link")
 	}
-	// The link answers the same an hour later, when something else is in force.
+	// An hour later the link explains the same decision, although another one is in force.
 	s.Now = s.Now.Add(time.Hour)
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
 	s.Measure(117, 0.5, 0.5)
 	s.Engine.Tick(context.Background(), s.Now)
-	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") || !strings.Contains(body, "It stood until 10:04:06 UTC.") {
-		t.Error("an hour later the link explains something else")
+	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") || !strings.Contains(body, "It was in force until 10:04:06 UTC.") {
+		t.Error("an hour later the link explains another decision")
 	}
 }
 
-func TestAMomentIsReadInThePagesZone(t *testing.T) {
+func TestTimesAreInTheZoneOfThePage(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -93,16 +93,16 @@ func TestAMomentIsReadInThePagesZone(t *testing.T) {
 	s, _ := scaledUp()
 	p := NewPage(s.Engine.Decisions(), Options{Zone: berlin, Clock: func() time.Time { return s.Now }})
 	body := ask(p, "/workloads/team-chat/llama-chat?at=2026-11-20T10:02:00").Body.String()
-	if !strings.Contains(body, "As decided at Fri 20 Nov 2026 10:00:00 CET.") || !strings.Contains(body, `value="2026-11-20T10:02:00"`) {
-		t.Error("two past ten in Berlin was not understood")
+	if !strings.Contains(body, "Decision of Fri 20 Nov 2026 10:00:00 CET.") || !strings.Contains(body, `value="2026-11-20T10:02:00"`) {
+		t.Error("10:02 in Berlin is not explained")
 	}
 }
 
-func TestTheHistoryIsSearchedOverAllWorkloads(t *testing.T) {
-	l := morning(12, Options{})
+func TestHistorySearchesAllWorkloads(t *testing.T) {
+	l := clusterAtNine(12, Options{})
 	body := ask(l.page, "/history").Body.String()
 	if !strings.Contains(body, "team-chat/</span>llama-chat") || !strings.Contains(body, "team-speech/</span>whisper-large") {
-		t.Error("the history misses workloads")
+		t.Error("the history lacks workloads")
 	}
 	for q, want := range map[string]string{"degraded+whisper": "whisper-large", "sdxl+paused": "sdxl", "kubectl-annotate+codestral": "codestral"} {
 		body := ask(l.page, "/history?range=24h&q="+q).Body.String()
@@ -110,15 +110,15 @@ func TestTheHistoryIsSearchedOverAllWorkloads(t *testing.T) {
 			t.Errorf("a search for %s", q)
 		}
 		if !strings.Contains(body, `href="workloads/`) || !strings.Contains(body, "?at=2026-11-20T08") {
-			t.Errorf("a search for %s leads nowhere", q)
+			t.Errorf("a search for %s has no links", q)
 		}
 	}
 	if body := ask(l.page, "/history?q=zebra").Body.String(); !strings.Contains(body, "No transition matches.") {
-		t.Error("a search that finds nothing says nothing")
+		t.Error("a search without results has no message")
 	}
 	l.now = l.now.Add(7 * time.Hour)
 	if body := ask(l.page, "/history?range=6h").Body.String(); !strings.Contains(body, "No transition in this time.") {
-		t.Error("what is seven hours old was found in the last six")
+		t.Error("a transition of seven hours ago is in the last six")
 	}
 	all := l.page.transitions(l.workloads[0].Key, time.Time{}, nil)
 	for i := 1; i < len(all); i++ {
@@ -128,7 +128,7 @@ func TestTheHistoryIsSearchedOverAllWorkloads(t *testing.T) {
 	}
 }
 
-func TestATransitionSaysWhetherTheNumberMoved(t *testing.T) {
+func TestTransitionShowsWhetherTheTargetChanged(t *testing.T) {
 	s, p := scaledUp()
 	s.Replicas.Operator, s.Replicas.OperatorBy = scaling.Operator{Paused: true, Min: -1, Max: -1}, "kubectl-annotate at 09:05"
 	s.Tick(time.Second)
@@ -136,7 +136,7 @@ func TestATransitionSaysWhetherTheNumberMoved(t *testing.T) {
 	for _, c := range p.transitions(explaintest.Key, time.Time{}, nil) {
 		got = append(got, c.Change()+" "+strings.Join(c.Notes, ","))
 	}
-	want := "stays 9 degraded,paused by kubectl-annotate at 09:05|6 → 9 degraded|stays 6 "
+	want := "9 unchanged degraded,paused by kubectl-annotate at 09:05|6 → 9 degraded|6 unchanged "
 	if strings.Join(got, "|") != want {
 		t.Errorf("%s\nwant %s", strings.Join(got, "|"), want)
 	}

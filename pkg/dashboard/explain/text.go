@@ -107,7 +107,8 @@ func CrashText(n int32, namespace, pod string) string {
 	case 1:
 		replicas = "replica restarts"
 	}
-	return fmt.Sprintf("%d %s in a loop and count neither as ready nor as loading: kubectl -n %s logs %s --previous", n, replicas, namespace, pod)
+	show := fmt.Sprintf("kubectl -n %s logs %s --previous", namespace, pod)
+	return fmt.Sprintf("%d %s in a loop and count neither as ready nor as loading: %s", n, replicas, show)
 }
 
 // Text returns what the user set, until when, and who the user is.

@@ -26,15 +26,21 @@ var (
 	groupUnits         = describe("group_units", "Units of the group's resource (GPUs) on the nodes of a NodePool.", perPool)
 	groupUnitsUsed     = describe("group_units_used", "Units that are allocated to pods.", perPool)
 	groupNodes         = describe("group_nodes", "Nodes of a NodePool.", perPool)
-	groupNodesStarting = describe("group_nodes_starting", "NodeClaims of a NodePool that are requested or launched and not usable yet.", perPool)
-	groupCost          = describe("group_hourly_cost", "Hourly price of the nodes of a NodePool; absent while a price is unknown.", perPool)
-	groupCostUnused    = describe("group_hourly_cost_unused", "Hourly price of the units that no pod uses; absent while a price is unknown.", perPool)
-	groupDemand        = describe("group_demand_units",
+	groupNodesStarting = describe("group_nodes_starting",
+		"NodeClaims of a NodePool that are requested or launched and not usable yet.", perPool)
+	groupCost       = describe("group_hourly_cost", "Hourly price of the nodes of a NodePool; absent while a price is unknown.", perPool)
+	groupCostUnused = describe("group_hourly_cost_unused",
+		"Hourly price of the units that no pod uses; absent while a price is unknown.", perPool)
+	groupDemand = describe("group_demand_units",
 		"Requested units by origin: policies, others (pods without a policy), pending (pods without a node).", append(perGroup[:1:1], "of"))
-	groupPhase       = describe("group_phase", "1 for the phase of the group: prefer spot, fallback, probing or returning.", append(perGroup[:1:1], "phase"))
-	groupConstrained = describe("group_constrained_replicas", "Replicas for which no NodePool of the group provides nodes at present.", perGroup)
-	groupOverride    = describe("group_override",
-		"1 for each field of a NodePool that gpuscaler overrides, by the rule that overrides it.", append(perGroup[:1:1], "nodepool", "field", "rule"))
+	groupPhase = describe("group_phase",
+		"1 for the phase of the group: prefer spot, fallback, probing or returning.",
+		append(perGroup[:1:1], "phase"))
+	groupConstrained = describe("group_constrained_replicas",
+		"Replicas for which no NodePool of the group provides nodes at present.", perGroup)
+	groupOverride = describe("group_override",
+		"1 for each field of a NodePool that gpuscaler overrides, by the rule that overrides it.",
+		append(perGroup[:1:1], "nodepool", "field", "rule"))
 	groupFinding   = describe("group_finding", "Problems that only a user can fix, by kind.", append(perGroup[:1:1], "nodepool", "finding"))
 	groupDecidedAt = describe("group_decision_timestamp_seconds", "Time of the group's decision, Unix time.", perGroup)
 	groupFailing   = describe("group_failing", "1 while the decision for the group failed in the last tick.", perGroup)
@@ -88,7 +94,7 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of a NodePool for its own capacity type, also while it has no node, and for each other type that it has nodes of.
+// sendPool sends the metrics of a NodePool for its own capacity type, also without nodes, and for other types that it has nodes of.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)

@@ -41,15 +41,18 @@ var (
 	perPolicy = []string{"namespace", "policy"}
 	perSignal = []string{"namespace", "policy", "signal", "type"}
 
-	targetNotFound = describe("policy_target_not_found", "1 while the scale target of the policy is not in the cluster: no target is computed.", perPolicy)
+	targetNotFound = describe("policy_target_not_found",
+		"1 while the scale target of the policy is not in the cluster: no target is computed.", perPolicy)
 
 	// policyMetrics are the metrics of policies. All except policy_target_not_found are absent while the policy has no current decision.
 	policyMetrics = []policyMetric{
 		{targetNotFound, nil},
 		gauge("target_replicas", "Target of the policy in replicas.", func(r *engine.Record) float64 { return float64(r.Decision.Replicas) }),
-		gauge("current_replicas", "spec.replicas of the workload at the decision.", func(r *engine.Record) float64 { return float64(r.View.Replicas) }),
+		gauge("current_replicas", "spec.replicas of the workload at the decision.",
+			func(r *engine.Record) float64 { return float64(r.View.Replicas) }),
 		gauge("ready_replicas", "Replicas that are Ready.", func(r *engine.Record) float64 { return float64(r.View.Ready) }),
-		gauge("loading_replicas", "Replicas on a node that are not Ready yet.", func(r *engine.Record) float64 { return float64(r.View.Loading) }),
+		gauge("loading_replicas", "Replicas on a node that are not Ready yet.",
+			func(r *engine.Record) float64 { return float64(r.View.Loading) }),
 		gauge("pending_replicas", "Replicas without a node.", func(r *engine.Record) float64 { return float64(r.View.Pending) }),
 		gauge("crashing_replicas", "Replicas that restart in a loop: they count neither as ready nor as loading.",
 			func(r *engine.Record) float64 { return float64(r.View.Crashing) }),
@@ -63,7 +66,8 @@ var (
 		{describe("binding_rule", "1 for the rule that determined the target.", append(perPolicy[:2:2], "rule")), sendBindingRule},
 		{describe("managed_object_exact", "1 if the HPA or ScaledObject that reads the target follows every change, 0 if it can differ.",
 			append(perPolicy[:2:2], "kind", "name")), sendFollower},
-		{describe("signal_value", "Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.", perSignal), sendSignalValues},
+		{describe("signal_value", "Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.", perSignal),
+			sendSignalValues},
 		{describe("signal_target", "Target of the signal per replica.", perSignal), sendSignalTargets},
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
 	}

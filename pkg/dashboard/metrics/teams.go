@@ -28,7 +28,8 @@ var (
 	teamUnknown = describe("team_unknown_workloads",
 		"Workloads of the team whose target cannot increase, because the pod template does not say how much a replica requests.", perLimit)
 	teamFailing = describe("team_failing",
-		"1 while the division of the team's limits failed in the last tick: its targets do not change until they are too old to be served.", perLimit[:1:1])
+		"1 while the division of the team's limits failed in the last tick: its targets do not change until they are too old to be served.",
+		perLimit[:1:1])
 )
 
 // Describe sends the description of every metric.

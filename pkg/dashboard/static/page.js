@@ -1,9 +1,9 @@
-// What the page does beyond plain HTML: live pieces, the theme, and the timeline that leads to any moment. It works without.
+// Optional functions of the page: live updates, the theme, and clicks on a timeline. The page works without this script.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
 
-  // Theme: the system's, until a person chooses. The server reads the cookie, so that no page flashes.
+  // The theme is that of the system until the user selects one. The server reads the cookie and renders the page in that theme.
   const theme = $("theme");
   const themes = ["", "light", "dark"];
   const showTheme = () => {
@@ -21,7 +21,7 @@
   });
   showTheme();
 
-  // A click on a timeline explains that moment; keyboards have the list and the form.
+  // A click on a timeline explains that time. The list and the form do the same with a keyboard.
   if ($("clickhint")) $("clickhint").hidden = false;
   document.addEventListener("click", (e) => {
     const chart = e.target.closest && e.target.closest("svg.chart");
@@ -35,14 +35,14 @@
     location.search = query.toString();
   });
 
-  // Live pieces.
+  // Live updates.
   const address = document.body.dataset.events;
   const live = $("live");
   if (!address || !window.EventSource) return;
   live.hidden = false;
   let source = null;
   let paused = false;
-  const held = new Map(); // pieces that wait while somebody selects text in them
+  const delayed = new Map(); // parts that are not replaced while the user selects text in them
   const show = (state, text, label) => {
     live.dataset.state = state;
     live.textContent = text;
@@ -58,10 +58,10 @@
     const old = $(id);
     if (!old) return;
     if (selecting(old)) {
-      held.set(id, html);
+      delayed.set(id, html);
       return;
     }
-    held.delete(id);
+    delayed.delete(id);
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
     const link = focused && focused.getAttribute("href");
     const region = focused && focused.getAttribute("aria-label");
@@ -76,10 +76,10 @@
     if (again) again.focus({ preventScroll: true });
   };
 
-  let said = 0;
+  let announced = 0;
   const say = (text) => {
-    if (Date.now() - said < 5000) return; // a lively page must not talk all the time
-    said = Date.now();
+    if (Date.now() - announced < 5000) return; // at most one announcement in five seconds
+    announced = Date.now();
     $("say").textContent = text;
   };
 
@@ -90,10 +90,10 @@
   const start = () => {
     if (source || paused || document.hidden) return;
     source = new EventSource(address);
-    source.onopen = () => show("on", "Live", "Live updates are on: pause them");
+    source.onopen = () => show("on", "Live", "Live updates are on: pause");
     source.onerror = () => {
       const gone = source && source.readyState === EventSource.CLOSED;
-      show("lost", gone ? "Not live" : "Reconnecting", gone ? "Live updates are off: try again" : "Live updates are interrupted: pause them");
+      show("lost", gone ? "Not live" : "Reconnecting", gone ? "Live updates are off: reconnect" : "Live updates are interrupted: pause");
       if (gone) stop();
     };
     source.addEventListener("part", (e) => {
@@ -102,7 +102,7 @@
     });
     source.addEventListener("time", (e) => {
       $("time").textContent = JSON.parse(e.data);
-      for (const [id, html] of [...held]) replace(id, html);
+      for (const [id, html] of [...delayed]) replace(id, html);
     });
     source.addEventListener("say", (e) => say(JSON.parse(e.data)));
   };
@@ -110,12 +110,12 @@
     paused = source !== null;
     if (paused) {
       stop();
-      show("off", "Paused", "Live updates are paused: go on");
+      show("off", "Paused", "Live updates are paused: resume");
     } else {
       start();
     }
   });
-  // A hidden page gives its connection back: browsers allow six to a server.
+  // A hidden page closes its connection: browsers allow six connections to a server.
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));
   show("off", "Live", "Live updates");
   start();

@@ -1,9 +1,9 @@
-// Package visitor lets people read the page off loopback: the cluster says who they are (TokenReview) and which namespaces they may see
-// (SubjectAccessReview: get horizontalpodautoscalers).
+// Package visitor authenticates the users of the web page, except on loopback, and reports which namespaces they may see. It asks the
+// cluster: a TokenReview identifies the user, a SubjectAccessReview (get horizontalpodautoscalers) decides about a namespace.
 //
-// A token must come with each request, as a header: from a proxy that signs people in, or from `gpuscaler explain --token-file`. The API
-// server's own service proxy is no such proxy. It takes the Authorization header off once it has authenticated the caller, and sends no
-// name in its place, so that whoever comes that way is nobody here.
+// Each request needs a bearer token in the Authorization header, for example from an authenticating proxy or from
+// `gpuscaler explain --token-file`. Requests through the service proxy of the API server are rejected: that proxy removes the header
+// after it has authenticated the user, and does not forward the user's name.
 package visitor
 
 import (
@@ -26,71 +26,74 @@ import (
 )
 
 const (
-	// remembered is how long an answer of the cluster is believed: so long does a right that was taken away last.
-	remembered = 30 * time.Second
-	// stays bounds a request, and with it a live stream, which is opened again with the token of then.
-	stays = 15 * time.Minute
-	// reviewTimeout bounds what a visitor waits for the cluster.
+	// cacheTTL is how long a review of the cluster is reused. A permission that is revoked remains valid for this time.
+	cacheTTL = 30 * time.Second
+	// maxRequestDuration limits requests and live streams. A browser opens the stream again with its current token.
+	maxRequestDuration = 15 * time.Minute
+	// reviewTimeout limits the time that a request waits for the cluster.
 	reviewTimeout = 10 * time.Second
-	// reviews bounds the questions to the cluster at a time: made-up tokens must not become its load.
-	reviews = 16
-	// perVisitor bounds one person's requests at a time, streams included: each open page is one.
-	perVisitor = 16
+	// maxReviews is the number of concurrent TokenReviews. It limits the load that invalid tokens cause on the API server.
+	maxReviews = 16
+	// maxPerUser is the number of concurrent requests of one user, including the live stream of each open page.
+	maxPerUser = 16
 )
 
-// again is how a question that failed is asked once more; a person waits for the answer, and reloads.
-var again = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 2}
+// retry repeats a failed review once.
+var retry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 2}
 
-// Door authenticates visitors and knows what each may see.
-type Door struct {
-	who     authenticator.Request
-	may     authorizer.Authorizer
-	reviews chan struct{}
+// Reviewer authenticates users and reports which namespaces each user may see.
+type Reviewer struct {
+	authenticator authenticator.Request
+	authorizer    authorizer.Authorizer
+	reviews       chan struct{} // has one element for each TokenReview in flight
 
-	mu     sync.Mutex
-	inside map[string]int // requests in flight by user
+	mu       sync.Mutex
+	inFlight map[string]int // requests by user
 }
 
-// New returns a door of this cluster. It needs `create` of tokenreviews and subjectaccessreviews, the rules of system:auth-delegator.
-func New(kube *rest.Config) (*Door, error) {
+// New returns a Reviewer that asks the API server of kube. It needs the permission to create tokenreviews and subjectaccessreviews, as in
+// the ClusterRole system:auth-delegator.
+func New(kube *rest.Config) (*Reviewer, error) {
 	config := rest.CopyConfig(kube)
-	config.QPS, config.Burst = 100, 200 // a reader of a hundred namespaces asks a hundred times
+	config.QPS, config.Burst = 100, 200 // one page can need a review for each of many namespaces
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	who, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+	authenticator, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient: client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,
-		WebhookRetryBackoff: &again, CacheTTL: remembered,
+		WebhookRetryBackoff: &retry, CacheTTL: cacheTTL,
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	may, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: remembered, DenyCacheTTL: remembered,
-		WebhookRetryBackoff: &again,
+	authorizer, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: cacheTTL, DenyCacheTTL: cacheTTL,
+		WebhookRetryBackoff: &retry,
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	return &Door{who: who, may: may, reviews: make(chan struct{}, reviews), inside: map[string]int{}}, nil
+	return &Reviewer{
+		authenticator: authenticator, authorizer: authorizer, reviews: make(chan struct{}, maxReviews), inFlight: map[string]int{},
+	}, nil
 }
 
-type everything struct{}
+type trustedKey struct{}
 
-// Trusted lets its callers see every namespace: for a listener that only those reach who may see all, such as a pod's loopback.
+// Trusted returns a handler whose requests may see every namespace. It is for listeners without authentication, such as loopback.
 func Trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), everything{}, true)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trustedKey{}, true)))
 	})
 }
 
-// Guard lets in whom the cluster knows.
-func (d *Door) Guard(next http.Handler) http.Handler {
+// Authenticate returns a handler that rejects requests without a valid token.
+func (v *Reviewer) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), stays)
+		ctx, cancel := context.WithTimeout(r.Context(), maxRequestDuration)
 		defer cancel()
-		visitor, err := d.identify(r.WithContext(ctx))
+		user, err := v.identify(r.WithContext(ctx))
 		switch {
 		case errors.Is(err, errBusy):
 			w.Header().Set("Retry-After", "5")
@@ -101,69 +104,74 @@ func (d *Door) Guard(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		if !d.enter(visitor.GetName()) {
+		if !v.begin(user.GetName()) {
 			w.Header().Set("Retry-After", "5")
-			http.Error(w, fmt.Sprintf("%d requests of yours are open already: close some pages", perVisitor), http.StatusTooManyRequests)
+			http.Error(w, fmt.Sprintf("you have %d open requests already: close some pages", maxPerUser), http.StatusTooManyRequests)
 			return
 		}
-		defer d.leave(visitor.GetName())
-		r = r.WithContext(request.WithUser(ctx, visitor))
-		r.Header.Del("Authorization") // nobody behind the door needs it
+		defer v.end(user.GetName())
+		r = r.WithContext(request.WithUser(ctx, user))
+		r.Header.Del("Authorization") // the page does not need the token
 		next.ServeHTTP(w, r)
 	})
 }
 
-var errBusy = errors.New("the cluster is asked about too many visitors: come again in a moment")
+var errUnauthenticated = errors.New("the cluster does not accept your token: send a bearer token. " +
+	"The service proxy of the API server removes it; use `gpuscaler explain` or `gpuscaler page`, which forward a port")
 
-// identify asks the cluster who shows this token. What it cannot say is nobody.
-func (d *Door) identify(r *http.Request) (user.Info, error) {
+var errBusy = errors.New("too many users are being authenticated: try again in a few seconds")
+
+// identify returns the user of the token, or an error if the cluster does not authenticate the token.
+func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	select {
-	case d.reviews <- struct{}{}:
-		defer func() { <-d.reviews }()
-	case <-time.After(reviewTimeout): // I/O edge: bounds a request
+	case v.reviews <- struct{}{}:
+		defer func() { <-v.reviews }()
+	case <-time.After(reviewTimeout): // I/O edge: limits a request
 		return nil, errBusy
 	case <-r.Context().Done():
 		return nil, errBusy
 	}
-	found, ok, err := d.who.AuthenticateRequest(r)
+	found, ok, err := v.authenticator.AuthenticateRequest(r)
 	if err != nil || !ok || found.User == nil {
-		return nil, errors.New("the cluster does not know you: send a bearer token of yours. Through the API server's service proxy none arrives; use `gpuscaler explain` or `gpuscaler page`, which forward a port")
+		return nil, errUnauthenticated
 	}
 	return found.User, nil
 }
 
-func (d *Door) enter(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inside[name] >= perVisitor {
+// begin counts a request of a user. It returns false if the user has too many.
+func (v *Reviewer) begin(name string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.inFlight[name] >= maxPerUser {
 		return false
 	}
-	d.inside[name]++
+	v.inFlight[name]++
 	return true
 }
 
-func (d *Door) leave(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inside[name]--; d.inside[name] == 0 {
-		delete(d.inside, name)
+func (v *Reviewer) end(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.inFlight[name]--; v.inFlight[name] == 0 {
+		delete(v.inFlight, name)
 	}
 }
 
-// Visible tells whether whoever asks may see a namespace; an empty one stands for all of them. Who came by no door of ours sees nothing,
-// and so does everybody while the cluster does not answer.
-func (d *Door) Visible(r *http.Request, namespace string) bool {
-	if r.Context().Value(everything{}) != nil {
+// Visible reports whether the user of a request may see a namespace, or all namespaces if it is empty. It is false for a request that was
+// not authenticated, and while the cluster does not answer.
+func (v *Reviewer) Visible(r *http.Request, namespace string) bool {
+	if r.Context().Value(trustedKey{}) != nil {
 		return true
 	}
-	visitor, ok := request.UserFrom(r.Context())
+	user, ok := request.UserFrom(r.Context())
 	if !ok {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
-	decision, _, err := d.may.Authorize(ctx, authorizer.AttributesRecord{
-		User: visitor, Verb: "get", Namespace: namespace, APIGroup: "autoscaling", APIVersion: "v2", Resource: "horizontalpodautoscalers", ResourceRequest: true,
+	decision, _, err := v.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: user, Verb: "get", Namespace: namespace, ResourceRequest: true,
+		APIGroup: "autoscaling", APIVersion: "v2", Resource: "horizontalpodautoscalers",
 	})
 	return err == nil && decision == authorizer.DecisionAllow
 }

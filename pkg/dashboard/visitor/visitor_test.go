@@ -14,18 +14,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cluster knows anna and root by their tokens; anna may read HPAs in team-chat, root everywhere.
+// cluster authenticates the users anna and root. anna may read HPAs in team-chat, root in all namespaces.
 type cluster struct {
 	mu     sync.Mutex
 	tokens int
 	asked  []authorizationv1.ResourceAttributes
 	fails  bool
-	slow   chan struct{} // reviews of tokens wait until it is closed; nil: they do not
+	slow   chan struct{} // TokenReviews wait until it is closed; nil: they do not wait
 }
 
-func (c *cluster) door(t *testing.T) *Door {
+func (c *cluster) reviewer(t *testing.T) *Reviewer {
 	t.Helper()
-	answer := func(w http.ResponseWriter, v any) {
+	respond := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v)
 	}
@@ -43,7 +43,7 @@ func (c *cluster) door(t *testing.T) *Door {
 		if name, known := strings.CutSuffix(review.Spec.Token, "'s"); known {
 			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name}}
 		}
-		answer(w, review)
+		respond(w, review)
 	})
 	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
 		var review authorizationv1.SubjectAccessReview
@@ -54,25 +54,25 @@ func (c *cluster) door(t *testing.T) *Door {
 		fails := c.fails
 		c.mu.Unlock()
 		if fails {
-			http.Error(w, "etcd is gone", http.StatusInternalServerError)
+			http.Error(w, "etcd is not available", http.StatusInternalServerError)
 			return
 		}
 		review.Status.Allowed = review.Spec.User == "root" || review.Spec.User == "anna" && a.Namespace == "team-chat"
-		answer(w, review)
+		respond(w, review)
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	d, err := New(&rest.Config{Host: server.URL})
+	v, err := New(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return v
 }
 
-// page says which of two namespaces whoever asks may see, and of all.
-func page(d *Door) http.Handler {
+// page reports whether the user may see two namespaces, and all namespaces.
+func page(v *Reviewer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, d.Visible(r, "team-chat"), d.Visible(r, "team-code"), d.Visible(r, ""), r.Header.Get("Authorization"))
+		fmt.Fprint(w, v.Visible(r, "team-chat"), v.Visible(r, "team-code"), v.Visible(r, ""), r.Header.Get("Authorization"))
 	})
 }
 
@@ -86,11 +86,11 @@ func ask(h http.Handler, header ...string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-func TestEachVisitorSeesTheNamespacesWhoseHPAsTheyMayRead(t *testing.T) {
+func TestUserSeesNamespacesOfReadableHPAs(t *testing.T) {
 	c := &cluster{}
-	d := c.door(t)
-	guarded := d.Guard(page(d))
-	for _, v := range []struct {
+	v := c.reviewer(t)
+	guarded := v.Authenticate(page(v))
+	for _, test := range []struct {
 		name   string
 		header []string
 		code   int
@@ -99,37 +99,37 @@ func TestEachVisitorSeesTheNamespacesWhoseHPAsTheyMayRead(t *testing.T) {
 		{"anna", []string{"Authorization", "Bearer anna's"}, 200, "true false false"},
 		{"root", []string{"Authorization", "Bearer root's"}, 200, "true true true"},
 		{"bob", []string{"Authorization", "Bearer bob's"}, 200, "false false false"},
-		{"a token that is none", []string{"Authorization", "Bearer x"}, 401, "does not know you"},
-		{"nobody", nil, 401, "gpuscaler page"},
+		{"an invalid token", []string{"Authorization", "Bearer x"}, 401, "does not accept your token"},
+		{"no token", nil, 401, "gpuscaler page"},
 		{"a password", []string{"Authorization", "Basic cm9vdDpyb290"}, 401, "bearer token"},
-		{"a name by header", []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "root"}, 401, "does not know you"},
-		{"anna, who says that she is root", []string{"Authorization", "Bearer anna's", "Impersonate-User", "root", "X-Remote-User", "root"}, 200, "true false false"},
+		{"a name by header", []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "root"}, 401, "does not accept your token"},
+		{"anna with impersonation headers", []string{"Authorization", "Bearer anna's", "Impersonate-User", "root", "X-Remote-User", "root"}, 200, "true false false"},
 	} {
-		if code, body := ask(guarded, v.header...); code != v.code || !strings.Contains(body, v.sees) {
-			t.Errorf("%s: %d %s, want %d %s", v.name, code, body, v.code, v.sees)
+		if code, body := ask(guarded, test.header...); code != test.code || !strings.Contains(body, test.sees) {
+			t.Errorf("%s: %d %s, want %d %s", test.name, code, body, test.code, test.sees)
 		}
 	}
 	for _, a := range c.asked {
 		if a.Verb != "get" || a.Group != "autoscaling" || a.Resource != "horizontalpodautoscalers" {
-			t.Errorf("the cluster was asked for %+v", a)
+			t.Errorf("the review is %+v", a)
 		}
 	}
 }
 
-func TestWhoCameByNoDoorSeesNothing(t *testing.T) {
-	d := (&cluster{}).door(t)
-	if _, body := ask(page(d), "Authorization", "Bearer root's"); !strings.HasPrefix(body, "false false false") {
-		t.Errorf("without a guard: %s", body)
+func TestUnauthenticatedRequestSeesNoNamespace(t *testing.T) {
+	v := (&cluster{}).reviewer(t)
+	if _, body := ask(page(v), "Authorization", "Bearer root's"); !strings.HasPrefix(body, "false false false") {
+		t.Errorf("without authentication: %s", body)
 	}
-	if _, body := ask(Trusted(page(d))); body != "true true true" {
+	if _, body := ask(Trusted(page(v))); body != "true true true" {
 		t.Errorf("on loopback: %s", body)
 	}
 }
 
-func TestTheClusterIsAskedOnceInAWhile(t *testing.T) {
+func TestReviewsAreCached(t *testing.T) {
 	c := &cluster{}
-	d := c.door(t)
-	guarded := d.Guard(page(d))
+	v := c.reviewer(t)
+	guarded := v.Authenticate(page(v))
 	for range 50 {
 		ask(guarded, "Authorization", "Bearer anna's")
 	}
@@ -138,49 +138,49 @@ func TestTheClusterIsAskedOnceInAWhile(t *testing.T) {
 	}
 }
 
-func TestWhileTheClusterFailsNobodySeesAnything(t *testing.T) {
+func TestFailedReviewHidesNamespaces(t *testing.T) {
 	c := &cluster{fails: true}
-	d := c.door(t)
-	if _, body := ask(d.Guard(page(d)), "Authorization", "Bearer root's"); body != "false false false" {
+	v := c.reviewer(t)
+	if _, body := ask(v.Authenticate(page(v)), "Authorization", "Bearer root's"); body != "false false false" {
 		t.Errorf("root sees %s", body)
 	}
 }
 
-// A page left open in many tabs must not keep others out.
-func TestOneVisitorCannotTakeEveryPlace(t *testing.T) {
-	d := (&cluster{}).door(t)
-	leave, entered := make(chan struct{}), make(chan struct{}, perVisitor)
-	stream := d.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-leave }))
-	for range perVisitor {
+// A user with many open pages must not exclude other users.
+func TestRequestsPerUserAreLimited(t *testing.T) {
+	v := (&cluster{}).reviewer(t)
+	leave, entered := make(chan struct{}), make(chan struct{}, maxPerUser)
+	stream := v.Authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-leave }))
+	for range maxPerUser {
 		go ask(stream, "Authorization", "Bearer anna's")
 		<-entered
 	}
 	if code, body := ask(stream, "Authorization", "Bearer anna's"); code != http.StatusTooManyRequests {
-		t.Errorf("one more of anna's: %d %s", code, body)
+		t.Errorf("one more request of anna: %d %s", code, body)
 	}
-	if code, body := ask(d.Guard(page(d)), "Authorization", "Bearer root's"); code != http.StatusOK {
-		t.Errorf("root meanwhile: %d %s", code, body)
+	if code, body := ask(v.Authenticate(page(v)), "Authorization", "Bearer root's"); code != http.StatusOK {
+		t.Errorf("a request of root: %d %s", code, body)
 	}
 	close(leave)
 }
 
-// Made-up tokens are each a question to the cluster: no more than a few at a time.
-func TestMadeUpTokensDoNotBecomeTheClustersLoad(t *testing.T) {
+// Each invalid token needs a TokenReview, so the number of concurrent reviews is limited.
+func TestConcurrentReviewsAreLimited(t *testing.T) {
 	c := &cluster{slow: make(chan struct{})}
-	d := c.door(t)
-	guarded := d.Guard(page(d))
+	v := c.reviewer(t)
+	guarded := v.Authenticate(page(v))
 	var all sync.WaitGroup
-	for i := range 10 * reviews {
-		all.Go(func() { ask(guarded, "Authorization", fmt.Sprintf("Bearer made-up-%d", i)) })
+	for i := range 10 * maxReviews {
+		all.Go(func() { ask(guarded, "Authorization", fmt.Sprintf("Bearer invalid-%d", i)) })
 	}
 	for full := false; !full; {
 		c.mu.Lock()
-		full = c.tokens == reviews
+		full = c.tokens == maxReviews
 		c.mu.Unlock()
 	}
 	c.mu.Lock()
-	if c.tokens > reviews {
-		t.Errorf("%d questions at a time", c.tokens)
+	if c.tokens > maxReviews {
+		t.Errorf("%d concurrent reviews", c.tokens)
 	}
 	slow := c.slow
 	c.slow = nil

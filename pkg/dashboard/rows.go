@@ -15,11 +15,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// row is one workload in a line.
+// row is one workload in a list.
 type row struct {
-	ID, URL string // the element's id, and the way to the workload from the first page
+	ID, URL string // id of the HTML element; URL of the workload's page, relative to the first page
 	Key     scaling.Key
-	Decided bool
+	Decided bool // there is a current decision; otherwise Text says why not
 
 	Target, Current, Ready, Loading, Pending int32
 	GPUs                                     int32 // per replica
@@ -27,40 +27,41 @@ type row struct {
 	Mode, Rule, Text string
 	Since            moment
 	Badges           []badge
-	Follower         follow
-	haystack         string // what a search looks at, in lower case
+	Follower         followerCell
+	searchText       string // in lower case
 }
 
-// badge is a state that a person should know of, in one word.
+// badge is a state of a workload that needs attention.
 type badge struct {
-	Word, Class string // class: warn, bad, calm
+	Word, Class string // Class is the CSS class: warn, bad or calm
 	Why         string
 }
 
-// follow says in two words whether the replicas go where the number goes.
-type follow struct {
+// followerCell says whether the replicas of a workload follow its target.
+type followerCell struct {
 	Word, Why string
 	Exact     bool
 }
 
-// roster keeps the rows of the last tick, which all readers share.
-type roster struct {
+// rowCache keeps the rows of the last tick for all requests.
+type rowCache struct {
 	mu    sync.Mutex
 	tick  time.Time
 	built time.Time
 	rows  []row
 }
 
-// rosterAge is how long rows are shared while the loop does not tick: ages and "stale" move on without it.
-const rosterAge = 5 * time.Second
+// maxRowAge is how long rows are reused without a new tick. Ages and the badge "stale" change without a tick.
+const maxRowAge = 5 * time.Second
 
-// rows returns every workload's row, sorted by namespace and name. The slice is shared and never written.
+// rows returns the row of every workload, sorted by namespace and name. Callers must not modify the slice: all requests share it.
 func (p *Page) rows() []row {
 	now, tick := p.options.Clock(), p.board.LastTick()
-	p.roster.mu.Lock()
-	defer p.roster.mu.Unlock()
-	if age := now.Sub(p.roster.built); p.roster.rows != nil && tick.Equal(p.roster.tick) && age >= 0 && age < rosterAge {
-		return p.roster.rows
+	c := &p.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if age := now.Sub(c.built); c.rows != nil && tick.Equal(c.tick) && age >= 0 && age < maxRowAge {
+		return c.rows
 	}
 	keys := p.board.Keys()
 	rows := make([]row, 0, len(keys))
@@ -71,36 +72,40 @@ func (p *Page) rows() []row {
 			rows = append(rows, p.row(&r, err))
 		}
 	}
-	p.roster.rows, p.roster.tick, p.roster.built = rows, tick, now
+	c.rows, c.tick, c.built = rows, tick, now
 	return rows
 }
 
-// row makes one workload's line; unserved is why its target is not served at present, nil where it is.
+// row returns the row of one workload. unserved is the error that readers of its target receive at present, or nil.
 func (p *Page) row(r *engine.Record, unserved error) row {
 	k, policy := r.Workload.Key, r.Workload.Policy
 	out := row{
 		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !explain.Outdated(r, unserved),
 		Target: r.Decision.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		GPUs: r.View.GPUs, Mode: r.Workload.Mode.String(), Since: p.moment(r.Since),
-		Badges: badges(r, unserved), Follower: following(r.View.ManagedHPA),
+		Badges: badges(r, unserved), Follower: newFollowerCell(r.View.ManagedHPA),
 	}
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
 	} else {
 		out.Text = explain.WhyOutdated(r, unserved)
 	}
-	words := []string{k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin, out.Mode, out.Rule, out.Text, out.Follower.Word}
+	words := []string{
+		k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin,
+		out.Mode, out.Rule, out.Text, out.Follower.Word,
+	}
 	for _, b := range out.Badges {
 		words = append(words, b.Word)
 	}
 	for i := range policy.Signals {
 		words = append(words, policy.Signals[i].Name, policy.Signals[i].Type)
 	}
-	out.haystack = strings.ToLower(strings.Join(words, "\n"))
+	out.searchText = strings.ToLower(strings.Join(words, "\n"))
 	return out
 }
 
-// binding is the rule that made the number, and its words. Words that begin with what the rule speaks of say it once.
+// binding returns the rule that determined the target and its reason. The name of the rule omits the signal or schedule if the reason
+// begins with it.
 func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
 	d := &r.Decision
 	for _, reason := range d.Reasons.All() {
@@ -108,9 +113,9 @@ func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
 			text = reason.Text(policy)
 		}
 	}
-	bare, full := d.Binding.String(), explain.RuleName(policy, d.Binding, d.BindingIndex)
-	if subject := strings.TrimPrefix(full, bare+" "); subject != full && strings.HasPrefix(text, subject) {
-		return bare, text
+	short, full := d.Binding.String(), explain.RuleName(policy, d.Binding, d.BindingIndex)
+	if subject := strings.TrimPrefix(full, short+" "); subject != full && strings.HasPrefix(text, subject) {
+		return short, text
 	}
 	return full, text
 }
@@ -127,7 +132,7 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 		all = append(all, badge{"undecided", "bad", explain.WhyOutdated(r, unserved)})
 	}
 	if r.Decision.Degraded {
-		all = append(all, badge{"degraded", "warn", "decided on missing inputs: may rise, cannot fall"})
+		all = append(all, badge{"degraded", "warn", "inputs are missing: the target can increase, it cannot decrease"})
 	}
 	if text := explain.CrashText(r.View.Crashing, r.Workload.Key.Namespace, r.View.CrashingPod); text != "" {
 		all = append(all, badge{"crashing", "bad", text})
@@ -142,17 +147,17 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	return all
 }
 
-func following(f engine.ManagedHPA) follow {
+func newFollowerCell(f engine.ManagedHPA) followerCell {
+	kind := explain.ShortKind(f.Kind)
 	switch {
-	case f.Kind == "":
-		return follow{"nobody", (*explain.Follower)(nil).Text(), false}
+	case kind == "":
+		return followerCell{"none", (*explain.Follower)(nil).Text(), false}
 	case f.Exact:
-		return follow{explain.ShortKind(f.Kind) + " exact", fmt.Sprintf("%s %s wants %d", explain.ShortKind(f.Kind), f.Name, f.Desired), true}
+		return followerCell{kind + " exact", fmt.Sprintf("%s %s desires %d", kind, f.Name, f.Desired), true}
 	}
-	return follow{explain.ShortKind(f.Kind) + " may differ", f.Why, false}
+	return followerCell{kind + " can differ", f.Why, false}
 }
 
-// has tells whether a row bears a badge.
 func (r *row) has(words ...string) bool {
 	for _, b := range r.Badges {
 		for _, w := range words {
@@ -164,28 +169,28 @@ func (r *row) has(words ...string) bool {
 	return false
 }
 
-// Waiting tells whether replicas that were asked for are not ready. Nobody was asked for those of a number that is not served.
+// Waiting reports whether fewer replicas are ready than the target, and the target is served.
 func (r *row) Waiting() bool {
 	return r.Decided && r.Ready < r.Target && !r.has("held", "advisory")
 }
 
-// matches tells whether every word of a search is somewhere in the text.
-func matches(haystack string, words []string) bool {
+// matches reports whether text contains every word.
+func matches(text string, words []string) bool {
 	for _, w := range words {
-		if !strings.Contains(haystack, w) {
+		if !strings.Contains(text, w) {
 			return false
 		}
 	}
 	return true
 }
 
-// searchWords splits what a person typed.
+// searchWords splits a search into words in lower case.
 func searchWords(q string) []string { return strings.Fields(strings.ToLower(q)) }
 
-// elementID is an id that no name can break.
+// elementID returns the id of a workload's HTML element. It is a hash, so that any name is safe in HTML.
 func elementID(k scaling.Key) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // a hash takes every byte
+	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // never fails
 	return fmt.Sprintf("w%016x", h.Sum64())
 }
 
@@ -193,17 +198,17 @@ func workloadURL(k scaling.Key) string {
 	return "workloads/" + url.PathEscape(k.Namespace) + "/" + url.PathEscape(k.Name)
 }
 
-// visibleRows are the rows that a reader may see.
+// visibleRows returns the rows of the namespaces that the user of a request may see.
 func (p *Page) visibleRows(r *http.Request) []*row {
 	all := p.rows()
-	seen := map[string]bool{}
+	allowed := map[string]bool{}
 	out := make([]*row, 0, len(all))
 	for i := range all {
 		ns := all[i].Key.Namespace
-		if _, asked := seen[ns]; !asked {
-			seen[ns] = p.visible(r, ns)
+		if _, known := allowed[ns]; !known {
+			allowed[ns] = p.visible(r, ns)
 		}
-		if seen[ns] {
+		if allowed[ns] {
 			out = append(out, &all[i])
 		}
 	}

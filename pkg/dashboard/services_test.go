@@ -14,32 +14,32 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lively is a cluster whose services see a working day: queues swell and ebb, replicas take minutes to load, sources fail.
-type lively struct {
+// testCluster simulates a working day of several services: queues grow and shrink, replicas load for minutes, sources fail.
+type testCluster struct {
 	now       time.Time
 	workloads []scaling.Workload
 	services  map[scaling.Key]*service
-	unseen    map[string]bool // names of workloads whose target the cluster does not show
+	unseen    map[string]bool // names of workloads whose scale target does not exist
 	engine    *engine.Engine
 	page      *Page
 }
 
 // service is one workload and the pods that follow its target.
 type service struct {
-	peak, phase float64 // requests waiting at the busiest minute; hours by which its day is shifted
+	peak, phase float64 // queued requests at the peak; shift of the daily curve in hours
 	replicas    int32
-	starting    []time.Time // when each replica that is not Ready was created
+	starting    []time.Time // creation time of each replica that is not Ready
 	view        engine.View
-	blind       bool // its Prometheus does not answer
+	noQueue     bool // its Prometheus does not answer
 }
 
 const (
-	launches = 40 * time.Second // until a pod has a node
-	loads    = 3 * time.Minute  // until its model serves
+	nodeDelay = 40 * time.Second // until a pod has a node
+	readyAge  = 3 * time.Minute  // until the model is loaded
 )
 
-func newLively(n int, o Options) *lively {
-	l := &lively{now: nine.Add(-9 * time.Hour), services: map[scaling.Key]*service{}}
+func newTestCluster(n int, o Options) *testCluster {
+	l := &testCluster{now: nine.Add(-9 * time.Hour), services: map[scaling.Key]*service{}}
 	for i := range n {
 		l.add(i)
 	}
@@ -49,28 +49,30 @@ func newLively(n int, o Options) *lively {
 	return l
 }
 
-var cast = []struct{ namespace, name string }{
+var serviceNames = []struct{ namespace, name string }{
 	{"team-chat", "llama-chat"}, {"team-chat", "mistral-small"}, {"team-code", "codestral"}, {"team-embed", "embed-worker"},
 	{"team-vision", "sdxl"}, {"team-speech", "whisper-large"}, {"team-rag", "reranker"}, {"team-research", "eval-nightly"},
 	{"team-safety", "guard"}, {"team-search", "colbert"}, {"team-video", "svd-batch"}, {"team-agents", "tool-router"},
 }
 
-func (l *lively) add(i int) {
-	c := cast[i%len(cast)]
+func (l *testCluster) add(i int) {
+	c := serviceNames[i%len(serviceNames)]
 	key := scaling.Key{Namespace: c.namespace, Name: c.name}
-	if i >= len(cast) {
+	if i >= len(serviceNames) {
 		key = scaling.Key{Namespace: fmt.Sprintf("team-%02d", i%40), Name: fmt.Sprintf("%s-%d", c.name, i)}
 	}
 	w := scaling.Workload{
-		Key: key, Origin: key.Namespace + ".yaml@3f1c", Group: "chat", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: key.Name},
+		Key: key, Origin: key.Namespace + ".yaml@3f1c", Group: "chat",
+		Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: key.Name},
 		Policy: &scaling.Policy{
 			Signals: []scaling.Signal{
 				{Name: "gateway", Type: "prometheus", Target: 10, MaxAge: time.Minute, MinCoverage: 1},
-				{Name: "kv", Type: "vllm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8},
-				{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: time.Minute, MinCoverage: 0.8},
+				percentage("kv", "vllm", 0.8), percentage("gpu", "dcgm", 0.7),
 			},
 			MaxReplicas: 40, CooldownPeriod: 15 * time.Minute,
-			ScaleDown: scaling.Direction{StabilizationWindow: 10 * time.Minute, Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}},
+			ScaleDown: scaling.Direction{
+				StabilizationWindow: 10 * time.Minute, Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}},
+			},
 		},
 	}
 	s := &service{peak: 70 + 37*float64(i%7), phase: 1.1 * float64(i%5), replicas: 2}
@@ -96,18 +98,25 @@ func (l *lively) add(i int) {
 	l.workloads, l.services[key] = append(l.workloads, w), s
 }
 
+func percentage(name, source string, target float64) scaling.Signal {
+	return scaling.Signal{
+		Name: name, Type: source, Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent,
+		Target: target, MaxAge: time.Minute, MinCoverage: 0.8,
+	}
+}
+
 func cronAt(hour uint64) calendar.Cron {
 	const all = 1<<63 | (1<<60 - 1)
 	return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: all, Month: all, DayOfWeek: all}
 }
 
-// trouble is what a morning brings: a source fails for one, persons step in for two others.
-func (l *lively) trouble() {
+// addFaults makes a source of one workload fail, pauses a second workload and overrides a third.
+func (l *testCluster) addFaults() {
 	for i, w := range l.workloads {
 		s := l.services[w.Key]
 		switch i % 24 {
 		case 5:
-			s.blind = true
+			s.noQueue = true
 		case 4:
 			s.view.Operator.Paused, s.view.OperatorBy = true, "kubectl-annotate at 08:51"
 		case 2:
@@ -117,12 +126,12 @@ func (l *lively) trouble() {
 	}
 }
 
-func (l *lively) Current() []scaling.Workload                  { return l.workloads }
-func (l *lively) Apply(context.Context, []engine.Change) error { return nil }
-func (l *lively) View(w *scaling.Workload) (engine.View, bool) {
+func (l *testCluster) Current() []scaling.Workload                  { return l.workloads }
+func (l *testCluster) Apply(context.Context, []engine.Change) error { return nil }
+func (l *testCluster) View(w *scaling.Workload) (engine.View, bool) {
 	return l.services[w.Key].view, !l.unseen[w.Key.Name]
 }
-func (l *lively) Read(w *scaling.Workload, out []scaling.Reading) {
+func (l *testCluster) Read(w *scaling.Workload, out []scaling.Reading) {
 	s := l.services[w.Key]
 	ready := max(1, float64(s.view.Ready))
 	waiting := s.waiting(l.now)
@@ -132,12 +141,12 @@ func (l *lively) Read(w *scaling.Workload, out []scaling.Reading) {
 			out[i].Reported = -1
 		}
 	}
-	if s.blind {
+	if s.noQueue {
 		out[0] = scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 7, Reported: -1}
 	}
 }
 
-// waiting is a day's curve with a ripple and a burst.
+// waiting returns the queued requests: a daily curve with small waves and bursts.
 func (s *service) waiting(now time.Time) float64 {
 	hour := float64(now.Unix()%86400)/3600 - s.phase
 	day := math.Max(0, math.Sin((hour-5)/14*math.Pi))
@@ -149,7 +158,7 @@ func (s *service) waiting(now time.Time) float64 {
 	return math.Round(s.peak * (day*ripple + burst*day))
 }
 
-// follow moves the pods towards the target, as an HPA and a kubelet would.
+// follow changes the pods to match the target, as an HPA and a kubelet do.
 func (s *service) follow(target int32, now time.Time) {
 	for ; s.replicas < target; s.replicas++ {
 		s.starting = append(s.starting, now)
@@ -162,9 +171,9 @@ func (s *service) follow(target int32, now time.Time) {
 	kept := s.starting[:0]
 	for _, since := range s.starting {
 		switch age := now.Sub(since); {
-		case age >= loads:
+		case age >= readyAge:
 			continue
-		case age >= launches:
+		case age >= nodeDelay:
 			v.Loading++
 		default:
 			v.Pending++
@@ -178,8 +187,8 @@ func (s *service) follow(target int32, now time.Time) {
 	}
 }
 
-// pass lets time go by, a tick and a sample each step.
-func (l *lively) pass(d, step time.Duration) {
+// pass advances the clock by d, with a tick and a sample in each step.
+func (l *testCluster) pass(d, step time.Duration) {
 	for end := l.now.Add(d); l.now.Before(end); {
 		l.now = l.now.Add(step)
 		l.engine.Tick(context.Background(), l.now)
@@ -195,20 +204,21 @@ func (l *lively) pass(d, step time.Duration) {
 	}
 }
 
-var look = flag.String("look", "", "serve a lively page at this address until interrupted, e.g. 127.0.0.1:8099")
+var look = flag.String("look", "", "serve a page with changing data at this address until interrupted, for example 127.0.0.1:8099")
 
+// TestLook serves two pages for manual tests in a browser.
 func TestLook(t *testing.T) {
 	if *look == "" {
-		t.Skip("for eyes only: go test -run TestLook -look 127.0.0.1:8099 -timeout 0")
+		t.Skip("a manual test: go test -run TestLook -look 127.0.0.1:8099 -timeout 0")
 	}
-	small := newLively(12, Options{Cluster: "prod-use1", Panels: somePanels{}})
+	small := newTestCluster(12, Options{Cluster: "prod-use1", Panels: testPanels{}})
 	small.pass(9*time.Hour-10*time.Minute, 10*time.Second)
-	small.trouble()
+	small.addFaults()
 	small.pass(15*time.Minute, 5*time.Second)
-	large := newLively(1000, Options{Cluster: "prod-use1", Panels: somePanels{}})
+	large := newTestCluster(1000, Options{Cluster: "prod-use1", Panels: testPanels{}})
 	large.now = nine.Add(-20 * time.Minute)
 	large.pass(15*time.Minute, 15*time.Second)
-	large.trouble()
+	large.addFaults()
 	large.pass(3*time.Minute, 10*time.Second)
 	mux := http.NewServeMux()
 	mux.Handle("/", small.page)
@@ -222,19 +232,21 @@ func TestLook(t *testing.T) {
 	t.Fatal(http.ListenAndServe(*look, mux))
 }
 
-type somePanels struct{}
+type testPanels struct{}
 
-func (somePanels) NodePools() []NodePool {
+func (testPanels) NodePools() []NodePool {
 	return []NodePool{
-		{Name: "l40s-spot", Group: "chat", CapacityType: "spot", Nodes: 5, Busy: 18, Idle: 2, Nudges: []Nudge{
-			{Field: "weight", From: "10", To: "60", Reason: "spot refused 3 times in 4m", Until: nine.Add(19 * time.Minute)}}},
+		{Name: "l40s-spot", Group: "chat", CapacityType: "spot", Nodes: 5, Busy: 18, Idle: 2, Overrides: []Override{
+			{Field: "weight", From: "10", To: "60", Reason: "3 spot launches failed in 4m", Until: nine.Add(19 * time.Minute)}}},
 		{Name: "l40s-ondemand", Group: "chat", CapacityType: "on-demand", Nodes: 4, Busy: 16},
 	}
 }
 
-func (somePanels) Cost() (Cost, bool) {
+var fourWorkloads = []string{"team-chat/llama-chat", "team-chat/qwen-chat", "team-b/mistral", "team-b/whisper"}
+
+func (testPanels) Cost() (Cost, bool) {
 	return Cost{Currency: "USD", PerHour: 41.35, Idle: 5.58, Unmeasured: 1.9, Causes: []Cause{
-		{Name: "held and not busy: schedule floor", Of: []string{"team-chat/llama-chat", "team-chat/qwen-chat", "team-b/mistral", "team-b/whisper"}, GPUs: 2.4, PerHour: 3.91},
-		{Name: "held by no pod: g6e.xlarge spot", GPUs: 2, PerHour: 1.67},
+		{Name: "allocated and idle: schedule floor", Workloads: fourWorkloads, GPUs: 2.4, PerHour: 3.91},
+		{Name: "not used by any pod: g6e.xlarge spot", GPUs: 2, PerHour: 1.67},
 	}}, true
 }
