@@ -40,7 +40,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "two replicas", s.HasReplicas(2))
 	stack.Eventually(t, 30*time.Second, "explain says why", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
-		for _, part := range []string{s.Policy() + "  ", " -> 2", "queue 15 asks for 1.5", "HPA      chat desires 2: follows exactly"} {
+		for _, part := range []string{s.Policy() + "  ", " -> 2", "2 replicas: queue 15 needs 2 replicas", "HPA      chat desires 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
 				err = fmt.Errorf("no %q in\n%s", part, text)
 			}

@@ -78,7 +78,7 @@ behavior:
 	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
-		if want := "office: floor 1, ahead of " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
+		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
 			err = fmt.Errorf("no %q in\n%s", want, text)
 		}
 		return err

@@ -85,7 +85,7 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 		t.Fatal(err)
 	}
 	text, err = suite.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
-	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, "asks for 6.") {
+	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, " needs 7 replicas") {
 		t.Errorf("the logs of both say: %v\n%s", err, text)
 	}
 }

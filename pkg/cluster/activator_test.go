@@ -99,7 +99,7 @@ func TestWhoTakesAWorkloadBetweenZeroAndOne(t *testing.T) {
 		"held":                                            {0, engine.ErrHeld, nil, follows(1), nil},
 		"the number is too old to take it down":           {1, engine.ErrStale, nil, follows(1), nil},
 		"never decided":                                   {1, engine.ErrUndecided, nil, follows(1), nil},
-		"paused by a person":                              {0, 5, nil, paused, nil},
+		"paused by annotation":                            {0, 5, nil, paused, nil},
 		"KEDA does it":                                    {0, 5, nil, keda, nil},
 		"KEDA does it, downwards too":                     {1, 0, nil, keda, nil},
 	} {

@@ -103,21 +103,11 @@ func (t *transitions) send(p *transition) bool {
 	return ok
 }
 
-// text is "6 -> 9: combine, gateway 87 asks for 8.7 (policy team/chat)".
+// text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)".
 func (p *transition) text() string {
 	numbers := strconv.Itoa(int(p.after.Replicas))
 	if p.before != p.after.Replicas {
 		numbers = strconv.Itoa(int(p.before)) + " -> " + numbers
 	}
-	return fmt.Sprintf("%s: %s (policy %s)", numbers, why(p.workload.Policy, &p.after), p.workload.Key)
-}
-
-// why names the rule that made the number, and what it says about it.
-func why(p *scaling.Policy, d *scaling.Decision) string {
-	for _, r := range d.Reasons.All() {
-		if r.Rule == d.Binding && r.Index == d.BindingIndex {
-			return r.Rule.String() + ", " + r.Text(p)
-		}
-	}
-	return d.Binding.String()
+	return fmt.Sprintf("%s: %s (policy %s)", numbers, p.after.Why(p.workload.Policy), p.workload.Key)
 }

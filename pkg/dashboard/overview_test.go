@@ -88,7 +88,7 @@ func TestRowAsHTML(t *testing.T) {
 	key := scaling.Key{Namespace: "team-chat", Name: "llama-chat"}
 	rising := row{
 		ID: elementID(key), URL: workloadURL(key), Key: key, Decided: true, Target: 9, Current: 9, Ready: 6, Loading: 2, Pending: 1, Mode: "auto",
-		Rule: "combine", Text: "gateway 87 recommends 8.7", Since: p.moment(nine.Add(-90 * time.Second)),
+		Rule: "combine", Text: "gateway 87 needs 9 replicas (target 10 per replica)", Since: p.moment(nine.Add(-90 * time.Second)),
 		Badges: []badge{{"degraded", "warn", "inputs are missing"}}, Follower: followerCell{"HPA can differ", "tolerance 10%", false},
 	}
 	undecided := row{

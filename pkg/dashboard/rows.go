@@ -104,20 +104,9 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	return out
 }
 
-// binding returns the rule that determined the target and its reason. The name of the rule omits the signal or schedule if the reason
-// begins with it.
+// binding returns the name of the rule that determined the target, and the cause.
 func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
-	d := &r.Decision
-	for _, reason := range d.Reasons.All() {
-		if reason.Rule == d.Binding && reason.Index == d.BindingIndex {
-			text = reason.Text(policy)
-		}
-	}
-	short, full := d.Binding.String(), explain.RuleName(policy, d.Binding, d.BindingIndex)
-	if subject := strings.TrimPrefix(full, short+" "); subject != full && strings.HasPrefix(text, subject) {
-		return short, text
-	}
-	return full, text
+	return r.Decision.Binding.String(), r.Decision.Why(policy)
 }
 
 func badges(r *engine.Record, unserved error) (all []badge) {

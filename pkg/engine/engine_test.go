@@ -323,14 +323,14 @@ func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
 		}
 		return r.Decision.Replicas, text
 	}
-	if n, text := bounds(ManagedHPA{}, 10); n != 12 || text != "1..40" {
+	if n, text := bounds(ManagedHPA{}, 10); n != 12 || text != "within minReplicas 1 and maxReplicas 40" {
 		t.Errorf("an HPA that reads something else: %d, %q, want its bounds left out", n, text)
 	}
 	follower := ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "chat"}
-	if n, text := bounds(follower, 10); n != 10 || text != "1..40, HPA max 10" {
+	if n, text := bounds(follower, 10); n != 10 || text != "capped at maxReplicas 10 of the HPA" {
 		t.Errorf("a follower that goes to 10: %d, %q", n, text)
 	}
-	if n, text := bounds(follower, -1); n != 12 || text != "1..40" {
+	if n, text := bounds(follower, -1); n != 12 || text != "within minReplicas 1 and maxReplicas 40" {
 		t.Errorf("a follower whose bounds are not known: %d, %q", n, text)
 	}
 }

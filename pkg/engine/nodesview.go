@@ -71,15 +71,7 @@ func (g *groupTick) told(i int, w *capacity.Workload) {
 		return
 	}
 	w.Paused = w.Paused || t.view.Operator.Paused
-	w.Uncapped = t.decision.Uncapped
-	for _, r := range t.decision.Reasons.All() {
-		if r.Rule == scaling.RuleAtRisk || r.Rule == scaling.RuleSurge {
-			w.Extra += int32(r.A) // and not the rise, which may lift the number to the policy's minimum first: that is demand
-		}
-		if r.Rule == scaling.RuleTeamLimit {
-			w.Extra = max(0, w.Extra-(r.From-r.To)) // the extra replicas are the first that the team's limit cuts
-		}
-	}
+	w.Uncapped, w.Extra = t.decision.Uncapped, t.decision.Extra
 }
 
 // refreshAhead looks once a minute which floors open soon: cron arithmetic in each tick would cost more than all rules together.

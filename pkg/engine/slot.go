@@ -45,7 +45,8 @@ func copied(w *scaling.Workload) *scaling.Workload {
 
 // kept is a scaling.Decision without the room for the reasons that it does not have, three quarters of it.
 type kept struct {
-	Replicas, Uncapped      int32
+	Replicas, Requested     int32
+	Uncapped, Extra, Room   int32
 	Active, Degraded        bool
 	Binding, Tied           scaling.Rule
 	BindingIndex, TiedIndex int8
@@ -59,7 +60,7 @@ type kept struct {
 // take keeps d, in the memory of the decision before.
 func (k *kept) take(d *scaling.Decision) {
 	*k = kept{
-		Replicas: d.Replicas, Uncapped: d.Uncapped, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
+		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room, Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied,
 		BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex, Proposals: d.Proposals, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule,
 		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
 	}
@@ -68,7 +69,7 @@ func (k *kept) take(d *scaling.Decision) {
 // whole is the decision that was taken.
 func (k *kept) whole() scaling.Decision {
 	return scaling.Decision{
-		Replicas: k.Replicas, Uncapped: k.Uncapped, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
+		Replicas: k.Replicas, Requested: k.Requested, Uncapped: k.Uncapped, Extra: k.Extra, Room: k.Room, Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied,
 		BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex, Proposals: k.Proposals, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule,
 		Reasons: scaling.ReasonsOf(k.Reasons),
 	}

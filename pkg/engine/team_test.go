@@ -114,7 +114,7 @@ func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
 		t.Errorf("decided by %v, %d without the capacity cap", r.Decision.Binding, r.Decision.Uncapped)
 	}
 	reasons := r.Decision.Reasons.All()
-	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); text != "limit 4 nvidia.com/gpu of team chat, 2 of it not available to this workload" {
+	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); text != "capped at 2: team chat has a limit of 4 nvidia.com/gpu, and others use 2" {
 		t.Errorf("the reason is %q", text)
 	}
 	if at := slices.IndexFunc(r.Without, func(c Counterfactual) bool { return c.Rule == scaling.RuleTeamLimit }); at < 0 || r.Without[at].Replicas != 40 {
@@ -210,7 +210,7 @@ func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	w.expect(t, e, "two replicas of an unknown amount count as two", 2, 8)
 	r, _ := e.Decisions().Record(a)
 	reasons := r.Decision.Reasons.All()
-	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text, "cannot be read from the pod template") {
+	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text, "how many nvidia.com/gpu a replica requests is not known") {
 		t.Errorf("the reason is %q", text)
 	}
 	w.requests[a] = 4

@@ -2,15 +2,14 @@ package scaling
 
 import "time"
 
-// Decide is the brain: what is written (p), what is seen (o), what is remembered (s) and the time make a number with its reasons,
-// and what to remember for the next tick. It is pure, never blocks and never fails: whatever it is handed, the number lies within
-// the bounds of the policy. It does not keep o. It allocates only where the policy has a Formula.
+// Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is pure and does not fail: for any
+// observation the target is within the bounds of the policy. It does not keep o. It allocates memory only for a policy with a Formula.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
 	d := s.Decide(p, &o, now)
 	return d, s
 }
 
-// Decide is the function Decide in place, for a loop over many workloads: the state moves on where it lies.
+// Decide is the function Decide, with the state updated in place.
 func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: o, s: s, d: &d, now: now, elapsed: elapsed}
@@ -20,11 +19,11 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 	return d
 }
 
-// Without is the counterfactual: the number that the same tick would have made had one rule not been there. s is the state that
-// Decide was handed, not the one it returned, which has the tick in its windows already.
+// Without returns the target that the same tick would have had without one rule. s is the state before the tick, not the one that Decide
+// returned.
 //
-// RulePropose or RuleCombine with an index is the signal of that index, as if it were not in the policy; RuleScheduleFloor or
-// RuleScheduleCeiling with an index is one schedule. Index -1, and any index of another rule, is the whole rule.
+// RulePropose or RuleCombine with an index removes the signal of that index from the policy; RuleScheduleFloor or RuleScheduleCeiling with
+// an index removes one schedule. Index -1, and any index of another rule, removes the whole rule.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed}
@@ -34,108 +33,112 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is one pass over the rules. Rules read the state and change the number; only remember changes the state.
+// tick is the evaluation of one tick. The rules read the state and change the target; only remember changes the state.
 type tick struct {
 	p       *Policy
 	o       *Observation
 	s       *State
-	d       *Decision // nil in a counterfactual pass, whose reasons nobody reads
+	d       *Decision // nil for a counterfactual, which has no reasons
 	now     time.Time
 	at      int64
 	elapsed int64 // milliseconds since the last tick
 
-	// What is seen, the same for every pass of the tick.
+	// The same for every pass of the tick.
 	current, ready, loading int32 // never negative
 	signals                 int8
 	proposals               [MaxSignals]Proposal
-	rounded                 [MaxSignals]int32 // asks, rounded up
+	rounded                 [MaxSignals]int32 // proposals, rounded up
 	status                  [MaxSignals]SignalStatus
-	forecasts               [MaxSignals]forecastState // with this tick; of signals with a forecast
-	operator                bool                      // a person's bounds are in force
+	forecasts               [MaxSignals]forecastState // including this tick; of signals with a forecast
+	operator                bool                      // an override applies
 
-	skip      Rule // the rule left out; RuleNone in an ordinary pass
+	skip      Rule // the rule that this pass leaves out; RuleNone for the decision
 	skipIndex int8
 	pass
 }
 
-// pass is what one run makes of it.
+// pass is the result of running the rules once.
 type pass struct {
 	inputs       inputs
-	active       bool    // demand stands above an activation
-	lastTarget   int32   // the number in force, which changes are measured against
-	n            int32   // the number so far
-	unrounded    float64 // the same before rounding, as long as it is what the signals want
-	requested    int32   // what the signals want; meaningless unless asked
+	active       bool    // demand is above an activation value
+	lastTarget   int32   // what changes are compared with
+	n            int32   // the target so far
+	unrounded    float64 // the target before rounding, if no rule changed the recommendation
+	requested    int32   // what the signals need; valid if hasRequest
 	hasRequest   bool
-	proposal     int32 // what the windows remember of this tick
+	proposal     int32 // what the stabilization windows remember of this tick
 	panic        bool
 	panicUntil   int64
-	floor        int32 // the schedule floor in force
-	withoutNodes int32 // the number without what the nodes add or take
-	uncapped     int32 // the number before the capacity cap
+	floor        int32 // the schedule floor that applies
+	withoutNodes int32 // the target without what the rules about nodes add or remove
+	uncapped     int32 // the target before the capacity cap
 	binding      Rule
 	index        int8
 }
 
-// run applies the rules in their order; the package documentation gives the reason for each place.
+// run applies the rules in their order.
 func (t *tick) run() {
 	t.pass = pass{lastTarget: t.s.lastTarget, n: t.s.lastTarget, binding: RuleCombine, index: -1}
 	if t.skips(RuleCombine, -1) {
 		t.binding = RuleBounds
 	}
 	for rule := RulePropose; rule < numRules; rule++ {
-		if t.skips(rule, -1) {
-			continue
-		}
-		switch rule {
-		case RulePropose:
-			t.propose()
-		case RuleCombine:
-			t.combine()
-		case RuleMissing:
-			t.missing()
-		case RuleFallback:
-			t.fallback()
-		case RuleGrowingDemand:
-			t.growingDemand()
-		case RuleLoading:
-			t.keepLoading()
-		case RuleTolerance:
-			t.tolerance()
-		case RulePanic:
-			t.panicWindow()
-		case RuleStabilize:
-			t.stabilize()
-		case RuleIdle:
-			t.idle()
-		case RuleRate:
-			t.rate()
-		case RuleForecast:
-			t.forecast()
-		case RuleScheduleFloor:
-			t.scheduleFloor()
-		case RuleScheduleCeiling:
-			t.scheduleCeiling()
-		case RuleAtRisk:
-			t.atRisk()
-		case RuleSurge:
-			t.surge()
-		case RuleCapacity:
-			t.capacity()
-		case RuleOverride:
-			t.override()
-		case RulePaused:
-			t.paused()
-		case RuleBounds:
-			t.bounds()
-		case RuleTeamLimit:
-			t.teamLimit()
+		if !t.skips(rule, -1) {
+			t.apply(rule)
 		}
 	}
 }
 
-// leaveOut makes the next run a counterfactual. Only signals and schedules can be left out one by one; elsewhere an index says of
-// which signal the rule spoke.
+// apply runs one rule. It is a switch and not a list of functions, because calls of function values allocate the tick.
+func (t *tick) apply(rule Rule) {
+	switch rule {
+	case RulePropose:
+		t.propose()
+	case RuleCombine:
+		t.combine()
+	case RuleMissing:
+		t.missing()
+	case RuleFallback:
+		t.fallback()
+	case RuleGrowingDemand:
+		t.growingDemand()
+	case RuleLoading:
+		t.keepLoading()
+	case RuleTolerance:
+		t.tolerance()
+	case RulePanic:
+		t.panicWindow()
+	case RuleStabilize:
+		t.stabilize()
+	case RuleIdle:
+		t.idle()
+	case RuleRate:
+		t.rate()
+	case RuleForecast:
+		t.forecast()
+	case RuleScheduleFloor:
+		t.scheduleFloor()
+	case RuleScheduleCeiling:
+		t.scheduleCeiling()
+	case RuleAtRisk:
+		t.atRisk()
+	case RuleSurge:
+		t.surge()
+	case RuleCapacity:
+		t.capacity()
+	case RuleOverride:
+		t.override()
+	case RulePaused:
+		t.paused()
+	case RuleBounds:
+		t.bounds()
+	case RuleTeamLimit:
+		t.teamLimit()
+	}
+}
+
+// leaveOut makes the next run a counterfactual. Only signals and schedules can be left out one by one; the index of another rule's
+// reason names the signal that the rule is about.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:
@@ -145,13 +148,13 @@ func (t *tick) leaveOut(rule Rule, index int8) {
 	t.skip, t.skipIndex = rule, index
 }
 
-// skips reports whether this pass leaves a rule out, or one signal or schedule of it.
+// skips reports whether this pass leaves out a rule, or one signal or schedule of it.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
 
 // without reports whether this pass leaves out a signal.
 func (t *tick) without(i int8) bool { return t.skips(RuleCombine, i) || t.skips(RulePropose, i) }
 
-// set is how a rule changes the number; it leaves the rule's Reason whether or not the number changed.
+// set sets the target to the result of a rule. The rule's Reason is recorded even if the target does not change.
 func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	if t.d != nil {
 		t.d.Reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
@@ -161,15 +164,15 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
-// keepAtLeast is set for a rule that raises the number to at least floor. The tolerance rule compares the recommendation before
-// rounding, so that is raised too: otherwise a greater load, rounded up to floor already, would be dropped where a smaller one is not.
+// keepAtLeast is set for a rule that raises the target to at least floor. It raises the unrounded recommendation, too, because the
+// tolerance rule compares that: otherwise the tolerance could drop a greater load that rounds up to floor, and not a smaller one.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)
 	t.unrounded = unrounded
 }
 
-// begin reads the observation with suspicion: a negative count is none.
+// begin reads the observation. A negative count is 0.
 func (t *tick) begin() {
 	t.at = stamp(t.now)
 	t.current = clamp(t.o.Replicas, 0, maxReplicas)
@@ -183,12 +186,17 @@ func (t *tick) begin() {
 	t.operator = (op.Min >= 0 || op.Max >= 0) && t.now.Before(op.Until)
 }
 
-// finish remembers the tick and fills in the decision.
+// finish fills in the decision and updates the state.
 func (t *tick) finish() {
 	d := t.d
 	t.withoutNodes = t.withinFinalLimits(t.withoutNodes)
+	d.Replicas, d.Degraded, d.Requested = t.n, t.inputs.degraded, -1
+	if t.hasRequest {
+		d.Requested = t.requested
+	}
 	d.Uncapped = t.withinFinalLimits(t.uncapped)
-	d.Replicas, d.Degraded = t.n, t.inputs.degraded
+	d.Extra = max(d.Uncapped-t.withoutNodes, 0)
+	d.Room = max(t.withinFinalLimits(maxReplicas)-d.Uncapped, 0)
 	d.Active = t.n > 0 && (t.isKeptActive() || t.inputs.degraded || t.inputs.hidden)
 	d.Binding, d.BindingIndex = t.binding, t.index
 	t.report()
@@ -197,18 +205,19 @@ func (t *tick) finish() {
 	d.EarliestScaleDown, d.ScaleDownRule = t.earliestScaleDown()
 }
 
-// keeps reports whether something known keeps replicas: demand, a schedule or a person. The cooldown counts from its end.
+// isKeptActive reports whether demand, a schedule or an override keeps replicas. The cooldown counts from its end.
 func (t *tick) isKeptActive() bool {
 	return t.active || t.floor > 0 || t.overrides() && t.o.Operator.Min > 0
 }
 
+// remember updates the state with the result of the tick.
 func (t *tick) remember() {
 	s := t.s
 	switch {
 	case t.isKeptActive():
 		s.activeAt = t.at
 	case t.inputs.degraded, t.inputs.hidden:
-		// What nobody saw was not idle: the cooldown stands still meanwhile.
+		// Activity was not measured, so this time does not count toward the cooldown.
 		s.activeAt += t.elapsed
 	}
 	s.at, s.panicUntil = t.at, t.panicUntil
@@ -223,7 +232,7 @@ func (t *tick) remember() {
 	}
 }
 
-// tie finds the rule that would have made the same number had the binding one not been there.
+// tie finds the rule that would have made the same target without the binding one.
 func (t *tick) tie() {
 	c := *t
 	c.d = nil

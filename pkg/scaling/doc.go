@@ -1,63 +1,74 @@
-// Package scaling decides how many replicas a workload should have. It is pure: a policy, an observation, a state and the time go
-// in; a number, its reasons and the next state come out. No clock, no I/O, no Kubernetes type.
+// Package scaling computes how many replicas a workload should have. It is pure: Decide maps a policy, an observation, a state and the
+// time to a target with its reasons and the next state. It does no I/O, reads no clock and uses no Kubernetes type.
 //
-// # The rules, in order
+// # Rules
 //
-// Each rule sees the number that the rules before it made, and leaves at most one Reason. Where two disagree the later one wins,
-// so the order is the answer to every conflict:
+// Decide runs these rules in this order. Each rule reads the target that the rules before it computed, and adds at most one Reason. If two
+// rules disagree, the later one applies, so the order resolves every conflict.
 //
-//	propose            each signal asks: a Total value/target, a Mean ready*value/target; or its forecast, where that replaces the reading
-//	combine            the greatest ask, or the formula
-//	missing, fallback  what is not known never lowers; after failureThreshold KEDA's fallback may raise
-//	veto               utilization does not lower while demand or latency grows
-//	loading            no Mean lowers below ready + loading while replicas load
-//	tolerance          small changes are not followed
-//	panic              in a burst nothing falls, and the next two let rises through
-//	stabilize          the least proposal of the up window, the greatest of the down window
-//	idle               to zero after the cooldown; from zero on the first demand
-//	rate               Pods and Percent per period
-//	forecast           keeps what demand rose to lately; floors wait for no window, no tolerance and no rate
-//	schedule floor
-//	schedule ceiling   wins over floors and backlog; takes away only as fast as the down rates allow
-//	at-risk, surge     successors and movers: they overlap with what they replace, and may pass the ceiling
-//	capacity           stops rises that no node can serve
-//	override, paused   a person wins over all of the above, at once
-//	bounds             the platform wins over everybody
-//	team limit         the share of the team's limit (package teams); it wins over the bounds, MinReplicas included
+//	signal                each signal proposes: a Total value / target, a Mean ready * value / target; or its forecast
+//	combine               the greatest proposal, or the result of the formula
+//	missing signal        a required signal that cannot be used prevents a scale-down
+//	fallback              after failureThreshold failed polls, KEDA's fallback raises the target
+//	growing demand        utilization does not lower the target while demand or latency grows
+//	loading               a Mean does not lower the target below the ready and the loading replicas
+//	tolerance             small changes are ignored
+//	panic window          after a burst nothing lowers the target, and the next rules do not limit an increase
+//	stabilization window  the smallest recommendation of the scale-up window, the greatest of the scale-down window
+//	cooldown period       to zero after the cooldown, from zero on the first demand
+//	rate limit            Pods and Percent per period
+//	forecast              keeps replicas for the recent rises of demand; like every minimum it ignores windows, tolerance and rates
+//	schedule floor        the greatest minimum of the open schedules
+//	schedule ceiling      the smallest maximum of the open schedules; it lowers the target at the scale-down rate
+//	nodes at risk         adds a replacement for each replica on a node that is about to be interrupted; may exceed the ceiling
+//	surge                 adds replicas for a move between NodePools; may exceed the ceiling
+//	capacity              stops an increase for which no node can be launched
+//	override              the bounds of an operator's annotation, at once
+//	paused                the current replicas of a paused workload
+//	bounds                minReplicas and maxReplicas
+//	team limit            the workload's share of its team's limit (package teams); below minReplicas if necessary
 //
-// # Conflicts, decided
+// # Conflicts
 //
-//   - A ceiling of 0 at night with a backlog: the ceiling wins; the reasons show what was asked and until when it holds.
-//   - A ceiling while signals are missing: it still lowers. Law 3 is about what is not known; the ceiling is written down. The same
-//     holds for a person's override and for the bounds. Nothing else lowers a degraded tick below the current replicas.
-//   - A ceiling and the rates: 12 to 0 at 23:00 would cut off every request, so a ceiling steps down through scaleDown's rates, and
-//     with scaleDown Disabled it only stops rises. The bounds do not wait: a team over its share takes from the others.
-//   - A floor above a ceiling: the ceiling wins (validation refuses what it can see of this).
-//   - A ceiling below MinReplicas: the bounds come last, so MinReplicas wins.
-//   - A floor, a forecast or an override above MaxReplicas: MaxReplicas wins.
-//   - An override's min above a ceiling: the override wins, it is younger. Its min above its own max: min wins.
-//   - Paused and an override: paused wins. Paused above MaxReplicas: MaxReplicas wins. Paused below MinReplicas: it stays; who
-//     scales a broken model to 0 by hand and pauses it wants it at 0.
-//   - MinReplicas above MaxReplicas: MaxReplicas wins.
-//   - A follower's maxReplicas below the policy's: the follower's wins, as MaxReplicas would, below MinReplicas too. It is what comes to
-//     be whatever we say, so saying it costs nobody a replica and tells the person who looks where to turn.
-//   - The cooldown is over and the down window is not: the cooldown wins, it is the stronger evidence, and the rates step down.
-//   - A floor keeps a workload active; when it ends the cooldown starts, as with KEDA's cron trigger.
-//   - A panic and a ceiling, a panic and an override: the later one wins, as everywhere.
-//   - Missing signals at zero replicas: pods that do not run report nothing, so a tick at zero is degraded only where no signal at
-//     all is left to wake the workload; then a static fallback wakes it, as in KEDA.
-//   - A cap below the current replicas takes nothing away: pods that wait are what makes a node come.
-//   - A team limit and anything else: the limit wins, at once, also while signals are missing. It was written down, not measured.
-//     It also cuts replicas that the nodes ask for (at-risk, surge). Package teams decides which workload of the team is cut.
+//   - A ceiling of 0 at night and a backlog: the ceiling applies. The reasons show what the signals need and when the ceiling ends.
+//   - A ceiling while signals are missing: the ceiling lowers the target. A ceiling, an override, the bounds and a team limit are
+//     configured and not measured; nothing else lowers the target below the current replicas while signals are missing.
+//   - A ceiling and the rates: the ceiling lowers the target at the rates of scaleDown, because a step from 12 to 0 at 23:00 would end every
+//     request. With scaleDown Disabled it only stops increases. The bounds apply at once, because a team above its share takes
+//     replicas from others.
+//   - A floor above a ceiling: the ceiling applies (validation refuses the combinations that it can detect).
+//   - A ceiling below minReplicas: the bounds run later, so minReplicas applies.
+//   - A floor, a forecast or an override above maxReplicas: maxReplicas applies.
+//   - The minimum of an override above a ceiling: the override applies, because it is newer. A minimum above its own maximum: the minimum
+//     applies.
+//   - A pause and an override: the pause applies. A pause above maxReplicas: maxReplicas applies. A pause below minReplicas: the
+//     current replicas stay, because an operator who scales a broken model to 0 and pauses it needs 0.
+//   - minReplicas above maxReplicas: maxReplicas applies.
+//   - A managed HPA with a maxReplicas below the policy's: the HPA's applies, even below minReplicas. The HPA never exceeds it, so the
+//     target and its reason show what happens.
+//   - A cooldown that ends before the scale-down window: the cooldown applies, because it is the stronger evidence of inactivity. The rates
+//     still limit the decrease.
+//   - A floor keeps a workload active. Its cooldown starts when the floor ends, as with KEDA's cron trigger.
+//   - A panic window and a ceiling or an override: the later rule applies.
+//   - Missing signals at zero replicas: pods that do not run report nothing, so the tick is degraded only if no signal is left that could
+//     scale up the workload. Then a static fallback does, as in KEDA.
+//   - A capacity cap below the current replicas: the current replicas stay, because Karpenter launches nodes for pending pods.
+//   - A team limit and any other rule: the limit applies at once, also while signals are missing and to replicas that the rules about
+//     nodes add.
 //
-// # The number in force
+// # Last target
 //
-// Windows, rates and tolerance compare with the last target, not with the observed replicas, which lag by an HPA sync. What the
-// nodes add or take (at-risk, surge, cap) is not part of it: with readings missing, the number in force is held, and a surge of 1
-// that counted would add one replica per tick.
+// Windows, rates and tolerances compare with the last target and not with the observed replicas, which follow it after an HPA sync. The
+// replicas that the rules about nodes add or remove are not part of it: while signals are missing the last target is kept, and a surge
+// that counted would add a replica in each tick.
+//
+// # Reasons
+//
+// Decision.Text returns the target with its cause; Reason.Text returns the effect of one rule. They are for people: code that needs a
+// number reads a field of Decision.
 //
 // # Arithmetic
 //
-// A policy compiled for amd64 must decide the same on arm64: products that meet a sum are wrapped in float64(), which forbids the
-// compiler to fuse them, and nothing here calls math.Exp or its kind, which differ in the last bit between architectures.
+// A policy must give the same targets on amd64 and arm64. Products in a sum are converted with float64(), which prevents the compiler from
+// fusing them, and the package does not call functions such as math.Exp, whose last bit differs between architectures.
 package scaling

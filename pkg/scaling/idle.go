@@ -22,10 +22,14 @@ func (t *tick) idle() {
 	switch {
 	case t.inputs.degraded && t.lastTarget == 0 && !t.active:
 		return
-	case t.active || t.panic || t.inputs.degraded:
-		since = 0
+	case t.active:
+		since = 1000 * idleActive
+	case t.panic:
+		since = 1000 * idlePanic
+	case t.inputs.degraded:
+		since = 1000 * idleMissing
 	case t.inputs.hidden && t.lastTarget > 0:
-		since = -1000
+		since = 1000 * idleHidden
 	case t.lastTarget == 0 || t.at >= ends:
 		to = 0
 	}

@@ -46,9 +46,7 @@ func (p *Packed) Pack(s *State) {
 		w = append(w, s.schedules.from, s.schedules.until, int64(s.schedules.open)<<16|int64(s.schedules.ahead))
 		w = append(w, s.schedules.change[:schedules]...)
 	}
-	if w[4] = known<<8 | expected; s.seeded {
-		w[4] |= 1 << 16
-	}
+	w[4] = known<<8 | expected
 	w[5] = int64(s.down.n) | int64(s.up.n)<<8 | int64(s.steps.n)<<16 | int64(schedules)<<24
 	p.policy, p.words = s.policy, w
 }
@@ -61,7 +59,7 @@ func (p *Packed) Unpack(s *State) {
 	}
 	w := p.words
 	s.lastTarget, s.extra = halves(w[0])
-	s.at, s.activeAt, s.panicUntil, s.seeded = w[1], w[2], w[3], w[4]>>16 != 0
+	s.at, s.activeAt, s.panicUntil = w[1], w[2], w[3]
 	flags, counts := w[4], w[5]
 	w = w[packedHead:]
 	for i := range s.trends {

@@ -27,23 +27,7 @@ func check(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20}
-			if r.policy != nil {
-				r.policy(p)
-			}
-			s := Seed(p, r.replicas, nine.Add(-time.Hour))
-			s.down, s.up = window{}, window{}
-			s.at = stamp(nine) - 1000
-			if r.recall != nil {
-				r.recall(&s)
-			}
-			o := Observation{Replicas: r.replicas, Ready: r.replicas, Advice: NoAdvice, Operator: NoOperator}
-			for _, v := range r.values {
-				o.Readings = append(o.Readings, Reading{Value: v, At: nine, Coverage: 1, Known: true})
-			}
-			if r.see != nil {
-				r.see(&o)
-			}
+			p, o, s := r.build()
 			d, _ := Decide(p, o, s, nine)
 			if d.Replicas != r.want {
 				t.Errorf("decided %d, want %d\n%s", d.Replicas, r.want, table(p, &d))
@@ -66,6 +50,28 @@ func check(t *testing.T, rule Rule, rows []row) {
 			}
 		})
 	}
+}
+
+// build returns the inputs of the row's tick.
+func (r *row) build() (*Policy, Observation, State) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20}
+	if r.policy != nil {
+		r.policy(p)
+	}
+	s := Seed(p, r.replicas, nine.Add(-time.Hour))
+	s.down, s.up = window{}, window{}
+	s.at = stamp(nine) - 1000
+	if r.recall != nil {
+		r.recall(&s)
+	}
+	o := Observation{Replicas: r.replicas, Ready: r.replicas, Advice: NoAdvice, Operator: NoOperator}
+	for _, v := range r.values {
+		o.Readings = append(o.Readings, Reading{Value: v, At: nine, Coverage: 1, Known: true})
+	}
+	if r.see != nil {
+		r.see(&o)
+	}
+	return p, o, s
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }

@@ -14,7 +14,7 @@ func (s *State) Numbers() []int64 {
 		}
 		return 0
 	}
-	out := []int64{flag(s.seeded), s.at, int64(s.lastTarget), int64(s.extra), s.activeAt, s.panicUntil}
+	out := []int64{flag(s.seeded()), s.at, int64(s.lastTarget), int64(s.extra), s.activeAt, s.panicUntil}
 	for _, t := range s.trends {
 		out = append(out, flag(t.known), int64(math.Float64bits(t.fast)), int64(math.Float64bits(t.slow)))
 	}
@@ -37,7 +37,8 @@ func (s *State) Numbers() []int64 {
 // StateOf is the state that Numbers wrote, under the policy that it belongs to.
 func StateOf(p *Policy, numbers []int64) (State, error) {
 	r := reader{left: numbers}
-	s := State{policy: p, seeded: r.next() == 1, at: r.next(), lastTarget: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
+	seeded := r.next() == 1
+	s := State{policy: p, at: r.next(), lastTarget: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
 	for i := range s.trends {
 		s.trends[i] = trend{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
 	}
@@ -56,7 +57,7 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	for i := range s.steps.n {
 		s.steps.list[i] = step{r.next(), int32(r.next()), int32(r.next())}
 	}
-	if r.bad || len(r.left) > 0 || s.seeded && (s.steps.n == 0 || s.down.n == 0 || s.up.n == 0) {
+	if r.bad || len(r.left) > 0 || seeded != s.seeded() || seeded && (s.down.n == 0 || s.up.n == 0) {
 		return State{}, errors.New("these numbers are no state")
 	}
 	return s, nil

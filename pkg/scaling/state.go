@@ -2,40 +2,42 @@ package scaling
 
 import "time"
 
-// State is what one workload's decisions remember from tick to tick: a plain value of fixed size, comparable, kept by the caller.
-// The zero State is seeded by the first Decide with the replicas that it observes.
+// State is what the decisions for one workload remember from tick to tick. It is a value of fixed size that the caller keeps. The first
+// Decide with the zero State starts from the observed replicas, as Seed does.
 type State struct {
-	seeded bool
-	at     int64 // the last tick; all stamps are Unix milliseconds
+	at     int64 // the last tick; all times are Unix milliseconds
 	policy *Policy
 
-	// base is the number in force: the last target without what the nodes added or took (at-risk, surge, cap). Rules compare
-	// with it and not with the observed replicas, which lag by an HPA sync: a rate that started anew from the observed 6 each
-	// tick while 10 is served would fall back to 6.
+	// lastTarget is the last target without what the rules about nodes (at-risk, surge, capacity) added or removed. Rules compare with
+	// it and not with the observed replicas, because these follow a target only after the HPA's next sync: a rate that counted from
+	// the observed 6 while 10 is served would lower the target to 6 again.
 	lastTarget int32
-	extra      int32 // what the nodes added to it in the last target
-	activeAt   int64 // the last instant at which something kept replicas; the cooldown counts from here
+	extra      int32 // what the rules about nodes added to it
+	activeAt   int64 // when something last kept replicas; the cooldown counts from here
 	panicUntil int64
 	trends     [MaxSignals]trend
 	forecasts  [MaxSignals]forecastState
-	down, up   window // proposals; up holds them negated, so that both keep the greatest
+	down, up   window // recommendations; up holds them negated, so that both windows return the greatest
 	steps      steps
 	schedules  scheduleCache
 }
 
-// Seed is the state of a policy that starts, or whose leader does: both windows hold the current replicas and the cooldown starts
-// anew, so a restart never scales down.
+// seeded reports whether the state has started: from then on it has at least one step.
+func (s *State) seeded() bool { return s.steps.n > 0 }
+
+// Seed returns the state of a policy without history, for a new policy or a new leader. Both windows hold the current replicas and the
+// cooldown starts at now, so a restart never scales down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := stamp(now), clamp(replicas, 0, maxReplicas)
-	s := State{seeded: true, at: at, policy: p, lastTarget: n, activeAt: at}
+	s := State{at: at, policy: p, lastTarget: n, activeAt: at}
 	s.down.push(at, n, n)
 	s.up.push(at, -n, -n)
 	s.steps.push(at, n, 0)
 	return s
 }
 
-// Adopt makes the state p's, another version of its policy. Signals and schedules of another version have other indexes; what was
-// learned of a signal goes along where that is measured as before, or each edit would suspend the veto for half a minute.
+// Adopt makes s the state of p, another version of its policy. The trends and forecasts of signals that are measured as before are kept,
+// although their indexes may differ; otherwise each edit would turn off the rule of growing demand for half a minute.
 func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
@@ -55,7 +57,7 @@ func (s *State) Adopt(p *Policy) {
 	}
 }
 
-// Restart is Seed for a workload that is still the one that the state knows: what was learned of its signals stays.
+// Restart is Seed for the workload of the state: the trends and forecasts of its signals are kept.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
 	trends, forecasts := s.trends, s.forecasts
@@ -63,10 +65,11 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.trends, s.forecasts = trends, forecasts
 }
 
-// begin makes the state fit the tick and returns the milliseconds since the last one. A clock that stepped back takes all stamps with it, so that time seems to stand still; frozen
-// stamps would stop every rise until the clock caught up, dropped ones would let everything fall.
+// begin prepares the state for a tick and returns the milliseconds since the last one. If the clock stepped back, all times move with it,
+// as if no time had passed. Unchanged times would stop every increase until the clock caught up; without the times every window would
+// be empty.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
-	if !s.seeded {
+	if !s.seeded() {
 		*s = Seed(p, replicas, now)
 	}
 	if back := s.at - stamp(now); back > 0 {
@@ -82,22 +85,22 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	return stamp(now) - s.at
 }
 
-// maxReplicas keeps every sum of a few numbers of replicas inside an int32.
+// maxReplicas limits every number of replicas, so that sums of a few do not overflow an int32.
 const maxReplicas = 1 << 28
 
 func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }
 
-// maxStamp keeps every sum of a stamp and a duration inside an int64; it lies beyond the year 100,000,000.
+// maxStamp limits every time, so that the sum of a time and a duration does not overflow an int64. It is after the year 100,000,000.
 const maxStamp = int64(1) << 61
 
-// stamp is Unix milliseconds, for years beyond what UnixMilli can hold too.
+// stamp returns Unix milliseconds, also for years that UnixMilli cannot represent.
 func stamp(t time.Time) int64 {
 	const maxSeconds = maxStamp / 1000
 	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
 }
 
-// seconds is a stamp as a Reason holds it.
+// seconds returns a time in the unit of a Reason.
 func seconds(at int64) float64 { return float64(at) / 1000 }
 
-// instant is a stamp as people read it.
+// instant returns a time as a time.Time in UTC.
 func instant(at int64) time.Time { return time.UnixMilli(at).UTC() }

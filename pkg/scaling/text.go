@@ -3,20 +3,18 @@ package scaling
 import (
 	"fmt"
 	"strconv"
-	"time"
-
-	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"strings"
 )
 
 var ruleNames = [numRules]string{
 	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleMissing: "missing signal", RuleFallback: "fallback",
-	RuleGrowingDemand: "utilization veto", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
+	RuleGrowingDemand: "growing demand", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
 	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
 	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",
 	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
 }
 
-// String names the rule for people, in an HPA's words where it has them.
+// String returns the name of the rule in tables, metrics and JSON. Where an HPA has the rule, the name is the HPA's.
 func (r Rule) String() string {
 	if r < numRules {
 		return ruleNames[r]
@@ -24,19 +22,59 @@ func (r Rule) String() string {
 	return "rule " + strconv.Itoa(int(r))
 }
 
-// String names the status as explain prints it.
+// String returns the status in a few words.
 func (s SignalStatus) String() string {
 	return [...]string{"ok", "missing", "stale", "low coverage", "no ready replica"}[min(s, SignalUnmeasured)]
 }
 
-// String says what went wrong with a reading, as explain prints it.
+// clause returns the status as the end of a sentence about the signal.
+func (s SignalStatus) clause() string {
+	return [...]string{"is ok", "is missing", "is stale", "has low coverage", "has no ready replica to measure"}[min(s, SignalUnmeasured)]
+}
+
+// String returns what is wrong with a reading in a few words; it is empty for CauseNone.
 func (c Cause) String() string {
 	return [...]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
 		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time"}[min(c, CauseUntimed)]
 }
 
-// Text says why, in the few words that stand behind the two numbers; the rule's name and the numbers are not repeated. p is the
-// policy that the decision was made with.
+// Text returns the target and its cause in one line: "12 replicas: gateway 893 needs 149 replicas (target 6 per replica); capped at
+// maxReplicas 12". The policy must be the one that the decision was made with.
+func (d *Decision) Text(p *Policy) string {
+	return replicas(float64(d.Replicas)) + ": " + d.Why(p)
+}
+
+// Why returns the cause of the target: what the signals need, then the rule that changed it last. A rule that adds replicas to those of
+// another rule is preceded by that rule. Without reasons it returns the name of the binding rule.
+func (d *Decision) Why(p *Policy) string {
+	all := d.Reasons.All()
+	var causes, effects []string
+	last := len(all) - 1
+	for last >= 0 && (all[last].Rule != d.Binding || all[last].Index != d.BindingIndex) {
+		last--
+	}
+	for i := last; i >= 0 && all[i].Rule != RuleCombine; {
+		effects = append([]string{all[i].Text(p)}, effects...)
+		if all[i].Rule != RuleAtRisk && all[i].Rule != RuleSurge {
+			break
+		}
+		for i--; i >= 0 && all[i].From == all[i].To; {
+			i--
+		}
+	}
+	for _, r := range all {
+		if r.Rule == RuleCombine {
+			causes = append(causes, r.Text(p))
+		}
+	}
+	if parts := append(causes, effects...); len(parts) > 0 {
+		return strings.Join(parts, "; ")
+	}
+	return d.Binding.String()
+}
+
+// Text returns the cause of the rule's effect in a few words, without the rule's name. The policy must be the one that the decision was
+// made with.
 func (r Reason) Text(p *Policy) string {
 	switch r.Rule {
 	case RuleCombine:
@@ -44,55 +82,68 @@ func (r Reason) Text(p *Policy) string {
 	case RuleMissing:
 		return r.missingText(p)
 	case RuleFallback:
-		return fmt.Sprintf("%s after %.0f failed polls, fallback replicas %.0f", p.signalName(r.Index), r.A, r.B)
+		return r.fallbackText(p)
 	case RuleGrowingDemand:
 		u := p.unit(r.Index)
-		return fmt.Sprintf("%s grows, %s from %s: utilization alone lowers nothing", p.signalName(r.Index), u.Format(r.A), u.Format(r.B))
+		return fmt.Sprintf("%s grew from %s to %s: %s by utilization", p.signalName(r.Index), u.Format(r.B), u.Format(r.A), r.noScaleDown())
 	case RuleLoading:
 		if r.Index >= 0 {
-			return fmt.Sprintf("%s stands above its target with %.0f ready: no reason to fall", p.signalName(r.Index), r.B)
+			return fmt.Sprintf("%s is above its target on %.0f ready %s: %s", p.signalName(r.Index), r.B, plural(r.B, "replica"), r.noScaleDown())
 		}
-		return fmt.Sprintf("%.0f %s on their way, none bought twice", r.A, plural(r.A, "replica"))
+		return replicas(r.A) + " loading: signals per replica do not remove them"
 	case RuleTolerance:
-		return fmt.Sprintf("%s of the number in force, tolerance %s", Percent.Format(r.A), Percent.Format(r.B))
+		return fmt.Sprintf("%s of the last target, within the tolerance of %s", Percent.Format(r.A), Percent.Format(r.B))
 	case RulePanic:
-		return fmt.Sprintf("%s wanted per ready replica, nothing falls until %s", trim(r.A), clock(r.B))
+		return fmt.Sprintf("panic window after a burst: %s%s (now %s times the ready replicas)", r.noScaleDown(), until(r.B), trim(r.A))
 	case RuleStabilize:
-		return fmt.Sprintf("%s window %s, until %s", r.direction(), length(r.A), clock(r.B))
+		if r.To < r.From {
+			return fmt.Sprintf("a recommendation of %d or fewer in the scale-up window of %s counts%s", r.To, length(r.A), until(r.B))
+		}
+		return fmt.Sprintf("a recommendation of %d or more in the scale-down window of %s counts%s", r.To, length(r.A), until(r.B))
 	case RuleIdle:
 		return r.idleText()
 	case RuleRate:
 		return r.rateText(p)
-	default:
-		return r.limitText(p)
 	}
+	return r.limitText(p)
+}
+
+// noScaleDown names the number that the rule kept. The target may still have decreased to it.
+func (r Reason) noScaleDown() string {
+	if r.To > r.From {
+		return fmt.Sprintf("no scale-down below %d", r.To)
+	}
+	return "no scale-down"
 }
 
 func (r Reason) limitText(p *Policy) string {
 	switch r.Rule {
 	case RuleForecast:
-		if r.Index >= 0 {
-			f := p.forecastOf(r.Index)
-			return fmt.Sprintf("%s asked for %s on average in %s, with %s deviations %s", p.signalName(r.Index), trim(r.B), length(f.Window.Seconds()), trim(f.Deviations), trim(r.A))
-		}
-		return fmt.Sprintf("%.0f ahead of need", r.A)
+		return r.forecastText(p)
 	case RuleScheduleFloor:
 		if r.B < 0 {
-			return fmt.Sprintf("%s: floor %.0f, ahead of %s", p.scheduleName(r.Index), r.A, p.clockOf(r.Index, -r.B))
+			return fmt.Sprintf("at least %s ahead of %s, which begins at %s", replicas(r.A), p.scheduleName(r.Index), p.scheduleClock(r.Index, -r.B))
 		}
-		return fmt.Sprintf("%s: floor %.0f until %s", p.scheduleName(r.Index), r.A, p.clockOf(r.Index, r.B))
+		return fmt.Sprintf("%s: at least %s%s", p.scheduleName(r.Index), replicas(r.A), p.untilSchedule(r.Index, r.B))
 	case RuleScheduleCeiling:
-		return fmt.Sprintf("%s: ceiling %.0f until %s", p.scheduleName(r.Index), r.A, p.clockOf(r.Index, r.B))
+		text := fmt.Sprintf("%s: at most %s%s", p.scheduleName(r.Index), replicas(r.A), p.untilSchedule(r.Index, r.B))
+		if float64(r.To) > r.A {
+			text += ", reached at the rate of scaleDown"
+		}
+		return text
 	case RuleAtRisk:
-		return fmt.Sprintf("%.0f ready %s on nodes about to be lost", r.A, plural(r.A, "replica"))
+		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted", r.A, r.A, plural(r.A, "replica"))
 	case RuleSurge:
-		return fmt.Sprintf("%.0f extra for a paced move", r.A)
+		return fmt.Sprintf("%.0f added to move replicas between NodePools", r.A)
 	case RuleCapacity:
-		return fmt.Sprintf("no node can come beyond %.0f, %.0f without the cap", r.A, r.B)
+		if r.To < r.From {
+			return fmt.Sprintf("capped at %d: no node can be launched beyond %s", r.To, replicas(r.A))
+		}
+		return "no node can be launched beyond " + replicas(r.A)
 	case RuleOverride:
 		return overrideText(r.A, r.B)
 	case RulePaused:
-		return "paused by a person"
+		return "paused by annotation"
 	case RuleBounds:
 		return r.boundsText(p)
 	case RuleTeamLimit:
@@ -101,194 +152,128 @@ func (r Reason) limitText(p *Policy) string {
 	return ""
 }
 
-// teamText names the team, its limit and what is left of it.
-func (r Reason) teamText(p *Policy) string {
-	if p.Team == nil || r.Index < 0 || int(r.Index) >= len(p.Team.Limits) {
-		return fmt.Sprintf("team limit %.0f", r.A)
-	}
-	of := fmt.Sprintf("limit %.0f %s of team %s", r.A, p.Team.Limits[r.Index].Resource, p.Team.Name)
-	if r.B < 0 {
-		return of + ": the amount that a replica requests cannot be read from the pod template, so that replicas are not added"
-	}
-	return fmt.Sprintf("%s, %.0f of it not available to this workload", of, r.B)
-}
-
-// boundsText shows the policy's own bounds, and the follower's maximum where it is less.
-func (r Reason) boundsText(p *Policy) string {
-	if r.B < float64(p.MaxReplicas) {
-		return fmt.Sprintf("%.0f..%d, HPA max %.0f", r.A, p.MaxReplicas, r.B)
-	}
-	return fmt.Sprintf("%.0f..%.0f", r.A, r.B)
-}
-
+// combineText returns what the signals need together.
 func (r Reason) combineText(p *Policy) string {
 	switch {
 	case r.Index >= 0:
 		smoothed := ""
 		if f := p.forecastOf(r.Index); f.Window > 0 && f.Replaces {
-			smoothed = fmt.Sprintf(", averaged over %s and with %s deviations,", length(f.Window.Seconds()), trim(f.Deviations))
+			smoothed = fmt.Sprintf(", averaged over %s plus %s deviations,", length(f.Window.Seconds()), trim(f.Deviations))
 		}
-		return fmt.Sprintf("%s %s%s asks for %s", p.signalName(r.Index), p.unit(r.Index).Format(r.B), smoothed, trim(r.A))
+		return fmt.Sprintf("%s %s%s needs %s (%s)", p.signalName(r.Index), p.unit(r.Index).Format(r.B), smoothed,
+			replicas(float64(r.To)), p.targetText(r.Index))
 	case p.Formula != nil:
-		return "formula gives " + trim(r.A)
+		return "the formula needs " + replicas(float64(r.To))
 	}
-	return "no signal asks for any"
+	return "no signal needs a replica"
 }
 
 func (r Reason) missingText(p *Policy) string {
 	if r.Index < 0 {
-		return "nothing is known: may rise, may not fall"
+		return "no signal can be used: " + r.noScaleDown()
 	}
 	more := ""
 	if r.A > 1 {
-		more = fmt.Sprintf(" and %.0f more", r.A-1)
+		more = fmt.Sprintf(", %.0f more cannot be used", r.A-1)
 	}
-	return fmt.Sprintf("%s %s%s: may rise, may not fall", p.signalName(r.Index), SignalStatus(r.B), more)
+	return fmt.Sprintf("%s %s%s: %s", p.signalName(r.Index), SignalStatus(r.B).clause(), more, r.noScaleDown())
 }
+
+// fallbackText names the effect of the policy's fallback behavior. A fallback never lowers the target.
+func (r Reason) fallbackText(p *Policy) string {
+	failed := fmt.Sprintf("%s failed %.0f %s in a row: ", p.signalName(r.Index), r.A, plural(r.A, "poll"))
+	if b := p.Fallback.Behavior; b == FallbackStatic || b == FallbackCurrentReplicasIfHigher {
+		return failed + "fallback to at least " + replicas(r.B)
+	}
+	return failed + "fallback to the current replicas"
+}
+
+// Values of A in a reason of RuleIdle that are not a time.
+const (
+	idleActive  = 0  // demand is active
+	idleHidden  = -1 // a pod that did not report may be serving
+	idleMissing = -2 // signals are missing
+	idlePanic   = -3 // the panic window is open
+)
 
 func (r Reason) idleText() string {
 	switch {
 	case r.To == 0 && r.A > 0:
-		return "inactive for " + length(r.A)
-	case r.A == 0:
-		return "active: at least one"
-	case r.A < 0:
-		return "a pod that did not report may be serving: at least one"
+		return "inactive for " + length(r.A) + ": scale to zero"
+	case r.To == 0:
+		return "inactive: scale to zero"
+	case r.A == idleActive:
+		return "active: at least 1 replica"
+	case r.A == idleHidden:
+		return "a pod that did not report may be serving: at least 1 replica"
+	case r.A == idleMissing:
+		return "activity is not known: at least 1 replica"
+	case r.A == idlePanic:
+		return "panic window: at least 1 replica"
 	}
-	return fmt.Sprintf("inactive for %s, cooldown until %s", length(r.A), clock(r.B))
+	return fmt.Sprintf("inactive for %s, less than cooldownPeriod: at least 1 replica%s", length(r.A), until(r.B))
 }
 
 func (r Reason) rateText(p *Policy) string {
-	d := &p.ScaleDown
+	direction, d := "scale-down", &p.ScaleDown
 	if r.To < r.From {
-		d = &p.ScaleUp
+		direction, d = "scale-up", &p.ScaleUp
 	}
 	i := int(r.A)
 	if i < 0 || i >= len(d.Rates) {
-		return r.direction() + " disabled"
+		return fmt.Sprintf("%s beyond %d is disabled", direction, r.To)
 	}
 	rate := d.Rates[i]
 	amount := fmt.Sprintf("%d%%", rate.Value)
 	if rate.Type == Pods {
 		amount = fmt.Sprintf("%d %s", rate.Value, plural(float64(rate.Value), "pod"))
 	}
-	return fmt.Sprintf("%s at most %s per %s, %.0f at the period's start", r.direction(), amount, length(rate.Period.Seconds()), r.B)
+	period := length(rate.Period.Seconds())
+	return fmt.Sprintf("%s limited to %s per %s (%s %s ago)", direction, amount, period, replicas(r.B), period)
 }
 
-// direction is the way that a rule stopped: who makes a number greater than it was stopped a fall.
-func (r Reason) direction() string {
-	if r.To < r.From {
-		return "scaleUp"
+func (r Reason) forecastText(p *Policy) string {
+	if r.Index < 0 {
+		return "the forecast needs " + replicas(r.A)
 	}
-	return "scaleDown"
+	f := p.forecastOf(r.Index)
+	return fmt.Sprintf("the forecast of %s needs %s replicas (mean %s over %s plus %s deviations)", p.signalName(r.Index), trim(r.A), trim(r.B),
+		length(f.Window.Seconds()), trim(f.Deviations))
 }
 
 func overrideText(low, high float64) string {
 	switch {
 	case low >= 0 && high >= 0:
-		return fmt.Sprintf("min %.0f, max %.0f by a person", low, high)
+		return fmt.Sprintf("override by annotation: min %.0f, max %.0f", low, high)
 	case low >= 0:
-		return fmt.Sprintf("min %.0f by a person", low)
+		return fmt.Sprintf("override by annotation: min %.0f", low)
 	}
-	return fmt.Sprintf("max %.0f by a person", high)
+	return fmt.Sprintf("override by annotation: max %.0f", high)
 }
 
-func (p *Policy) signalName(i int8) string {
-	if i < 0 || int(i) >= len(p.Signals) {
-		return "signal " + strconv.Itoa(int(i))
+// boundsText names the bound that changed the target, or both. The maximum is the managed HPA's where that is less.
+func (r Reason) boundsText(p *Policy) string {
+	most := fmt.Sprintf("maxReplicas %.0f", r.B)
+	if r.B < float64(p.MaxReplicas) {
+		most += " of the HPA"
 	}
-	return p.Signals[i].Name
+	switch {
+	case r.To > r.From:
+		return fmt.Sprintf("raised to minReplicas %.0f", r.A)
+	case r.To < r.From:
+		return "capped at " + most
+	}
+	return fmt.Sprintf("within minReplicas %.0f and %s", r.A, most)
 }
 
-func (p *Policy) scheduleName(i int8) string {
-	if i < 0 || int(i) >= len(p.Schedules) {
-		return "schedule " + strconv.Itoa(int(i))
+// teamText names the team, its limit and how much of it others use.
+func (r Reason) teamText(p *Policy) string {
+	if p.Team == nil || r.Index < 0 || int(r.Index) >= len(p.Team.Limits) {
+		return fmt.Sprintf("capped at %d by a team limit of %.0f", r.To, r.A)
 	}
-	return p.Schedules[i].Window.Name
-}
-
-func (p *Policy) forecastOf(i int8) Forecast {
-	if int(i) >= len(p.Signals) {
-		return Forecast{}
+	resource := p.Team.Limits[r.Index].Resource
+	if r.B < 0 {
+		return fmt.Sprintf("no scale-up: how many %s a replica requests is not known, and team %s has a limit of %.0f", resource, p.Team.Name, r.A)
 	}
-	return p.Signals[i].Forecast
-}
-
-func (p *Policy) unit(i int8) Unit {
-	if i < 0 || int(i) >= len(p.Signals) {
-		return Count
-	}
-	return p.Signals[i].Unit
-}
-
-// Format prints a value as people read it: 87, 91%, 250ms.
-func (u Unit) Format(v float64) string {
-	switch u {
-	case Percent:
-		return trim(v*100) + "%"
-	case Seconds:
-		if v < 1 {
-			return trim(v*1000) + "ms"
-		}
-		return trim(v) + "s"
-	}
-	return trim(v)
-}
-
-// trim prints at most one decimal, and none where it is zero; two digits of what is less than one.
-func trim(v float64) string {
-	if v > 0 && v < 1 {
-		return strconv.FormatFloat(v, 'g', 2, 64)
-	}
-	s := strconv.FormatFloat(v, 'f', 1, 64)
-	if n := len(s); n > 2 && s[n-2:] == ".0" {
-		return s[:n-2]
-	}
-	return s
-}
-
-// length prints a number of seconds as a policy writes it: 600s for a window, 15m for a cooldown.
-func length(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-	if d >= 15*time.Minute {
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
-}
-
-func plural(n float64, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
-// clock prints an instant in UTC; a schedule's instants stand in its own zone.
-func clock(unix float64) string { return clockIn(unix, time.UTC, "15:04") }
-
-// clockOf prints an instant of a schedule; one that happens once may lie days ahead and shows its date.
-func (p *Policy) clockOf(i int8, unix float64) string {
-	if i < 0 || int(i) >= len(p.Schedules) {
-		return clock(unix)
-	}
-	w := &p.Schedules[i].Window
-	zone, layout := w.Location, "15:04"
-	if zone == nil {
-		zone = time.UTC
-	}
-	if (w.Start == calendar.Cron{}) {
-		layout = "2006-01-02 15:04"
-	}
-	return clockIn(unix, zone, layout)
-}
-
-func clockIn(unix float64, zone *time.Location, layout string) string {
-	if unix == 0 {
-		return "further notice"
-	}
-	t := time.UnixMilli(int64(unix * 1000)).In(zone)
-	if t.Second() != 0 {
-		layout += ":05"
-	}
-	return t.Format(layout) + " " + zone.String()
+	return fmt.Sprintf("capped at %d: team %s has a limit of %.0f %s, and others use %.0f", r.To, p.Team.Name, r.A, resource, r.B)
 }

@@ -69,7 +69,7 @@ func TestADayInBerlinAcrossTheChangeOfTheClock(t *testing.T) {
 	w.expect(0, RuleCombine)
 	w.tick(time.Second)
 	w.expect(2, RuleScheduleFloor) // ten minutes ahead of 8
-	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "office: floor 2, ahead of 08:00 Europe/Berlin" {
+	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "at least 2 replicas ahead of schedule office, which begins at 08:00 Europe/Berlin" {
 		t.Errorf("it says %q", text[len(text)-2].Text(p))
 	}
 	at(25, 19, 59)

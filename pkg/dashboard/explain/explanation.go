@@ -40,6 +40,7 @@ type Explanation struct {
 	Active   bool   `json:"active"`
 	Degraded bool   `json:"degraded,omitempty"` // decided on missing inputs
 	Binding  string `json:"binding"`            // the rule that determined the target
+	Why      string `json:"why"`                // the target and its cause in one line
 	Served   string `json:"served"`             // "served", or the error that readers of the target receive
 
 	Signals []Signal  `json:"signals"`
@@ -109,11 +110,12 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
-		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
+		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
+		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
 		Follower: newFollower(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
 	}
 	if r.At.IsZero() {
-		e.Binding, e.Rules = "", []Rule{}
+		e.Binding, e.Why, e.Rules = "", "", []Rule{}
 	}
 	if d.ScaleDownRule != scaling.RuleNone {
 		e.ScaleDownRule = d.ScaleDownRule.String()
@@ -150,6 +152,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Crashing *int32  `json:"crashing,omitempty"`
 		Active   *bool   `json:"active,omitempty"`
 		Binding  *string `json:"binding,omitempty"`
+		Why      *string `json:"why,omitempty"`
 	}{plain: plain(e)})
 }
 

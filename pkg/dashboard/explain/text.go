@@ -25,6 +25,7 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(out, "            the lines below show the last decision: %d -> %d at %s\n",
 			e.From, e.Target, e.At.In(zone).Format("2006-01-02 15:04:05 MST"))
 	}
+	fmt.Fprintf(out, "WHY         %s\n", e.Why)
 	e.writeState(out, zone)
 	signals := picture.Table{Heads: []string{"signal", "type", "value", "target", "recommends", "age", "pods", "note"}}
 	for _, s := range e.Signals {
@@ -64,16 +65,11 @@ func (e Explanation) Line() string {
 	if e.NotDecided != "" {
 		return e.Policy + "  " + e.NotDecided
 	}
-	why := e.Binding
-	for _, r := range e.Rules {
-		if r.Binding {
-			why = r.Name + ": " + r.Text
-		}
-	}
+	why := e.Why
 	if e.Degraded {
 		why += " (inputs missing)"
 	}
-	return fmt.Sprintf("%s  %-28s %3d -> %-3d ready %-3d %s", e.At.Format("Mon 15:04:05"), e.Policy, e.From, e.Target, e.Ready, why)
+	return fmt.Sprintf("%s  %-28s ready %-3d %3d -> %s", e.At.Format("Mon 15:04:05"), e.Policy, e.Ready, e.From, why)
 }
 
 // writeState writes what changes the meaning of the target: it is not served, inputs are missing, replicas crash, or a user intervened.

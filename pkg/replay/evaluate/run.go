@@ -14,12 +14,7 @@ const maxReasons = 2000
 
 func reasonOf(r engine.Record, start time.Time) Reason {
 	d, p := &r.Decision, r.Workload.Policy
-	out := Reason{At: r.At.Sub(start).Seconds(), From: r.Before, To: d.Replicas, Ready: r.View.Ready, Rule: d.Binding.String()}
-	for _, reason := range d.Reasons.All() {
-		if reason.Rule == d.Binding && reason.Index == d.BindingIndex {
-			out.Text = reason.Text(p)
-		}
-	}
+	out := Reason{At: r.At.Sub(start).Seconds(), From: r.Before, To: d.Replicas, Ready: r.View.Ready, Rule: d.Binding.String(), Text: d.Why(p)}
 	if d.Binding == scaling.RuleCombine && d.BindingIndex >= 0 && int(d.BindingIndex) < len(p.Signals) {
 		out.Rule += " (" + p.Signals[d.BindingIndex].Name + ")"
 	}

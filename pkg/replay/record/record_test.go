@@ -87,7 +87,7 @@ func TestAnotherOutcomeIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tampered := bytes.Replace(text, []byte(`"Replicas":3,"Uncapped":3`), []byte(`"Replicas":4,"Uncapped":3`), 1)
+	tampered := bytes.Replace(text, []byte(`"Replicas":3,"Requested"`), []byte(`"Replicas":4,"Requested"`), 1)
 	if bytes.Equal(tampered, text) {
 		t.Fatal("nothing decided 3 in half an hour")
 	}

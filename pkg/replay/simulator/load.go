@@ -215,10 +215,8 @@ func asked(d *scaling.Decision) int32 {
 	if d.Degraded {
 		return 0
 	}
-	for _, r := range d.Reasons.All() {
-		if r.Rule == scaling.RuleCombine {
-			return r.To
-		}
+	if d.Requested >= 0 {
+		return d.Requested
 	}
 	return d.Replicas
 }
