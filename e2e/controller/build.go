@@ -14,14 +14,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// BinaryVariable names a gpuscaler to test in place of the working tree's.
+// BinaryVariable is the environment variable with the path of a gpuscaler binary to test instead of the working tree's.
 const BinaryVariable = "GPUSCALER_E2E_BINARY"
 
-// reportEvery is short enough that nobody takes a cold build for a hang.
+// reportEvery is the interval of progress messages during a cold build.
 const reportEvery = 10 * time.Second
 
-// Build compiles the working tree's gpuscaler into dir. Packages whose tests
-// run side by side take turns: the second finds everything built.
+// Build compiles the working tree's gpuscaler into dir. Packages whose tests run in parallel wait for each other: the second one finds the
+// compiled binary.
 func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if given := os.Getenv(BinaryVariable); given != "" {
 		return filepath.Abs(given)
@@ -41,7 +41,7 @@ func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // and with it the lock, as when its holder dies
+	defer lock.Close() // also releases the lock, as the end of the process does
 	began := time.Now()
 	defer report(out, "gpuscaler: building the working tree's", began)()
 	if err := flock(ctx, lock); err != nil {
@@ -54,13 +54,12 @@ func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if text, err := compile.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build gpuscaler: %w\n%s", err, text)
 	}
-	// A link of its own: the next build replaces the file in the cache.
+	// Create a link, because the next build replaces the file in the cache.
 	own := filepath.Join(dir, "gpuscaler")
 	return own, link(built, own)
 }
 
-// report says that something goes on, now and again until the returned function
-// is called, and then how long it took.
+// report prints progress messages until the returned function is called, which prints the duration.
 func report(out io.Writer, what string, began time.Time) (done func()) {
 	fmt.Fprintf(out, "%s ...\n", what)
 	ended := make(chan struct{})
@@ -94,7 +93,7 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// link gives a file a second name, or copies it where that is another disk.
+// link creates a hard link, or copies the file if it is on another disk.
 func link(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

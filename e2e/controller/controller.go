@@ -1,7 +1,5 @@
-// Package controller installs gpuscaler into a stack as its chart would: the
-// working tree's binary, under its own ServiceAccount with the chart's RBAC and
-// no more, as a Deployment whose pods are processes of this host. Policies come
-// from a directory that the test writes.
+// Package controller installs gpuscaler into a stack as its chart does: the working tree's binary, with its own ServiceAccount and exactly
+// the chart's RBAC, as a Deployment whose pods are processes of this host. It reads policies from a directory that the test writes.
 package controller
 
 import (
@@ -27,26 +25,25 @@ import (
 )
 
 const (
-	// Namespace is where gpuscaler runs.
+	// Namespace is the namespace of gpuscaler.
 	Namespace = "gpuscaler-system"
-	// Name is that of its Deployment, Service, ServiceAccount and Lease.
+	// Name is the name of its Deployment, Service, ServiceAccount and Lease.
 	Name = "gpuscaler"
-	// ExternalMetrics is the APIService that HPAs read through.
+	// ExternalMetrics is the APIService that HPAs read metrics through.
 	ExternalMetrics = "v1beta1.external.metrics.k8s.io"
 )
 
-// Options says how an installation differs from the default one: one replica,
-// mode auto.
+// Options configure an installation. The default is one replica in mode auto.
 type Options struct {
 	Replicas int32
-	// LeaseDuration is how long a silent leader is believed; default 6 s, which
-	// a machine that also compiles still keeps.
+	// LeaseDuration is the time after which a leader that does not renew its Lease is replaced; default 6 s, which is long enough on a
+	// machine that compiles.
 	LeaseDuration time.Duration
-	// Args are appended to the flags of `gpuscaler run`.
+	// Args are additional flags of `gpuscaler run`.
 	Args []string
-	// Values are the chart's.
+	// Values are the values of the chart.
 	Values map[string]any
-	// ActivateIn are the namespaces of the chart's activator.namespaces. Up creates them.
+	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates them.
 	ActivateIn []string
 }
 
@@ -68,10 +65,10 @@ type Controller struct {
 	Policies Policies
 	Binary   string
 
-	metrics, page, status *leaderproxy.Proxy // in front of the leader
+	metrics, page, status *leaderproxy.Proxy // proxies to the leader
 }
 
-// Up installs gpuscaler and waits until a leader serves. It ends with ctx.
+// Up installs gpuscaler and waits until a leader serves. ctx ends the installation.
 func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if o.Replicas == 0 {
 		o.Replicas = 1
@@ -105,8 +102,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	return c, stack.Poll(ctx, time.Minute, c.Ready(o.Replicas))
 }
 
-// installServices puts a stand-in for kube-proxy before each port of the
-// leader, and the Service that an APIService can name.
+// installServices starts a proxy, instead of kube-proxy, for each port of the leader, and creates the Service that an APIService can name.
 func (c *Controller) installServices(ctx context.Context) error {
 	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "metrics": &c.status} {
 		number, err := c.Stack.Port()
@@ -125,10 +121,10 @@ func (c *Controller) installServices(ctx context.Context) error {
 	})
 }
 
-// refreshEndpoints has the aggregator look again when the Service leads elsewhere,
-// and until it is content. In a cluster the EndpointSlices do the first, and
-// keep it from the second: behind an ExternalName a second without a leader
-// uses up its patience, and its own next look is 30 s away.
+// refreshEndpoints makes the API server check the APIService again when the leader changes, until the check succeeds. In a cluster a
+// change
+// of the EndpointSlices triggers the check. With an ExternalName Service one second without a leader makes the APIService unavailable, and
+// the API server would repeat the check only after 30 s.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for told := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
@@ -137,15 +133,15 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 		}
 		registration := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: ExternalMetrics}}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/endpoints":"%s at %d"}}}`, now, time.Now().UnixMilli())
-		// Before it is registered there is nothing to tell.
+		// The APIService does not exist before gpuscaler registers it.
 		if c.Stack.Client.Patch(ctx, registration, client.RawPatch(types.MergePatchType, []byte(patch))) == nil {
 			told = now
 		}
 	}
 }
 
-// Ready returns a check that so many replicas are Ready, one leads, and (where
-// it may own the registration) the API server reaches it.
+// Ready returns a check that the given number of replicas is Ready, one leads, and (unless another server is registered) the API server
+// reaches it.
 func (c *Controller) Ready(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := c.Pods(ctx)
@@ -168,14 +164,14 @@ func (c *Controller) Ready(replicas int32) func(context.Context) error {
 	}
 }
 
-// Pods are gpuscaler's.
+// Pods returns the pods of gpuscaler.
 func (c *Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := c.Stack.Client.List(ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels(podLabels))
 	return pods.Items, err
 }
 
-// Leader is the one pod that carries the leader label.
+// Leader returns the only pod with the leader label.
 func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {
@@ -192,16 +188,16 @@ func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
 		leader = &pods[i]
 	}
 	if leader == nil {
-		return nil, fmt.Errorf("no pod carries %s%s", leaderproxy.LeaderLabel, c.tails(pods))
+		return nil, fmt.Errorf("no pod has the label %s%s", leaderproxy.LeaderLabel, c.tails(pods))
 	}
 	return leader, nil
 }
 
-// tails are the ends of the pods' logs, for a message.
+// tails returns the ends of the pods' logs, for an error message.
 func (c *Controller) tails(pods []corev1.Pod) (text string) {
 	for i := range pods {
 		if p := c.Kubelet.Process(Namespace, pods[i].Name); p != nil {
-			text += "\n--- the end of " + p.LogPath + "\n" + p.Tail(8)
+			text += "\n--- end of  " + p.LogPath + "\n" + p.Tail(8)
 		}
 	}
 	return text
@@ -216,10 +212,10 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// Flags of the ports inside a pod.
+// Ports inside a pod.
 const (
 	metricsPort = 6443
-	statusPort  = 8080 // of /metrics
+	statusPort  = 8080 // port of /metrics
 	probePort   = 8082
 	pagePort    = 8081
 )

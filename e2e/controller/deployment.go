@@ -17,21 +17,20 @@ import (
 var podLabels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
 
 func port(p *leaderproxy.Proxy) string {
-	_, port, _ := net.SplitHostPort(p.Address) // a listener's own address
+	_, port, _ := net.SplitHostPort(p.Address) // the address of a listener is valid
 	return port
 }
 
-// run is `gpuscaler run` with the pod's credentials, which come as a kubeconfig
-// in place of a mounted token.
+// run is the command of a pod. The pod's credentials are a kubeconfig instead of a mounted token.
 const run = `exec "$0" run --kubeconfig="$KUBECONFIG" "$@"`
 
-// Deployment names gpuscaler's own, to be patched.
+// Deployment returns gpuscaler's Deployment with its name only, for patches.
 func (c *Controller) Deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 }
 
 func (c *Controller) deployment(o Options) *appsv1.Deployment {
-	// As the chart does: without Karpenter its roles allow no read of nodes and of what they are made of.
+	// As the chart does: without Karpenter the roles do not allow reading nodes and NodePools.
 	capacity := o.Values["mode"] == "karpenter" || o.Values["mode"] == "all"
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,
@@ -78,7 +77,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 	}
 }
 
-// apart keeps two replicas off one node, so that a drain takes one of them.
+// apart keeps two replicas on different nodes, so that a drain evicts only one of them.
 func apart() *corev1.Affinity {
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{

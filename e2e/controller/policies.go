@@ -8,24 +8,23 @@ import (
 	"testing"
 )
 
-// Policies is the directory that gpuscaler reads.
+// Policies is the directory of policies that gpuscaler reads.
 type Policies struct{ Dir string }
 
-// Put writes one file of policies, or replaces it, at once.
+// Put writes or replaces one policy file atomically.
 func (p Policies) Put(name, text string) error {
 	path := filepath.Join(p.Dir, name+".yaml")
-	// Not in the directory under a name that counts: a file half written is a
-	// file with mistakes.
+	// Write to a name that gpuscaler ignores and rename it: gpuscaler would report an error for a partly written file.
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
 }
 
-// Remove takes a file of policies away.
+// Remove deletes a policy file.
 func (p Policies) Remove(name string) error { return os.Remove(filepath.Join(p.Dir, name+".yaml")) }
 
-// Write puts a file for the time of a test.
+// Write writes a file and deletes it at the end of the test.
 func (p Policies) Write(t testing.TB, name, text string) {
 	t.Helper()
 	if err := p.Put(name, text); err != nil {
@@ -38,14 +37,15 @@ func (p Policies) Write(t testing.TB, name, text string) {
 	})
 }
 
-// Platform is the text of a PlatformConfig with that spec.
+// Platform returns a PlatformConfig with that spec.
 func Platform(spec string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: e2e}\nspec:\n" + indent(spec)
 }
 
-// Policy is the text of a ScalingPolicy for the Deployment of that name.
+// Policy returns a ScalingPolicy for the Deployment of that name.
 func Policy(namespace, name, spec string) string {
-	return fmt.Sprintf("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: %s, namespace: %s}\nspec:\n  scaleTargetRef: {name: %s}\n%s",
+	return fmt.Sprintf("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: %s, namespace: %s}\nspec:\n  "+
+		"scaleTargetRef: {name: %s}\n%s",
 		name, namespace, name, indent(spec))
 }
 

@@ -23,10 +23,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// fresh opens a connection for each request, as only those reach a new leader.
+// fresh opens a connection for each request, because an existing one leads to the old leader.
 var fresh = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Explain asks the leader's page why a policy (namespace/name) has its number.
+// Explain returns the leader's explanation of a policy (namespace/name).
 func (c *Controller) Explain(ctx context.Context, policy string) (explain.Explanation, error) {
 	var e explain.Explanation
 	body, err := get(ctx, "http://"+c.page.Address+dashboard.ExplainPath+policy)
@@ -36,10 +36,10 @@ func (c *Controller) Explain(ctx context.Context, policy string) (explain.Explan
 	return e, err
 }
 
-// Serves reads a policy's number as its HPA does, through the API server.
+// ServedTarget reads the target of a policy as its HPA does, through the API server.
 func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string) (int32, error) {
 	config := rest.CopyConfig(c.Stack.Config)
-	config.Timeout = 2 * time.Second // or a question to a leader that hangs is one
+	config.Timeout = 2 * time.Second // a leader that hangs must not block the test
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return 0, err
@@ -54,22 +54,22 @@ func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string)
 		return 0, err
 	}
 	if len(list.Items) != 1 {
-		return 0, fmt.Errorf("%d items; an HPA would add them up", len(list.Items))
+		return 0, fmt.Errorf("%d items, want 1: an HPA uses their sum", len(list.Items))
 	}
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// PageURL is where the leader's page is forwarded to, as by kubectl port-forward.
+// PageURL returns the URL of the leader's page, as kubectl port-forward provides it.
 func (c *Controller) PageURL() string { return "http://" + c.page.Address }
 
-// Logs matches the log files of gpuscaler's pods, also of those that are gone.
+// Logs returns the pattern of the log files of gpuscaler's pods, including deleted pods.
 func (c *Controller) Logs() string {
 	return filepath.Join(c.Stack.Dir, "logs", Namespace+"-"+Name+"-*.log")
 }
 
-// Log is what all of gpuscaler's pods have said so far, one after the other.
+// Log returns the logs of all pods of gpuscaler, one after the other.
 func (c *Controller) Log() string {
-	files, _ := filepath.Glob(c.Logs()) // only a bad pattern fails
+	files, _ := filepath.Glob(c.Logs()) // the pattern is valid
 	var text strings.Builder
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -81,7 +81,7 @@ func (c *Controller) Log() string {
 	return text.String()
 }
 
-// CLI runs a command of the binary, such as explain, and returns what it prints.
+// CLI runs a command of the binary, such as explain, and returns its output.
 func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 	text, err := exec.CommandContext(ctx, c.Binary, args...).CombinedOutput()
 	if err != nil {
@@ -90,8 +90,7 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the value of the leader's one metric with that name and those
-// labels (name, value, ...) among its labels.
+// Metric returns the value of the leader's only metric with that name whose labels include the given ones (name, value, ...).
 func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
 	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 )
 
-// scalerPort is where a pod of gpuscaler answers KEDA, once its flags say so.
+// scalerPort is the port of the external scaler in a pod of gpuscaler.
 const scalerPort = 9090
 
-// ScalerFlag makes gpuscaler answer KEDA on its pod's address.
+// ScalerFlag is the flag that makes gpuscaler serve KEDA on its pod's address.
 func ScalerFlag() string { return "--scaler-address=" + at(scalerPort) }
 
-// Scaler puts a stand-in for kube-proxy before KEDA's entrance of the leader.
+// Scaler starts a proxy, instead of kube-proxy, for the leader's external scaler.
 func (c *Controller) Scaler(ctx context.Context) (*leaderproxy.Proxy, error) {
 	number, err := c.Stack.Port()
 	if err != nil {

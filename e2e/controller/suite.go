@@ -14,30 +14,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Suite is what the tests of one package share: a stack with gpuscaler in it.
-// Each test has its own namespace.
+// Suite is the environment that the tests of one package share: a stack with gpuscaler. Each test has its own namespace.
 type Suite struct {
 	*Controller
 }
 
-// Setup says what a suite is made of.
+// Setup configures a suite.
 type Setup struct {
 	Stack      stack.Options
-	Nodes      int // of eight GPUs each
+	Nodes      int // number of nodes with eight GPUs each
 	Controller Options
-	// Prepare runs between the start of the stack and that of gpuscaler.
+	// Prepare runs after the start of the stack and before that of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
-	// Ready runs once gpuscaler serves; nil: nothing is to do then.
+	// Ready runs when gpuscaler serves; nil means none.
 	Ready func(context.Context, *Controller) error
-	// After runs once all tests are over, gpuscaler still serving; an error fails the package. nil: nothing is to do then.
+	// After runs after all tests, while gpuscaler still serves. An error fails the package. nil means none.
 	After func(*Controller) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string
 }
 
-// Run sets the suite and runs a package's tests in it. It returns the code to
-// exit with, which is not 0 either where the API server refused gpuscaler
-// anything.
+// Run starts the suite and runs a package's tests. It returns the exit code, which is also non-zero if the API server rejected a request
+// of
+// gpuscaler for lack of permissions.
 func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	requests, err := audit.New("system:serviceaccount:" + Namespace + ":" + Name)
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	}
 	defer k8s.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // whoever reads the API server stops before it does
+	defer cancel() // clients of the API server stop before the API server
 	if err := s.set(ctx, k8s, setup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		k8s.Keep()
@@ -77,14 +76,15 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	return code
 }
 
-// SideBySide runs so many parallel tests at once, more than there are cores,
-// because they wait most of the time; -parallel on the command line wins.
+// SideBySide sets the number of tests that run in parallel, which is higher than the number of cores because the tests mostly wait. The
+// flag
+// -parallel takes precedence.
 func SideBySide(tests int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // never fails: the flag is testing's own
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // the flag of package testing exists
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Suite) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err err
 		return err
 	}
 	if setup.Platform == nil {
-		return errors.New("a suite without a PlatformConfig")
+		return errors.New("the suite has no PlatformConfig")
 	}
 	if setup.Ready != nil {
 		if err := setup.Ready(ctx, s.Controller); err != nil {
@@ -111,7 +111,7 @@ func (s *Suite) set(ctx context.Context, k8s *stack.Stack, setup Setup) (err err
 	return s.Policies.Put("platform", Platform(setup.Platform(k8s)))
 }
 
-// Space creates a namespace for a test.
+// Namespace creates a namespace for a test.
 func (s *Suite) Namespace(t testing.TB, name string) string {
 	t.Helper()
 	if err := s.Stack.Namespace(t.Context(), name); err != nil {
@@ -120,7 +120,7 @@ func (s *Suite) Namespace(t testing.TB, name string) string {
 	return name
 }
 
-// Why is Explain for a test that expects an answer.
+// Explanation returns the explanation of a policy, and fails the test without one.
 func (s *Suite) Explanation(t testing.TB, policy string) explain.Explanation {
 	t.Helper()
 	e, err := s.Explain(t.Context(), policy)

@@ -19,11 +19,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// mostReplicas is an HPA's bound that no policy of a test reaches.
+// mostReplicas is maxReplicas of an HPA. No policy of a test reaches it.
 const mostReplicas = 32
 
-// Workload is a Deployment under test, with its HPA and its policy of the same
-// name, and what is written down of them.
+// Workload is a Deployment under test with its HPA and its policy of the same name, and what was recorded of them.
 type Workload struct {
 	Namespace, Name string
 	HPA             *record.Watched // status.desiredReplicas
@@ -32,14 +31,14 @@ type Workload struct {
 	suite *Suite
 }
 
-// Workload creates a Deployment with its HPA, waits for its replicas, has both
-// recorded and then writes its policy, for the time of the test.
+// Workload creates a Deployment with its HPA, waits for its replicas, starts the recording and then writes its policy until the end of the
+// test.
 func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Workload {
 	t.Helper()
 	u := Workload{Namespace: d.Namespace, Name: d.Name, suite: s}
 	hpa := workload.HPA(d.Namespace, d.Name, mostReplicas)
 	workload.Create(t, s.Stack.Client, d, hpa)
-	t.Cleanup(func() { // its GPUs are for the next test
+	t.Cleanup(func() { // releases the GPUs for the next test
 		for _, o := range []client.Object{hpa, d} {
 			if err := s.Stack.Client.Delete(context.Background(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Error(err)
@@ -57,18 +56,18 @@ func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Worklo
 	return u
 }
 
-// Policy is the policy's name as explain wants it.
+// Policy returns the policy's name in the format of explain.
 func (u Workload) Policy() string { return u.Namespace + "/" + u.Name }
 
-// File is the name of the policy's file, for Policies.Put.
+// File returns the name of the policy's file for Policies.Put.
 func (u Workload) File() string { return u.Namespace + "-" + u.Name }
 
-// Has returns a check that the Deployment wants and has so many ready replicas.
+// HasReplicas returns a check that the Deployment has the given number of replicas and all of them are ready.
 func (u Workload) HasReplicas(replicas int32) func(context.Context) error {
 	return workload.HasReplicas(u.suite.Stack.Client, u.Namespace, u.Name, replicas)
 }
 
-// Transitions is what gpuscaler logged of the policy, whoever led.
+// Transitions returns the transitions of the policy in the logs of all leaders.
 func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	t.Helper()
 	all, err := record.Transitions(u.suite.Logs(), u.Policy())
@@ -78,7 +77,7 @@ func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	return all
 }
 
-// Targets is the course of the number that gpuscaler wanted.
+// Targets returns the sequence of the policy's targets.
 func (u Workload) Targets(t testing.TB) record.Steps {
 	t.Helper()
 	return record.Targets(u.Transitions(t))
@@ -95,28 +94,28 @@ func (u Workload) Explained(check func(explain.Explanation) error) func(context.
 	}
 }
 
-// Wants returns a check of the number, decided with every signal known.
+// HasTarget returns a check of the target, which must be computed with all signals available.
 func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	return u.Explained(func(e explain.Explanation) error {
 		if e.Target != replicas || e.Degraded {
-			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, replicas, e.Signals)
+			return fmt.Errorf("target %d (degraded: %t), want %d: %+v", e.Target, e.Degraded, replicas, e.Signals)
 		}
 		return nil
 	})
 }
 
-// Followed returns a check that the HPA wants so many, and the Deployment has them.
+// Followed returns a check that the HPA's desired replicas and the Deployment's replicas have the given number.
 func (u Workload) Followed(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		steps, err := u.HPA.Steps()
 		if n, ok := steps.At(time.Now()); err == nil && (!ok || n != replicas) {
-			err = fmt.Errorf("the HPA wants %d", n)
+			err = fmt.Errorf("the HPA's desired replicas are %d", n)
 		}
 		return errors.Join(err, u.HasReplicas(replicas)(ctx))
 	}
 }
 
-// Event returns a check that an Event with that reason speaks of an object.
+// Event returns a check that an Event with that reason exists for an object.
 func (s *Suite) Event(namespace, kind, name, reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList
@@ -132,7 +131,7 @@ func (s *Suite) Event(namespace, kind, name, reason string) func(context.Context
 	}
 }
 
-// Export serves the metrics of workloads for the time of the test.
+// Export serves the metrics of workloads until the end of the test.
 func (s *Suite) Export(t testing.TB, workloads ...*exporter.Workload) *exporter.Exporter {
 	t.Helper()
 	e, err := exporter.Run(t.Context(), s.Stack, workloads...)

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Where the GPU operator runs its DCGM exporter, and the label of its pods.
+// Namespace and labels of the DCGM exporter's pods in an installation by the GPU operator.
 const dcgmNamespace = "gpu-operator"
 
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}
 
-// createExporters creates the DaemonSet of the DCGM exporter, as the GPU
-// operator does: gpuscaler trusts only the labels of declared pods.
+// createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. gpuscaler accepts pod labels only from declared
+// exporters.
 func createExporters(ctx context.Context, c client.Client) error {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: dcgmNamespace, Name: "nvidia-dcgm-exporter"},
@@ -41,8 +41,7 @@ func createExporters(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// findExporters reads which exporter runs on which node, and returns whether
-// that has changed.
+// findExporters reads on which node each exporter runs. It reports whether that has changed.
 func (e *Exporter) findExporters(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(dcgmNamespace), client.MatchingLabels(dcgmLabels)); err != nil {

@@ -7,21 +7,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// The families of DCGM exporter's default counters that matter here. SM_ACTIVE
-// is commented out in the real default, so it is missing here too.
+// dcgmFamilies are the families of DCGM exporter's default counters that the tests use. SM_ACTIVE is disabled in the default
+// configuration,
+// so it is missing here too.
 var dcgmFamilies = []struct {
 	name, help string
 	value      func(busy float64) float64
 }{
 	{"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", func(busy float64) float64 { return 100 * busy }},
-	{"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", func(float64) float64 { return 41000 }}, // preallocated: it never falls
+	{"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
+		func(float64) float64 { return 41000 }}, // preallocated, so it does not decrease
 	{"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", func(float64) float64 { return 4068 }},
 	{"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", func(busy float64) float64 { return 35 + 265*busy }},
 	{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", func(busy float64) float64 { return busy }},
-	{"DCGM_FI_PROF_DRAM_ACTIVE", "Ratio of cycles the device memory interface is active sending or receiving data.", func(busy float64) float64 { return busy / 2 }},
+	{"DCGM_FI_PROF_DRAM_ACTIVE", "Ratio of cycles the device memory interface is active sending or receiving data.",
+		func(busy float64) float64 { return busy / 2 }},
 }
 
-// device is one GPU of a node, with the pod that holds it.
+// device is one GPU of a node, with the pod that uses it.
 type device struct {
 	index     int
 	workload  *Workload
@@ -29,8 +32,8 @@ type device struct {
 	busyShare float64
 }
 
-// dcgmPage is what the exporter of one node says: a line for each GPU, with the
-// pod that holds it. A pod that still loads holds GPUs which do nothing.
+// dcgmPage returns the metrics of the exporter of one node: a line for each GPU with the pod that uses it. A pod that still loads has idle
+// GPUs.
 func (e *Exporter) dcgmPage(node string, f faults.Fault) []byte {
 	t := &text{fault: f}
 	devices := e.devices(node)

@@ -1,7 +1,6 @@
-// Package exporter plays what a real GPU workload says about itself: the text
-// of NVIDIA's DCGM exporter and of vLLM, and a gateway's queue, on loopback and
-// with labels as the real ones have them. A test says by a Load how busy the
-// replicas are, and by a fault how the exporter breaks.
+// Package exporter simulates the metrics of GPU workloads: the text of NVIDIA's DCGM exporter and of vLLM, and a gateway's queue, on
+// loopback and with the labels of the real ones. A test sets the load of the replicas with a Load, and failures of the exporter with a
+// fault.
 package exporter
 
 import (
@@ -16,24 +15,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// Values is what one ready replica reports, beside the queue before them all.
+// Values is what one ready replica reports, and the queue at the gateway.
 type Values struct {
 	Running  float64 // requests in the engine
 	Waiting  float64 // requests that wait in the engine
 	KVCache  float64 // share of the cache in use, 0 to 1
 	GPUBusy  float64 // share of time, 0 to 1
-	TTFT     float64 // seconds to the first token of what was served lately
-	Served   float64 // requests served by this replica since the start
+	TTFT     float64 // seconds to the first token of the latest requests
+	Served   float64 // requests that this replica has served since the start
 	Upstream float64 // requests that wait at the gateway, for all replicas
 }
 
-// Load tells what each replica reports at a time when that many are ready.
+// Load returns what each replica reports at a time when the given number of replicas is ready.
 type Load interface {
 	At(now time.Time, ready int) Values
 }
 
-// Exporter serves the metrics of a set of workloads. Its fault switches may be
-// turned at any time; DCGM and vLLM break apart.
+// Exporter serves the metrics of a set of workloads. Its faults may be switched at any time; DCGM and vLLM fail independently.
 type Exporter struct {
 	DCGM    faults.Switch
 	VLLM    faults.Switch
@@ -42,16 +40,15 @@ type Exporter struct {
 	now       func() time.Time
 	mu        sync.Mutex
 	workloads []*Workload
-	histories map[string]*histogram // of times to first token, by namespace/pod
+	histories map[string]*histogram // histograms of the time to first token, by namespace/pod
 
-	address   string                        // of Handler, once Run serves it
-	set       string                        // of targets in Prometheus
-	exporters map[string]string             // the DCGM exporter's pod on each node; Run's goroutine only
-	direct    map[string]context.CancelFunc // the pods' own ports, by address; Run's goroutine only
+	address   string                        // address of Handler while Run serves it
+	set       string                        // name of the targets in Prometheus
+	exporters map[string]string             // the DCGM exporter's pod on each node; used by Run's goroutine only
+	direct    map[string]context.CancelFunc // servers on the pods' ports, by address; used by Run's goroutine only
 }
 
-// New returns an exporter of the workloads, on the given clock. Run returns one
-// that serves and follows a stack's pods.
+// New returns an exporter of the workloads with the given clock. Run returns one that serves, and that follows the pods of a stack.
 func New(now func() time.Time, workloads ...*Workload) *Exporter {
 	return &Exporter{now: now, workloads: workloads, histories: map[string]*histogram{}}
 }
@@ -71,7 +68,7 @@ func (e *Exporter) Handler() http.Handler {
 	return mux
 }
 
-// serve serves h on address until ctx ends, and then closes connections.
+// serve serves h on address until ctx ends, and then closes all connections.
 func serve(ctx context.Context, address string, h http.Handler) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -80,7 +77,7 @@ func serve(ctx context.Context, address string, h http.Handler) error {
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, from the line above
+	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
 	return nil
 }
 
@@ -88,7 +85,7 @@ func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, 
 	f := e.VLLM.Get()
 	page, ok := e.vllmPage(namespace, pod, f)
 	if !ok || f == faults.HalfPods && e.odd(namespace, pod) {
-		// A server that loads its weights, or a pod that is gone, answers no one.
+		// A server that loads its weights, and a deleted pod, do not respond.
 		http.Error(w, "no server", http.StatusServiceUnavailable)
 		return
 	}
@@ -115,7 +112,7 @@ func (t *text) head(name, kind, help string) {
 	t.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 
-// sample adds a line. labels are name, value, name, value, ...
+// sample adds a line. labels are pairs of name and value.
 func (t *text) sample(name string, value float64, labels ...string) {
 	t.WriteString(name)
 	for i := 0; i+1 < len(labels); i += 2 {

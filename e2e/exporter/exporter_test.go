@@ -22,12 +22,12 @@ func testWorkload(load Load) *Workload {
 		pods: map[string]Pod{
 			"chat-a1": {Name: "chat-a1", Node: "n0", Ready: true, odd: true},
 			"chat-a2": {Name: "chat-a2", Node: "n0", Ready: true},
-			"chat-a3": {Name: "chat-a3", Node: "n0", odd: true}, // loads
+			"chat-a3": {Name: "chat-a3", Node: "n0", odd: true}, // still loading
 		},
 	}
 }
 
-// scrape parses a page as a strict reader does.
+// scrape parses a page with a strict parser.
 func scrape(t *testing.T, server *httptest.Server, path string) (map[string]*dto.MetricFamily, int) {
 	t.Helper()
 	response, err := http.Get(server.URL + path)
@@ -47,7 +47,7 @@ func scrape(t *testing.T, server *httptest.Server, path string) (map[string]*dto
 	return families, response.StatusCode
 }
 
-func TestPagesParseAndSayWhatTheLoadSays(t *testing.T) {
+func TestPagesReportTheLoad(t *testing.T) {
 	load := &Knobs{}
 	load.Set(Values{Waiting: 7, GPUBusy: 0.5, TTFT: 0.3})
 	e := New(time.Now, testWorkload(load))
@@ -57,16 +57,16 @@ func TestPagesParseAndSayWhatTheLoadSays(t *testing.T) {
 	dcgm, _ := scrape(t, server, "/dcgm/n0")
 	util := dcgm["DCGM_FI_DEV_GPU_UTIL"].GetMetric()
 	if len(util) != 6 || util[0].GetGauge().GetValue() != 50 || util[5].GetGauge().GetValue() != 0 {
-		t.Errorf("GPU_UTIL %v: want two GPUs a pod, 50 where it serves and 0 where it loads", util)
+		t.Errorf("GPU_UTIL %v: want two GPUs for each pod, 50 if it serves and 0 if it loads", util)
 	}
 	if other, _ := scrape(t, server, "/dcgm/n1"); len(other["DCGM_FI_DEV_GPU_UTIL"].GetMetric()) != 0 {
-		t.Error("another node shows this node's GPUs")
+		t.Error("the page of another node has this node's GPUs")
 	}
 	if _, status := scrape(t, server, "/vllm/team/chat-a3"); status != http.StatusServiceUnavailable {
-		t.Errorf("a server that loads answers %d", status)
+		t.Errorf("a server that still loads returns %d", status)
 	}
 
-	scrape(t, server, "/vllm/team/chat-a1") // counting starts with the first look
+	scrape(t, server, "/vllm/team/chat-a1") // the first scrape starts the counting
 	load.Set(Values{Waiting: 7, TTFT: 0.3, Served: 10})
 	vllm, _ := scrape(t, server, "/vllm/team/chat-a1")
 	if v := vllm["vllm:num_requests_waiting"].GetMetric()[0].GetGauge().GetValue(); v != 7 {
@@ -83,7 +83,7 @@ func TestPagesParseAndSayWhatTheLoadSays(t *testing.T) {
 	}
 }
 
-func TestFaultsShowOnThePageTheyAreTurnedOnFor(t *testing.T) {
+func TestFaultsAffectOnlyTheirPage(t *testing.T) {
 	load := &Knobs{}
 	load.Set(Values{GPUBusy: 0.5, Upstream: 3})
 	e := New(time.Now, testWorkload(load))
@@ -105,11 +105,11 @@ func TestFaultsShowOnThePageTheyAreTurnedOnFor(t *testing.T) {
 		t.Errorf("an empty page has %d families, status %d", len(page), status)
 	}
 	if page, _ := scrape(t, server, "/gateway"); page["inference_extension_flow_control_queue_size"].GetMetric()[0].GetGauge().GetValue() != 3 {
-		t.Error("the gateway broke with DCGM")
+		t.Error("the fault of DCGM affects the gateway")
 	}
 }
 
-func TestAQueueGrowsWithoutReplicasAndDrainsWithThem(t *testing.T) {
+func TestQueueGrowsWithoutReplicasAndDrainsWithThem(t *testing.T) {
 	profile := trace.Profile{Name: "steady", Duration: time.Hour, Rate: 10, Seed: 1}
 	steady, err := trace.Generate(profile)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAQueueGrowsWithoutReplicasAndDrainsWithThem(t *testing.T) {
 	if v := at(2, 0); math.Abs(v.Upstream-200) > 60 || v.Waiting != 0 {
 		t.Errorf("20 s of the trace without a replica: %+v, want about 200 at the gateway", v)
 	}
-	// Two replicas serve 8 a second: it still grows. Five serve 20: it drains.
+	// Two replicas serve 8 requests a second, and the queue still grows. Five serve 20, and it drains.
 	before := at(2, 2)
 	grown := at(12, 2)
 	if grown.Waiting <= before.Waiting || grown.Running != 8 || grown.GPUBusy != 1 {

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Knobs is a Load that a test turns by hand. Every replica reports the same.
+// Knobs is a Load that a test sets directly. Every replica reports the same values.
 type Knobs struct {
 	mu     sync.Mutex
 	values Values
 }
 
-// Set replaces what every replica reports.
+// Set replaces the values that every replica reports.
 func (k *Knobs) Set(v Values) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -28,13 +28,14 @@ func (k *Knobs) At(time.Time, int) Values {
 	return k.values
 }
 
-// Total is a Load of that many requests over the workload, spread evenly: what
-// a policy on a total sees stays the same however many replicas share it.
+// Total is a Load with a number of requests in the whole workload, spread evenly. A policy on a total sees the same value for any number
+// of
+// replicas.
 type Total struct {
 	Knobs
 }
 
-// Set replaces the requests that wait in all engines together.
+// Set replaces the number of waiting requests in all engines together.
 func (t *Total) Set(waiting float64) { t.Knobs.Set(Values{Waiting: waiting, Upstream: waiting}) }
 
 // At implements Load.
@@ -48,26 +49,25 @@ func (t *Total) At(now time.Time, ready int) Values {
 	return v
 }
 
-// Queue is a Load that serves recorded arrivals: each replica works on up to
-// Slots requests at once, each for Hold; what does not fit waits in the engines,
-// and with no replica at the gateway. It is a fluid model: good for how queues
-// grow and drain, not for single requests.
+// Queue is a Load that serves recorded arrivals. Each replica works on up to Slots requests at once, each for Hold. Further requests wait
+// in
+// the engines, or at the gateway if there is no replica. It is a fluid model: it shows how queues grow and drain, not single requests.
 type Queue struct {
 	Arrivals trace.Stream
-	Start    time.Time     // when the trace's first second is played
+	Start    time.Time     // time at which the trace starts
 	Speed    float64       // trace seconds per second; 0 is 1
 	Slots    int           // requests that a replica works on at once
-	Hold     time.Duration // of the trace's time, for one request in a slot
+	Hold     time.Duration // service time of a request, in the trace's time
 
 	mu      sync.Mutex
-	at      time.Duration  // how far the trace has been played
-	next    *trace.Request // the first that has not come yet; nil before the start and after the end
+	at      time.Duration  // current position in the trace
+	next    *trace.Request // the next request to arrive; nil before the start and after the end
 	started bool
 	backlog float64 // requests in the system
 	served  float64 // per replica, cumulative
 }
 
-// At implements Load: it plays the trace up to now and reports where it stands.
+// At implements Load. It advances the simulation to now and returns its state.
 func (q *Queue) At(now time.Time, ready int) Values {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,7 +79,7 @@ func (q *Queue) At(now time.Time, ready int) Values {
 	return q.report(ready)
 }
 
-// step is short against Hold, or a whole burst would be served in one.
+// step is short compared with Hold, so that a burst is not served within one step.
 const step = 100 * time.Millisecond
 
 func (q *Queue) play(until time.Duration, ready int) {
@@ -96,7 +96,7 @@ func (q *Queue) play(until time.Duration, ready int) {
 	}
 }
 
-// arrivals takes the requests up to a time off the stream.
+// arrivals removes the requests up to a time from the trace.
 func (q *Queue) arrivals(until time.Duration) (n int) {
 	if !q.started {
 		q.started = true
@@ -126,6 +126,6 @@ func (q *Queue) report(ready int) Values {
 	busy := running / float64(q.Slots)
 	return Values{
 		Running: running, Waiting: waiting, KVCache: busy, GPUBusy: busy, Served: q.served,
-		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // its turn, then the prefill
+		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // the wait, then the prefill
 	}
 }

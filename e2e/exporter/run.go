@@ -11,13 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// followEvery is short against a scrape: what a pod's end changes on a page, it
-// changes before the next look at it.
+// followEvery is short compared with the scrape interval, so that pages reflect the end of a pod before the next scrape.
 const followEvery = 200 * time.Millisecond
 
-// Run serves the workloads' metrics until ctx ends, has the stack's Prometheus
-// scrape them meanwhile, and follows the pods as they come and go. Several run
-// side by side in one stack.
+// Run serves the workloads' metrics until ctx ends, makes the stack's Prometheus scrape them, and follows the creation and deletion of
+// pods.
+// Several may run in one stack.
 func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter, error) {
 	port, err := s.Port()
 	if err != nil {
@@ -39,12 +38,11 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 		for {
 			select {
 			case <-ctx.Done():
-				_ = s.Prometheus.Targets(e.set) // the stack may be gone before us
+				_ = s.Prometheus.Targets(e.set) // the stack may have been stopped already
 				return
 			case <-time.After(followEvery):
 			}
-			// A failed look keeps the last known pods, as a scrape config does
-			// when discovery fails.
+			// After a failed read keep the last known pods, as a scrape configuration does when discovery fails.
 			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "exporter:", err)
 			}
@@ -53,9 +51,9 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 	return e, nil
 }
 
-// follow looks once at every workload's pods.
+// follow reads the pods of all workloads once.
 func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
-	changed := e.direct == nil // the first look always counts
+	changed := e.direct == nil // the first call always updates the targets
 	if changed {
 		e.direct = map[string]context.CancelFunc{}
 	}
@@ -80,8 +78,7 @@ func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 	return s.Prometheus.Targets(e.set, e.targets()...)
 }
 
-// listen opens, on each ready pod's own loopback address, the port where a
-// direct scrape looks for it, and closes the ports of pods that are gone.
+// listen opens the metrics port on the loopback address of each ready pod, for direct scrapes, and closes the ports of deleted pods.
 func (e *Exporter) listen(ctx context.Context) error {
 	want := map[string]http.Handler{}
 	for _, w := range e.workloads {
@@ -115,10 +112,8 @@ func (e *Exporter) listen(ctx context.Context) error {
 	return nil
 }
 
-// targets are what a Prometheus with the usual service discovery scrapes: each
-// node's DCGM exporter (where the labels namespace and pod are the exporter's
-// own, so that the workload's become exported_namespace and exported_pod), each
-// ready vLLM server, the gateway.
+// targets returns the scrape targets of a Prometheus with the usual service discovery: each node's DCGM exporter (the labels namespace and
+// pod are the exporter's, so the workload's become exported_namespace and exported_pod), each ready vLLM server, and the gateway.
 func (e *Exporter) targets() []stack.ScrapeTarget {
 	target := func(path, job, namespace, pod string) stack.ScrapeTarget {
 		return stack.ScrapeTarget{Address: e.address, Labels: map[string]string{

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// vllmPage is what one vLLM server (V1 engine) says. ok is false when no such
-// pod is ready.
+// vllmPage returns the metrics of one vLLM server (V1 engine). ok is false if no such pod is ready.
 func (e *Exporter) vllmPage(namespace, pod string, f faults.Fault) (page []byte, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +49,7 @@ func (e *Exporter) find(namespace, name string) *Workload {
 	return nil
 }
 
-// odd tells whether a pod is one that faults.HalfPods hides.
+// odd reports whether faults.HalfPods hides a pod.
 func (e *Exporter) odd(namespace, name string) bool {
 	for _, w := range e.workloads {
 		if w.Namespace != namespace {
@@ -65,21 +64,21 @@ func (e *Exporter) odd(namespace, name string) bool {
 	return false
 }
 
-// ttftBounds are vLLM's own, in seconds.
+// ttftBounds are the bucket bounds of vLLM, in seconds.
 var ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 
-// histogram is one server's vllm:time_to_first_token_seconds.
+// histogram is vllm:time_to_first_token_seconds of one server.
 type histogram struct {
 	counts []float64 // by bucket, not cumulative; the last is +Inf
 	sum    float64
 	seen   float64 // requests already counted
 }
 
-// observe counts what was served since the last look as having taken that long.
+// observe adds the requests that were served since the last call with the given time.
 func (h *histogram) observe(seconds, served float64) {
 	n := math.Max(0, served-h.seen)
 	h.seen = math.Max(h.seen, served)
-	i, _ := slices.BinarySearch(ttftBounds, seconds) // the first bound that is not below
+	i, _ := slices.BinarySearch(ttftBounds, seconds) // the first bound that is not less than seconds
 	h.counts[i] += n
 	h.sum += n * seconds
 }
@@ -100,8 +99,7 @@ func (h *histogram) write(t *text, labels []string) {
 	t.sample(name+"_sum", h.sum, labels...)
 }
 
-// gatewayPage is what an inference gateway says: requests that wait before any
-// replica, which is what exists at zero replicas.
+// gatewayPage returns the metrics of an inference gateway: the requests that wait before any replica, which also exist at zero replicas.
 func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	const name = "inference_extension_flow_control_queue_size"
 	e.mu.Lock()
@@ -117,7 +115,7 @@ func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	return t.Bytes()
 }
 
-// number formats a value under the page's fault.
+// number formats a value, with the page's fault applied.
 func (t *text) number(v float64) string {
 	switch t.fault {
 	case faults.NaN:

@@ -15,17 +15,17 @@ import (
 
 // Workload is a set of pods whose metrics an Exporter serves.
 type Workload struct {
-	Namespace, Name string            // Name is the gateway's inference_pool too
-	Selector        map[string]string // of its pods
+	Namespace, Name string            // Name is also the inference_pool of the gateway
+	Selector        map[string]string // selector of its pods
 	Container       string
 	Model           string // vLLM's model_name
-	GPUs            int    // of each pod
-	MetricsPort     int    // where each ready pod's own address serves /metrics; 0: nowhere
+	GPUs            int    // GPUs of each pod
+	MetricsPort     int    // port of /metrics on each ready pod's address; 0: none
 	Load            Load
 
 	mu   sync.Mutex
 	pods map[string]Pod
-	came int // pods seen so far
+	came int // number of pods so far
 }
 
 // Pod is a scheduled pod of a workload.
@@ -33,7 +33,7 @@ type Pod struct {
 	Name, Node, IP string
 	Ready          bool
 
-	odd bool // every second one that came: those that faults.HalfPods hides
+	odd bool // every second pod; faults.HalfPods hides these
 }
 
 // Pods returns the scheduled pods, by name.
@@ -58,8 +58,7 @@ func (w *Workload) valuesAt(now time.Time) Values {
 	return w.Load.At(now, ready)
 }
 
-// refresh takes over who is scheduled and who is ready, and tells whether that
-// has changed.
+// refresh reads which pods are scheduled and which are ready. It reports whether that has changed.
 func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabels(w.Selector)); err != nil {

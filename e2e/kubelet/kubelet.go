@@ -1,8 +1,7 @@
-// Package kubelet runs pods as processes on this host. kwok's pods are Ready
-// and do nothing; a pod with the label HostProcess is run for real: its
-// command, its environment, its readiness probe, its restarts and its
-// termination, on a loopback address of its own. So a Deployment of gpuscaler
-// rolls, is drained and loses its leader as in a cluster.
+// Package kubelet runs pods as processes on this host. Pods of kwok are Ready and do nothing. A pod with the label HostProcess runs as a
+// real
+// process with its command, environment, readiness probe, restarts and termination, on its own loopback address. So a Deployment of
+// gpuscaler can be rolled out, drained and lose its leader as in a cluster.
 package kubelet
 
 import (
@@ -21,22 +20,21 @@ import (
 
 const (
 	syncEvery = 200 * time.Millisecond
-	// restartAfter is the pause before a container that ended is started again,
-	// as for a kubelet's first restart; there is no back-off after it.
+	// restartAfter is the delay before a container that ended is started again, as for the first restart by a kubelet. There is no
+	// back-off.
 	restartAfter = time.Second
 )
 
-// Kubelet runs the labelled pods of one stack.
+// Kubelet runs the labeled pods of one stack.
 type Kubelet struct {
 	stack *stack.Stack
 
 	mu   sync.Mutex
 	pods map[types.UID]*running
-	last int // of the addresses handed out
+	last int // number of assigned addresses
 }
 
-// Run runs labelled pods of every namespace until ctx ends; then their
-// processes are killed.
+// Run runs labeled pods of all namespaces until ctx ends. Then it kills their processes.
 func Run(ctx context.Context, s *stack.Stack) *Kubelet {
 	k := &Kubelet{stack: s, pods: map[types.UID]*running{}}
 	go func() {
@@ -53,7 +51,7 @@ func Run(ctx context.Context, s *stack.Stack) *Kubelet {
 	return k
 }
 
-// Process is the process of a pod that runs now, or nil when none does.
+// Process returns the running process of a pod, or nil.
 func (k *Kubelet) Process(namespace, name string) *stack.Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,7 +63,7 @@ func (k *Kubelet) Process(namespace, name string) *stack.Process {
 	return nil
 }
 
-// sync compares the pods that there are with those that run.
+// sync compares the existing pods with the running ones.
 func (k *Kubelet) sync(ctx context.Context) error {
 	var list corev1.PodList
 	if err := k.stack.Client.List(ctx, &list, client.MatchingLabels{stack.HostProcess: "true"}); err != nil {
@@ -85,7 +83,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 			k.pods[pod.UID] = r
 			go r.run(ctx)
 		case r == nil && pod.DeletionTimestamp != nil:
-			// Deleted before it ran: nothing to end, but the object waits for us.
+			// The pod was deleted before it ran: no process to end, but the object must be removed.
 			if err := k.remove(ctx, pod); err != nil {
 				return err
 			}
@@ -95,7 +93,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 	}
 	for uid, r := range k.pods {
 		if !seen[uid] {
-			r.end(0) // deleted by force
+			r.end(0) // force-deleted
 			delete(k.pods, uid)
 		}
 	}

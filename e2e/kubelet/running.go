@@ -20,11 +20,11 @@ import (
 // running is one pod whose first container runs as a process.
 type running struct {
 	stack           *stack.Stack
-	pod             *corev1.Pod // as it was when it came; status apart
+	pod             *corev1.Pod // the pod at its creation, apart from its status
 	namespace, name string
 	address         string
 
-	ending chan time.Duration // holds the grace period once the pod is to end
+	ending chan time.Duration // receives the grace period when the pod is deleted
 
 	mu       sync.Mutex
 	process  *stack.Process
@@ -50,7 +50,7 @@ func (r *running) alive() *stack.Process {
 	return r.process
 }
 
-// end asks for the pod's end; the first wish counts.
+// end ends the pod. Only the first call has an effect.
 func (r *running) end(grace time.Duration) {
 	select {
 	case r.ending <- grace:
@@ -58,8 +58,7 @@ func (r *running) end(grace time.Duration) {
 	}
 }
 
-// run starts the container, starts it again when it ends, and ends it when the
-// pod is deleted.
+// run starts the container, restarts it when it ends, and stops it when the pod is deleted.
 func (r *running) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.start(ctx)
@@ -100,8 +99,7 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
-// attend probes the process until it ends. It returns true when that was asked
-// for by the pod's deletion.
+// attend probes the process until it ends. It returns true if the pod was deleted.
 func (r *running) attend(ctx context.Context) (deleted bool) {
 	probe := r.probe()
 	ready := false
@@ -114,7 +112,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 		case <-r.process.Done():
 			return false
 		case grace := <-r.ending:
-			r.report(ctx, false) // a pod that ends leaves the Services at once
+			r.report(ctx, false) // a terminating pod is removed from Services at once
 			if err := r.process.Terminate(grace); err != nil {
 				r.say(err)
 			}
@@ -128,8 +126,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 	}
 }
 
-// probe returns the container's readiness probe; without one a container that
-// runs is ready.
+// probe returns the container's readiness probe. Without one a running container is ready.
 func (r *running) probe() func(context.Context) bool {
 	container := r.pod.Spec.Containers[0]
 	if container.ReadinessProbe == nil || container.ReadinessProbe.HTTPGet == nil {
@@ -161,8 +158,7 @@ func portNumber(c corev1.Container, port intstr.IntOrString) int32 {
 	return port.IntVal
 }
 
-// command is the first container's, with its environment and with the
-// ServiceAccount's kubeconfig in place of the mounted token.
+// command returns the first container's command and environment, with the ServiceAccount's kubeconfig instead of the mounted token.
 func (r *running) command(ctx context.Context) (stack.Command, error) {
 	container := r.pod.Spec.Containers[0]
 	if len(container.Command) == 0 {
@@ -205,7 +201,7 @@ func (r *running) field(path string) string {
 	return ""
 }
 
-// over reports how a Job's process ended, and waits for the pod's deletion.
+// over reports the exit of a Job's process and waits for the pod's deletion.
 func (r *running) over(ctx context.Context) {
 	phase, ended := corev1.PodSucceeded, corev1.ContainerStateTerminated{Reason: "Completed"}
 	if _, err := r.process.Exited(); err != nil {
@@ -248,14 +244,14 @@ func (r *running) patch(ctx context.Context, status corev1.PodStatus) {
 	patched := r.pod.DeepCopy()
 	patched.Status = status
 	before := r.pod.DeepCopy()
-	before.Status = corev1.PodStatus{} // or a condition that did not change would be left out
+	before.Status = corev1.PodStatus{} // otherwise the patch omits unchanged conditions
 	err := r.stack.Client.Status().Patch(ctx, patched, client.MergeFrom(before))
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		r.say(err)
 	}
 }
 
-// finish removes the object, which the API server keeps until its kubelet does.
+// finish removes the object, which the API server keeps until the kubelet removes it.
 func (r *running) finish(ctx context.Context) {
 	err := r.stack.Client.Delete(ctx, r.pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &r.pod.UID})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {

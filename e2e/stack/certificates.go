@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// Authority signs certificates for one stack. It is made afresh each time and
-// its key never leaves the process.
+// Authority is the certificate authority of one stack. It is created for each stack, and its key stays in this process.
 type Authority struct {
-	PEM []byte // the certificate, as a caBundle wants it
+	PEM []byte // the certificate, in the format of a caBundle
 
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// Identity is what a certificate is issued for.
+// Identity describes the holder of a certificate.
 type Identity struct {
-	User   string   // CommonName
-	Groups []string // Organization
-	DNS    []string // a server's names; 127.0.0.1 and localhost are added
+	User   string   // the common name
+	Groups []string // the organizations
+	DNS    []string // DNS names of a server; 127.0.0.1 and localhost are added
 }
 
 func newAuthority(name string) (*Authority, error) {
@@ -61,7 +60,7 @@ func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	template.DNSNames = append([]string{"localhost"}, id.DNS...)
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1: the kubernetes Service
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1 is the kubernetes Service
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +83,7 @@ func (a *Authority) IssueFiles(id Identity, base string) (certPath, keyPath stri
 }
 
 func certificate(name string, organization []string) *x509.Certificate {
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // never fails: crypto/rand
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // crypto/rand does not return errors
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name, Organization: organization},

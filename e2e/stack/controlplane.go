@@ -16,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Scheme knows the types that Client reads and writes. A test adds its own
-// (Karpenter's, KEDA's) before it starts a stack.
+// Scheme contains the types that Client reads and writes. A test adds its own types (Karpenter's, KEDA's) before it starts a stack.
 var Scheme = clientgoscheme.Scheme
 
 func init() { utilruntime.Must(apiregistrationv1.AddToScheme(Scheme)) }
@@ -25,8 +24,8 @@ func init() { utilruntime.Must(apiregistrationv1.AddToScheme(Scheme)) }
 // serverFiles are the certificates and keys of the API server.
 type serverFiles struct {
 	ca, cert, key            string
-	frontCA, front, frontKey string // the aggregator's identity towards aggregated servers
-	signing, verifying       string // of ServiceAccount tokens
+	frontCA, front, frontKey string // identity of the aggregation layer for aggregated servers
+	signing, verifying       string // keys of ServiceAccount tokens
 }
 
 func (s *Stack) startControlPlane(ctx context.Context) error {
@@ -41,7 +40,7 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	if err := s.startAPIServer(ctx, etcd, files); err != nil {
 		return err
 	}
-	// The three need the API server, and nothing of each other.
+	// These three components need the API server and do not depend on each other.
 	var g errgroup.Group
 	g.Go(func() error { return s.startControllerManager(ctx, files) })
 	g.Go(func() error { return s.startScheduler(ctx) })
@@ -57,8 +56,7 @@ func (s *Stack) serverFiles() (serverFiles, error) {
 	if err != nil {
 		return f, err
 	}
-	// An authority of its own: were it the clients' one, every user could
-	// claim to be the aggregator and so to be anybody.
+	// The front proxy has a separate CA. With the CA of clients, every user could claim to be the front proxy and impersonate any user.
 	front, err := newAuthority("gpuscaler-e2e-front-proxy")
 	if err != nil {
 		return f, err
@@ -93,7 +91,7 @@ func (s *Stack) startEtcd(ctx context.Context) (url string, err error) {
 		"--listen-client-urls=" + url, "--advertise-client-urls=" + url,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // nothing here has to survive the machine
+		"--unsafe-no-fsync", // the data need not survive a crash
 		"--log-level=warn",
 	}})
 	if err != nil {
@@ -108,8 +106,9 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 		return err
 	}
 	s.server = "https://" + loopback(port)
-	// No --enable-aggregator-routing: with it an APIService cannot name an
-	// ExternalName Service, and that is how a server on this host is reached.
+	// --enable-aggregator-routing is not set: with it an APIService cannot name an ExternalName Service, which the tests use to reach a
+	// server
+	// on this host.
 	p, err := s.Run(Command{Name: "kube-apiserver", Path: s.Binary("kubernetes"), Args: append([]string{
 		"kube-apiserver",
 		"--etcd-servers=" + etcd,
@@ -133,14 +132,14 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 	if s.Config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig); err != nil {
 		return err
 	}
-	s.Config.QPS, s.Config.Burst = 200, 400 // a test's own client never waits for itself
+	s.Config.QPS, s.Config.Burst = 200, 400 // the client rate limit must not delay a test
 	if err := awaitReady(ctx, p, healthy(s.server+"/readyz")); err != nil {
 		return err
 	}
 	if s.Client, err = client.NewWithWatch(s.Config, client.Options{Scheme: Scheme}); err != nil {
 		return err
 	}
-	// /readyz comes before the first namespaces do.
+	// /readyz succeeds before the first namespaces exist.
 	return awaitReady(ctx, p, func(ctx context.Context) error {
 		return s.Client.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{})
 	})
@@ -155,7 +154,7 @@ func (s *Stack) startControllerManager(ctx context.Context, f serverFiles) error
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+f.signing, "--root-ca-file="+f.ca,
 		"--horizontal-pod-autoscaler-sync-period="+s.options.HPASync.String(),
-		"--node-monitor-period=1s", // a new node's taint goes with the next look, so not 5 s later
+		"--node-monitor-period=1s", // removes a new node's taint after 1 s instead of 5 s
 	), s.options.ControllerManager...)})
 	if err != nil {
 		return err
@@ -175,8 +174,7 @@ func (s *Stack) startScheduler(ctx context.Context) error {
 	return awaitReady(ctx, p, healthy(url))
 }
 
-// controllerArgs are the flags that the controller manager and the scheduler
-// share, and the address of their health.
+// controllerArgs returns the flags that the controller manager and the scheduler share, and the URL of their health check.
 func (s *Stack) controllerArgs(name string) (args []string, url string, err error) {
 	port, err := s.Port()
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenLifetime outlives any test run.
+// tokenLifetime is longer than any test run, in seconds.
 const tokenLifetime = int64(24 * 3600)
 
-// UserKubeconfig writes a kubeconfig with a client certificate for a user and
-// its groups, and returns its path.
+// UserKubeconfig writes a kubeconfig with a client certificate for a user and its groups, and returns its path.
 func (s *Stack) UserKubeconfig(user string, groups ...string) (string, error) {
 	cert, key, err := s.CA.Issue(Identity{User: user, Groups: groups})
 	if err != nil {
@@ -27,9 +26,8 @@ func (s *Stack) UserKubeconfig(user string, groups ...string) (string, error) {
 	return s.writeKubeconfig(user, &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a token of an existing
-// ServiceAccount, asked for as a kubelet does (TokenRequest). The namespace is
-// the default one of the kubeconfig.
+// ServiceAccountKubeconfig writes a kubeconfig with a token of an existing ServiceAccount, which it requests as a kubelet does
+// (TokenRequest). The kubeconfig's default namespace is the ServiceAccount's.
 func (s *Stack) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	lifetime := tokenLifetime
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}
@@ -54,7 +52,7 @@ func (s *Stack) writeKubeconfig(user string, auth *clientcmdapi.AuthInfo) (strin
 	return path, clientcmd.WriteToFile(*config, path)
 }
 
-// ensure creates an object that may exist already.
+// ensure creates an object unless it exists.
 func (s *Stack) ensure(ctx context.Context, object client.Object) error {
 	return client.IgnoreAlreadyExists(s.Client.Create(ctx, object))
 }

@@ -14,11 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GPU is the resource that fake nodes have and test workloads ask for.
+// GPU is the resource that fake nodes provide and test workloads request.
 const GPU corev1.ResourceName = "nvidia.com/gpu"
 
-// Nodes creates n nodes named <prefix>-0, ... with that many GPUs each, played
-// by kwok, and waits until all are Ready.
+// Nodes creates n nodes named <prefix>-0, ... with the given number of GPUs each, which kwok simulates, and waits until all are Ready.
 func (s *Stack) Nodes(ctx context.Context, prefix string, n, gpus int) error {
 	for i := range n {
 		if err := s.ensure(ctx, node(fmt.Sprintf("%s-%d", prefix, i), gpus)); err != nil {
@@ -62,8 +61,8 @@ func node(name string, gpus int) *corev1.Node {
 	}
 }
 
-// nodeReady wants the taint gone too: until the controller manager removes it,
-// the scheduler places nothing on a Ready node.
+// nodeReady requires that the not-ready taint is removed too: until the controller manager removes it, the scheduler places no pods on a
+// Ready node.
 func nodeReady(n *corev1.Node) bool {
 	for _, taint := range n.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -78,8 +77,8 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// Namespace creates a namespace, unless it exists, and waits until pods can be
-// created in it, which is when it has its default ServiceAccount.
+// Namespace creates a namespace unless it exists, and waits until pods can be created in it, that is, until its default ServiceAccount
+// exists.
 func (s *Stack) Namespace(ctx context.Context, name string) error {
 	if err := s.ensure(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return err
@@ -89,17 +88,17 @@ func (s *Stack) Namespace(ctx context.Context, name string) error {
 	})
 }
 
-// AggregatedAPI names a server on this host that serves an API group.
+// AggregatedAPI describes a server on this host that serves an API group.
 type AggregatedAPI struct {
 	Group, Version     string
-	Namespace, Service string // its certificate is for <service>.<namespace>.svc
-	Port               int    // on localhost
-	CABundle           []byte // nil: the certificate is not verified
+	Namespace, Service string // the certificate's name is <service>.<namespace>.svc
+	Port               int    // port on localhost
+	CABundle           []byte // nil means that the certificate is not verified
 }
 
-// APIService registers a server on this host with the aggregator, through a
-// Service of type ExternalName: an Endpoints object may not name loopback.
-// It does not wait until the server is available.
+// APIService registers a server on this host with the aggregation layer, through a Service of type ExternalName, because an Endpoints
+// object
+// may not name loopback addresses. It does not wait until the server is available.
 func (s *Stack) APIService(ctx context.Context, a AggregatedAPI) error {
 	port := int32(a.Port)
 	service := &corev1.Service{
@@ -119,7 +118,7 @@ func (s *Stack) APIService(ctx context.Context, a AggregatedAPI) error {
 	return errors.Join(s.ensure(ctx, service), s.ensure(ctx, registration))
 }
 
-// APIServiceAvailable returns nil once the aggregator reaches the server.
+// APIServiceAvailable returns nil when the API server reaches the aggregated server.
 func (s *Stack) APIServiceAvailable(ctx context.Context, group, version string) error {
 	var a apiregistrationv1.APIService
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: version + "." + group}, &a); err != nil {

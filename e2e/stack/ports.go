@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// A stack owns a block of ports on loopback, so that two stacks (in one test
-// run or in two) never hand out the same one. The block's first port is held
-// open for the stack's life, which is the reservation. Blocks lie below Linux's
-// ephemeral range (32768 up): there a client's own source port could take a
-// server's port between the look and the listen.
+// A stack owns a block of loopback ports, so that two stacks, in one test run or in two, never use the same port. The stack keeps the
+// first
+// port of the block open, which reserves the block. Blocks are below Linux's ephemeral range (from 32768): within that range the source
+// port
+// of a client could occupy a port between the check and the listen.
 const (
 	firstPort  = 15000
 	blockSize  = 64
@@ -34,11 +34,10 @@ func reservePorts() (*portBlock, error) {
 			return &portBlock{index: index, guard: guard, next: base + 1}, nil
 		}
 	}
-	return nil, fmt.Errorf("no free block of ports on loopback from %d to %d", firstPort, firstPort+blockCount*blockSize)
+	return nil, fmt.Errorf("no free block of loopback ports from %d to %d", firstPort, firstPort+blockCount*blockSize)
 }
 
-// take returns a port of the block on which nothing listens. A port is handed
-// out once, so a restarted process keeps the one that it had.
+// take returns a port of the block that is not in use. Each port is returned once, so a restarted process keeps its port.
 func (b *portBlock) take() (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,16 +50,15 @@ func (b *portBlock) take() (int, error) {
 			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("the stack has used up its %d ports", blockSize)
+	return 0, fmt.Errorf("the stack has used all of its %d ports", blockSize)
 }
 
-// podCIDR is the range from which kwok gives pods their addresses: loopback, so
-// that a test can listen where a pod's metrics are said to be, and another
-// range for each stack.
+// podCIDR returns the range of pod addresses that kwok assigns. They are loopback addresses, so that a test can listen on a pod's address,
+// and each stack has a different range.
 func (b *portBlock) podCIDR() string { return fmt.Sprintf("127.%d.0.1/16", 20+b.index) }
 
-// hostAddress is the nth address of the pods that run for real, at the end of
-// podCIDR: kwok hands out addresses from its start.
+// hostAddress returns the nth address for pods that run as processes. They are at the end of podCIDR, because kwok assigns addresses from
+// the start.
 func (b *portBlock) hostAddress(n int) string {
 	return fmt.Sprintf("127.%d.%d.%d", 20+b.index, 200+n/250, 1+n%250)
 }

@@ -13,27 +13,29 @@ import (
 	"time"
 )
 
-// Command says what to run as a child process.
+// Command describes a child process.
 type Command struct {
-	Name string // of the process and of its log file
+	Name string // name of the process and of its log file
 	Path string
 	Args []string
-	Env  []string // added to the caller's environment
+	Env  []string // added to the environment of this process
 }
 
-// Process is a child process with a log file. Its process group dies with it,
-// and (on Linux) it dies with the test, even a test that was killed.
+// Process is a child process with a log file. Its process group is killed with it. On Linux the kernel kills it when the test process
+// ends,
+// even if that is killed.
 type Process struct {
 	Name    string
 	LogPath string
 
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // of Wait, readable once done is closed
+	err  error // the result of Wait; valid after done is closed
 }
 
-// starter runs every fork on one thread that never ends: Linux delivers a
-// parent-death signal when the forking thread ends, not when the process does.
+// starter runs every fork on one thread that never ends, because Linux sends the parent-death signal when the forking thread ends, not
+// when
+// the process ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -51,13 +53,13 @@ func onStarter(f func() error) error {
 	return <-result
 }
 
-// startProcess starts c and appends what it prints to logPath.
+// startProcess starts c and appends its output to logPath.
 func startProcess(c Command, logPath string) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child holds its own descriptor
+	defer log.Close() // the child has its own file descriptor
 	fmt.Fprintf(log, "# %s %s\n", c.Path, strings.Join(c.Args, " "))
 
 	cmd := exec.Command(c.Path, c.Args...)
@@ -75,13 +77,13 @@ func startProcess(c Command, logPath string) (*Process, error) {
 	return p, nil
 }
 
-// Pid is the process's id.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exited tells whether the process has ended, and how.
+// Exited reports whether the process has ended, and its error.
 func (p *Process) Exited() (bool, error) {
 	select {
 	case <-p.done:
@@ -91,22 +93,22 @@ func (p *Process) Exited() (bool, error) {
 	}
 }
 
-// Signal sends sig to the process alone.
+// Signal sends sig to the process, not to its group.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Kill ends the process and its group at once, as kill -9 does, and waits.
+// Kill sends SIGKILL to the process and its group, and waits.
 func (p *Process) Kill() {
 	if ended, _ := p.Exited(); ended {
-		return // its id may be somebody else's by now
+		return // another process may have the same ID now
 	}
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // it may have ended just now
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // the process may have ended meanwhile
 	<-p.done
 }
 
-// Terminate asks the process to end, waits that long, and then kills it. It
-// returns how the process ended, or an error when it had to be killed.
+// Terminate sends SIGTERM, waits for the given time, and then kills the process. It returns the error of the process, or an error if the
+// process had to be killed.
 func (p *Process) Terminate(within time.Duration) error {
-	_ = p.Signal(syscall.SIGTERM) // it may be gone already
+	_ = p.Signal(syscall.SIGTERM) // the process may have ended
 	select {
 	case <-p.done:
 		return p.err
@@ -116,7 +118,7 @@ func (p *Process) Terminate(within time.Duration) error {
 	}
 }
 
-// Log returns everything that the process has printed.
+// Log returns the output of the process.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.LogPath)
 	if err != nil {
@@ -134,7 +136,7 @@ func (p *Process) Tail(n int) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// TailOnFailure shows the end of the log if t fails.
+// TailOnFailure logs the end of the process's output if t fails.
 func (p *Process) TailOnFailure(t testing.TB) {
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Prometheus is the stack's own, which a test may stop and start again. It
-// keeps its address and its data.
+// Prometheus is the Prometheus server of a stack. A test may stop and start it; it keeps its address and its data.
 type Prometheus struct {
 	URL string
 
@@ -29,8 +28,8 @@ type Prometheus struct {
 	process *Process
 }
 
-// ScrapeTarget is one address that Prometheus scrapes. Labels become target
-// labels, as service discovery's would; "job" and "__metrics_path__" count too.
+// ScrapeTarget is an address that Prometheus scrapes. Labels become target labels, as with service discovery, including "job" and
+// "__metrics_path__".
 type ScrapeTarget struct {
 	Address string
 	Labels  map[string]string
@@ -40,7 +39,7 @@ const scrapeConfig = `global:
   scrape_interval: %[1]s
   scrape_timeout: %[1]s
 scrape_configs:
-- job_name: e2e # a target's own job label wins
+- job_name: e2e # a job label of a target takes precedence
   file_sd_configs:
   - files: ["targets/*.json"]
     refresh_interval: 1s
@@ -63,7 +62,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-// Start starts Prometheus, unless it runs, and waits until it answers queries.
+// Start starts Prometheus unless it runs, and waits until it answers queries.
 func (p *Prometheus) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,31 +84,30 @@ func (p *Prometheus) Start(ctx context.Context) error {
 	return awaitReady(ctx, process, healthy(p.URL+"/-/ready"))
 }
 
-// Stop ends Prometheus as a rollout does. Its address refuses connections then.
+// Stop stops Prometheus, as in a rollout. Its address then refuses connections.
 func (p *Prometheus) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.process.Terminate(10 * time.Second)
 }
 
-// Freeze stops Prometheus in its tracks: its address accepts connections and
-// never answers. Thaw lets it go on.
+// Freeze suspends Prometheus: its address accepts connections and never responds. Thaw resumes it.
 func (p *Prometheus) Freeze(ctx context.Context) error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	// The signal reaches a thread at a time; one may still answer.
+	// The signal stops one thread after another, so wait until none responds.
 	return poll(ctx, func(ctx context.Context) error {
 		brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		if healthy(p.URL+"/-/ready")(brief) == nil {
-			return errors.New("prometheus still answers after SIGSTOP")
+			return errors.New("prometheus still responds after SIGSTOP")
 		}
 		return nil
 	})
 }
 
-// Thaw ends Freeze.
+// Thaw resumes Prometheus after Freeze.
 func (p *Prometheus) Thaw() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Prometheus) signal(sig syscall.Signal) error {
@@ -118,14 +116,13 @@ func (p *Prometheus) signal(sig syscall.Signal) error {
 	return p.process.Signal(sig)
 }
 
-// Targets replaces what Prometheus scrapes under that name. It takes effect
-// within a second or two, without a restart.
+// Targets replaces the scrape targets with that name. Prometheus uses them within two seconds, without a restart.
 func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	type group struct {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels,omitempty"`
 	}
-	groups := []group{} // an empty list, not null, is "no targets"
+	groups := []group{} // not nil, because Prometheus accepts an empty list and no null
 	for _, t := range targets {
 		groups = append(groups, group{Targets: []string{t.Address}, Labels: t.Labels})
 	}
@@ -133,7 +130,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	if err != nil {
 		return err
 	}
-	// A rename, since Prometheus reads a file as soon as it changes.
+	// Rename the file, because Prometheus reads it as soon as it changes.
 	path := filepath.Join(p.dir, "targets", name+".json")
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err
@@ -141,7 +138,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	return os.Rename(path+".new", path)
 }
 
-// Value asks for the value of a query whose answer has one series.
+// Value returns the value of a query with exactly one resulting series.
 func (p *Prometheus) Value(ctx context.Context, promql string) (float64, error) {
 	form := strings.NewReader(url.Values{"query": {promql}}.Encode())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/api/v1/query", form)
@@ -166,7 +163,7 @@ func (p *Prometheus) Value(ctx context.Context, promql string) (float64, error) 
 	}
 	text, ok := answer.Data.Result[0].Value[1].(string)
 	if !ok {
-		return 0, fmt.Errorf("a value of type %T", answer.Data.Result[0].Value[1])
+		return 0, fmt.Errorf("the value has type %T", answer.Data.Result[0].Value[1])
 	}
 	return strconv.ParseFloat(text, 64)
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Redis starts a Redis server for the stack and returns its address: the real
-// redis-server where the machine has one, else miniredis, which speaks the
-// protocol in this process. A line says which.
+// Redis starts a Redis server for the stack and returns its address: redis-server if the machine has one, otherwise miniredis in this
+// process. It prints which one it started.
 func (s *Stack) Redis(ctx context.Context) (string, error) {
 	port, err := s.Port()
 	if err != nil {
@@ -21,7 +20,7 @@ func (s *Stack) Redis(ctx context.Context) (string, error) {
 	address := loopback(port)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		fmt.Fprintln(s.options.Out, "redis: no redis-server on this machine; miniredis stands in for it")
+		fmt.Fprintln(s.options.Out, "redis: no redis-server on this machine; using miniredis")
 		server := miniredis.NewMiniRedis()
 		if err := server.StartAddr(address); err != nil {
 			return "", err
@@ -29,7 +28,7 @@ func (s *Stack) Redis(ctx context.Context) (string, error) {
 		s.onStop(server.Close)
 		return address, nil
 	}
-	fmt.Fprintln(s.options.Out, "redis: the machine's own", path)
+	fmt.Fprintln(s.options.Out, "redis: using", path)
 	p, err := s.Run(Command{Name: "redis-" + strconv.Itoa(port), Path: path, Args: []string{
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.Dir,
 	}})

@@ -1,7 +1,7 @@
-// Package stack runs a real Kubernetes control plane on loopback for the
-// end-to-end tests: etcd, kube-apiserver, kube-controller-manager (with the
-// real HPA controller), kube-scheduler, kwok in place of kubelets, and a real
-// Prometheus. Each is a child process of the test; two stacks do not meet.
+// Package stack runs a real Kubernetes control plane on loopback for the end-to-end tests: etcd, kube-apiserver, kube-controller-manager
+// (with the real HPA controller), kube-scheduler, kwok instead of kubelets, and a real Prometheus. Each is a child process of the test.
+// Two
+// stacks do not share anything.
 package stack
 
 import (
@@ -21,16 +21,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// Options says how a stack differs from the default one. The zero value is
-// what most tests want.
+// Options configure a stack. The zero value is suitable for most tests.
 type Options struct {
-	// HPASync is how often the HPA controller looks; default 2 s (upstream: 15 s).
+	// HPASync is the sync period of the HPA controller; default 2 s (Kubernetes: 15 s).
 	HPASync time.Duration
-	// ScrapeInterval is Prometheus's; default 1 s.
+	// ScrapeInterval is the scrape interval of Prometheus; default 1 s.
 	ScrapeInterval time.Duration
-	// APIServer, ControllerManager and Scheduler are appended to the flags.
+	// APIServer, ControllerManager and Scheduler are additional flags of these components.
 	APIServer, ControllerManager, Scheduler []string
-	// Out receives progress; default os.Stderr.
+	// Out receives progress messages; default os.Stderr.
 	Out io.Writer
 }
 
@@ -49,30 +48,28 @@ func (o Options) withDefaults() Options {
 
 // Stack is a running control plane.
 type Stack struct {
-	Dir        string // everything of this stack; removed by Stop unless kept
+	Dir        string // all files of this stack; Stop removes it unless Keep was called
 	Config     *rest.Config
-	Client     client.WithWatch // the administrator's, uncached
-	Kubeconfig string           // the administrator's
+	Client     client.WithWatch // client of the administrator, without a cache
+	Kubeconfig string           // kubeconfig of the administrator
 	CA         *Authority       // signs the API server's and every user's certificate
 	Prometheus *Prometheus
 
 	options Options
 	paths   components.Paths
 	ports   *portBlock
-	server  string // the API server's address
+	server  string // address of the API server
 
 	mu        sync.Mutex
 	processes []*Process
-	closers   []func() // of what runs in this process
+	closers   []func() // functions that stop what runs in this process
 	keep      bool
 }
 
-// startWithin bounds a start. It takes about 10 s on two idle cores; a machine
-// that also compiles takes several times that.
+// startWithin bounds the start of a stack. It takes about 10 s on two idle cores, and several times as long while the machine compiles.
 const startWithin = 3 * time.Minute
 
-// Start runs a stack for one test. Tests of one package share a stack by
-// calling Up in TestMain.
+// Start runs a stack for one test. The tests of a package can share a stack by calling Up in TestMain.
 func Start(t testing.TB, o Options) *Stack {
 	t.Helper()
 	s, err := Up(context.Background(), o)
@@ -88,9 +85,8 @@ func Start(t testing.TB, o Options) *Stack {
 	return s
 }
 
-// Up builds what is not cached, starts everything and waits until it is ready.
-// On an error everything is stopped again, and the error carries the tail of
-// the log of the process that failed.
+// Up builds missing binaries, starts all components and waits until they are ready. On an error it stops everything and returns the error
+// with the end of the failed component's log.
 func Up(ctx context.Context, o Options) (*Stack, error) {
 	o = o.withDefaults()
 	paths, err := components.Ensure(ctx, o.Out, components.Default()...)
@@ -130,19 +126,19 @@ func (s *Stack) up(ctx context.Context) error {
 	return errors.Join(s.startControlPlane(ctx), s.startPrometheus(ctx))
 }
 
-// Keep leaves the stack's folder, with its logs, in place when it stops.
+// Keep makes Stop leave the stack's directory, with its logs, in place.
 func (s *Stack) Keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keep = true
 }
 
-// Stop ends every process, the last started first, and removes the folder.
+// Stop kills all processes in reverse order of their start, and removes the directory.
 func (s *Stack) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Kill() // nothing here outlives the test, so nothing needs a goodbye
+		s.processes[i].Kill() // no data is kept, so no graceful termination is needed
 	}
 	for _, end := range s.closers {
 		end()
@@ -160,7 +156,7 @@ func (s *Stack) Stop() {
 	}
 }
 
-// Run starts a process that ends with the stack.
+// Run starts a process that Stop kills.
 func (s *Stack) Run(c Command) (*Process, error) {
 	p, err := startProcess(c, filepath.Join(s.Dir, "logs", c.Name+".log"))
 	if err != nil {
@@ -178,16 +174,16 @@ func (s *Stack) onStop(f func()) {
 	s.closers = append(s.closers, f)
 }
 
-// Port returns a port on loopback that nothing else of any stack uses.
+// Port returns a free loopback port that no stack uses.
 func (s *Stack) Port() (int, error) { return s.ports.take() }
 
-// HostAddress returns the nth loopback address of pods that run as processes.
+// HostAddress returns the nth loopback address for pods that run as processes.
 func (s *Stack) HostAddress(n int) string { return s.ports.hostAddress(n) }
 
-// Binary returns the file of a built component's binary.
+// Binary returns the path of a component's binary.
 func (s *Stack) Binary(name string) string { return s.paths[name] }
 
-// Processes lists what runs or ran in this stack, in the order of its start.
+// Processes lists all processes of the stack, running or ended, in the order of their start.
 func (s *Stack) Processes() []*Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()

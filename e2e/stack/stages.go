@@ -13,16 +13,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// StartupAnnotation on a pod is how long it loads between being scheduled and
-// being Ready, as in "20s": a model server that reads its weights. Without it a
-// pod is Ready at once.
+// StartupAnnotation on a pod is the time from its scheduling until it is Ready, such as "20s", as of a model server that loads its
+// weights.
+// Without it a pod is Ready at once.
 const StartupAnnotation = "e2e.gpuscaler.io/startup"
 
-// HostProcess is the label of pods that package kubelet runs, and kwok does not.
+// HostProcess is the label of pods that package kubelet runs instead of kwok.
 const HostProcess = "e2e.gpuscaler.io/host-process"
 
-// writeStages writes kwok's own stages, the pods' with a start-up time and
-// without the pods that run for real.
+// writeStages writes kwok's stages. The pod stage has a startup time and excludes pods with the label HostProcess.
 func (s *Stack) writeStages() (path string, err error) {
 	text := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease}
 	for _, stage := range []string{podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete} {
@@ -47,7 +46,8 @@ func editPodStage(text string) (string, error) {
 	if stage.Name == "pod-ready" {
 		stage.Spec.Delay = &v1alpha1.StageDelay{
 			DurationMilliseconds: new(int64),
-			DurationFrom:         &v1alpha1.ExpressionFrom{JQ: &v1alpha1.ExpressionJQ{Expression: fmt.Sprintf(".metadata.annotations[%q]", StartupAnnotation)}},
+			DurationFrom: &v1alpha1.ExpressionFrom{JQ: &v1alpha1.ExpressionJQ{Expression: fmt.Sprintf(".metadata.annotations[%q]",
+				StartupAnnotation)}},
 		}
 	}
 	edited, err := yaml.Marshal(stage)

@@ -14,12 +14,10 @@ import (
 
 const pollEvery = 100 * time.Millisecond
 
-// tailLines is what a failed start shows of a log: enough for the last error
-// and what led to it.
+// tailLines is the number of log lines in the error of a failed start: enough for the last error and its cause.
 const tailLines = 30
 
-// poll asks until check returns nil. When ctx ends first, the error is check's
-// last one: it says what was still missing.
+// poll calls check until it returns nil. When ctx ends first, poll returns the last error of check.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	for {
 		err := check(ctx)
@@ -34,7 +32,7 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// awaitReady polls check while p lives.
+// awaitReady polls check while p runs.
 func awaitReady(ctx context.Context, p *Process, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,29 +48,27 @@ func awaitReady(ctx context.Context, p *Process, check func(context.Context) err
 		err = errors.Join(errors.New("it ended"), how)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not ready: %w\n--- the end of %s\n%s", p.Name, err, p.LogPath, p.Tail(tailLines))
+		return fmt.Errorf("%s is not ready: %w\n--- end of %s\n%s", p.Name, err, p.LogPath, p.Tail(tailLines))
 	}
 	return nil
 }
 
-// AwaitReady waits until url answers with status 200. When it does not in time,
-// or p ends, the error carries the end of p's log.
+// AwaitReady waits until url returns status 200. If it does not in time, or p ends, the error contains the end of p's log.
 func AwaitReady(ctx context.Context, p *Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	return awaitReady(ctx, p, healthy(url))
 }
 
-// Poll asks until check returns nil, or the time is over; then it returns
-// check's last error.
+// Poll calls check until it returns nil or the time is over. Then it returns the last error of check.
 func Poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return poll(ctx, check)
 }
 
-// healthy returns a check that wants status 200 from url. Certificates are not
-// verified: these are this stack's own processes on loopback.
+// healthy returns a check that url returns status 200. It does not verify certificates, because the servers are this stack's processes on
+// loopback.
 func healthy(url string) func(context.Context) error {
 	c := &http.Client{
 		Timeout:   2 * time.Second,
@@ -89,14 +85,14 @@ func healthy(url string) func(context.Context) error {
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			body, _ := io.ReadAll(io.LimitReader(response.Body, 2048)) // only for the message
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 2048)) // part of the error message
 			return fmt.Errorf("%s: %s: %s", url, response.Status, body)
 		}
 		return nil
 	}
 }
 
-// listening returns a check that wants address to accept connections.
+// listening returns a check that address accepts connections.
 func listening(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d net.Dialer
@@ -108,8 +104,7 @@ func listening(address string) func(context.Context) error {
 	}
 }
 
-// Eventually fails t unless check returns nil before the time is over; what
-// says in words what should have become true.
+// Eventually fails t unless check returns nil in time. what describes the expected state.
 func Eventually(t testing.TB, within time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	if err := Poll(t.Context(), within, check); err != nil {
@@ -117,7 +112,7 @@ func Eventually(t testing.TB, within time.Duration, what string, check func(cont
 	}
 }
 
-// Always fails t if check returns an error at any time within the span.
+// Always fails t if check returns an error within the span.
 func Always(t testing.TB, span time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(pollEvery) {
