@@ -1,6 +1,5 @@
-// Package audit has the API server write down what gpuscaler asks of it, so that
-// a test run tells whether the shipped roles allow everything that it does, and
-// which of its rights nothing needed.
+// Package audit records the requests of gpuscaler with the API server's audit log, so that a test run shows whether the shipped roles
+// allow every request, and which permissions were not used.
 package audit
 
 import (
@@ -30,7 +29,7 @@ rules:
 - {level: None}
 `
 
-// New prepares a log of what a user asks.
+// New creates the audit log of a user's requests.
 func New(user string) (Log, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-audit-")
 	if err != nil {
@@ -45,12 +44,12 @@ func (l Log) Close() { os.RemoveAll(l.dir) }
 
 func (l Log) path() string { return filepath.Join(l.dir, "audit.log") }
 
-// Flags are those of the API server that writes the log.
+// Flags returns the API server's flags for the log.
 func (l Log) Flags() []string {
 	return []string{"--audit-policy-file=" + filepath.Join(l.dir, "policy.yaml"), "--audit-log-path=" + l.path(), "--audit-log-mode=blocking"}
 }
 
-// request is the part of an audit event that counts here.
+// request holds the fields of an audit event that the tests use.
 type request struct {
 	Verb       string
 	RequestURI string
@@ -66,15 +65,14 @@ type right struct{ group, resource, verb string }
 
 func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".") }
 
-// Judge fails if anything was forbidden, and tells which of a release's rights
-// nothing needed.
+// Judge returns an error if a request was forbidden, and prints which permissions of a release were not used.
 func (l Log) Judge(release chart.Release) error {
 	used, forbidden, err := l.read()
 	if err != nil {
 		return err
 	}
 	if len(used) == 0 {
-		return fmt.Errorf("audit: the API server wrote down no request of %s", l.user)
+		return fmt.Errorf("audit: the API server recorded no request of %s", l.user)
 	}
 	if err := share(used); err != nil {
 		return err
@@ -90,7 +88,7 @@ func (l Log) Judge(release chart.Release) error {
 		}
 	}
 	slices.Sort(unused)
-	fmt.Printf("audit: %s used %d rights; granted and not used by these tests: %s\n",
+	fmt.Printf("audit: %s used %d permissions; granted but not used by these tests: %s\n",
 		l.user, len(used), strings.Join(slices.Compact(unused), ", "))
 	if len(forbidden) > 0 {
 		slices.Sort(forbidden)
@@ -119,7 +117,7 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 		if r.ObjectRef != nil {
 			resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
 			used[right{r.ObjectRef.APIGroup, resource, r.Verb}] = true
-			if r.Verb == "patch" && r.ResponseStatus.Code == http.StatusCreated { // a server-side apply, authorized as both
+			if r.Verb == "patch" && r.ResponseStatus.Code == http.StatusCreated { // a server-side apply that creates needs both permissions
 				used[right{r.ObjectRef.APIGroup, resource, "create"}] = true
 			}
 		}
@@ -127,14 +125,14 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
-// rights are those of a release's roles.
+// rights returns the permissions in a release's roles.
 func rights(release chart.Release) (all []right, err error) {
 	objects, err := chart.Render(release, "rbac.yaml")
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range objects {
-		var role rbacv1.ClusterRole // a Role has the same rules
+		var role rbacv1.ClusterRole // a Role has the same structure
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
 			return nil, err
 		}

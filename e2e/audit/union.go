@@ -11,18 +11,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 )
 
-// SharedVariable names a folder in which the packages of one run write down
-// which rights they used, for Unused.
+// SharedVariable is the environment variable with a directory in which the packages of one run record the permissions that they used, for
+// Unused.
 const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 
-// greatest is the release with the most rights, but for those whose names its
-// user writes (scaleKinds, readExternalMetrics).
+// greatest is the release with the most permissions, except for those that name the user's kinds and metrics (scaleKinds,
+// readExternalMetrics).
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
 	"activator": map[string]any{"namespaces": []any{"team"}},
 }}
 
-// Excused are rights that no end-to-end test can use, and why they are granted.
+// Excused are permissions that no end-to-end test can use, with the reason why they are granted.
 var Excused = map[string]string{
 	"get leaderworkersets/scale.leaderworkerset.x-k8s.io":    lws,
 	"update leaderworkersets/scale.leaderworkerset.x-k8s.io": lws,
@@ -30,7 +30,7 @@ var Excused = map[string]string{
 
 const lws = "the LeaderWorkerSet controller is not among the real components; pkg/cluster shows these requests on a served kind"
 
-// share writes down what a package used, where somebody asks for it.
+// share records the permissions that a package used, if SharedVariable is set.
 func share(used map[right]bool) error {
 	dir := os.Getenv(SharedVariable)
 	if dir == "" {
@@ -46,9 +46,8 @@ func share(used map[right]bool) error {
 	return f.Close()
 }
 
-// Unused compares what the packages of one run used, all together, with what
-// the chart grants. It returns the rights that none of them used and that are
-// not excused, and the excuses that are needed no more.
+// Unused compares the permissions that all packages of one run used with those that the chart grants. It returns the permissions that no
+// package used and that are not excused, and the excuses that are no longer needed.
 func Unused(dir string) (unused, stale []string, err error) {
 	granted, err := rights(greatest)
 	if err != nil {
@@ -59,7 +58,7 @@ func Unused(dir string) (unused, stale []string, err error) {
 		return nil, nil, err
 	}
 	if len(files) == 0 {
-		return nil, nil, fmt.Errorf("no package has written down its rights in %s: run the tests with %s=%s", dir, SharedVariable, dir)
+		return nil, nil, fmt.Errorf("no package has recorded its permissions in %s: run the tests with %s=%s", dir, SharedVariable, dir)
 	}
 	used := map[string]bool{}
 	for _, path := range files {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A right that nobody uses is named, and so is an excuse that nobody needs.
-func TestTheUnionOfWhatPackagesUsedIsComparedWithWhatIsGranted(t *testing.T) {
+// Unused reports permissions that no package used, and excuses that are not needed.
+func TestUnusedComparesAllPackagesWithTheChart(t *testing.T) {
 	granted, err := rights(greatest)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestTheUnionOfWhatPackagesUsedIsComparedWithWhatIsGranted(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if _, _, err := Unused(dir); err == nil {
-		t.Error("nobody wrote anything down, and that is well")
+		t.Error("no package recorded anything, and Unused returned no error")
 	}
 	write := func(name string, used ...string) {
 		if err := os.WriteFile(filepath.Join(dir, "rights-"+name+".txt"), []byte(strings.Join(used, "\n")+"\n"), 0o600); err != nil {

@@ -23,25 +23,24 @@ import (
 
 const (
 	namespace = "bench"
-	// hpaSync is upstream's default.
+	// hpaSync is the default of Kubernetes.
 	hpaSync = 15 * time.Second
-	// scrape is how often Prometheus looks at the queues, and the pace at which
-	// gpuscaler asks Prometheus: more often there is nothing new.
+	// scrape is the scrape interval of Prometheus, and the interval at which gpuscaler queries Prometheus: more frequent queries return
+	// the same data.
 	scrape = 5 * time.Second
-	// With upstream's 5 workers and 20 requests a second the HPA controller
-	// comes to each of 1,000 HPAs once a minute, whoever answers it. With
-	// KEDA's 20 its operator needs many minutes to set 1,000 ScaledObjects up.
+	// With the defaults of 5 workers and 20 requests a second the HPA controller syncs each of 1,000 HPAs only once a minute, with any
+	// metrics server. With KEDA's default of 20 its operator needs many minutes to set up 1,000 ScaledObjects.
 	hpaWorkers, requestsPerSecond = 20, 200
 )
 
-// result is what one block measured.
+// result holds the measurements of one block.
 type result struct {
 	p50, p99         time.Duration // of an external-metric GET through the API server
-	reads, refused   int           // of the benchmark's own
-	cpuPerThousand   time.Duration // over all processes, for each thousand reads, the HPAs' own counted too
+	reads, refused   int           // requests of the benchmark
+	cpuPerThousand   time.Duration // of all processes for each thousand reads, including the reads of HPAs
 	queriesPerMinute float64
 	resident         int64         // bytes, of KEDA and gpuscaler together
-	hpaEvery         time.Duration // how often each HPA was really looked at
+	hpaEvery         time.Duration // measured interval between two syncs of an HPA
 	signal           signal
 	failed           error
 }
@@ -50,26 +49,26 @@ func (r result) String() string {
 	if r.failed != nil {
 		return "did not finish: " + firstLine(r.failed)
 	}
-	return fmt.Sprintf("GET p50 %s p99 %s, signal to replicas %s", r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond), r.signal.total)
+	return fmt.Sprintf("GET p50 %s p99 %s, signal to replicas %s", r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond),
+		r.signal.total)
 }
 
-// bench is one block under way: a cluster of its own.
+// bench is one running block with its own cluster.
 type bench struct {
 	mode
 	settings
 	stack  *stack.Stack
 	ours   *controller.Controller
 	queues *queues
-	// metric and selector of the ith policy's number, as its HPA reads it.
+	// metric and selector of the ith policy's target, as its HPA reads it.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// running and answered are how far settled has come: a thousand workloads
-	// are not asked for again and again.
+	// running and answered are the progress of settled, so that it does not check every workload again.
 	running  bool
 	answered int
 }
 
-// block sets a mode up from nothing, measures it and takes everything down.
+// block sets up a mode in a new cluster, measures it and stops everything.
 func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	limits := []string{fmt.Sprintf("--kube-api-qps=%d", requestsPerSecond), fmt.Sprintf("--kube-api-burst=%d", 2*requestsPerSecond)}
 	k8s, err := stack.Up(ctx, stack.Options{
@@ -116,7 +115,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	return r, err
 }
 
-// prepare starts who answers, and creates the workloads.
+// prepare starts the metrics servers of the mode and creates the workloads.
 func (b *bench) prepare(ctx context.Context) error {
 	if err := b.stack.Nodes(ctx, "gpu", 2+b.policies/50, 100); err != nil {
 		return err
@@ -125,7 +124,8 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	if b.mode.keda {
-		if _, err := keda.Start(ctx, b.stack, fmt.Sprintf("--kube-api-qps=%d", requestsPerSecond), fmt.Sprintf("--kube-api-burst=%d", 2*requestsPerSecond)); err != nil {
+		if _, err := keda.Start(ctx, b.stack, fmt.Sprintf("--kube-api-qps=%d", requestsPerSecond),
+			fmt.Sprintf("--kube-api-burst=%d", 2*requestsPerSecond)); err != nil {
 			return err
 		}
 	}
@@ -153,8 +153,8 @@ func (b *bench) prepare(ctx context.Context) error {
 
 func name(i int) string { return fmt.Sprintf("w%04d", i) }
 
-// policiesOf writes the platform and the policies: the same signal and target
-// as KEDA's triggers have, in one query for all.
+// policiesOf writes the PlatformConfig and the policies. They use the same signal and target as KEDA's triggers, with one query for all
+// policies.
 func (b *bench) policiesOf() error {
 	platform := fmt.Sprintf(`
 dataSources:
@@ -167,7 +167,9 @@ queries:
 	}
 	var all []string
 	for i := range b.policies {
-		all = append(all, controller.Policy(namespace, name(i), "\nmaxReplicas: 4\nsignals:\n- {name: waiting, type: prometheus, queryRef: waiting, target: 10}\nbehavior: {scaleUp: {tolerance: 0}, scaleDown: {tolerance: 0}}\n"))
+		all = append(all, controller.Policy(namespace, name(i),
+			"\nmaxReplicas: 4\nsignals:\n- {name: waiting, type: prometheus, queryRef: waiting, target: 10}\nbehavior: {scaleUp: {tolerance: "+
+				"0}, scaleDown: {tolerance: 0}}\n"))
 	}
 	return b.ours.Policies.Put("bench", strings.Join(all, "---\n"))
 }
@@ -206,7 +208,7 @@ func (b *bench) scaledObject(i int, address string) string {
 	}
 	poll := 30
 	if b.trigger == "cached" {
-		poll = 15 // an HPA's own period: as fresh as it can be read
+		poll = 15 // the sync period of HPAs, so that every read returns a new value
 	}
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -223,8 +225,7 @@ spec:
 `, name(i), namespace, poll, trigger)
 }
 
-// settled reports that every workload has its replica, every HPA its first
-// number, and every number can be read.
+// settled returns nil when every workload has its replica, every HPA has a first value, and every target can be read.
 func (b *bench) settled(ctx context.Context) error {
 	if !b.running {
 		if err := b.runs(ctx); err != nil {
@@ -244,7 +245,8 @@ func (b *bench) settled(ctx context.Context) error {
 func (b *bench) runs(ctx context.Context) error {
 	var deployments appsv1.DeploymentList
 	var hpas autoscalingv2.HorizontalPodAutoscalerList
-	if err := errors.Join(b.stack.Client.List(ctx, &deployments, client.InNamespace(namespace)), b.stack.Client.List(ctx, &hpas, client.InNamespace(namespace))); err != nil {
+	if err := errors.Join(b.stack.Client.List(ctx, &deployments, client.InNamespace(namespace)),
+		b.stack.Client.List(ctx, &hpas, client.InNamespace(namespace))); err != nil {
 		return err
 	}
 	ready, looked := 0, 0
@@ -259,7 +261,7 @@ func (b *bench) runs(ctx context.Context) error {
 		}
 	}
 	if ready != b.policies || looked != b.policies {
-		return fmt.Errorf("of %d workloads %d are ready, and %d HPAs have a number", b.policies, ready, looked)
+		return fmt.Errorf("of %d workloads %d are ready, and %d HPAs have a value", b.policies, ready, looked)
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
-// Command benchkeda compares, on one machine and one workload, who answers the
-// HPAs: KEDA alone, KEDA with our trigger, and gpuscaler as the adapter. The
-// blocks run forth and back (ABBA), so that a machine that grows slower or
-// warmer is nobody's advantage. What did not finish is said, never estimated.
-// Times are a median, with the longest in brackets.
+// Command benchkeda compares, on one machine and one workload, three metrics servers for HPAs: KEDA alone, KEDA with gpuscaler's trigger,
+// and gpuscaler. The blocks run forwards and backwards (ABBA), so that a machine that becomes slower favors none of them. Blocks that did
+// not finish are reported and never estimated. Times are medians, with the maximum in brackets.
 package main
 
 import (
@@ -24,14 +22,14 @@ import (
 
 func main() {
 	sizes := flag.String("n", "100", "numbers of policies, with commas")
-	measure := flag.Duration("measure", time.Minute, "how long a block is measured")
-	rate := flag.Int("rate", 20, "reads a second by the benchmark, beside the HPAs' own")
-	only := flag.String("only", "", "only the modes whose name holds this, e.g. adapter")
-	limit := flag.Duration("limit", 10*time.Minute, "after which a block did not finish")
+	measure := flag.Duration("measure", time.Minute, "duration of the measurement of a block")
+	rate := flag.Int("rate", 20, "reads a second by the benchmark, in addition to those of the HPAs")
+	only := flag.String("only", "", "only modes whose name contains this text, e.g. adapter")
+	limit := flag.Duration("limit", 10*time.Minute, "time after which a block is reported as not finished")
 	flag.Parse()
 	modes = slices.DeleteFunc(modes, func(m mode) bool { return !strings.Contains(m.name, *only) })
 	if len(modes) == 0 {
-		fmt.Fprintf(os.Stderr, "-only %q: no mode's name holds that\n", *only)
+		fmt.Fprintf(os.Stderr, "-only %q: no mode has this in its name\n", *only)
 		os.Exit(2)
 	}
 	log.SetLogger(logr.Discard())
@@ -40,7 +38,7 @@ func main() {
 	for _, text := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
-			fmt.Fprintf(os.Stderr, "-n %q: want numbers with commas\n", *sizes)
+			fmt.Fprintf(os.Stderr, "-n %q: use numbers separated by commas\n", *sizes)
 			os.Exit(2)
 		}
 		run(ctx, settings{policies: n, measure: *measure, rate: *rate, limit: *limit})
@@ -53,11 +51,11 @@ type settings struct {
 	rate           int
 }
 
-// mode is one way to answer the HPAs.
+// mode is one way to serve metrics to the HPAs.
 type mode struct {
 	name            string
 	keda, gpuscaler bool
-	trigger         string // of each ScaledObject, beside its name
+	trigger         string // trigger of each ScaledObject
 }
 
 var modes = []mode{
@@ -67,7 +65,7 @@ var modes = []mode{
 	{name: "gpuscaler, adapter", gpuscaler: true},
 }
 
-// run does the blocks of one size forth and back, and prints the table.
+// run runs the blocks of one size forwards and backwards, and prints the table.
 func run(ctx context.Context, s settings) {
 	order := slices.Clone(modes)
 	back := slices.Clone(modes)
@@ -82,7 +80,8 @@ func run(ctx context.Context, s settings) {
 			r.failed = err
 		}
 		results[m.name] = append(results[m.name], r)
-		fmt.Fprintf(os.Stderr, "block %d of %d, %s, N=%d: %s in %s\n", i+1, 2*len(modes), m.name, s.policies, r, time.Since(began).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "block %d of %d, %s, N=%d: %s in %s\n", i+1, 2*len(modes), m.name, s.policies, r,
+			time.Since(began).Round(time.Second))
 		if ctx.Err() != nil {
 			break
 		}
@@ -90,10 +89,11 @@ func run(ctx context.Context, s settings) {
 	show(s, results)
 }
 
-// show prints a size's table: the forth and the back of a mode below each other.
+// show prints the table of one size, with both blocks of a mode below each other.
 func show(s settings, results map[string][]result) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "N=%d\tGET p50\tp99\trefused\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tan HPA looks every\tsignal to number\tnumber to replicas\tsignal to replicas\n", s.policies)
+	fmt.Fprintf(table, "N=%d\tGET p50\tp99\trefused\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tHPA sync interval\tsignal to "+
+		"target\ttarget to replicas\tsignal to replicas\n", s.policies)
 	for _, m := range modes {
 		for i, r := range results[m.name] {
 			label := m.name + map[int]string{0: " (forth)", 1: " (back)"}[i]
@@ -101,12 +101,13 @@ func show(s settings, results map[string][]result) {
 				fmt.Fprintf(table, "%s\tdid not finish: %s\n", label, firstLine(r.failed))
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond), r.p99.Round(100*time.Microsecond),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond),
+				r.p99.Round(100*time.Microsecond),
 				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20, r.hpaEvery.Round(100*time.Millisecond),
 				r.signal.number, r.signal.look, r.signal.total)
 		}
 	}
-	_ = table.Flush() // a pipe that closes early ends the command anyway
+	_ = table.Flush() // a closed pipe ends the command
 }
 
 func firstLine(err error) string {

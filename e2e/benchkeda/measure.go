@@ -16,11 +16,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// get reads one policy's number as its HPA does, through the API server.
+// get reads a policy's target as its HPA does, through the API server.
 func (b *bench) get(ctx context.Context, i int) (value string, took time.Duration, err error) {
 	metric, selector := b.metric(i)
 	began := time.Now()
-	body, err := b.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+metric).Param("labelSelector", selector).DoRaw(ctx)
+	body, err := b.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+metric).Param("labelSelector",
+		selector).DoRaw(ctx)
 	took = time.Since(began)
 	if err != nil {
 		return "", took, err
@@ -35,8 +36,7 @@ func (b *bench) get(ctx context.Context, i int) (value string, took time.Duratio
 	return list.Items[0].Value.String(), took, nil
 }
 
-// read asks at a steady rate, round and round, and returns how long each answer
-// took, refusals included.
+// read sends requests at a steady rate for all policies in turn, and returns the duration of each response, including refusals.
 func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, b.measure)
 	defer cancel()
@@ -68,9 +68,8 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 	}
 }
 
-// signal is how long a change of load took, and where: until the number that
-// an HPA would read has changed (the scrape, the poll, the tick), from there to
-// spec.replicas (the HPA's own look), and both.
+// signal holds the latencies of a change of load: until the value that an HPA would read has changed (scrape, poll, tick), from then until
+// spec.replicas changes (sync of the HPA), and the sum.
 type signal struct{ number, look, total spread }
 
 type spread struct{ median, longest time.Duration }
@@ -84,9 +83,8 @@ func spreadOf(took []time.Duration) spread {
 	return spread{took[len(took)/2], took[len(took)-1]}
 }
 
-// raised is how many workloads' load is raised, one after the other over three
-// periods of an HPA, at steps that meet neither that period nor the scrape's
-// twice in the same place: HPAs that were created together look together.
+// raised is the number of workloads whose load is raised, one after the other during three sync periods of HPAs. The interval is no
+// multiple of the sync period or the scrape interval, because HPAs that were created together are synced together.
 const raised, apart = 20, 2300 * time.Millisecond
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {
@@ -107,7 +105,7 @@ func (b *bench) raise(ctx context.Context) (s signal, err error) {
 			if err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
 				if now, _, err := b.get(ctx, i); err != nil || now == before {
 					time.Sleep(200 * time.Millisecond)
-					return fmt.Errorf("the number of %s is still %s, %v", name(i), now, err)
+					return fmt.Errorf("the target of %s is still %s, %v", name(i), now, err)
 				}
 				return nil
 			}); err != nil {

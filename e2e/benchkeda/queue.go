@@ -12,9 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// queues are how much waits for each workload, on one page that Prometheus
-// scrapes: a gateway's. They know nothing of pods, so that looking after a
-// thousand of them costs the API server nothing.
+// queues holds the queue length of each workload and serves it as the metrics of a gateway. It does not read pods, so that it causes no
+// load on the API server.
 type queues struct {
 	mu      sync.Mutex
 	waiting []int
@@ -35,7 +34,7 @@ func (q *queues) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// serve has Prometheus scrape them until ctx ends.
+// serve makes Prometheus scrape the queues until ctx ends.
 func (q *queues) serve(ctx context.Context, s *stack.Stack) error {
 	port, err := s.Port()
 	if err != nil {
@@ -49,6 +48,6 @@ func (q *queues) serve(ctx context.Context, s *stack.Stack) error {
 	}
 	server := &http.Server{Handler: q, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, from the line above
+	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
 	return s.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: address, Labels: map[string]string{"job": "gateway"}})
 }

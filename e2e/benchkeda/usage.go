@@ -19,13 +19,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// usage is what was used up to a moment.
+// usage holds the resources that were used up to a time.
 type usage struct {
 	at       time.Time
 	cpu      time.Duration // of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
-	resident int64         // of KEDA and gpuscaler
-	queries  float64       // that Prometheus answered
-	syncs    float64       // looks of the HPA controller, each of which reads one number
+	resident int64         // memory of KEDA and gpuscaler, in bytes
+	queries  float64       // queries that Prometheus answered
+	syncs    float64       // syncs of the HPA controller, each of which reads one metric
 }
 
 func (b *bench) used(ctx context.Context) (u usage, err error) {
@@ -51,14 +51,15 @@ func (b *bench) used(ctx context.Context) (u usage, err error) {
 		}
 	}
 	u.at = time.Now()
-	if u.queries, err = sumOf(ctx, http.DefaultClient, b.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`, `handler="/api/v1/query`); err != nil {
+	if u.queries, err = sumOf(ctx, http.DefaultClient, b.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`,
+		`handler="/api/v1/query`); err != nil {
 		return u, err
 	}
 	u.syncs, err = b.hpaSyncs(ctx, hpas)
 	return u, err
 }
 
-// ticks is the unit of /proc/PID/stat; it is 100 a second on every Linux that Go runs on.
+// ticks is the unit of /proc/PID/stat: 100 a second on every Linux that Go supports.
 const ticks = time.Second / 100
 
 func cpuOf(pid int) (time.Duration, error) {
@@ -66,7 +67,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // a name may hold spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // a process name can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
@@ -92,11 +93,10 @@ func residentOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// hpaSyncs counts what the HPA controller says it has looked at, on the port
-// that its command line names.
+// hpaSyncs returns the number of syncs in the metrics of the HPA controller, whose port is in its command line.
 func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error) {
 	if p == nil {
-		return 0, errors.New("no kube-controller-manager runs")
+		return 0, errors.New("kube-controller-manager does not run")
 	}
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid()), "cmdline"))
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error)
 	_, after, _ := strings.Cut(string(line), "--secure-port=")
 	port, _, _ := strings.Cut(after, "\x00")
 	config := rest.CopyConfig(b.stack.Config)
-	config.Insecure, config.CAData, config.CAFile = true, nil, "" // its certificate is its own
+	config.Insecure, config.CAData, config.CAFile = true, nil, "" // it has a self-signed certificate
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error)
 	return sumOf(ctx, client, "https://127.0.0.1:"+port+"/metrics", `horizontal_pod_autoscaler_controller_reconciliations_total{`, "")
 }
 
-// sumOf adds up a page's samples of a name that also have that label.
+// sumOf returns the sum of a page's samples with that name and label.
 func sumOf(ctx context.Context, c *http.Client, url, name, label string) (sum float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -144,7 +144,7 @@ func sumOf(ctx context.Context, c *http.Client, url, name, label string) (sum fl
 	return sum, nil
 }
 
-// connect makes the client that reads metrics, which never waits for itself.
+// connect creates the client that reads metrics, without a client-side rate limit.
 func (b *bench) connect() error {
 	config := rest.CopyConfig(b.stack.Config)
 	config.QPS = -1

@@ -1,6 +1,5 @@
-// Package boards asks a real Prometheus every question that the shipped
-// dashboards and alerts ask, while gpuscaler, the DCGM exporter and vLLM are
-// scraped by it: a panel that would stay empty is found here.
+// Package boards runs every query of the shipped dashboards and alerts on a real Prometheus that scrapes gpuscaler, the DCGM exporter and
+// vLLM, and fails for a panel without data.
 package boards
 
 import (
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nodePools are the shipped example's, without a Karpenter.
+// nodePools creates the NodePools of the shipped example. Karpenter does not run.
 func nodePools(ctx context.Context, s *stack.Stack) error {
 	for _, crd := range apis.CRDs {
 		if err := s.Client.Create(ctx, crd.DeepCopy()); err != nil {
@@ -65,7 +64,7 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 		if err := documents.Decode(pool); err != nil {
 			return err
 		}
-		if err := stack.Poll(ctx, 20*time.Second, func(ctx context.Context) error { // until it is served
+		if err := stack.Poll(ctx, 20*time.Second, func(ctx context.Context) error { // until the CRD is served
 			return client.IgnoreAlreadyExists(s.Client.Create(ctx, pool.DeepCopy()))
 		}); err != nil {
 			return err
@@ -74,20 +73,19 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// What nobody here serves: kube-state-metrics, Karpenter and its cloud.
+// Metrics that no component of this test serves: those of kube-state-metrics, Karpenter and its cloud provider.
 var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
 
-// What is rightly empty while all is well: nothing on its way, nothing held,
-// nothing idle, nothing to mend, and no hour has passed to be charged.
+// Panels that are empty in a healthy state: nothing pending, frozen, idle or to fix, and no complete hour for the chargeback.
 var quiet = map[string]bool{
 	"Idle GPUs by namespace": true, "Spot share": true, "Nudges in force": true, "What only a person can mend": true,
 	"Charged in 30 days, by team and namespace": true, "Held by nobody, per hour": true,
 }
 
-// Alternatives of one panel that may be empty beside the others.
+// Queries of one panel of which some may be empty.
 var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings`)
 
-func TestEveryPanelHasAnAnswer(t *testing.T) {
+func TestEveryPanelHasData(t *testing.T) {
 	ns, load := suite.Namespace(t, "team"), &exporter.Total{}
 	load.Set(27)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
@@ -110,7 +108,7 @@ signals:
 				continue
 			}
 			panels++
-			stack.Eventually(t, 90*time.Second, p.title+" has an answer: "+q, answered(variables.Replace(q)))
+			stack.Eventually(t, 90*time.Second, p.title+" has data: "+q, answered(variables.Replace(q)))
 		}
 	}
 	if panels < 35 {
@@ -119,7 +117,7 @@ signals:
 	quietRules(t)
 }
 
-// sell makes the nodes a type of machine that the built-in price book lists.
+// sell gives the nodes an instance type of the built-in price book.
 func sell(t *testing.T) {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -135,7 +133,7 @@ func sell(t *testing.T) {
 	}
 }
 
-// scrapeOurselves has Prometheus scrape gpuscaler's pods.
+// scrapeOurselves makes Prometheus scrape gpuscaler's pods.
 func scrapeOurselves(t *testing.T) {
 	t.Helper()
 	pods, err := suite.Pods(t.Context())
@@ -144,15 +142,15 @@ func scrapeOurselves(t *testing.T) {
 	}
 	var targets []stack.ScrapeTarget
 	for i := range pods {
-		targets = append(targets, stack.ScrapeTarget{Address: pods[i].Status.PodIP + ":8080", Labels: map[string]string{"job": "gpuscaler", "pod": pods[i].Name}})
+		targets = append(targets, stack.ScrapeTarget{Address: pods[i].Status.PodIP + ":8080",
+			Labels: map[string]string{"job": "gpuscaler", "pod": pods[i].Name}})
 	}
 	if err := suite.Stack.Prometheus.Targets("gpuscaler", targets...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// loadRules restarts Prometheus with the shipped rules, which look each second
-// here.
+// loadRules restarts Prometheus with the shipped rules, evaluated every second.
 func loadRules(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(config + "/alerts/gpuscaler.yaml")
@@ -165,7 +163,8 @@ func loadRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	fast := strings.Replace(string(main), "global:\n", "rule_files: [rules.yml]\nglobal:\n  evaluation_interval: 1s\n", 1)
-	for name, text := range map[string]string{"rules.yml": strings.ReplaceAll(string(text), "interval: 30s", "interval: 1s"), "prometheus.yml": fast} {
+	for name, text := range map[string]string{"rules.yml": strings.ReplaceAll(string(text), "interval: 30s", "interval: 1s"),
+		"prometheus.yml": fast} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +213,7 @@ func panelsOf(t *testing.T) (all []panel) {
 	return all
 }
 
-// ask sends a question to Prometheus' API.
+// ask sends a request to the API of Prometheus.
 func ask(ctx context.Context, path string, query url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, suite.Stack.Prometheus.URL+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -246,8 +245,7 @@ func answered(query string) func(context.Context) error {
 	}
 }
 
-// quietRules wants every rule to have been evaluated without an error, and no
-// alert to fire on a suite in which all is well.
+// quietRules requires that every rule was evaluated without an error and that no alert fires in a healthy state.
 func quietRules(t *testing.T) {
 	t.Helper()
 	var answer struct {

@@ -1,8 +1,7 @@
-// Command build makes sure that the named components of the end-to-end tests
-// stand in the cache, and prints where.
+// Command build builds missing components of the end-to-end tests and prints the paths of their binaries.
 //
-//	go run ./build                 what every test needs
-//	go run ./build karpenter keda  those two
+//	go run ./build                 the components that every test needs
+//	go run ./build karpenter keda  these two
 //	go run ./build all
 package main
 

@@ -1,6 +1,5 @@
-// Package clockchange shows that a schedule, as people write it, raises its
-// floor at the right second when the clocks of its zone change. The engine runs
-// in this process on a clock of the test's: the binary has no flag for one.
+// Package clockchange tests that a schedule raises minReplicas at the right second when daylight saving time begins or ends. The engine
+// runs in this process with a simulated clock, because the binary has no flag for one.
 package clockchange
 
 import (
@@ -29,7 +28,7 @@ spec:
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
 `
 
-// idle is a cluster whose Deployment follows at once, and nothing measured.
+// idle is a cluster whose Deployment follows the target at once, without signals.
 type idle struct{ replicas int32 }
 
 func (c *idle) View(*scaling.Workload) (engine.View, bool) {
@@ -45,36 +44,38 @@ func (c *idle) Apply(_ context.Context, changes []engine.Change) error {
 
 func (*idle) Read(*scaling.Workload, []scaling.Reading) {}
 
-// change is a number and when it came.
+// change is a target and the time of the change.
 type change struct {
 	at string
 	to int32
 }
 
-func TestAFloorRisesAtTheRightSecondAcrossAChangeOfTheClocks(t *testing.T) {
+func TestScheduleStartsAtTheRightSecondAcrossDaylightSavingTime(t *testing.T) {
 	for _, c := range []struct {
 		name, start string
 		from        string // a day in the zone
 		want        []change
 	}{
-		// 2026-03-29: at 02:00 it is 03:00, so that 02:30 does not exist.
+		// On 2026-03-29 clocks move from 02:00 to 03:00, so 02:30 does not exist.
 		{"the day before the gap", "30 2 * * *", "2026-03-28", []change{{"2026-03-28T01:30:00Z", 4}, {"2026-03-28T04:00:00Z", 1}}},
-		{"a start inside the gap comes at its end", "30 2 * * *", "2026-03-29", []change{{"2026-03-29T01:00:00Z", 4}, {"2026-03-29T03:00:00Z", 1}}},
-		{"a start after the gap is an hour earlier for the world", "15 4 * * *", "2026-03-29", []change{{"2026-03-29T02:15:00Z", 4}, {"2026-03-29T03:00:00Z", 1}}},
-		// 2026-10-25: at 03:00 it is 02:00, so that 02:30 comes twice.
-		{"of a start that comes twice the first counts", "30 2 * * *", "2026-10-25", []change{{"2026-10-25T00:30:00Z", 4}, {"2026-10-25T04:00:00Z", 1}}},
+		{"a start inside the gap applies at the end of the gap", "30 2 * * *", "2026-03-29",
+			[]change{{"2026-03-29T01:00:00Z", 4}, {"2026-03-29T03:00:00Z", 1}}},
+		{"a start after the gap is an hour earlier in UTC", "15 4 * * *", "2026-03-29",
+			[]change{{"2026-03-29T02:15:00Z", 4}, {"2026-03-29T03:00:00Z", 1}}},
+		// On 2026-10-25 clocks move from 03:00 to 02:00, so 02:30 exists twice.
+		{"the first of two possible starts applies", "30 2 * * *", "2026-10-25",
+			[]change{{"2026-10-25T00:30:00Z", 4}, {"2026-10-25T04:00:00Z", 1}}},
 		{"the day after the fold", "30 2 * * *", "2026-10-26", []change{{"2026-10-26T01:30:00Z", 4}, {"2026-10-26T04:00:00Z", 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := day(t, c.start, c.from); !slices.Equal(got, c.want) {
-				t.Errorf("it went %v, want %v", got, c.want)
+				t.Errorf("changes %v, want %v", got, c.want)
 			}
 		})
 	}
 }
 
-// day ticks through the first six hours of a day in Berlin and returns the
-// changes of the number.
+// day simulates the first six hours of a day in Berlin and returns the changes of the target.
 func day(t *testing.T, start, date string) (changes []change) {
 	t.Helper()
 	zone, err := time.LoadLocation("Europe/Berlin")

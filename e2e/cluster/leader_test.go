@@ -24,9 +24,10 @@ import (
 
 func campaign(t *testing.T, pod string, duration time.Duration) (l *leader.Candidate, stop func()) {
 	t.Helper()
-	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: pod, Labels: map[string]string{"app": "gpuscaler"}}, Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "gpuscaler", Image: "gpuscaler"}},
-	}})
+	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: pod, Labels: map[string]string{"app": "gpuscaler"}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "gpuscaler", Image: "gpuscaler"}},
+		}})
 	l, err := leader.New(account, leader.Options{
 		Namespace: home, Pod: pod, Selector: "app=gpuscaler", Log: logger(t),
 		Duration: duration, RenewDeadline: duration * 2 / 3, RetryPeriod: duration / 15,
@@ -38,8 +39,8 @@ func campaign(t *testing.T, pod string, duration time.Duration) (l *leader.Candi
 	return l, background(t, l.Run)
 }
 
-// marked returns a check that wants exactly these pods to carry the mark.
-func marked(want ...string) func(context.Context) error {
+// labeled returns a check that exactly these pods have the leader label.
+func labeled(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := shared.Client.List(ctx, &pods, client.InNamespace(home), client.MatchingLabels{leader.Label: "true"}); err != nil {
@@ -50,20 +51,20 @@ func marked(want ...string) func(context.Context) error {
 			got = append(got, p.Name)
 		}
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("marked: %v", got)
+			return fmt.Errorf("labeled: %v", got)
 		}
 		return nil
 	}
 }
 
-func TestALeaderHandsOverOnARealServer(t *testing.T) {
-	// The lease would take ten minutes to run out: only a release lets b lead within this test.
+func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
+	// The lease expires after ten minutes, so b can lead within this test only if a releases it.
 	_, stopA := campaign(t, "a", 10*time.Minute)
-	stack.Eventually(t, 20*time.Second, "a is marked", marked("a"))
+	stack.Eventually(t, 20*time.Second, "a has the label", labeled("a"))
 	campaignB(t)
-	stack.Always(t, 2*time.Second, "b waits", marked("a"))
+	stack.Always(t, 2*time.Second, "b does not lead", labeled("a"))
 	stopA()
-	stack.Eventually(t, 90*time.Second, "b leads and alone is marked", marked("b"))
+	stack.Eventually(t, 90*time.Second, "b leads, and only b has the label", labeled("b"))
 
 	var lease coordinationv1.Lease
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "gpuscaler"}, &lease); err != nil {
@@ -76,13 +77,13 @@ func TestALeaderHandsOverOnARealServer(t *testing.T) {
 	if err := shared.Client.Patch(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a"}}, stale); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "a mark that is not b's is taken away", marked("b"))
+	stack.Eventually(t, 30*time.Second, "the label of another pod is removed", labeled("b"))
 }
 
-// campaignB tries often, so that the hand-over shows within seconds.
+// campaignB retries often, so that the change of the leader takes seconds.
 func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
 
-func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
+func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {
 	ca := shared.CA.PEM
 	service := types.NamespacedName{Namespace: home, Name: "gpuscaler"}
 	guard, err := apiservice.New(account, apiservice.Options{
@@ -105,10 +106,10 @@ func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 			return nil
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "it registers where nobody is", named(home, "gpuscaler"))
+	stack.Eventually(t, 20*time.Second, "it registers if no server is registered", named(home, "gpuscaler"))
 
 	stolen := &apiregistration.APIService{}
-	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the server writes its status meanwhile
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server writes the status concurrently
 		if err := shared.Client.Get(t.Context(), key, stolen); err != nil {
 			return err
 		}
@@ -118,13 +119,14 @@ func TestTheRegistrationIsMadeKeptAndNeverTakenFromAnother(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the theft is told", told("default", "APIService", key.Name, events.APIServiceConflict))
-	stack.Always(t, 12*time.Second, "it is not taken back", named("keda", "keda-metrics-apiserver"))
+	stack.Eventually(t, 20*time.Second, "an Event reports the other server",
+		reported("default", "APIService", key.Name, events.APIServiceConflict))
+	stack.Always(t, 12*time.Second, "the other registration is not replaced", named("keda", "keda-metrics-apiserver"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "it registers again once nobody is", named(home, "gpuscaler"))
+	stack.Eventually(t, 20*time.Second, "it registers again after the other registration is deleted", named(home, "gpuscaler"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil {
-		t.Log("the registration is left behind:", err)
+		t.Log("the registration was not deleted:", err)
 	}
 }

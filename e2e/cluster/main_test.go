@@ -1,5 +1,4 @@
-// Package cluster shows pkg/cluster against a real API server, under the
-// shipped roles and nothing more.
+// Package cluster tests pkg/cluster with a real API server and exactly the shipped roles.
 package cluster
 
 import (
@@ -30,7 +29,7 @@ const home = "gpuscaler-system"
 
 var (
 	shared *stack.Stack
-	// account is the configuration of gpuscaler's own ServiceAccount.
+	// account is the client configuration of gpuscaler's ServiceAccount.
 	account *rest.Config
 )
 
@@ -55,7 +54,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// prepare makes nodes and installs the shipped roles.
+// prepare creates nodes and installs the shipped roles.
 func prepare(ctx context.Context) error {
 	if err := shared.Nodes(ctx, "gpu", 2, 8); err != nil {
 		return err
@@ -80,7 +79,7 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// forbidden fails a test when anything that the code tried was not allowed by the shipped roles.
+// forbidden fails a test if the shipped roles did not allow a request of the code.
 type forbidden struct {
 	slog.Handler
 	mu    *sync.Mutex
@@ -106,7 +105,7 @@ func logger(t *testing.T) *slog.Logger {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, line := range *f.lines {
-			t.Error("the shipped roles do not allow what was tried:", line)
+			t.Error("the shipped roles do not allow a request:", line)
 		}
 	})
 	return slog.New(alwaysOn{f})
@@ -178,7 +177,7 @@ type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
 
-// board serves one number for every policy.
+// board serves the same target for every policy.
 type board struct {
 	mu       sync.Mutex
 	replicas int32

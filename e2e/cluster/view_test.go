@@ -24,7 +24,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// start runs a Cluster under gpuscaler's own account.
+// start runs a Cluster with gpuscaler's ServiceAccount.
 func start(t *testing.T, o cluster.Options, numbers cluster.Numbers) *cluster.Cluster {
 	t.Helper()
 	o.Log, o.DiscoveryPeriod, o.Instance = logger(t), 500*time.Millisecond, "gpuscaler-0"
@@ -45,7 +45,7 @@ func start(t *testing.T, o cluster.Options, numbers cluster.Numbers) *cluster.Cl
 	return c
 }
 
-// seen waits until a workload's view is as wanted.
+// seen waits until the observed state of a workload satisfies a condition.
 func seen(t *testing.T, c *cluster.Cluster, w scaling.Workload, what string, want func(v engine.View) bool) {
 	t.Helper()
 	stack.Eventually(t, 20*time.Second, what, func(context.Context) error {
@@ -56,7 +56,7 @@ func seen(t *testing.T, c *cluster.Cluster, w scaling.Workload, what string, wan
 	})
 }
 
-func TestPodsAreCountedOnARealServerAndAPauseIsSeenWithItsAuthor(t *testing.T) {
+func TestPodsAreCountedAndAPauseHasItsAuthor(t *testing.T) {
 	ns := namespace(t, "views")
 	d := deployment(ns, "chat", 3)
 	create(t, d)
@@ -72,19 +72,20 @@ func TestPodsAreCountedOnARealServerAndAPauseIsSeenWithItsAuthor(t *testing.T) {
 	if err := shared.Client.Patch(t.Context(), d, patch); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, c, chat, "16 GPUs for 20 pods: the rest is pending", func(v engine.View) bool { return v.Replicas == 20 && v.Ready == 16 && v.Pending == 4 })
+	seen(t, c, chat, "16 GPUs for 20 pods: the rest is pending",
+		func(v engine.View) bool { return v.Replicas == 20 && v.Ready == 16 && v.Pending == 4 })
 
 	patch = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"gpuscaler.io/paused":"true"}}}`))
 	if err := shared.Client.Patch(t.Context(), d, patch, client.FieldOwner("kubectl-annotate")); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, c, chat, "paused, by whom", func(v engine.View) bool {
+	seen(t, c, chat, "paused, with the author", func(v engine.View) bool {
 		return v.Operator.Paused && strings.HasPrefix(v.OperatorBy, "kubectl-annotate, 20")
 	})
 	if err := shared.Client.Delete(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "it is gone", func(context.Context) error {
+	stack.Eventually(t, 20*time.Second, "the workload is deleted", func(context.Context) error {
 		if _, ok := c.View(&chat); ok {
 			return fmt.Errorf("still seen")
 		}
@@ -92,14 +93,14 @@ func TestPodsAreCountedOnARealServerAndAPauseIsSeenWithItsAuthor(t *testing.T) {
 	})
 }
 
-func TestTheActivatorWakesAndPutsToSleepOnARealServer(t *testing.T) {
+func TestActivatorScalesFromZeroAndToZero(t *testing.T) {
 	ns := namespace(t, "activator")
 	create(t, deployment(ns, "chat", 0))
 	numbers := &board{}
 	numbers.set(4)
 	c := start(t, cluster.Options{Policies: fixed{workload(ns, "chat")}, ActivateIn: []string{ns}}, numbers)
 	chat := workload(ns, "chat")
-	seen(t, c, chat, "woken: one replica, ready", func(v engine.View) bool { return v.Replicas == 1 && v.Ready == 1 })
+	seen(t, c, chat, "one ready replica", func(v engine.View) bool { return v.Replicas == 1 && v.Ready == 1 })
 
 	var d appsv1.Deployment
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat"}, &d); err != nil {
@@ -112,17 +113,17 @@ func TestTheActivatorWakesAndPutsToSleepOnARealServer(t *testing.T) {
 		}
 	}
 	if owned != `{"f:spec":{"f:replicas":{}}}` {
-		t.Errorf("we own %q, want spec.replicas through /scale and nothing else", owned)
+		t.Errorf("gpuscaler owns %q, want only spec.replicas through /scale", owned)
 	}
 	numbers.set(0)
 	seen(t, c, chat, "asleep", func(v engine.View) bool { return v.Replicas == 0 && v.Ready == 0 })
 	for _, reason := range []string{events.Activated, events.Deactivated} {
-		stack.Eventually(t, 10*time.Second, reason+" is told on the Deployment", told(ns, "Deployment", "chat", reason))
+		stack.Eventually(t, 10*time.Second, "an Event "+reason+" on the Deployment", reported(ns, "Deployment", "chat", reason))
 	}
 }
 
-// told returns a check that wants an Event of ours about an object.
-func told(ns, kind, name, reason string) func(context.Context) error {
+// reported returns a check that gpuscaler wrote an Event about an object.
+func reported(ns, kind, name, reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events eventsv1.EventList
 		if err := shared.Client.List(ctx, &events, client.InNamespace(ns)); err != nil {
@@ -133,11 +134,11 @@ func told(ns, kind, name, reason string) func(context.Context) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("none among %d Events", len(events.Items))
+		return fmt.Errorf("not found in %d Events", len(events.Items))
 	}
 }
 
-// crd is a kind of which only the shape matters: replicas at a path of its choice.
+// crd returns a CRD with a scale subresource whose replicas are at the given path.
 func crd(group, version, kind, plural, replicasPath, selectorPath string) *unstructured.Unstructured {
 	text := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"%[4]s.%[1]s"},
@@ -153,7 +154,7 @@ func crd(group, version, kind, plural, replicasPath, selectorPath string) *unstr
 	return u
 }
 
-func TestAKindThatTheConfigurationListsIsReadThroughItsScaleAndMayComeLate(t *testing.T) {
+func TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater(t *testing.T) {
 	ns := namespace(t, "fleets")
 	c := start(t, cluster.Options{Kinds: []schema.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "Fleet"}}}, nil)
 	create(t, crd("example.com", "v1", "Fleet", "fleets", ".spec.size", ".status.pods"))
@@ -167,16 +168,16 @@ func TestAKindThatTheConfigurationListsIsReadThroughItsScaleAndMayComeLate(t *te
 	w := workload(ns, "f")
 	w.Target = scaling.Target{APIVersion: "example.com/v1", Kind: "Fleet", Name: "f"}
 	if _, ok := c.View(&w); ok {
-		t.Error("seen before it named its pods")
+		t.Error("the workload is reported before its status has a selector")
 	}
 	fleet.Object["status"] = map[string]any{"pods": "fleet=f", "replicas": int64(1)}
 	if err := shared.Client.Status().Update(t.Context(), fleet); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, c, w, "two wanted, one ready", func(v engine.View) bool { return v.Replicas == 2 && v.Ready == 1 })
+	seen(t, c, w, "two desired replicas, one ready", func(v engine.View) bool { return v.Replicas == 2 && v.Ready == 1 })
 }
 
-func TestALeaderWorkerSetIsSeenOnceItsCRDComesAndIsWoken(t *testing.T) {
+func TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated(t *testing.T) {
 	ns := namespace(t, "groups")
 	w := workload(ns, "big")
 	w.Target = scaling.Target{APIVersion: "leaderworkerset.x-k8s.io/v1", Kind: "LeaderWorkerSet", Name: "big"}
@@ -187,11 +188,12 @@ func TestALeaderWorkerSetIsSeenOnceItsCRDComesAndIsWoken(t *testing.T) {
 	set := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": map[string]any{"namespace": ns, "name": "big"},
 		"spec": map[string]any{"replicas": int64(0), "leaderWorkerTemplate": map[string]any{"size": int64(2), "workerTemplate": map[string]any{
-			"spec": map[string]any{"containers": []any{map[string]any{"name": "x", "resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(4)}}}}},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "x",
+				"resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(4)}}}}},
 		}}},
 	}}
 	stack.Eventually(t, 20*time.Second, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, set) })
-	seen(t, c, w, "woken through its own /scale", func(v engine.View) bool { return v.Replicas == 1 && v.GPUs == 8 })
+	seen(t, c, w, "activated through its scale subresource", func(v engine.View) bool { return v.Replicas == 1 && v.GPUs == 8 })
 	for worker := range 2 {
 		create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("big-0-%d", worker), Labels: map[string]string{
 			"leaderworkerset.sigs.k8s.io/name": "big", "leaderworkerset.sigs.k8s.io/group-index": "0",

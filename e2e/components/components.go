@@ -1,16 +1,13 @@
-// Package components builds the real programs that the end-to-end tests run
-// (the Kubernetes control plane, kwok, Prometheus, Karpenter, KEDA) from Go
-// modules and keeps the binaries outside the repository.
+// Package components builds the real programs that the end-to-end tests run (the Kubernetes control plane, kwok, Prometheus, Karpenter,
+// KEDA) from Go modules. It stores the binaries outside the repository.
 //
-// Each component has a folder here with a go.mod of its own, because their
-// requirements do not resolve together, and because none of them belongs in
-// the product's go.mod. A binary is cached under
+// Each component has a directory with its own go.mod, because their requirements conflict and do not belong into the product's go.mod. A
+// binary is cached in
 //
 //	${GPUSCALER_CACHE:-$HOME/.cache/gpuscaler}/components/<name>-<version>-<hash>/
 //
-// where the hash covers everything that decides what comes out: the folder's
-// files, the flags, the platform. A second caller of the same component waits
-// for the first, and a cached one costs a stat.
+// The hash includes everything that determines the result: the files of the directory, the flags, the platform. If two processes need the
+// same component, one builds it and the other waits. A cached component costs a stat call.
 package components
 
 import (
@@ -26,22 +23,21 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// Component says how one set of binaries is built.
+// Component describes how a set of binaries is built.
 type Component struct {
-	Name     string   // the folder under components/
-	Module   string   // the module whose version names the cache entry
-	Packages []string // main packages; each becomes a binary with its base name
-	Set      []string // variables that the linker sets, with {version}, {major}, {minor} filled in
+	Name     string   // the directory below components/
+	Module   string   // the module whose version is part of the cache entry's name
+	Packages []string // main packages; the binary has the base name of the package
+	Set      []string // variables that the linker sets; {version}, {major} and {minor} are replaced
 	Prune    []string // files deleted from a copy of Module before it is built
-	OnDemand bool     // left out of Default: slow, and needed by few tests
+	OnDemand bool     // not in Default, because the build is slow and few tests need it
 }
 
-// All lists every component, in the order in which a fresh machine builds them.
+// All lists every component in build order.
 var All = []Component{
 	{
 		Name: "kubernetes", Module: "k8s.io/kubernetes", Packages: []string{"."},
-		// Without a version the API server calls itself v0.0.0-master+$Format
-		// and clients that parse it complain.
+		// Without a version the API server reports v0.0.0-master+$Format, which some clients cannot parse.
 		Set: []string{
 			"k8s.io/component-base/version.gitVersion={version}",
 			"k8s.io/component-base/version.gitMajor={major}",
@@ -56,8 +52,8 @@ var All = []Component{
 		Name: "prometheus", Module: "github.com/prometheus/prometheus",
 		Packages: []string{"github.com/prometheus/prometheus/cmd/prometheus"},
 		Set:      []string{"github.com/prometheus/common/version.Version={version}"},
-		// The clouds' service discoveries: a third of the packages and most of
-		// the compile time. File and HTTP discovery live in minimum.go.
+		// Exclude the service discoveries of cloud providers: a third of the packages and most of the compile time. minimum.go adds file
+		// and HTTP discovery.
 		Prune: []string{"plugins/plugins.go"},
 	},
 	{
@@ -76,7 +72,7 @@ var All = []Component{
 	{Name: "cert-manager", Module: "github.com/cert-manager/cert-manager", Packages: []string{"."}, OnDemand: true},
 }
 
-// Default names the components that every end-to-end test needs.
+// Default lists the components that every end-to-end test needs.
 func Default() []string {
 	var names []string
 	for _, c := range All {
@@ -87,7 +83,7 @@ func Default() []string {
 	return names
 }
 
-// Find returns the component of that name.
+// Find returns the component with that name.
 func Find(name string) (Component, error) {
 	var known []string
 	for _, c := range All {
@@ -96,15 +92,15 @@ func Find(name string) (Component, error) {
 		}
 		known = append(known, c.Name)
 	}
-	return Component{}, fmt.Errorf("no component %q: want one of %s", name, strings.Join(known, ", "))
+	return Component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(known, ", "))
 }
 
-// recipe is a component with what its folder says.
+// recipe is a component with the contents of its directory.
 type recipe struct {
 	Component
-	dir     string // the component's folder
-	version string // of Module, as go.mod pins it
-	entry   string // the cache entry's name
+	dir     string // the directory of the component
+	version string // version of Module in go.mod
+	entry   string // name of the cache entry
 }
 
 func newRecipe(root string, c Component) (recipe, error) {
@@ -134,8 +130,7 @@ func newRecipe(root string, c Component) (recipe, error) {
 	return r, nil
 }
 
-// hash covers what decides the binary: a changed main.go or go.sum is another
-// cache entry, never a stale hit.
+// hash covers everything that determines the binary. A changed main.go or go.sum results in another cache entry.
 func (r recipe) hash() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, r.flags(), r.Packages, r.Prune)
@@ -159,7 +154,7 @@ func (r recipe) hash() (string, error) {
 
 func (r recipe) flags() []string {
 	link := "-s -w"
-	part := strings.Split(strings.TrimPrefix(r.version, "v"), ".") // a module version always has three
+	part := strings.Split(strings.TrimPrefix(r.version, "v"), ".") // a module version always has three parts
 	fill := strings.NewReplacer("{version}", r.version, "{major}", part[0], "{minor}", part[1])
 	for _, v := range r.Set {
 		link += " -X " + fill.Replace(v)
@@ -167,7 +162,7 @@ func (r recipe) flags() []string {
 	return []string{"-buildvcs=false", "-ldflags", link}
 }
 
-// binaries are the file names that a build of r leaves in its cache entry.
+// binaries lists the file names in the cache entry of r.
 func (r recipe) binaries() []string {
 	var names []string
 	for _, p := range r.Packages {
@@ -179,7 +174,7 @@ func (r recipe) binaries() []string {
 	return names
 }
 
-// Cache returns the folder that holds the built components.
+// Cache returns the directory of the built components.
 func Cache() (string, error) {
 	dir := os.Getenv("GPUSCALER_CACHE")
 	if dir == "" {
@@ -192,8 +187,7 @@ func Cache() (string, error) {
 	return filepath.Join(dir, "components"), nil
 }
 
-// Root finds the e2e folder from the working directory, which for a test is
-// its package's folder.
+// Root finds the e2e directory from the working directory, which is the package's directory in a test.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

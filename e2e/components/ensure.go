@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// Paths maps a binary's name (kubernetes, kwok, operator, ...) to its file.
+// Paths maps the name of a binary (kubernetes, kwok, operator, ...) to its path.
 type Paths map[string]string
 
-// Ensure returns the binaries of the named components, building what the cache
-// lacks and writing progress to out. It may be called by many processes at
-// once: each component is built by one of them while the others wait.
+// Ensure returns the binaries of the named components. It builds missing ones and writes its progress to out. Several processes may call
+// it at once: one builds a component while the others wait.
 func Ensure(ctx context.Context, out io.Writer, names ...string) (Paths, error) {
 	root, err := Root()
 	if err != nil {
@@ -68,7 +67,7 @@ func (r recipe) ensure(ctx context.Context, out io.Writer, cache string) error {
 		return err
 	}
 	defer unlock()
-	if r.cached(cache) { // built by another process while we waited
+	if r.cached(cache) { // another process has built it meanwhile
 		return nil
 	}
 
@@ -85,15 +84,15 @@ func (r recipe) ensure(ctx context.Context, out io.Writer, cache string) error {
 	if err := r.build(ctx, out, dir, bin); err != nil {
 		return err
 	}
-	// A rename is atomic: nobody ever sees half a component.
+	// A rename is atomic, so no process sees a partial component.
 	if err := os.RemoveAll(filepath.Join(cache, r.entry)); err != nil {
 		return err
 	}
 	return os.Rename(bin, filepath.Join(cache, r.entry))
 }
 
-// lock takes the file's lock, saying so once when somebody else holds it. The
-// kernel gives it back when its holder dies, so a killed build blocks nobody.
+// lock acquires the file's lock, and prints a message if it has to wait. The kernel releases the lock when the process ends, so a killed
+// build blocks no other.
 func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -109,7 +108,7 @@ func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if !said {
-			fmt.Fprintf(out, "%s: another process builds it; waiting\n", strings.TrimSuffix(filepath.Base(path), ".lock"))
+			fmt.Fprintf(out, "%s: waiting for another process that builds it\n", strings.TrimSuffix(filepath.Base(path), ".lock"))
 		}
 		select {
 		case <-ctx.Done():
@@ -120,9 +119,8 @@ func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 	}
 }
 
-// source returns the folder to build in: the component's own, or for a pruned
-// component a copy of its go.mod that points at a pruned copy of the module.
-// (go build -overlay, which would do without a copy, refuses module cache files.)
+// source returns the directory to build in: the component's own, or for a pruned component a copy of its go.mod that refers to a pruned
+// copy of the module. (go build -overlay, which would avoid the copy, rejects files of the module cache.)
 func (r recipe) source(ctx context.Context, work string) (string, error) {
 	if len(r.Prune) == 0 {
 		return r.dir, nil
@@ -167,16 +165,14 @@ func (r recipe) goCommand(ctx context.Context, dir string, args ...string) ([]by
 func goTool(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	// Static binaries need no C compiler, and a workspace file of the caller's
-	// must not pull the product's versions into a component.
+	// Static binaries need no C compiler. A workspace file of the caller must not change the versions of a component.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
 }
 
-// Source is the folder in Go's cache that holds a component's module, for what
-// it ships beside its code, such as its CRDs.
+// Source returns the directory of a component's module in Go's module cache, for files other than code, such as CRDs.
 func Source(ctx context.Context, name string) (string, error) {
 	root, err := Root()
 	if err != nil {

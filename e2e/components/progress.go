@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// reportEvery is short enough that nobody takes a four-minute compile for a
-// hang, and long enough for a log that people read.
+// reportEvery is the interval of progress messages: short enough to show that a compilation of four minutes does not hang, and long enough
+// to keep the log readable.
 const reportEvery = 10 * time.Second
 
-// build compiles r's packages in dir into bin, reporting as it goes.
+// build compiles r's packages in dir into bin and prints its progress.
 func (r recipe) build(ctx context.Context, out io.Writer, dir, bin string) error {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return err
@@ -46,8 +46,7 @@ func (r recipe) build(ctx context.Context, out io.Writer, dir, bin string) error
 	return nil
 }
 
-// progress counts what `go build -v` prints: a line for each module that it
-// downloads and for each package that it compiles.
+// progress counts the output lines of `go build -v`: one for each downloaded module and each compiled package.
 type progress struct {
 	out   io.Writer
 	name  string
@@ -56,8 +55,8 @@ type progress struct {
 	mu         sync.Mutex
 	downloaded int
 	compiled   int
-	total      int      // packages, 0 until counted
-	failure    []string // every other line: compiler errors
+	total      int      // number of packages; 0 until it is known
+	failure    []string // all other lines, which are compiler errors
 }
 
 func (p *progress) read(r io.Reader) {
@@ -78,12 +77,11 @@ func (p *progress) read(r io.Reader) {
 	}
 }
 
-// countPackages learns how many packages there are in all. Some may come from
-// Go's own build cache, so the count is reached early, never late.
+// countPackages counts all packages. Packages in Go's build cache are not compiled, so the total is an upper bound.
 func (p *progress) countPackages(ctx context.Context, r recipe, dir string) {
 	text, err := r.goCommand(ctx, dir, append([]string{"list", "-deps"}, r.Packages...)...)
 	if err != nil {
-		return // the build itself will say what is wrong
+		return // the build reports the error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -122,9 +122,8 @@ func (c *Controller) installServices(ctx context.Context) error {
 }
 
 // refreshEndpoints makes the API server check the APIService again when the leader changes, until the check succeeds. In a cluster a
-// change
-// of the EndpointSlices triggers the check. With an ExternalName Service one second without a leader makes the APIService unavailable, and
-// the API server would repeat the check only after 30 s.
+// change of the EndpointSlices triggers the check. With an ExternalName Service one second without a leader makes the APIService
+// unavailable, and the API server would repeat the check only after 30 s.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for told := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")

@@ -35,8 +35,7 @@ type Setup struct {
 }
 
 // Run starts the suite and runs a package's tests. It returns the exit code, which is also non-zero if the API server rejected a request
-// of
-// gpuscaler for lack of permissions.
+// of gpuscaler for lack of permissions.
 func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	requests, err := audit.New("system:serviceaccount:" + Namespace + ":" + Name)
 	if err != nil {

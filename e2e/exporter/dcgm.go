@@ -8,8 +8,7 @@ import (
 )
 
 // dcgmFamilies are the families of DCGM exporter's default counters that the tests use. SM_ACTIVE is disabled in the default
-// configuration,
-// so it is missing here too.
+// configuration, so it is missing here too.
 var dcgmFamilies = []struct {
 	name, help string
 	value      func(busy float64) float64

@@ -29,8 +29,7 @@ func (k *Knobs) At(time.Time, int) Values {
 }
 
 // Total is a Load with a number of requests in the whole workload, spread evenly. A policy on a total sees the same value for any number
-// of
-// replicas.
+// of replicas.
 type Total struct {
 	Knobs
 }
@@ -50,8 +49,7 @@ func (t *Total) At(now time.Time, ready int) Values {
 }
 
 // Queue is a Load that serves recorded arrivals. Each replica works on up to Slots requests at once, each for Hold. Further requests wait
-// in
-// the engines, or at the gateway if there is no replica. It is a fluid model: it shows how queues grow and drain, not single requests.
+// in the engines, or at the gateway if there is no replica. It is a fluid model: it shows how queues grow and drain, not single requests.
 type Queue struct {
 	Arrivals trace.Stream
 	Start    time.Time     // time at which the trace starts

@@ -16,7 +16,7 @@ import (
 const vector = `{"status":"success","data":{"resultType":"vector","result":[` +
 	`{"metric":{"pod":"a"},"value":[1700000000.1,"5"]},{"metric":{"pod":"b"},"value":[1700000000.1,"7"]}]}}`
 
-func TestAQueryBreaksInTheWayThatTheSwitchSays(t *testing.T) {
+func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, vector)
 	}))
@@ -31,9 +31,9 @@ func TestAQueryBreaksInTheWayThatTheSwitchSays(t *testing.T) {
 	for _, c := range []struct {
 		fault         faults.Fault
 		status        int
-		body          string // that it contains
-		absent        string // that it does not contain
-		length        int    // 0: any
+		body          string // expected content
+		absent        string // content that must be missing
+		length        int    // 0 means any length
 		broken, hangs bool
 	}{
 		{fault: faults.None, status: 200, body: vector},
@@ -70,7 +70,7 @@ func TestAQueryBreaksInTheWayThatTheSwitchSays(t *testing.T) {
 				t.Errorf("body %.200s", body)
 			}
 			if c.length > 0 && c.fault == faults.Truncated && len(body) > len(vector)/2+64 {
-				t.Errorf("%d bytes of %d came", len(body), len(vector))
+				t.Errorf("received %d bytes of %d", len(body), len(vector))
 			}
 			if c.fault == faults.Huge && len(body) < faults.HugeBytes {
 				t.Errorf("only %d bytes", len(body))

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Page is a body before it is written.
+// Page is a response body before it is written.
 type Page struct {
 	ContentType string
 	Body        []byte
@@ -14,9 +14,8 @@ type Page struct {
 	Filler string
 }
 
-// Write answers with the page under fault f, as far as the fault concerns a
-// body as such. Empty, NaN, Inf and HalfPods concern what the body says: its
-// maker has applied them before.
+// Write writes the page with the faults that concern the transfer. The caller has applied Empty, NaN, Inf and HalfPods, which concern the
+// content.
 func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	switch f {
 	case Error:
@@ -29,16 +28,15 @@ func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	w.Header().Set("Content-Type", p.ContentType)
 	switch f {
 	case Truncated:
-		// The length promises the whole body, so a reader gets an unexpected
-		// EOF, as from a server that died while it wrote.
+		// Content-Length is that of the whole body, so a reader gets an unexpected EOF, as from a server that crashed while writing.
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.Body)))
 		_, _ = w.Write(p.Body[:len(p.Body)/2])
-		_ = http.NewResponseController(w).Flush() // or a short body would not leave at all
+		_ = http.NewResponseController(w).Flush() // otherwise a short body stays in the buffer
 		panic(http.ErrAbortHandler)
 	case Huge:
 		p.writeHuge(w)
 	default:
-		_, _ = w.Write(p.Body) // the reader may be gone
+		_, _ = w.Write(p.Body) // the reader may have disconnected
 	}
 }
 
@@ -49,7 +47,7 @@ func (p Page) writeHuge(w http.ResponseWriter) {
 	chunk := bytes.Repeat([]byte(p.Filler), 1+(64<<10)/len(p.Filler))
 	for written := len(p.Body); written < HugeBytes; written += len(chunk) {
 		if _, err := w.Write(chunk); err != nil {
-			return // a reader with a cap hangs up: that is the point
+			return // a reader with a limit disconnects, as intended
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Prometheus stands between a client and a Prometheus, and breaks the answers
-// to queries. Everything else passes.
+// Prometheus is a proxy between a client and a Prometheus server. It applies a fault to the responses to queries and forwards everything
+// else.
 type Prometheus struct {
 	Switch
 	queries atomic.Int64
@@ -33,7 +33,7 @@ func NewPrometheus(address string) (*Prometheus, error) {
 	return &Prometheus{proxy: proxy}, nil
 }
 
-// Queries counts the queries that came through, broken or not.
+// Queries returns the number of queries, with or without a fault.
 func (p *Prometheus) Queries() int64 { return p.queries.Load() }
 
 func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,21 +48,21 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.proxy.ServeHTTP(w, r)
 		return
 	case Hang:
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client left
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client disconnected
 		<-r.Context().Done()
 		return
 	}
-	r.Header.Del("Accept-Encoding") // a plain body can be edited
+	r.Header.Del("Accept-Encoding") // the body must not be compressed, so that it can be edited
 	answer := httptest.NewRecorder()
 	p.proxy.ServeHTTP(answer, r)
-	if answer.Code != http.StatusOK { // it is broken already
+	if answer.Code != http.StatusOK { // the response is an error already
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 		return
 	}
 	page := Page{ContentType: "application/json", Body: answer.Body.Bytes()}
 	if f == Huge {
-		// Inside the result, so that the body never stops being a JSON prefix.
+		// Insert it into the result, so that the body remains a prefix of valid JSON.
 		page.Body, page.Filler = hugePrefix, hugeSample
 	} else if edited, err := editResult(page.Body, f); err == nil {
 		page.Body = edited
@@ -75,7 +75,7 @@ var (
 	hugeSample = `,{"metric":{"namespace":"filler","pod":"filler"},"value":[1,"1"]}` + "\n"
 )
 
-// editResult rewrites an instant vector or a matrix.
+// editResult changes an instant vector or a matrix.
 func editResult(body []byte, f Fault) ([]byte, error) {
 	var answer struct {
 		Status string `json:"status"`
@@ -103,14 +103,13 @@ func editResult(body []byte, f Fault) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// replaceValues puts NaN or +Inf in place of each "number" in a sample, whose
-// form is [time,"value"], alone or in a list.
+// replaceValues replaces each "number" of a sample by NaN or +Inf. A sample is [time,"value"], alone or in a list.
 func replaceValues(sample json.RawMessage, f Fault) json.RawMessage {
 	word := map[Fault]string{NaN: "NaN", Inf: "+Inf"}[f]
 	if word == "" {
 		return sample
 	}
-	parts := bytes.Split(sample, []byte(`"`)) // odd parts stand between quotes
+	parts := bytes.Split(sample, []byte(`"`)) // odd parts are quoted
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = []byte(word)
 	}

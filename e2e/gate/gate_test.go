@@ -1,5 +1,5 @@
-// Package gate shows a Karpenter that serves CapacityBuffers and heeds none: its
-// CRD comes with it, and its gate is off, as it is by default.
+// Package gate tests gpuscaler with a Karpenter that serves CapacityBuffers but ignores them: the CRD is installed and the feature gate is
+// off, which is the default.
 package gate
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Run(m, controller.Setup{
 		Controller: controller.Options{Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}},
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
-			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler itself
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler
 				return err
 			}
 			_, err := karpenter.Start(ctx, s, karpenter.Options{
@@ -65,9 +65,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// A buffer is tried, since nobody can see the gate; it is taken back when
-// Karpenter has said nothing of it for a minute, and none is tried for an hour.
-func TestABufferThatNobodyHeedsIsTakenBackAndNotTriedAgain(t *testing.T) {
+// gpuscaler creates a buffer because it cannot read the feature gate. It deletes the buffer when Karpenter has not set a condition for a
+// minute, and creates no other for an hour.
+func TestIgnoredBufferIsDeletedAndNotCreatedAgain(t *testing.T) {
 	ns := suite.Namespace(t, "gate")
 	d := workload.Deployment(ns, "chat", 0)
 	d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{stack.GPU: resource.MustParse("1")}
@@ -85,30 +85,31 @@ schedules:
 	buffer.SetKind("CapacityBuffer")
 	buffer.SetNamespace(ns)
 	buffer.SetName("gpuscaler-chat")
-	stack.Eventually(t, time.Minute, "a buffer is tried", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "gpuscaler creates a buffer", func(ctx context.Context) error {
 		return suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer)
 	})
 	if status := buffer.Object["status"]; status != nil {
-		t.Fatalf("Karpenter heeds it, so its gate is on: %v", status)
+		t.Fatalf("Karpenter processes the buffer, so its feature gate is on: %v", status)
 	}
 	none := func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(buffer), buffer); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v (%w)", buffer.Object["spec"], err)
+			return fmt.Errorf("the buffer exists: %v (%w)", buffer.Object["spec"], err)
 		}
 		return nil
 	}
-	stack.Eventually(t, 2*time.Minute, "it is taken back", none)
-	if log := suite.Log(); !strings.Contains(log, "the autoscaler's gate is off") || !strings.Contains(log, "FEATURE_GATES=CapacityBuffer=true") {
-		t.Error("the log does not say that the gate is off, and how to turn it on")
+	stack.Eventually(t, 2*time.Minute, "gpuscaler deletes the buffer", none)
+	if log := suite.Log(); !strings.Contains(log, "the autoscaler's gate is off") || !strings.Contains(log,
+		"FEATURE_GATES=CapacityBuffer=true") {
+		t.Error("the log does not report that the gate is off and how to enable it")
 	}
-	stack.Eventually(t, 30*time.Second, "the group says that there are no buffers here", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the group reports that buffers are unavailable", func(ctx context.Context) error {
 		n, err := suite.Metric(ctx, "gpuscaler_group_finding", "group", "gpu", "finding", "unsupported")
 		if err == nil && n != 1 {
-			err = errors.New("it does not")
+			err = errors.New("no such finding")
 		}
 		return err
 	})
-	stack.Always(t, 30*time.Second, "none is tried again, and no node came for one", func(ctx context.Context) error {
+	stack.Always(t, 30*time.Second, "no other buffer is created, and no node was launched for one", func(ctx context.Context) error {
 		var claims v1.NodeClaimList
 		if err := suite.Stack.Client.List(ctx, &claims); err != nil || len(claims.Items) > 0 {
 			return fmt.Errorf("%d NodeClaims (%w)", len(claims.Items), err)

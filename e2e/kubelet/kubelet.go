@@ -1,6 +1,5 @@
 // Package kubelet runs pods as processes on this host. Pods of kwok are Ready and do nothing. A pod with the label HostProcess runs as a
-// real
-// process with its command, environment, readiness probe, restarts and termination, on its own loopback address. So a Deployment of
+// real process with its command, environment, readiness probe, restarts and termination, on its own loopback address. So a Deployment of
 // gpuscaler can be rolled out, drained and lose its leader as in a cluster.
 package kubelet
 

@@ -1,7 +1,5 @@
-// Package leaderproxy stands in for kube-proxy on loopback: it sends each
-// connection to the pod that carries the leader label, as a Service with that
-// selector would. A pod of gpuscaler here is a process that listens on the
-// pod's own loopback address (package kubelet).
+// Package leaderproxy replaces kube-proxy on loopback: it forwards each connection to the pod with the leader label, as a Service with
+// that selector does. In the tests a pod of gpuscaler is a process that listens on the pod's own loopback address (package kubelet).
 package leaderproxy
 
 import (
@@ -18,26 +16,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaderLabel is the label that gpuscaler sets on its own leading pod.
+// LeaderLabel is the label that gpuscaler sets on the leader's pod.
 const LeaderLabel = "gpuscaler.io/leader"
 
-// lookEvery is about as long as an EndpointSlice takes to reach kube-proxy.
+// lookEvery is about the time until kube-proxy receives an EndpointSlice.
 const lookEvery = 200 * time.Millisecond
 
-// Service says which pods a proxy chooses from.
+// Service selects the pods of a proxy.
 type Service struct {
 	Namespace string
-	Selector  map[string]string // beside the leader label; may be empty
-	Port      string            // name of the containers' port
+	Selector  map[string]string // in addition to the leader label; may be empty
+	Port      string            // name of the container port
 }
 
-// Proxy forwards TCP connections. As with kube-proxy, a connection that stands
-// stays with its pod when the label moves; only new ones go to the new leader.
+// Proxy forwards TCP connections. As with kube-proxy, an open connection stays with its pod when the label moves. New connections are
+// forwarded to the new leader.
 type Proxy struct {
 	Address string // where the proxy listens
 
 	mu      sync.Mutex
-	targets []string // of the pods that lead; more than one is possible for a moment
+	targets []string // addresses of the leaders; there can be two for a short time
 	turn    int
 }
 
@@ -55,7 +53,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 		for {
 			connection, err := l.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			go p.forward(ctx, connection)
 		}
@@ -63,8 +61,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 	return p, nil
 }
 
-// follow keeps the targets up to date. When it cannot look, the last ones stay,
-// as kube-proxy's rules do.
+// follow updates the targets. If the pods cannot be read, the last targets stay, as kube-proxy's rules do.
 func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	for ctx.Err() == nil {
 		if targets, err := s.leaders(ctx, c); err == nil {
@@ -79,7 +76,7 @@ func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	}
 }
 
-// leaders are the addresses of the pods that a Service would have as endpoints.
+// leaders returns the addresses of the pods that a Service would have as endpoints.
 func (s Service) leaders(ctx context.Context, c client.Reader) ([]string, error) {
 	selector := client.MatchingLabels{LeaderLabel: "true"}
 	for k, v := range s.Selector {
@@ -115,14 +112,14 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// Targets are the addresses to which new connections go now.
+// Targets returns the addresses to which new connections are forwarded.
 func (p *Proxy) Targets() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.targets)
 }
 
-// pick takes turns, so that a stale second leader is met, not hidden.
+// pick returns the targets in turn, so that a second leader is used too and not hidden.
 func (p *Proxy) pick() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,22 +151,22 @@ func (p *Proxy) forward(ctx context.Context, from net.Conn) {
 	copies.Wait()
 }
 
-// pipe copies one direction and passes its end on.
+// pipe copies one direction and then closes it.
 func pipe(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err != nil {
-		reset(to) // a killed leader resets; its clients must not wait for an end
+		reset(to) // a killed leader resets its connections; forward the reset
 		return
 	}
 	if half, ok := to.(*net.TCPConn); ok {
-		_ = half.CloseWrite() // the other side may be gone
+		_ = half.CloseWrite() // the other side may have disconnected
 	}
 }
 
-// reset closes a connection the way a refused or broken one looks to a client.
+// reset closes a connection with a reset, as a refused or broken connection ends.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // only fails on a closed connection
+		_ = tcp.SetLinger(0) // fails only for a closed connection
 	}
 	c.Close()
 }

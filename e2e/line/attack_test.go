@@ -16,9 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// A pod of another tenant serves idle GPUs under the names of a busy workload's
-// pods, and Prometheus scrapes it. The workload keeps its replicas.
-func TestAnotherTenantsPodCannotWriteAWorkloadsGPUs(t *testing.T) {
+// A pod of another tenant serves idle GPUs with the names of a busy workload's pods, and Prometheus scrapes it. The workload keeps its
+// replicas.
+func TestPodOfAnotherTenantCannotChangeAWorkloadsGPUs(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "attacked"), &work{}
 	load.set(1.9)
@@ -42,13 +42,15 @@ signals:
 		fmt.Fprint(w, page)
 	}))
 	defer evil.Close()
-	target := stack.ScrapeTarget{Address: strings.TrimPrefix(evil.URL, "http://"), Labels: map[string]string{"job": "evil", "namespace": "evil", "pod": "evil-0"}}
+	target := stack.ScrapeTarget{Address: strings.TrimPrefix(evil.URL, "http://"),
+		Labels: map[string]string{"job": "evil", "namespace": "evil", "pod": "evil-0"}}
 	if err := suite.Stack.Prometheus.Targets("evil", target); err != nil {
 		t.Fatal(err)
 	}
 	defer suite.Stack.Prometheus.Targets("evil") //nolint:errcheck // the stack ends with the test
 	stack.Eventually(t, 30*time.Second, "Prometheus stores the claims", func(ctx context.Context) error {
-		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`, ns))
+		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`,
+			ns))
 		if err == nil && n < 3 {
 			err = fmt.Errorf("%g claims", n)
 		}

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// lag allows the HPA one sync, and this machine what it needs to write and tell, a stall of three seconds among it.
+// lag allows one sync of the HPA and the delays of this machine, including a stall of three seconds.
 var lag = record.Lag{Sync: hpaSync, Slack: 4 * time.Second}
 
-// onGateway asks for one replica for ten requests at the gateway, a single
-// series that does not move when replicas come and go.
+// onGateway is a policy with one replica for ten requests at the gateway. The signal is a single series that does not depend on the
+// replicas.
 const onGateway = `
 maxReplicas: 24
 signals:
 - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}` + promptly
 
-func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
+func TestEveryStepOfOneReplicaIsFollowedDuringARollout(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "steps"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
@@ -40,7 +40,7 @@ func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
 	calm := suite.Workload(t, workload.Deployment(ns, "calm", 10), onGateway)
 	rolling := suite.Workload(t, surging(ns, "rolling", 10), onGateway)
 	for _, s := range []controller.Workload{calm, rolling} {
-		stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.HasTarget(10))
+		stack.Eventually(t, 20*time.Second, "the target follows the gateway's queue", s.HasTarget(10))
 	}
 
 	began := time.Now()
@@ -48,52 +48,50 @@ func TestEveryStepOfOneReplicaIsFollowedAlsoDuringARollout(t *testing.T) {
 	surged := false
 	for _, n := range []int32{10, 11, 10, 20, 19} {
 		set(n)
-		// The poll, the window of a fall, longer than two syncs, and a stall.
+		// The poll, the stabilization window of a decrease, more than two syncs, and a stall.
 		for end := time.Now().Add(3*hpaSync + 7*time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			surged = surged || status(t, ns, "rolling").Replicas > n
 		}
 	}
 	if s := status(t, ns, "rolling"); s.UpdatedReplicas == s.Replicas {
-		t.Error("the rollout was over before the last step: nothing was shown")
+		t.Error("the rollout ended before the last step, so the test proves nothing")
 	}
 	if !surged {
-		t.Error("the rollout never had a pod too many: nothing was shown")
+		t.Error("the rollout never had an additional pod, so the test proves nothing")
 	}
 	for _, s := range []controller.Workload{calm, rolling} {
 		followed(t, s, began, []int32{10, 11, 10, 20, 19})
 	}
 }
 
-// followed wants exactly these targets since then, each of them met by the HPA
-// and kept as long as it stood.
+// followed requires exactly these targets since then. The HPA must reach each of them and keep it while the target does not change.
 func followed(t *testing.T, s controller.Workload, since time.Time, want []int32) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)
 	if !slices.Equal(targets.Numbers(), want) {
 		t.Errorf("%s: the targets were %v, want %v", s.Name, targets, want)
 	}
-	stood := exact(t, s, targets)
-	if !slices.Equal(stood, want) {
-		t.Errorf("%s: of %v only %v stood longer than two syncs", s.Name, want, stood)
+	lasted := exact(t, s, targets)
+	if !slices.Equal(lasted, want) {
+		t.Errorf("%s: of %v only %v lasted longer than two syncs", s.Name, want, lasted)
 	}
 }
 
-// exact judges the HPA against the targets and returns those that stood.
+// exact checks the HPA against the targets and returns the targets that lasted longer than two syncs.
 func exact(t *testing.T, s controller.Workload, targets record.Steps) []int32 {
 	t.Helper()
 	desired, err := s.HPA.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stood, err := record.Follows(targets, desired, time.Now(), lag)
+	lasted, err := record.Follows(targets, desired, time.Now(), lag)
 	if err != nil {
 		t.Errorf("%s: %v\ntargets %v\nHPA     %v", s.Name, err, targets, desired)
 	}
-	return stood
+	return lasted
 }
 
-// surging is a Deployment whose replicas load for a while and are replaced one
-// by one, with one too many meanwhile.
+// surging is a Deployment whose replicas load for a while and are replaced one by one, with one additional pod.
 func surging(namespace, name string, replicas int32) *appsv1.Deployment {
 	d := workload.Deployment(namespace, name, replicas)
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
@@ -120,13 +118,13 @@ func status(t *testing.T, namespace, name string) appsv1.DeploymentStatus {
 	return d.Status
 }
 
-// The trace's hour is played in a minute and a half.
+// The hour of the trace takes a minute and a half.
 const (
 	traceSpeed = 40
 	tracePlays = 75 * time.Second
 )
 
-func TestTheHPAFollowsARecordedHourOfRequests(t *testing.T) {
+func TestHPAFollowsARecordedHourOfRequests(t *testing.T) {
 	t.Parallel()
 	requests := azure(t)
 	ns := suite.Namespace(t, "azure")
@@ -144,10 +142,10 @@ behavior:
 `)
 	time.Sleep(time.Until(load.Start.Add(tracePlays)))
 	targets := s.Targets(t)
-	stood := exact(t, s, targets)
-	t.Logf("%d targets, of which stood %v", len(targets), stood)
-	if len(stood) < 5 {
-		t.Errorf("only %v stood longer than two syncs: nothing was shown; targets %v", stood, targets)
+	lasted := exact(t, s, targets)
+	t.Logf("%d targets, of which lasted %v", len(targets), lasted)
+	if len(lasted) < 5 {
+		t.Errorf("only %v lasted longer than two syncs, so the test proves nothing; targets %v", lasted, targets)
 	}
 }
 
@@ -159,7 +157,7 @@ func azure(t *testing.T) *trace.Trace {
 	}
 	path := filepath.Join(filepath.Dir(root), "..", "shared", "data", "requests", "AzureLLMInferenceTrace_conv.csv")
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("the recorded requests are not on this machine:", err)
+		t.Skip("the shared trace is missing:", err)
 	}
 	requests, err := trace.Open(path, trace.Options{})
 	if err != nil {

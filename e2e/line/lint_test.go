@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow(t *testing.T) {
+func TestDefaultToleranceOfAnHPAIsReported(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "lint"), &exporter.Knobs{}
 	load.Set(exporter.Values{Upstream: 97})
@@ -37,21 +37,21 @@ func TestAnHPAWithTheDefaultToleranceIgnoresOneInTenAndIsToldThatItWillNotFollow
 		t.Errorf("gpuscaler_managed_object_exact is %g, %v", n, err)
 	}
 
-	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", s.HasTarget(10))
+	stack.Eventually(t, 20*time.Second, "the target follows the gateway's queue", s.HasTarget(10))
 	began := time.Now()
 	load.Set(exporter.Values{Upstream: 107})
-	stack.Eventually(t, 20*time.Second, "one more is wanted", s.HasTarget(11))
+	stack.Eventually(t, 20*time.Second, "the target is one replica more", s.HasTarget(11))
 	time.Sleep(3 * hpaSync)
 	if err := s.Followed(10)(t.Context()); err != nil {
 		t.Errorf("11 is within 10%% of 10, which an HPA ignores: %v", err)
 	}
 	load.Set(exporter.Values{Upstream: 117})
-	stack.Eventually(t, 20*time.Second, "two more are followed", s.Followed(12))
+	stack.Eventually(t, 20*time.Second, "the HPA follows two replicas more", s.Followed(12))
 	desired, err := s.HPA.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if course := desired.Since(began); !slices.Equal(course.Numbers(), []int32{10, 12}) {
-		t.Errorf("the HPA went %v, want 10 and then 12", course)
+		t.Errorf("the HPA's replicas were %v, want 10 and then 12", course)
 	}
 }

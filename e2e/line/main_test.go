@@ -1,5 +1,4 @@
-// Package line shows the straight line on real components: what replicas say
-// about themselves, Prometheus, gpuscaler, the aggregated API, the real HPA
+// Package line tests the whole path with real components: the replicas' metrics, Prometheus, gpuscaler, the aggregated API, the real HPA
 // controller, a Deployment.
 package line
 
@@ -19,7 +18,7 @@ const hpaSync = 2 * time.Second
 
 var (
 	suite controller.Suite
-	redis string // address of the server that the platform knows as "jobs"
+	redis string // address of the data source "jobs"
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -47,8 +46,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// platform knows a Prometheus whose series carry the exporters' own namespaces,
-// so that the workloads' stand in exported_namespace, as in most clusters.
+// platform declares a Prometheus server whose series have the exporters' namespaces, so that the workloads' namespaces are in
+// exported_namespace, as in most clusters.
 func platform(s *stack.Stack) string {
 	return fmt.Sprintf(`
 dataSources:
@@ -64,11 +63,10 @@ queries:
 `, s.Prometheus.URL, redis, enginePort)
 }
 
-// enginePort is where replicas serve their own /metrics.
+// enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// promptly is a behavior under which a target stands three seconds after the
-// last reason for it.
+// promptly is a behavior with which a target decreases three seconds after the last reason for it.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-func TestAQueueTakesADeploymentFromOneToFiveToTwo(t *testing.T) {
+func TestQueueScalesADeploymentFromOneToFiveToTwo(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "queue"), &exporter.Total{}
 	suite.Export(t, workload.Metrics(ns, "chat", load))
@@ -26,19 +26,20 @@ maxReplicas: 24
 signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}`+promptly)
 
-	load.Set(47) // ten a replica
+	load.Set(47) // ten for each replica
 	stack.Eventually(t, 30*time.Second, "five replicas", s.HasReplicas(5))
-	stack.Eventually(t, 30*time.Second, "explain says why, and that the HPA follows exactly", s.Explained(func(e explain.Explanation) error {
-		recommends, f := e.Signals[0].Recommends, e.Follower
-		if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
-			return fmt.Errorf("it says %+v, follower %+v", e, f)
-		}
-		return nil
-	}))
+	stack.Eventually(t, 30*time.Second, "explain names the cause and reports that the HPA follows exactly",
+		s.Explained(func(e explain.Explanation) error {
+			recommends, f := e.Signals[0].Recommends, e.Follower
+			if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
+				return fmt.Errorf("explanation %+v, HPA %+v", e, f)
+			}
+			return nil
+		}))
 
 	load.Set(15)
 	stack.Eventually(t, 30*time.Second, "two replicas", s.HasReplicas(2))
-	stack.Eventually(t, 30*time.Second, "explain says why", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "explain names the cause", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		for _, part := range []string{s.Policy() + "  ", " -> 2", "2 replicas: queue 15 needs 2 replicas", "HPA      chat desires 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
@@ -49,9 +50,8 @@ signals:
 	})
 }
 
-// A team without a place in the policy files annotates its own HPA, which says
-// the bounds and the target already.
-func TestAnHPACarriesItsPolicyInItsAnnotations(t *testing.T) {
+// A team without access to the policy files annotates its own HPA, which already has the bounds and the target.
+func TestHPAHasItsPolicyInAnAnnotation(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "annotated"), &exporter.Total{}
 	load.Set(38)
@@ -66,18 +66,18 @@ signals:
 	}
 	stack.Eventually(t, 30*time.Second, "four replicas", has(4))
 	load.Set(99)
-	stack.Eventually(t, 30*time.Second, "six, the HPA's own bound", has(6))
+	stack.Eventually(t, 30*time.Second, "six replicas, maxReplicas of the HPA", has(6))
 
 	patch := `{"metadata":{"annotations":{"gpuscaler.io/spec":null}}}`
 	if err := suite.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "without the annotation there is no policy", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the policy ends with the annotation", func(ctx context.Context) error {
 		if n, err := suite.ServedTarget(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%d is served, %v", n, err)
 		}
 		return nil
 	})
 	load.Set(5)
-	stack.Always(t, 3*hpaSync, "and its replicas stay as they are", has(6))
+	stack.Always(t, 3*hpaSync, "the replicas do not change", has(6))
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// behaving has windows, rates and a tolerance that all matter: as the API server has it, and as the replay has it. No period is a
-// multiple of a sync: what has just left one and what is about to would otherwise depend on milliseconds.
+// behaving returns a behavior with relevant windows, rates and a tolerance, for the API server and for the replay. No period is a multiple
+// of the sync period, because otherwise the result would depend on milliseconds.
 func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
-		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies} // tolerance: the default of 10%
+		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies} // the tolerance is the default of 10%
 	}
 	real := &autoscalingv2.HorizontalPodAutoscalerBehavior{
 		ScaleUp: rules(3, autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 3, PeriodSeconds: 5},
@@ -37,17 +37,17 @@ func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	}}
 }
 
-// TestTheReplaysHPAMakesTheSameSequence: the controller manager's HPA follows a series of ours with a behavior of its own; its log is
-// the recording. Equal means: after every sync, at its instant, the replay's HPA has written the same number; and what the metric
-// proposed is what the replay's arithmetic makes of our target.
-func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
+// TestTheReplaysHPAMakesTheSameSequence compares the controller manager's HPA, which follows a sequence of targets with its own behavior,
+// with the replay's HPA. The log of the controller manager is the recording. After every sync, at its time, both must have the same
+// replicas, and the proposal of the metric must be the result of the replay's computation for the target.
+func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "sequence"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
 	set(10)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
 	u := suite.Workload(t, workload.Deployment(ns, "chat", 10), onGateway)
-	stack.Eventually(t, 20*time.Second, "it is decided on the gateway's queue", u.HasTarget(10))
+	stack.Eventually(t, 20*time.Second, "the target follows the gateway's queue", u.HasTarget(10))
 	status, err := record.Status(t.Context(), suite.Stack.Client, ns, "chat")
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +63,13 @@ func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
 	if err := suite.Stack.Client.Patch(t.Context(), changed, client.MergeFrom(&h)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(hpaSync) // its controller has seen it
+	time.Sleep(hpaSync) // until the HPA controller has observed the HPA
 	began := time.Now()
 
 	for _, step := range []struct {
 		n     int32
-		takes time.Duration // a fall has its window before it, and a stall must leave time for two steps of its rate
-	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // 11 of 10, 13 of 12: swallowed
+		takes time.Duration // a decrease waits for its window, and needs time for two steps of its rate in spite of a stall
+	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // 11 after 10 and 13 after 12 are within the tolerance
 		set(step.n)
 		time.Sleep(step.takes * time.Second)
 	}
@@ -83,21 +83,21 @@ func TestTheReplaysHPAMakesTheSameSequence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(wrote.Numbers(), deployed.Numbers()) {
-		t.Errorf("by the log the HPA wrote %v, and the Deployment went %v", wrote, deployed)
+		t.Errorf("by its log the HPA wrote %v, and the Deployment had %v", wrote, deployed)
 	}
 	t.Logf("%d syncs, %d numbers: %v", len(syncs), len(wrote), wrote)
 	if len(wrote) < 5 {
-		t.Error("too little happened: the rates were not met")
+		t.Error("no rate limited a step, so the test proves nothing")
 	}
 	for name, other := range others(replayed) {
 		if record.Agrees(&other, 10, syncs) == nil {
-			t.Errorf("the sequence would be the same with %s: nothing was shown", name)
+			t.Errorf("the sequence is the same with %s, so the test proves nothing", name)
 		}
 	}
 	proposals(t, u, status, syncs, &replayed)
 }
 
-// syncsSince reads what the controller manager has logged of an HPA's syncs.
+// syncsSince returns the HPA's syncs in the log of the controller manager.
 func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sync {
 	t.Helper()
 	all, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"), hpa, hpa.Name)
@@ -107,7 +107,7 @@ func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sy
 	return slices.DeleteFunc(all, func(s record.Sync) bool { return s.At.Before(since) })
 }
 
-// others are specs that the recording must tell from the true one.
+// others returns behaviors whose sequences must differ from the recording.
 func others(s hpa.Spec) map[string]hpa.Spec {
 	out := map[string]hpa.Spec{}
 	add := func(name string, change func(*hpa.Behavior)) {
@@ -123,8 +123,8 @@ func others(s hpa.Spec) map[string]hpa.Spec {
 	return out
 }
 
-// proposals wants each sync's proposal to be the replay's arithmetic on our target and the pods that there were: on one of each where
-// a number moved between the sync before and this one, or while this machine stalled and told of it late.
+// proposals requires that each sync's proposal is the result of the replay's computation for the target and the pods at that time. If a
+// value changed between the previous sync and this one, or was recorded late, either value is accepted.
 func proposals(t *testing.T, u controller.Workload, status *record.Watched, syncs []record.Sync, spec *hpa.Spec) {
 	t.Helper()
 	const beside, stall = 750 * time.Millisecond, 3 * time.Second
@@ -137,23 +137,25 @@ func proposals(t *testing.T, u controller.Workload, status *record.Watched, sync
 		if !s.Known || i == 0 {
 			continue
 		}
-		from := syncs[i-1].End.Add(-beside) // the metric was read after that
-		wanted, had := targets.Between(from, s.At.Add(stall)), existing.Between(from, s.At.Add(stall))
-		if len(wanted) == 1 && len(had) == 1 {
-			if judged++; wanted[0] != had[0] && s.Proposed == had[0] {
+		from := syncs[i-1].End.Add(-beside) // the HPA read the metric after this time
+		desired, had := targets.Between(from, s.At.Add(stall)), existing.Between(from, s.At.Add(stall))
+		if len(desired) == 1 && len(had) == 1 {
+			if judged++; desired[0] != had[0] && s.Proposed == had[0] {
 				swallowed++
 			}
 		}
-		if !slices.ContainsFunc(wanted, func(target int32) bool {
+		if !slices.ContainsFunc(desired, func(target int32) bool {
 			return slices.ContainsFunc(had, func(pods int32) bool {
 				return hpa.AverageValue(int64(target)*1000, 1000, pods, spec.Tolerances()) == s.Proposed
 			})
 		}) {
-			t.Errorf("at %s, %v wanted of %v pods: the HPA's metric proposed %d, which the replay makes of none of them", s.At.Format("15:04:05.000"), wanted, had, s.Proposed)
+			t.Errorf("at %s, %v desired of %v pods: the HPA's metric proposed %d, and the replay computes it from none of them",
+				s.At.Format("15:04:05.000"), desired, had, s.Proposed)
 		}
 	}
-	t.Logf("%d of %d syncs judged by one pair of numbers: %d within the tolerance, though the target was another number", judged, len(syncs), swallowed)
+	t.Logf("%d of %d syncs were checked with one pair of values; in %d the target differed within the tolerance", judged, len(syncs),
+		swallowed)
 	if judged < len(syncs)/5 || swallowed == 0 {
-		t.Error("too few to prove anything")
+		t.Error("too few syncs to prove anything")
 	}
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// An HPA at zero replicas reads no metric before Kubernetes 1.37: gpuscaler's
-// activator takes the first step and the last.
-func TestARedisListWakesADeploymentFromZeroAndPutsItToSleepAgain(t *testing.T) {
+// Before Kubernetes 1.37 an HPA at zero replicas reads no metric. gpuscaler's activator scales from 0 to 1 and from 1 to 0.
+func TestRedisListActivatesADeploymentAndItReturnsToZero(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "jobs")
 	list := goredis.NewClient(&goredis.Options{Addr: redis})
@@ -43,21 +42,21 @@ signals:
 	if err := list.Del(t.Context(), "embed-jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "none for none", s.HasReplicas(0))
+	stack.Eventually(t, 40*time.Second, "no replicas for no jobs", s.HasReplicas(0))
 	course, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := course.Numbers(); !slices.Equal(got, []int32{0, 1, 4, 1, 0}) {
-		t.Errorf("the Deployment went %v, want 0, 1 (activator), 4 (HPA), 1 (HPA), 0 (activator)", course)
+		t.Errorf("the Deployment had %v, want 0, 1 (activator), 4 (HPA), 1 (HPA), 0 (activator)", course)
 	}
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
 		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "Deployment", "embed", reason))
 	}
 }
 
-// A platform without Prometheus: each replica's own /metrics is read.
-func TestEachReplicasOwnMetricsCanBeReadDirectly(t *testing.T) {
+// On a platform without Prometheus gpuscaler reads each replica's /metrics.
+func TestMetricsOfReplicasCanBeScrapedDirectly(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "direct"), &exporter.Total{}
 	metrics := workload.Metrics(ns, "chat", load)
@@ -69,7 +68,7 @@ signals:
 - {name: queue, type: vllm, source: engines, metric: requestsWaiting, target: 10}`+promptly)
 	load.Set(38)
 	stack.Eventually(t, 30*time.Second, "four replicas", s.HasReplicas(4))
-	stack.Eventually(t, 30*time.Second, "all four have reported", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "all four replicas were scraped", s.Explained(func(e explain.Explanation) error {
 		if e.Signals[0].Reported != 4 {
 			return fmt.Errorf("%d pods reported", e.Signals[0].Reported)
 		}
@@ -79,7 +78,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "one replica", s.HasReplicas(1))
 }
 
-// work is so many GPUs' worth of work, shared by whoever is ready.
+// work is an amount of work in GPUs, shared by the ready replicas.
 type work struct{ gpus atomic.Uint64 }
 
 func (w *work) set(gpus float64) { w.gpus.Store(math.Float64bits(gpus)) }
@@ -88,9 +87,8 @@ func (w *work) At(_ time.Time, ready int) exporter.Values {
 	return exporter.Values{GPUBusy: min(1, math.Float64frombits(w.gpus.Load())/float64(max(1, ready)))}
 }
 
-// The exporter's own pod and namespace win in most clusters, and the workload's
-// stand in exported_pod and exported_namespace.
-func TestBusyGPUsAreSeenThroughPrometheusUnderExportedNames(t *testing.T) {
+// In most clusters the exporter's own pod and namespace take precedence, and the workload's are in exported_pod and exported_namespace.
+func TestBusyGPUsAreReadFromPrometheusWithExportedLabels(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "busy"), &work{}
 	load.set(3.6)
@@ -102,7 +100,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.HasReplicas(6))
 	load.set(1.9)
 	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.HasReplicas(3))
-	stack.Eventually(t, 30*time.Second, "explain knows how busy the three are", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain shows the activity of the three replicas", s.Explained(func(e explain.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
 			return fmt.Errorf("%+v", g)
 		}

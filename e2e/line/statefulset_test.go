@@ -15,9 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The activator's first step and last are the same for a StatefulSet, by its
-// own /scale.
-func TestAStatefulSetIsWokenFromZeroAndPutToSleep(t *testing.T) {
+// The activator scales a StatefulSet through /scale as it scales a Deployment.
+func TestStatefulSetIsActivatedAndReturnsToZero(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "sharded")
 	of := workload.Deployment(ns, "shards", 0)
@@ -59,7 +58,7 @@ spec:
 	if err := list.Del(t.Context(), "shard-jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "none for none", has(0))
+	stack.Eventually(t, 40*time.Second, "no replicas for no jobs", has(0))
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
 		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "StatefulSet", "shards", reason))
 	}

@@ -1,7 +1,5 @@
-// Package mission tells the project's own sentence on the real binary, with
-// real signals, on the world's own clock: capacity that goes to zero and is
-// there before it is needed, spot with fallback and a paced return, and every
-// step with its reason.
+// Package mission tests the main promises of the project with the real binary, real signals and real time: capacity is zero when unused
+// and ready before it is needed, spot has a fallback and a paced return, and every step has a reason.
 package mission
 
 import (
@@ -23,7 +21,7 @@ import (
 
 var (
 	suite controller.Suite
-	redis string // address of the server that the platform knows as "jobs"
+	redis string // address of the data source "jobs"
 	cloud *karpenter.Karpenter
 )
 
@@ -36,18 +34,19 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := suite.Run(m, controller.Setup{
-		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission"}, Args: []string{"--record", recording.File()}},
-		After:      func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission"},
+			Args: []string{"--record", recording.File()}},
+		After: func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			if redis, err = s.Redis(ctx); err != nil {
 				return err
 			}
-			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler itself
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler
 				return err
 			}
 			cloud, err = karpenter.Start(ctx, s, karpenter.Options{
 				InstanceTypes:  []karpenter.InstanceType{{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}}},
-				UnavailableFor: 12 * time.Second, // longer than Karpenter's 10 s between two tries, as AWS's 3 minutes are
+				UnavailableFor: 12 * time.Second, // longer than Karpenter's 10 s between two launches, as the 3 minutes of AWS are
 			})
 			if err != nil {
 				return err

@@ -24,13 +24,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// Night, and zero GPU nodes; the cron window nears, and capacity is there before
-// it opens; a queue bursts, and spot takes it; spot is denied, and on-demand
-// takes over; spot returns, and the nodes move back at the set pace, no ready
-// replica missing; evening, and zero again. A Job without a policy runs through
-// all of it. Spot is left alone for a quarter of an hour after it failed, and
-// no test turns that clock: the way back waits for GPUSCALER_E2E_LONG.
-func TestCapacityIsZeroAtNightThereInTimeOnSpotWhereItCanBeAndZeroAgain(t *testing.T) {
+// At night there are no GPU nodes. Before a cron window opens, capacity is ready. A burst in the queue gets spot nodes. When spot is
+// rejected, on-demand nodes replace it. When spot returns, the nodes move back at the configured pace without a missing ready replica. In
+// the evening the nodes are removed. A Job without a policy runs all the time. After a failure gpuscaler does not use spot for 15 minutes
+// of real time, so the return is tested only with GPUSCALER_E2E_LONG.
+func TestCapacityFollowsADayFromZeroToZero(t *testing.T) {
 	ns := suite.Namespace(t, "mission")
 	list := goredis.NewClient(&goredis.Options{Addr: redis})
 	defer list.Close()
@@ -60,7 +58,7 @@ behavior:
 		for i := range jobs {
 			jobs[i] = fmt.Sprint("job-", i)
 		}
-		pipe := list.TxPipeline() // nobody reads it empty in between
+		pipe := list.TxPipeline() // so that no reader sees an empty list in between
 		pipe.Del(t.Context(), "chat")
 		if n > 0 {
 			pipe.RPush(t.Context(), "chat", jobs...)
@@ -69,12 +67,12 @@ behavior:
 			t.Fatal(err)
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "night: the policy stands and wants nothing", s.HasTarget(0))
+	stack.Eventually(t, 20*time.Second, "night: the policy is in force and its target is 0", s.HasTarget(0))
 	if err := nodes(0, 0)(t.Context()); err != nil {
 		t.Errorf("night: %v", err)
 	}
-	stack.Eventually(t, time.Until(opens), "the window nears: a replica serves before it opens", s.HasReplicas(1))
-	t.Logf("it serves %s before the window opens", time.Until(opens).Round(time.Second))
+	stack.Eventually(t, time.Until(opens), "a replica is ready before the window opens", s.HasReplicas(1))
+	t.Logf("the replica is ready %s before the window opens", time.Until(opens).Round(time.Second))
 	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
@@ -83,55 +81,56 @@ behavior:
 		}
 		return err
 	})
-	stack.Eventually(t, 30*time.Second, "one node for the window", nodes(1, 0)) // Karpenter may call it ready after its pod is
+	stack.Eventually(t, 30*time.Second, "one node for the window", nodes(1, 0)) // Karpenter may report the node as ready after its pod
 
 	queue(27)
-	stack.Eventually(t, time.Minute, "a burst is taken by spot", s.HasReplicas(3))
-	stack.Eventually(t, 30*time.Second, "by spot alone", nodes(3, 0))
+	stack.Eventually(t, time.Minute, "spot nodes for a burst", s.HasReplicas(3))
+	stack.Eventually(t, 30*time.Second, "only spot nodes", nodes(3, 0))
 	job := train(t, ns)
-	stack.Eventually(t, 30*time.Second, "a Job without a policy runs beside it", nodes(4, 0))
+	stack.Eventually(t, 30*time.Second, "a Job without a policy runs too", nodes(4, 0))
 
 	if err := cloud.Scarce(karpenter.Shortage{CapacityType: "spot"}); err != nil {
 		t.Fatal(err)
 	}
 	queue(85)
-	stack.Eventually(t, 90*time.Second, "spot is denied: on-demand takes over", s.HasReplicas(9))
-	stack.Eventually(t, 30*time.Second, "beside what runs on spot", nodes(4, 6))
+	stack.Eventually(t, 90*time.Second, "on-demand replaces rejected spot", s.HasReplicas(9))
+	stack.Eventually(t, 30*time.Second, "spot nodes stay", nodes(4, 6))
 	because(t, "spot fallback: launches refused")
-	stack.Eventually(t, 20*time.Second, "on-demand comes first by weight", weight("gpu-on-demand", 81))
+	stack.Eventually(t, 20*time.Second, "on-demand has the higher weight", weight("gpu-on-demand", 81))
 
 	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
 		least := fewest(t, ns)
 		if err := cloud.Scarce(); err != nil {
 			t.Fatal(err)
 		}
-		stack.Eventually(t, 40*time.Minute, "spot returns, and so do the nodes, four a minute", nodes(10, 0))
+		stack.Eventually(t, 40*time.Minute, "the nodes move back to spot, four a minute", nodes(10, 0))
 		because(t, "spot probe: gpu-spot up to 5", "return to spot: ", "move: replicas of mission/chat")
 		if n := least.Load(); n < 9 {
-			t.Errorf("at one moment only %d replicas were ready, of 9 that are needed", n)
+			t.Errorf("at one time only %d of 9 required replicas were ready", n)
 		}
 	}
 
 	undrifted(t)
 	queue(0)
-	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: nobody serves", s.HasReplicas(0))
-	stack.Eventually(t, 2*time.Minute, "the nodes go, but for the Job's", nodes(1, 0))
+	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: no replicas", s.HasReplicas(0))
+	stack.Eventually(t, 2*time.Minute, "only the node of the Job is left", nodes(1, 0))
 	var now corev1.Pod
-	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
-		t.Errorf("the Job's pod is not where it was: %v", err)
+	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job),
+		&now); err != nil || now.UID != job.UID || now.Spec.NodeName != job.Spec.NodeName {
+		t.Errorf("the Job's pod was moved: %v", err)
 	}
 	if err := suite.Stack.Client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, "zero again", nodes(0, 0))
-	held := "" // after a fallback the weight stays turned until its hold is over
+	held := "" // after a fallback the weight stays until on-demand is no longer preferred
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		held = "gpu-on-demand"
 	}
-	stack.Eventually(t, 2*time.Minute, "and nothing is held", func(context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "all NodePools are restored", func(context.Context) error {
 		for _, pool := range pools {
 			if now := face(t, pool); pool != held && now != specs[pool] {
-				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", pool, now, specs[pool])
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", pool, now, specs[pool])
 			}
 		}
 		return nil
@@ -140,10 +139,10 @@ behavior:
 
 var pools = []string{"gpu-spot", "gpu-on-demand"}
 
-// because wants reasons in gpuscaler's log, in that order.
+// because requires these reasons in gpuscaler's log, in this order.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("it says why: %q", reasons), func(context.Context) error {
+	stack.Eventually(t, 30*time.Second, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
 		text := suite.Log()
 		for _, reason := range reasons {
 			_, after, found := strings.Cut(text, reason)
@@ -156,7 +155,7 @@ func because(t *testing.T, reasons ...string) {
 	})
 }
 
-// nodes is a check of how many NodeClaims there are, all of them ready.
+// nodes returns a check of the number of NodeClaims, all of them ready.
 func nodes(spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
@@ -183,8 +182,7 @@ func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, 
 	return u, suite.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 }
 
-// face is what must be as before when all is over: the spec byte for byte, the
-// annotations, and that nothing of it is ours.
+// face returns what must be restored at the end: the spec byte for byte, the annotations, and no field that gpuscaler owns.
 func face(t *testing.T, name string) string {
 	t.Helper()
 	u, err := nodePoolNow(t.Context(), name)
@@ -201,7 +199,7 @@ func face(t *testing.T, name string) string {
 			ours += m.FieldsV1.String()
 		}
 	}
-	return fmt.Sprintf("spec %s\nannotations %v\nours: %q", spec, u.GetAnnotations(), ours)
+	return fmt.Sprintf("spec %s\nannotations %v\nowned by gpuscaler: %q", spec, u.GetAnnotations(), ours)
 }
 
 func weight(pool string, want int64) func(context.Context) error {
@@ -217,10 +215,11 @@ func weight(pool string, want int64) func(context.Context) error {
 	}
 }
 
-// train starts a pod with a GPU that no policy knows, and waits until it runs.
+// train starts a pod with a GPU and without a policy, and waits until it runs.
 func train(t *testing.T, namespace string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"}, Spec: workload.Deployment(namespace, "train", 1).Spec.Template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"},
+		Spec: workload.Deployment(namespace, "train", 1).Spec.Template.Spec}
 	workload.Create(t, suite.Stack.Client, pod)
 	stack.Eventually(t, 2*time.Minute, "the Job runs", func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -234,7 +233,7 @@ func train(t *testing.T, namespace string) *corev1.Pod {
 	return pod
 }
 
-// fewest keeps the fewest ready pods that the Deployment had from now on.
+// fewest records the minimum of the Deployment's ready pods from now on.
 func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}
@@ -261,7 +260,7 @@ func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	return least
 }
 
-// undrifted fails if Karpenter thinks that any node is not what its NodePool says.
+// undrifted fails if Karpenter reports a node as drifted from its NodePool.
 func undrifted(t *testing.T) {
 	t.Helper()
 	var claims v1.NodeClaimList

@@ -107,8 +107,7 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 	}
 	s.server = "https://" + loopback(port)
 	// --enable-aggregator-routing is not set: with it an APIService cannot name an ExternalName Service, which the tests use to reach a
-	// server
-	// on this host.
+	// server on this host.
 	p, err := s.Run(Command{Name: "kube-apiserver", Path: s.Binary("kubernetes"), Args: append([]string{
 		"kube-apiserver",
 		"--etcd-servers=" + etcd,

@@ -8,10 +8,8 @@ import (
 )
 
 // A stack owns a block of loopback ports, so that two stacks, in one test run or in two, never use the same port. The stack keeps the
-// first
-// port of the block open, which reserves the block. Blocks are below Linux's ephemeral range (from 32768): within that range the source
-// port
-// of a client could occupy a port between the check and the listen.
+// first port of the block open, which reserves the block. Blocks are below Linux's ephemeral range (from 32768): within that range the
+// source port of a client could occupy a port between the check and the listen.
 const (
 	firstPort  = 15000
 	blockSize  = 64

@@ -22,8 +22,7 @@ type Command struct {
 }
 
 // Process is a child process with a log file. Its process group is killed with it. On Linux the kernel kills it when the test process
-// ends,
-// even if that is killed.
+// ends, even if that is killed.
 type Process struct {
 	Name    string
 	LogPath string
@@ -34,8 +33,7 @@ type Process struct {
 }
 
 // starter runs every fork on one thread that never ends, because Linux sends the parent-death signal when the forking thread ends, not
-// when
-// the process ends.
+// when the process ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {

@@ -1,7 +1,6 @@
 // Package stack runs a real Kubernetes control plane on loopback for the end-to-end tests: etcd, kube-apiserver, kube-controller-manager
 // (with the real HPA controller), kube-scheduler, kwok instead of kubelets, and a real Prometheus. Each is a child process of the test.
-// Two
-// stacks do not share anything.
+// Two stacks do not share anything.
 package stack
 
 import (

@@ -1,9 +1,7 @@
-// Command cert-manager is cert-manager's controllers for certificates, and for
-// issuers that are self-signed or a CA.
+// Command cert-manager runs cert-manager's controllers for certificates, and for self-signed and CA issuers.
 //
-// The upstream command is a Go module of its own that the module proxy does not
-// have, so the upstream controllers are put together here, unchanged. ACME,
-// Vault and Venafi are left out.
+// The upstream command is a separate Go module that the module proxy does not have, so this command combines the unchanged upstream
+// controllers. ACME, Vault and Venafi are omitted.
 package main
 
 import (
@@ -26,8 +24,8 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/controller/certificates/revisionmanager"
 	"github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
 	"github.com/cert-manager/cert-manager/pkg/controller/issuers"
-	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"         // an issuer registers itself
-	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned" // the same
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"         // the package registers the issuer
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned" // the package registers the issuer
 )
 
 var names = []string{

@@ -1,10 +1,10 @@
-// Command karpenter is upstream's kwok/main.go with one addition: the cloud
-// can run out of what a file says (see scarce.go).
+// Command karpenter is the upstream kwok/main.go with an addition: a file defines which capacity the simulated cloud lacks (see
+// scarce.go).
 //
-// Environment, beside Karpenter's own:
+// Environment variables in addition to Karpenter's:
 //
-//	SCARCITY_FILE    JSON list of shortages, read at each launch; absent or empty: none
-//	UNAVAILABLE_FOR  how long an offering that failed is not tried again; default 3m, as on AWS
+//	SCARCITY_FILE    JSON list of shortages, read at each launch; missing or empty: no shortage
+//	UNAVAILABLE_FOR  time for which a failed offering is unavailable; default 3m, as on AWS
 package main
 
 import (

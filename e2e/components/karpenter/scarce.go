@@ -18,13 +18,12 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// shortage is one line of the scarcity file: offerings of which at most Limit
-// nodes may live. An empty field matches every value.
+// shortage is one entry of the scarcity file: offerings of which at most Limit nodes may exist. An empty field matches every value.
 type shortage struct {
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
 	InstanceType string `json:"instanceType,omitempty"`
-	Limit        int    `json:"limit,omitempty"` // nodes; 0: none at all
+	Limit        int    `json:"limit,omitempty"` // maximum number of nodes
 }
 
 func (s shortage) matches(o offering) bool {
@@ -35,18 +34,17 @@ func (s shortage) matches(o offering) bool {
 
 type offering struct{ instanceType, capacityType, zone string }
 
-// scarce is the KWOK provider on a cloud that runs out. As on AWS, Karpenter
-// learns of a shortage by a launch that fails; the offering is then reported
-// unavailable for a while, and tried again after it.
+// scarce is the KWOK provider with limited capacity. As on AWS, Karpenter learns of a shortage from a failed launch. The offering is then
+// reported as unavailable for a while, and tried again afterwards.
 type scarce struct {
-	*kwok.CloudProvider // everything but Create and GetInstanceTypes
+	*kwok.CloudProvider // implements all methods except Create and GetInstanceTypes
 	kube                client.Client
 	types               []*cloudprovider.InstanceType
 	file                string
 	pause               time.Duration
 
 	mu          sync.Mutex
-	unavailable map[offering]time.Time // until when
+	unavailable map[offering]time.Time // end of the unavailability
 }
 
 func newScarce(kube client.Client, types []*cloudprovider.InstanceType, file string, pause time.Duration) *scarce {
@@ -57,7 +55,7 @@ func newScarce(kube client.Client, types []*cloudprovider.InstanceType, file str
 	}
 }
 
-// GetInstanceTypes reports the offerings that failed lately as unavailable.
+// GetInstanceTypes reports offerings that failed recently as unavailable.
 func (s *scarce) GetInstanceTypes(context.Context, *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,18 +63,18 @@ func (s *scarce) GetInstanceTypes(context.Context, *v1.NodePool) ([]*cloudprovid
 	return s.filtered(func(o offering) bool { return !now.Before(s.unavailable[o]) }), nil
 }
 
-// Create launches on what the cloud still has of the capacity type that AWS
-// would take (spot before on-demand), or fails for want of it.
+// Create launches a node of the capacity type that AWS would select (spot before on-demand) if the cloud has capacity, and fails
+// otherwise.
 func (s *scarce) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	gone, err := s.exhausted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	wanted := s.wanted(claim)
+	candidates := s.candidates(claim)
 	has := map[offering]bool{}
 	names := map[string]bool{}
-	for _, o := range wanted {
+	for _, o := range candidates {
 		if gone(o) {
 			s.unavailable[o] = time.Now().Add(s.pause)
 			continue
@@ -85,14 +83,15 @@ func (s *scarce) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim
 	}
 	s.mu.Unlock()
 	if len(has) == 0 {
-		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("the scarcity file leaves none of %d offerings, the first %v", len(wanted), first(wanted)))
+		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("the scarcity file excludes all %d offerings, the first %v",
+			len(candidates), first(candidates)))
 	}
 	left := s.filtered(func(o offering) bool { return has[o] })
 	return kwok.NewCloudProvider(ctx, s.kube, left).Create(ctx, narrowed(claim, names))
 }
 
-// wanted lists the offerings that a launch for the claim would try.
-func (s *scarce) wanted(claim *v1.NodeClaim) []offering {
+// candidates lists the offerings that a launch for the claim tries.
+func (s *scarce) candidates(claim *v1.NodeClaim) []offering {
 	requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
 	byCapacityType := map[string][]offering{}
 	now := time.Now()
@@ -115,7 +114,7 @@ func (s *scarce) wanted(claim *v1.NodeClaim) []offering {
 	return byCapacityType[v1.CapacityTypeOnDemand]
 }
 
-// exhausted reads the file and the nodes, and tells what cannot be had now.
+// exhausted reads the file and the nodes, and returns a function that reports whether an offering is unavailable now.
 func (s *scarce) exhausted(ctx context.Context) (func(offering) bool, error) {
 	var shortages []shortage
 	text, err := os.ReadFile(s.file)
@@ -151,8 +150,8 @@ func (s *scarce) exhausted(ctx context.Context) (func(offering) bool, error) {
 	}, nil
 }
 
-// filtered returns copies of the instance types whose offerings are available
-// where keep says so. Copies, because Karpenter caches what it was handed.
+// filtered returns copies of the instance types, with offerings available only if keep returns true. It copies them because Karpenter
+// caches the originals.
 func (s *scarce) filtered(keep func(offering) bool) []*cloudprovider.InstanceType {
 	var out []*cloudprovider.InstanceType
 	for _, it := range s.types {
@@ -166,8 +165,7 @@ func (s *scarce) filtered(keep func(offering) bool) []*cloudprovider.InstanceTyp
 	return out
 }
 
-// narrowed is the claim without the instance types that have no offering left:
-// the KWOK provider fails on a nil offering for them.
+// narrowed returns the claim without the instance types that have no available offering, because the KWOK provider fails for them.
 func narrowed(claim *v1.NodeClaim, names map[string]bool) *v1.NodeClaim {
 	out := claim.DeepCopy()
 	for i, r := range out.Spec.Requirements {

@@ -1,20 +1,19 @@
-// Command kubernetes is a control plane in one binary: etcd, kube-apiserver,
-// kube-controller-manager and kube-scheduler, chosen by the first argument.
+// Command kubernetes is a control plane in one binary: etcd, kube-apiserver, kube-controller-manager and kube-scheduler, selected by the
+// first argument.
 //
-// One binary because one link takes a quarter of the time of four, and because
-// the four processes then share their text pages. The programs are the
-// upstream ones, unchanged.
+// It is one binary because linking takes a quarter of the time of four binaries, and because the four processes then share code in memory.
+// The programs are the unchanged upstream ones.
 package main
 
 import (
 	"fmt"
 	"os"
-	_ "time/tzdata" // CronJobs and schedules in zones, on a machine without tzdata
+	_ "time/tzdata" // time zones of CronJobs and schedules on a machine without tzdata
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go's own metrics
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of client-go
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
