@@ -78,8 +78,8 @@ var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
 
 // Panels that are empty in a healthy state: nothing pending, frozen, idle or to fix, and no complete hour for the chargeback.
 var quiet = map[string]bool{
-	"Idle GPUs by namespace": true, "Spot share": true, "Nudges in force": true, "What only a person can mend": true,
-	"Charged in 30 days, by team and namespace": true, "Held by nobody, per hour": true,
+	"Idle GPUs by namespace": true, "Spot share": true, "Active overrides": true, "Findings that need an operator": true,
+	"Cost of 30 days, by team and namespace": true, "Cost of unallocated GPUs, per hour": true,
 }
 
 // Queries of one panel of which some may be empty.
