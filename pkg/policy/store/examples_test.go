@@ -35,7 +35,7 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 		{Name: "gateway", Type: "prometheus", Target: 10, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 		{Name: "queue", Type: "vllm", Target: 10, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 		{Name: "kv", Type: "vllm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
-		{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
+		{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.85, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 	}
 	for i, s := range p.Signals {
 		if s.Source == 0 {
@@ -50,10 +50,22 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 		gateway.Query != `sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size{cluster="prod-use1"})` {
 		t.Errorf("gateway is read from %+v", gateway)
 	}
-	if len(p.Schedules) != 2 || p.Schedules[0].Min != 2 || p.Schedules[0].Max != -1 || p.Schedules[1].Max != 0 {
+	if len(p.Schedules) != 1 || p.Schedules[0].Min != 2 || p.Schedules[0].Max != -1 {
 		t.Errorf("schedules = %+v", p.Schedules)
 	}
 	if p.Fallback != (scaling.Fallback{FailureThreshold: 3, Behavior: scaling.FallbackCurrentReplicasIfHigher}) {
 		t.Errorf("fallback = %+v, want the platform's default", p.Fallback)
+	}
+}
+
+func TestStagingExampleIsZeroAtNight(t *testing.T) {
+	policies := store.New(store.Options{})
+	policies.Load(examples)
+	c := policies.Find(scaling.Key{Namespace: "team-chat", Name: "staging"})
+	if c == nil {
+		t.Fatal("staging is not in force")
+	}
+	if s := c.Workload.Policy.Schedules; len(s) != 2 || s[0].Max != 0 || s[1].Max != 0 || s[0].Min > 0 || s[1].Min > 0 {
+		t.Errorf("schedules = %+v", s)
 	}
 }
