@@ -274,6 +274,7 @@ func annotationEntrance(t *testing.T) entrance {
 				o := store.Object{Kind: kind, Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{}}
 				edit(&o)
 				problems := s.SetObject(o)
+				s.Publish()
 				if c := s.Find(llama); c != nil {
 					return inForce(t, c)
 				}

@@ -103,6 +103,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	})
 	c.cluster.Activate(c.engine.Decisions())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
+	c.loop.publish = c.policies.Publish
 	if o.record != "" {
 		if c.loop.recorder, err = record.New(o.record, record.Options{}); err != nil {
 			return nil, err

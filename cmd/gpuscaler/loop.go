@@ -23,6 +23,7 @@ const (
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
+	publish    func() // makes changes of annotated objects visible before a tick
 	log        *slog.Logger
 	leading    atomic.Bool
 	started    atomic.Int64 // when this process became the leader, in Unix nanoseconds
@@ -35,7 +36,7 @@ type loop struct {
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
-	l := &loop{engine: e, synced: synced, log: log,
+	l := &loop{engine: e, synced: synced, publish: func() {}, log: log,
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpuscaler_tick_duration_seconds", Help: "Duration of a tick over all policies.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
@@ -81,6 +82,7 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
 	now := start.Round(0) // without the monotonic clock, because a recording cannot store it
+	l.publish()
 	out := l.engine.Tick(ctx, now)
 	l.duration.Observe(time.Since(start).Seconds())
 	if l.recorder != nil {

@@ -71,7 +71,7 @@ func (e *edited) annotate(edit func(o *store.Object)) {
 	if problems := e.store.SetObject(o); len(problems) > 0 {
 		e.t.Fatal(policy.Render(problems))
 	}
-	e.store.Current() // as the tick or anybody else does
+	e.store.Publish() // as the loop does before each tick
 }
 
 func (e *edited) tick() scaling.Decision {

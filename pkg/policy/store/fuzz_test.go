@@ -67,6 +67,7 @@ func FuzzAnnotations(f *testing.F) {
 		object := Object{Kind: "ScaledObject", Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
 			MaxReplicas: 10, Annotations: map[string]string{annotations.Spec: written, annotations.GPUTarget: gpu, annotations.QueueSource: source, annotations.QueueTarget: depth, annotations.Schedule: line}}
 		problems := policies.SetObject(object)
+		policies.Publish()
 		all := policies.Compiled()
 		if (len(all) == 1) != (policy.Errors(problems) == 0) {
 			t.Errorf("%d in force with\n%s", len(all), policy.Render(problems))

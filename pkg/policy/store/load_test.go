@@ -134,7 +134,7 @@ func BenchmarkSet10000Objects(b *testing.B) {
 			o := scaledObject(map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"})
 			o.Name = fmt.Sprintf("object-%d", i)
 			o.Target.Name = o.Name
-			if problems := policies.SetObject(o); len(problems) > 0 {
+			if problems := setObject(policies, o); len(problems) > 0 {
 				b.Fatal(policy.Render(problems))
 			}
 		}

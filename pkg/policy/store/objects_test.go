@@ -15,6 +15,18 @@ const objectsPlatform = `dataSources: [{name: prom, type: prometheus, address: "
   teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat], bounds: {maxReplicas: 24}}],
   capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
+// setObject sets an object and publishes the change, as the loop does before a tick.
+func setObject(s *store.Store, o store.Object) []policy.Problem {
+	problems := s.SetObject(o)
+	s.Publish()
+	return problems
+}
+
+func deleteObject(s *store.Store, kind, namespace, name string) {
+	s.DeleteObject(kind, namespace, name)
+	s.Publish()
+}
+
 func scaledObject(values map[string]string) store.Object {
 	return store.Object{
 		Kind: "ScaledObject", Namespace: "team-chat", Name: "llama",
@@ -50,7 +62,7 @@ night Europe/Berlin "0 23 * * *" "0 6 * * *" max=0
 
 func TestTheShortKeysOfThePageMakeAWholePolicy(t *testing.T) {
 	policies, _ := storeWith(t)
-	if problems := policies.SetObject(scaledObject(pageAnnotations)); len(problems) > 0 {
+	if problems := setObject(policies, scaledObject(pageAnnotations)); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
 	c := policies.Find(key("llama"))
@@ -72,7 +84,7 @@ signals: [{name: backlog, type: keda, trigger: sqs, target: 200}]
 behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
 `
 	policies, _ := storeWith(t, head+"ScalingPolicy\nmetadata: {name: file, namespace: team-chat}\nspec:\n  scaleTargetRef: {name: file}\n  minReplicas: 0\n  maxReplicas: 10\n"+strings.ReplaceAll(written, "\n", "\n  "))
-	if problems := policies.SetObject(scaledObject(map[string]string{"gpuscaler.io/spec": written})); len(problems) > 0 {
+	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/spec": written})); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
 	file, object := policies.Find(key("file")), policies.Find(key("llama"))
@@ -100,7 +112,7 @@ spec:
 	policies, _ := storeWith(t, base)
 	object := scaledObject(map[string]string{"gpuscaler.io/policy": "base", "gpuscaler.io/queue-depth-per-replica": "8", "gpuscaler.io/gpu-utilization-target": "65%"})
 	object.Metadata = map[string]string{"scalerAddress": "dns:///x:1", "gpuUtilizationTarget": "75"}
-	if problems := policies.SetObject(object); len(problems) > 0 {
+	if problems := setObject(policies, object); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
 	all := policies.Current()
@@ -117,7 +129,7 @@ spec:
 	if !strings.HasPrefix(all[0].Origin, "ScaledObject llama over a.yaml@") {
 		t.Errorf("origin %s", all[0].Origin)
 	}
-	policies.DeleteObject("ScaledObject", "team-chat", "llama")
+	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	if p := policies.Find(key("base")).Workload.Policy; p.Signals[0].Target != 0.6 || p.MaxReplicas != 5 {
 		t.Errorf("after the object is gone: %+v", p)
 	}
@@ -125,12 +137,12 @@ spec:
 
 func TestAnEditOfTheFileReachesThePolicyThatIsLaidOverIt(t *testing.T) {
 	policies, f := storeWith(t, simple("llama", 5))
-	if problems := policies.SetObject(scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})); policy.Errors(problems) != 1 {
+	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})); policy.Errors(problems) != 1 {
 		t.Fatalf("want the complaint that nothing wakes it from zero, got\n%s", policy.Render(problems))
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})
 	object.MinReplicas = 1
-	if problems := policies.SetObject(object); len(problems) > 0 {
+	if problems := setObject(policies, object); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
 	if c := policies.Find(key("llama")); len(c.Sources) != 2 || c.Workload.Mode != scaling.Advisory || c.Workload.Policy.Signals[0].Target != 10 {
@@ -185,7 +197,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 				if value != "" {
 					values["gpuscaler.io/"+c.key] = value
 				}
-				problems := policies.SetObject(scaledObject(values))
+				problems := setObject(policies, scaledObject(values))
 				all := policies.Compiled()
 				if len(all) != 1 {
 					t.Fatalf("%d policies in force after\n%s", len(all), policy.Render(problems))
@@ -236,7 +248,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 			if c.depth != "" {
 				values["gpuscaler.io/queue-depth-per-replica"] = c.depth
 			}
-			problems := policies.SetObject(scaledObject(values))
+			problems := setObject(policies, scaledObject(values))
 			if c.says != "" {
 				if !strings.Contains(policy.Render(problems), c.says) || policies.Find(key("llama")) != nil {
 					t.Errorf("want %q, got\n%s", c.says, policy.Render(problems))
@@ -253,7 +265,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 func TestAMisspelledAnnotationIsNamed(t *testing.T) {
 	policies, _ := storeWith(t)
 	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10", "gpuscaler.io/capacitygroup": "chat", "gpuscaler.io/paused": "true"}
-	problems := policies.SetObject(scaledObject(values))
+	problems := setObject(policies, scaledObject(values))
 	if len(problems) != 1 || !strings.Contains(problems[0].String(), `metadata.annotations[gpuscaler.io/capacitygroup]: there is no such annotation, did you mean "gpuscaler.io/capacity-group"?; found "chat"`) {
 		t.Errorf("%s", policy.Render(problems))
 	}
@@ -269,14 +281,14 @@ func TestTheCooldownCountsOnce(t *testing.T) {
 	}{{"KEDA says nothing", nil, 5 * time.Minute}, {"KEDA waits", duration(10 * time.Minute), 0}, {"KEDA is told not to wait", duration(0), 5 * time.Minute}} {
 		object := scaledObject(values)
 		object.CooldownPeriod = c.keda
-		policies.SetObject(object)
+		setObject(policies, object)
 		if got := policies.Find(key("llama")).Workload.Policy.CooldownPeriod; got != c.want {
 			t.Errorf("%s: ours is %s, want %s", c.name, got, c.want)
 		}
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, trigger: sqs, target: 1}]"})
 	object.CooldownPeriod = duration(10 * time.Minute)
-	if problems := policies.SetObject(object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would count twice") {
+	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would count twice") {
 		t.Errorf("both: %s", policy.Render(problems))
 	}
 }
@@ -286,25 +298,25 @@ func duration(d time.Duration) *time.Duration { return &d }
 func TestTwoObjectsForOneTargetOrOnePolicy(t *testing.T) {
 	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	policies, _ := storeWith(t, simple("filed", 3))
-	policies.SetObject(scaledObject(values))
+	setObject(policies, scaledObject(values))
 	second := scaledObject(values)
 	second.Name = "second"
-	if problems := policies.SetObject(second); !strings.Contains(policy.Render(problems), "are decided by policy llama already") {
+	if problems := setObject(policies, second); !strings.Contains(policy.Render(problems), "are decided by policy llama already") {
 		t.Errorf("second owner: %s", policy.Render(problems))
 	}
 	third := scaledObject(map[string]string{"gpuscaler.io/policy": "llama"})
 	third.Name, third.Target.Name = "third", "third"
-	if problems := policies.SetObject(third); !strings.Contains(policy.Render(problems), "the ScaledObject llama carries this policy already") {
+	if problems := setObject(policies, third); !strings.Contains(policy.Render(problems), "the ScaledObject llama carries this policy already") {
 		t.Errorf("second carrier: %s", policy.Render(problems))
 	}
 	over := scaledObject(values)
 	over.Name, over.Target.Name = "over", "filed"
-	if problems := policies.SetObject(over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to build upon it") {
+	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to build upon it") {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all told", "filed 3, llama 10")
 	// The first goes: the others take over what it had.
-	policies.DeleteObject("ScaledObject", "team-chat", "llama")
+	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	expect(t, policies, "the first is gone", "filed 3, second 10")
 	if problems := policies.ObjectProblems("ScaledObject", "team-chat", "second"); len(problems) > 0 {
 		t.Errorf("%s", policy.Render(problems))
@@ -315,7 +327,7 @@ func TestANameWithoutAPolicyBehindIt(t *testing.T) {
 	policies, f := storeWith(t)
 	object := scaledObject(nil)
 	object.Metadata = map[string]string{"scalerAddress": "x", "policy": "base"}
-	if problems := policies.SetObject(object); !strings.Contains(policy.Render(problems), `trigger metadata policy: no file has a policy of this name in namespace team-chat; found "base"`) {
+	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), `trigger metadata policy: no file has a policy of this name in namespace team-chat; found "base"`) {
 		t.Errorf("%s", policy.Render(problems))
 	}
 	f.write("z.yaml", strings.Replace(simple("base", 3), "type: vllm", "type: prometheus, queryRef: gateway-queue", 1))
@@ -328,9 +340,9 @@ func TestANameWithoutAPolicyBehindIt(t *testing.T) {
 
 func TestAnObjectWithoutOurAnnotationsIsNone(t *testing.T) {
 	policies, _ := storeWith(t)
-	policies.SetObject(scaledObject(pageAnnotations))
+	setObject(policies, scaledObject(pageAnnotations))
 	expect(t, policies, "carries one", "llama 10")
-	if problems := policies.SetObject(scaledObject(map[string]string{"gpuscaler.io/paused": "true"})); len(problems) > 0 {
+	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/paused": "true"})); len(problems) > 0 {
 		t.Errorf("%s", policy.Render(problems))
 	}
 	expect(t, policies, "carries none", "")
@@ -340,7 +352,7 @@ func TestThePlatformsBoundsWinOverAnnotations(t *testing.T) {
 	policies, _ := storeWith(t)
 	object := scaledObject(pageAnnotations)
 	object.MaxReplicas = 100
-	problems := policies.SetObject(object)
+	problems := setObject(policies, object)
 	if policy.Errors(problems) > 0 || len(problems) != 1 {
 		t.Errorf("want one warning:\n%s", policy.Render(problems))
 	}
@@ -357,13 +369,13 @@ func TestTheRecordOfAnObjectFollowsIt(t *testing.T) {
 		state       store.State
 		since       time.Duration
 	}{{bad, store.Refused, 0}, {good, store.InForce, time.Minute}, {good, store.InForce, time.Minute}, {bad, store.LastValid, 3 * time.Minute}} {
-		policies.SetObject(scaledObject(step.annotations))
+		setObject(policies, scaledObject(step.annotations))
 		if st := state(policies, "ScaledObject team-chat/llama"); st.State != step.state || st.Since.Sub(time.Unix(1000, 0)) != step.since {
 			t.Errorf("%+v, want %s since %s", st, step.state, step.since)
 		}
 		clock = clock.Add(time.Minute)
 	}
-	if policies.DeleteObject("ScaledObject", "team-chat", "llama"); len(policies.Statuses()) > 0 {
+	if deleteObject(policies, "ScaledObject", "team-chat", "llama"); len(policies.Statuses()) > 0 {
 		t.Errorf("%+v", policies.Statuses())
 	}
 }

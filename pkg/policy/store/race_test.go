@@ -30,9 +30,9 @@ func TestReadersSeeOneWholeVersionWhileEverythingChanges(t *testing.T) {
 				object.Name = fmt.Sprintf("object-%d", n)
 				object.Target.Name = object.Name
 				object.MaxReplicas = int32(3 + i%5)
-				policies.SetObject(object)
+				setObject(policies, object)
 				if i%10 == 9 {
-					policies.DeleteObject(object.Kind, object.Namespace, object.Name)
+					deleteObject(policies, object.Kind, object.Namespace, object.Name)
 				}
 			}
 		})

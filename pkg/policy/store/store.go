@@ -112,27 +112,27 @@ func New(o Options) *Store {
 	return s
 }
 
-// view publishes what objects changed since, unless a load is under way, and returns what is in force.
-func (s *Store) view() *snapshot {
-	if s.dirty.Load() && s.mu.TryLock() { // a tick never waits for a load
+// Publish makes the changes of SetObject and DeleteObject visible to readers. It never waits: a load in progress publishes them at its
+// end, and another call in progress leaves them to the next Publish. The loop calls it before each tick.
+func (s *Store) Publish() {
+	if s.dirty.Load() && s.mu.TryLock() {
 		s.publish()
 		s.mu.Unlock()
 	}
-	return s.current.Load()
 }
 
 // Current returns the workloads to decide for, by namespace and name. The slice is shared: do not write to it.
-func (s *Store) Current() []scaling.Workload { return s.view().workloads }
+func (s *Store) Current() []scaling.Workload { return s.current.Load().workloads }
 
 // Compiled returns the policies in force, parallel to Current. The slice is shared: do not write to it.
-func (s *Store) Compiled() []*policy.Compiled { return s.view().compiled }
+func (s *Store) Compiled() []*policy.Compiled { return s.current.Load().compiled }
 
 // Platform returns the platform in force; never nil.
-func (s *Store) Platform() *policy.Platform { return s.view().platform }
+func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 
 // Find returns the policy in force under a name, or nil.
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
-	v := s.view()
+	v := s.current.Load()
 	i, ok := slices.BinarySearchFunc(v.compiled, key, func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
 	if !ok {
 		return nil
@@ -142,7 +142,7 @@ func (s *Store) Find(key scaling.Key) *policy.Compiled {
 
 // Changed returns the generation of what is in force, and a channel that is closed when there is a newer one.
 func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
-	v := s.view()
+	v := s.current.Load()
 	return v.generation, v.next
 }
 
@@ -181,4 +181,4 @@ func (s *Store) publish() bool {
 
 // Groups returns the capacity groups in force, in the order of the PlatformConfig. The slice and the groups are shared and the same
 // until a newer PlatformConfig is in force: do not write to them.
-func (s *Store) Groups() []*capacity.Group { return s.view().platform.NodeGroups }
+func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

@@ -34,6 +34,7 @@ func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, tell fun
 			return
 		case <-ticker.C:
 		}
+		s.Publish() // a standby does not tick; its poller must know the policies of annotated objects
 		now := look(paths)
 		if seen != nil && n%rereadEvery != 0 && same(seen, now) {
 			continue
