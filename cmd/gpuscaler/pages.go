@@ -58,6 +58,7 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 		Cluster: c.policies.Platform().Cluster, Done: ctx.Done(),
 		Standby: func() bool { return !c.leading() || c.engine.Decisions().LastTick().IsZero() },
 		Cost:    c.cost,
+		Refused: c.policies.Refusal,
 	}
 }
 

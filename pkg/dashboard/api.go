@@ -60,7 +60,7 @@ func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) 
 	if at.IsZero() {
 		r, ok := a.board.Record(k)
 		if !ok {
-			return explain.Explanation{}, unknown(k)
+			return explain.Explanation{}, a.withoutDecision(k)
 		}
 		served, unserved := engine.LookupNow(a.board, k, a.options.Clock)
 		return explain.Current(r, a.options.Cluster, served, unserved), nil
@@ -82,6 +82,16 @@ func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string)
 	}
 	return begins + ". A replica starts a new history when it becomes the leader, and keeps at most a day, or less if many policies change " +
 		"often. The controller's log has every decision: gpuscaler explain " + k.String() + " --at ... --from LOG"
+}
+
+// withoutDecision returns the error for a policy without a decision: it was refused, or it does not exist.
+func (a *API) withoutDecision(k scaling.Key) error {
+	if a.options.Refused != nil {
+		if reason := a.options.Refused(k); reason != "" {
+			return fmt.Errorf("policy %s is refused: %s", k, reason)
+		}
+	}
+	return unknown(k)
 }
 
 // unknown returns the error for a policy that does not exist, and for one that the user may not see.

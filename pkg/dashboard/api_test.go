@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -138,5 +139,32 @@ func TestCrashingReplicasHaveABadge(t *testing.T) {
 	record := s.Record()
 	if all := badges(&record, nil); len(all) != 1 || all[0].Word != "crashing" {
 		t.Errorf("badges %+v", all)
+	}
+}
+
+// A policy that was refused has no decision. The user needs the reason, not the answer for a name that does not exist.
+func TestTheAPIExplainsARefusedPolicy(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Tick(0)
+	refused := map[string]string{"typo": "chat.yaml:7:16: spec.maxReplicas: is out of range"}
+	visible := true
+	api := NewAPI(s.Engine.Decisions(), Options{Clock: func() time.Time { return explaintest.Start },
+		Refused: func(k scaling.Key) string { return refused[k.Name] }, Visible: func(*http.Request, string) bool { return visible }})
+	mux := http.NewServeMux()
+	api.Register(mux)
+	get := func(name string) string {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, ExplainPath+"team-chat/"+name, nil))
+		return strings.TrimSpace(w.Body.String())
+	}
+	if got, want := get("typo"), "policy team-chat/typo is refused: chat.yaml:7:16: spec.maxReplicas: is out of range"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := get("other"); !strings.HasPrefix(got, "no policy team-chat/other") {
+		t.Errorf("a policy that does not exist: %q", got)
+	}
+	visible = false
+	if got := get("typo"); strings.Contains(got, "refused") {
+		t.Errorf("a user without access to the namespace sees %q", got)
 	}
 }

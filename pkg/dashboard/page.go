@@ -39,6 +39,8 @@ type Options struct {
 	Standby func() bool
 	// Visible reports whether the user of a request may see a namespace, or all namespaces if it is empty. nil means that every user sees all.
 	Visible func(r *http.Request, namespace string) bool
+	// Refused returns why a policy is refused, or "" if it is not. nil means that no policy is refused.
+	Refused func(k scaling.Key) string
 	// Hosts are accepted Host headers, in lower case, of requests over loopback, in addition to IP addresses and localhost.
 	Hosts []string
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/compile"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -156,6 +157,35 @@ func (s *Store) Statuses() []Status {
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Document, b.Document) })
 	return out
+}
+
+// Refusal returns why no version of a policy is in force although a file or an object has one, or "" otherwise.
+func (s *Store) Refusal(key scaling.Key) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := spec.KindScalingPolicy + " " + key.String()
+	for _, st := range s.statuses() {
+		if st.Document == id && st.State == Refused {
+			return st.reason()
+		}
+	}
+	for _, o := range s.objects {
+		if st := o.status(); o.policyKey() == key && st.State == Refused {
+			return st.reason()
+		}
+	}
+	return ""
+}
+
+// reason returns the first problem of a refused document, or what it waits for.
+func (st *Status) reason() string {
+	for _, p := range st.Problems {
+		if !p.Warning {
+			p.Document = ""
+			return p.String()
+		}
+	}
+	return cmp.Or(st.Waits, "no version of it was ever valid")
 }
 
 // publish swaps in what is in force now, if it differs. The mutex is held.

@@ -487,3 +487,27 @@ func TestABusyCalendarIsLoadedLikeAnyOther(t *testing.T) {
 	}
 	expect(t, policies, "busy", "a 30")
 }
+
+// The user asks why a policy has no target. The store names the problem of the version that was refused.
+func TestARefusedPolicyNamesItsReason(t *testing.T) {
+	f := newFolder(t)
+	policies := store.New(store.Options{})
+	f.write("a.yaml", strings.Replace(simple("a", 3), "maxReplicas: 3", "maxReplicas: 0", 1)+"---\n"+simple("b", 3))
+	policies.Load(f.path)
+	object := scaledObject(pageAnnotations)
+	object.Name, object.Target.Name = "c", "c"
+	object.Annotations["gpuscaler.io/mode"] = "fast"
+	setObject(policies, object)
+	for name, want := range map[string]string{"a": "a.yaml:6:16: spec.maxReplicas: the workload could never run", "b": "", "other": "", "c": "gpuscaler.io/mode]: is not a mode"} {
+		if got := policies.Refusal(key(name)); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	f.write("a.yaml", simple("a", 3))
+	policies.Load(f.path)
+	f.write("a.yaml", strings.Replace(simple("a", 3), "maxReplicas: 3", "maxReplicas: 0", 1))
+	policies.Load(f.path)
+	if got := policies.Refusal(key("a")); got != "" {
+		t.Errorf("the last valid version is in force, and a is refused: %q", got)
+	}
+}
