@@ -50,7 +50,7 @@ func TestReportOfADayWithTheBuiltInPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 24 hours at $1.861, a quarter of them busy.
-	for _, want := range []string{"$44.66 for 24.0 GPU-hours; $33.50 of it (75.0%) was idle", "team-chat/llama", "g6e.xlarge",
+	for _, want := range []string{"$44.66 for 24.0 GPU-hours: $33.50 (75.0%) was idle", "team-chat/llama", "g6e.xlarge",
 		"AWS list, 2026-07-20", "means over 5m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output does not contain %q:\n%s", want, text)

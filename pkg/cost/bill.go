@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bill is everything that a ledger says: what a report shows. Its JSON is stable: fields may be added.
+// Bill has the sums of a ledger over a period. Its JSON form is stable: fields are only added.
 type Bill struct {
 	Cluster    string         `json:"cluster,omitempty"`
 	From       time.Time      `json:"from"`
@@ -23,36 +23,38 @@ type Bill struct {
 	Lines      []Line         `json:"lines"`
 	Series     []Bucket       `json:"series"`
 	Slices     []SliceAdvice  `json:"migAdvice"`
-	Notebooks  []Notebook     `json:"forgottenNotebooks"`
+	Notebooks  []Notebook     `json:"idleNotebooks"`
 	Unpriced   []Unpriced     `json:"unpriced"`
 	Prices     []PriceSources `json:"prices"`
-	Notes      []string       `json:"notes"` // what the reader must know about how it was measured
+	Notes      []string       `json:"notes"` // limits of the measurement
 }
 
-// Unpriced is an offer that ran and has no price.
+// Unpriced is an offer without a known price.
 type Unpriced struct {
 	Offer
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// PriceSources says for how many GPU-hours a source gave the price.
+// PriceSources has the number of GPU-hours that were priced by one source.
 type PriceSources struct {
 	From     string  `json:"from"`
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// Period is the time that a bill is for.
+// Period is the time of a bill.
 type Period struct {
 	From, To time.Time
 	Step     time.Duration
-	Idle     time.Duration // from which on a notebook counts as forgotten
+	Idle     time.Duration // minimum idle time of an idle notebook
 }
 
-// Bill closes the books.
+// Bill returns the sums of all intervals.
 func (l *Ledger) Bill(p Period) *Bill {
 	lines := l.sorted()
-	b := &Bill{Cluster: l.options.Cluster, From: p.From, To: p.To, Step: p.Step.Seconds(), Total: Total(lines), Lines: lines,
-		Slices: l.Slices(), Notebooks: l.Forgotten(p.Idle)}
+	b := &Bill{
+		Cluster: l.options.Cluster, From: p.From, To: p.To, Step: p.Step.Seconds(), Total: Total(lines), Lines: lines,
+		Slices: l.MIGAdvice(), Notebooks: l.IdleNotebooks(p.Idle),
+	}
 	b.Namespaces = GroupBy(lines, func(x *Line) string { return x.Namespace })
 	b.Workloads = GroupBy(lines, func(x *Line) string {
 		if x.Namespace == "" {
@@ -62,7 +64,7 @@ func (l *Ledger) Bill(p Period) *Bill {
 	})
 	if len(l.options.Teams) > 0 {
 		b.Teams = GroupBy(lines, func(x *Line) string {
-			if x.Use != Held {
+			if x.Use != Allocated {
 				return ""
 			}
 			return cmp.Or(x.Team, "no team")
@@ -75,7 +77,8 @@ func (l *Ledger) Bill(p Period) *Bill {
 		b.Unpriced = append(b.Unpriced, Unpriced{o, hours})
 	}
 	slices.SortFunc(b.Unpriced, func(x, y Unpriced) int {
-		return cmp.Or(cmp.Compare(y.GPUHours, x.GPUHours), cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.CapacityType, y.CapacityType), cmp.Compare(x.Zone, y.Zone))
+		return cmp.Or(cmp.Compare(y.GPUHours, x.GPUHours), cmp.Compare(x.InstanceType, y.InstanceType),
+			cmp.Compare(x.CapacityType, y.CapacityType), cmp.Compare(x.Zone, y.Zone))
 	})
 	for _, from := range slices.Sorted(maps.Keys(l.sources)) {
 		b.Prices = append(b.Prices, PriceSources{from, l.sources[from]})
@@ -86,15 +89,16 @@ func (l *Ledger) Bill(p Period) *Bill {
 	return b
 }
 
-// sorted lists the lines, the dearest first.
+// sorted returns the lines, the most expensive first.
 func (l *Ledger) sorted() (lines []Line) {
 	for k, s := range l.lines {
 		lines = append(lines, Line{Cluster: l.options.Cluster, Team: k.team, Namespace: k.namespace, Workload: k.workload, Owner: k.owner,
 			Use: k.use, InstanceType: k.instanceType, CapacityType: k.capacityType, Sum: *s})
 	}
 	slices.SortFunc(lines, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload),
-			cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Use, b.Use), cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.CapacityType, b.CapacityType))
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.GPUHours, a.GPUHours),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Use, b.Use),
+			cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.CapacityType, b.CapacityType))
 	})
 	return lines
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// IdleCause is one reason for paying for GPUs that do nothing.
+// IdleCause is one reason for the cost of idle GPUs.
 type IdleCause struct {
 	Name      string
-	Workloads []string // "namespace/workload", the dearest first; nobody's where no pod holds the GPUs
-	GPUs      float64  // that did nothing, on average: two that are half busy are one
-	PerHour   float64  // dollars, of those with a known price
+	Workloads []string // "namespace/workload", the most expensive first; empty: no pod uses the GPUs
+	GPUs      float64  // mean number of idle GPUs; two GPUs that are half idle count as one
+	PerHour   float64  // dollars, for GPUs with a known price
 }
 
-// IdleCauses says why GPUs that were paid for did nothing, the dearest cause first. What a workload held goes by what keeps its
-// replicas, which why tells ("schedule floor"; empty: nobody knows); what no pod held goes by its machine. The dollars sum to the bill's
-// Idle over its hours.
+// IdleCauses returns the reasons for idle GPUs, the most expensive first. The reason for GPUs of a workload is the rule that keeps its
+// replicas: why returns it, for example "schedule floor", or "" if there is no policy. The reason for GPUs without a pod is their machine.
+// The dollars add up to the bill's idle cost per hour.
 func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCause {
 	hours := b.To.Sub(b.From).Hours()
 	if !(hours > 0) {
@@ -36,8 +36,8 @@ func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCau
 		}
 		c.GPUs += l.IdleGPUHours / hours
 		c.PerHour += l.Idle() / hours
-		if l.Use == Held {
-			parts[name][l.Namespace+"/"+l.Workload] += cmp.Or(l.Idle(), l.IdleGPUHours) // without a price the GPUs decide
+		if l.Use == Allocated {
+			parts[name][l.Namespace+"/"+l.Workload] += cmp.Or(l.Idle(), l.IdleGPUHours) // without a price, sort by GPUs
 		}
 	}
 	all := make([]IdleCause, 0, len(causes))
@@ -57,13 +57,13 @@ func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCau
 }
 
 func (l *Line) cause(why func(namespace, workload string) string) string {
-	if l.Use != Held {
-		words := map[Use]string{Free: "held by no pod", Unsliced: string(Unsliced), Committed: string(Committed)}
+	if l.Use != Allocated {
+		words := map[Use]string{Free: "not used by any pod", Unpartitioned: string(Unpartitioned), Committed: string(Committed)}
 		machine := strings.TrimSpace(l.InstanceType + " " + l.CapacityType)
-		return words[l.Use] + ": " + cmp.Or(machine, "machines of unknown type")
+		return words[l.Use] + ": " + cmp.Or(machine, "unknown instance type")
 	}
 	if text := why(l.Namespace, l.Workload); text != "" {
-		return "held and not busy: " + text
+		return "allocated and idle: " + text
 	}
-	return "held and not busy: no policy"
+	return "allocated and idle: no policy"
 }

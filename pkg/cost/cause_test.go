@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// One machine of four GPUs at $8 an hour: two are kept by a schedule and hardly busy, one belongs to nobody's policy, one is free.
-func TestIdleMoneyIsToldByWhatKeepsTheGPUs(t *testing.T) {
-	hour := Moment{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
+// One machine with four GPUs costs $8 per hour: a schedule keeps two that are hardly busy, one has no policy, one is free.
+func TestIdleCausesNameTheRule(t *testing.T) {
+	hour := Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
 		Name: "n", Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: Spot}, Observed: Price{Hourly: 8, From: "Karpenter"}, GPUs: 4,
 		Devices: []Device{
-			held("a", "chat", "llama", Of(0.25)), held("b", "chat", "qwen", Of(0.5)), held("c", "lab", "notebook", Of(0)), {ID: "d", Slices: []Slice{{}}},
+			device("a", "chat", "llama", Of(0.25)), device("b", "chat", "qwen", Of(0.5)), device("c", "lab", "notebook", Of(0)), {ID: "d", Slices: []Slice{{}}},
 		},
 	}}}
 	l := NewLedger(Options{})
@@ -24,9 +24,9 @@ func TestIdleMoneyIsToldByWhatKeepsTheGPUs(t *testing.T) {
 		return ""
 	})
 	want := []IdleCause{
-		{Name: "held and not busy: schedule floor", Workloads: []string{"chat/llama", "chat/qwen"}, GPUs: 1.25, PerHour: 2.5},
-		{Name: "held and not busy: no policy", Workloads: []string{"lab/notebook"}, GPUs: 1, PerHour: 2},
-		{Name: "held by no pod: g6e.12xlarge spot", GPUs: 1, PerHour: 2},
+		{Name: "allocated and idle: schedule floor", Workloads: []string{"chat/llama", "chat/qwen"}, GPUs: 1.25, PerHour: 2.5},
+		{Name: "allocated and idle: no policy", Workloads: []string{"lab/notebook"}, GPUs: 1, PerHour: 2},
+		{Name: "not used by any pod: g6e.12xlarge spot", GPUs: 1, PerHour: 2},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -36,20 +36,20 @@ func TestIdleMoneyIsToldByWhatKeepsTheGPUs(t *testing.T) {
 	}
 }
 
-// What nobody measured is neither busy nor idle, and what nobody priced is idle without dollars.
-func TestAnUnmeasuredGPUHasNoCauseAndAnUnpricedOneNoDollars(t *testing.T) {
+// A GPU without measurements is neither busy nor idle. A GPU without a price is idle without dollars.
+func TestIdleCausesOfUnmeasuredAndUnpricedGPUs(t *testing.T) {
 	l := NewLedger(Options{})
-	l.Add(Moment{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{Name: "n", GPUs: 2, Devices: []Device{
-		held("a", "chat", "llama", Fraction{}), held("b", "chat", "llama", Of(0)),
+	l.Add(Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{Name: "n", GPUs: 2, Devices: []Device{
+		device("a", "chat", "llama", Fraction{}), device("b", "chat", "llama", Of(0)),
 	}}}})
 	b := l.Bill(Period{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: time.Hour})
 	got := b.IdleCauses(func(string, string) string { return "bounds" })
-	want := []IdleCause{{Name: "held and not busy: bounds", Workloads: []string{"chat/llama"}, GPUs: 1}}
+	want := []IdleCause{{Name: "allocated and idle: bounds", Workloads: []string{"chat/llama"}, GPUs: 1}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
 
-func held(id, namespace, workload string, activity Fraction) Device {
+func device(id, namespace, workload string, activity Fraction) Device {
 	return Device{ID: id, Slices: []Slice{{Pods: []Pod{{Namespace: namespace, Name: workload + "-0", Workload: workload}}, Activity: activity}}}
 }

@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
-// book is two types with prices of 2026-07, one of them with a spot price.
+// book returns prices of two instance types, one with a spot price.
 func book() *Book {
 	return NewBook([]Type{
 		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{OnDemand: 10, Spot: 4}, From: "list 2026-07-20"},
@@ -33,7 +33,7 @@ func pod(ns, workload string) Pod {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(a), math.Abs(b)) }
 
-func TestWhoGivesThePrice(t *testing.T) {
+func TestSourceOfThePrice(t *testing.T) {
 	offer := Offer{InstanceType: "p5.48xlarge", CapacityType: OnDemand, Region: "us-east-1"}
 	karpenter := Price{Hourly: 50, From: "karpenter"}
 	spot := offer
@@ -46,17 +46,17 @@ func TestWhoGivesThePrice(t *testing.T) {
 		want     Price
 	}{
 		{"the book", offer, Price{}, nil, Price{56, "list 2026-07-20"}},
-		{"Karpenter knows the account's own", offer, karpenter, nil, karpenter},
-		{"Karpenter's 0 is its unknown", offer, Price{0, "karpenter"}, nil, Price{56, "list 2026-07-20"}},
-		{"Karpenter's NaN is no price", offer, Price{math.NaN(), "karpenter"}, nil, Price{56, "list 2026-07-20"}},
-		{"a negative price is none", offer, Price{-1, "karpenter"}, nil, Price{56, "list 2026-07-20"}},
-		{"an override comes first", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 36.9}}, Price{36.9, "override"}},
-		{"an override of 0 is a machine of one's own", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 0}}, Price{0, "override"}},
+		{"the price that Karpenter reports", offer, karpenter, nil, karpenter},
+		{"0 from Karpenter means unknown", offer, Price{0, "karpenter"}, nil, Price{56, "list 2026-07-20"}},
+		{"NaN from Karpenter is no price", offer, Price{math.NaN(), "karpenter"}, nil, Price{56, "list 2026-07-20"}},
+		{"a negative price is no price", offer, Price{-1, "karpenter"}, nil, Price{56, "list 2026-07-20"}},
+		{"an override is first", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 36.9}}, Price{36.9, "override"}},
+		{"an override of 0", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 0}}, Price{0, "override"}},
 		{"an override for another region", offer, Price{}, []Override{{"p5.48xlarge", OnDemand, "eu-west-1", 1}}, Price{56, "list 2026-07-20"}},
-		{"spot is not on-demand with a discount", spot, Price{}, nil, Price{}},
-		{"another region is another price", Offer{"p5.48xlarge", OnDemand, "eu-west-1", ""}, Price{}, nil, Price{}},
-		{"a type that nobody listed", Offer{"p6.large", OnDemand, "us-east-1", ""}, Price{}, nil, Price{}},
-		{"an instance type that is not known", Offer{}, Price{}, nil, Price{}},
+		{"no price for spot", spot, Price{}, nil, Price{}},
+		{"no price for another region", Offer{"p5.48xlarge", OnDemand, "eu-west-1", ""}, Price{}, nil, Price{}},
+		{"an unknown instance type", Offer{"p6.large", OnDemand, "us-east-1", ""}, Price{}, nil, Price{}},
+		{"an empty offer", Offer{}, Price{}, nil, Price{}},
 	} {
 		if got := book().With(c.override, nil).Price(c.offer, c.observed); got != c.want || got.Known() != (c.want.From != "") {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -64,52 +64,56 @@ func TestWhoGivesThePrice(t *testing.T) {
 	}
 }
 
-// An hour of one machine with four GPUs at $10: busy, idle, measured by memory only, and free.
-func TestAnHourOfAMachineGoesToThoseWhoHeldItsGPUs(t *testing.T) {
+// A machine with four GPUs runs for an hour at $10: one GPU is busy, one idle, one measured by memory only, and one free.
+func TestBillOfOneMachine(t *testing.T) {
 	byMemory := Device{ID: "c", Model: "NVIDIA L40S", Slices: []Slice{{Pods: []Pod{pod("research", "train")}, Memory: Of(0.4)}}}
 	l := NewLedger(Options{Book: book(), Cluster: "prod", Teams: map[string]string{"chat": "assistants"}, Resolution: time.Hour})
-	l.Add(Moment{At: noon, Hours: 1, Nodes: []Node{l40s("n", OnDemand, gpu("a", Of(0.8), pod("chat", "llama")), gpu("b", Of(0), pod("chat", "llama")), byMemory, gpu("d", Fraction{}))}})
+	busy, idle, free := gpu("a", Of(0.8), pod("chat", "llama")), gpu("b", Of(0), pod("chat", "llama")), gpu("d", Fraction{})
+	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{l40s("n", OnDemand, busy, idle, byMemory, free)}})
 	b := l.Bill(Period{From: noon.Add(-time.Hour), To: noon, Step: time.Hour, Idle: time.Hour})
-	want := Sum{GPUHours: 4, Cost: 10, Busy: 2 + 1, IdleByActivity: 0.5 + 2.5, IdleByMemory: 1.5, Unheld: 2.5, MeasuredGPUHours: 2, ActivityGPUHours: 0.8}
+	want := Sum{GPUHours: 4, Cost: 10, Busy: 2 + 1, IdleByActivity: 0.5 + 2.5, IdleByMemory: 1.5, Unallocated: 2.5, MeasuredGPUHours: 2, ActivityGPUHours: 0.8}
 	if !same(b.Total, want) {
 		t.Errorf("total %+v, want %+v", b.Total, want)
 	}
 	if a := b.Total.Activity(); !a.Known || !near(a.Value, 0.4) {
-		t.Errorf("activity %+v over what was measured", a)
+		t.Errorf("activity of the measured GPUs: %+v", a)
 	}
-	if len(b.Teams) != 2 || b.Teams[0].Name != "assistants" || !near(b.Teams[0].Cost, 5) || b.Teams[1].Name != "no team" || !near(b.Teams[1].Cost, 2.5) {
+	if len(b.Teams) != 2 || b.Teams[0].Name != "assistants" || !near(b.Teams[0].Cost, 5) ||
+		b.Teams[1].Name != "no team" || !near(b.Teams[1].Cost, 2.5) {
 		t.Errorf("teams %+v", b.Teams)
 	}
 	if len(b.Namespaces) != 2 || b.Namespaces[0].Name != "chat" || !near(b.Namespaces[0].Idle(), 3) {
 		t.Errorf("namespaces %+v", b.Namespaces)
 	}
-	if b.Lines[0].Cluster != "prod" || len(b.Series) != 1 || !b.Series[0].At.Equal(noon.Add(-time.Hour)) || !near(b.Series[0].ByCapacityType[OnDemand], 10) {
+	if b.Lines[0].Cluster != "prod" || len(b.Series) != 1 || !b.Series[0].At.Equal(noon.Add(-time.Hour)) ||
+		!near(b.Series[0].ByCapacityType[OnDemand], 10) {
 		t.Errorf("lines %+v, series %+v", b.Lines, b.Series)
 	}
 }
 
-func TestAGPUThatNoExporterSpeaksForIsPaidForAndNotIdle(t *testing.T) {
+func TestGPUWithoutMeasurementIsNotIdle(t *testing.T) {
 	l := NewLedger(Options{Book: book()})
-	l.Add(Moment{At: noon, Hours: 1, Nodes: []Node{l40s("boots", Spot)}})
+	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{l40s("new", Spot)}})
 	if got := l.Bill(Period{}).Total; !same(got, Sum{GPUHours: 4, Cost: 4, Unmeasured: 4}) || got.Idle() != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestAnUnknownPriceIsNotZero(t *testing.T) {
+func TestUnknownPriceIsNotZero(t *testing.T) {
 	n := l40s("n", OnDemand, gpu("a", Of(0.5), pod("chat", "llama")))
 	n.InstanceType = "x9.huge"
 	l := NewLedger(Options{Book: book()})
-	l.Add(Moment{At: noon, Hours: 2, Nodes: []Node{n}})
+	l.Add(Interval{At: noon, Hours: 2, Nodes: []Node{n}})
 	b := l.Bill(Period{})
-	if b.Total.Priced() || b.Total.UnpricedGPUHours != 2 || b.Total.Activity().Value != 0.5 || len(b.Unpriced) != 1 || b.Unpriced[0].InstanceType != "x9.huge" {
+	if b.Total.Priced() || b.Total.UnpricedGPUHours != 2 || b.Total.Activity().Value != 0.5 ||
+		len(b.Unpriced) != 1 || b.Unpriced[0].InstanceType != "x9.huge" {
 		t.Errorf("%+v, %+v", b.Total, b.Unpriced)
 	}
 }
 
-func TestSharersOfAGPUPayEqually(t *testing.T) {
+func TestPodsOfASharedGPUPayEqually(t *testing.T) {
 	l := NewLedger(Options{Book: book()})
-	l.Add(Moment{At: noon, Hours: 1, Nodes: []Node{l40s("n", OnDemand, gpu("a", Of(0.5), pod("x", "one"), pod("y", "two")))}})
+	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{l40s("n", OnDemand, gpu("a", Of(0.5), pod("x", "one"), pod("y", "two")))}})
 	for _, g := range l.Bill(Period{}).Namespaces {
 		if !near(g.Cost, 1.25) {
 			t.Errorf("%s pays %g of 2.5", g.Name, g.Cost)
@@ -117,14 +121,16 @@ func TestSharersOfAGPUPayEqually(t *testing.T) {
 	}
 }
 
-func TestASliceCostsItsShareAndTheRestIsNobodys(t *testing.T) {
-	n := Node{Name: "h", Offer: Offer{InstanceType: "p5.48xlarge", CapacityType: OnDemand, Region: "us-east-1"}, Devices: []Device{{ID: "u", Model: "NVIDIA H100 80GB HBM3", Slices: []Slice{
+func TestMIGSlicesShareThePrice(t *testing.T) {
+	partitioned := Device{ID: "u", Model: "NVIDIA H100 80GB HBM3", Slices: []Slice{
 		{ID: "1", Profile: "3g.40gb", Pods: []Pod{pod("chat", "llama")}, Activity: Of(1)},
 		{ID: "7", Profile: "1g.10gb", Activity: Of(0)},
-	}}}}
+	}}
+	offer := Offer{InstanceType: "p5.48xlarge", CapacityType: OnDemand, Region: "us-east-1"}
+	n := Node{Name: "h", Offer: offer, Devices: []Device{partitioned}}
 	l := NewLedger(Options{Book: book()})
-	l.Add(Moment{At: noon, Hours: 1, Nodes: []Node{n}})
-	want := map[string]float64{string(Held): 3, string(Free): 1, string(Unsliced): 3, string(Unreported): 49}
+	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{n}})
+	want := map[string]float64{string(Allocated): 3, string(Free): 1, string(Unpartitioned): 3, string(Unreported): 49}
 	for _, g := range l.Bill(Period{}).Uses {
 		if !near(g.Cost, want[g.Name]) {
 			t.Errorf("%s costs %g, want %g", g.Name, g.Cost, want[g.Name])
@@ -136,24 +142,24 @@ func TestASliceCostsItsShareAndTheRestIsNobodys(t *testing.T) {
 	}
 }
 
-func TestACommitmentIsPaidWhetherItRunsOrNot(t *testing.T) {
+func TestCommitmentIsChargedWithoutInstance(t *testing.T) {
 	three := book().With(nil, []Commitment{{InstanceType: "g6e.12xlarge", Count: 3, Hourly: 6}})
 	l := NewLedger(Options{Book: three})
 	busy := gpu("a", Of(1), pod("chat", "llama"))
 	reserved, demand, spot := l40s("r", Reserved, busy), l40s("o", OnDemand, busy), l40s("s", Spot, busy)
-	l.Add(Moment{At: noon, Hours: 1, Nodes: []Node{spot, demand, reserved}})
+	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{spot, demand, reserved}})
 	b := l.Bill(Period{})
 	if want := 3*6.0 + 4; !near(b.Total.Cost, want) {
 		t.Errorf("cost %g, want three committed and one spot: %g", b.Total.Cost, want)
 	}
 	for _, u := range b.Uses {
-		if u.Name == string(Committed) && (!near(u.Cost, 6) || !near(u.Unheld, 6) || u.GPUHours != 4) {
-			t.Errorf("the one that does not run: %+v", u)
+		if u.Name == string(Committed) && (!near(u.Cost, 6) || !near(u.Unallocated, 6) || u.GPUHours != 4) {
+			t.Errorf("the instance that does not run: %+v", u)
 		}
 	}
 }
 
-func TestAWorkloadThatFitsASliceIsFound(t *testing.T) {
+func TestMIGAdvice(t *testing.T) {
 	const h100 = "NVIDIA H100 80GB HBM3"
 	for _, c := range []struct {
 		name       string
@@ -166,33 +172,34 @@ func TestAWorkloadThatFitsASliceIsFound(t *testing.T) {
 		want       string
 		savesShare float64
 	}{
-		{"a small model with little to do", h100, 81559, 7000, Of(0.08), 1, 12, "1g.10gb", 6.0 / 7},
+		{"a small model with low activity", h100, 81559, 7000, Of(0.08), 1, 12, "1g.10gb", 6.0 / 7},
 		{"more memory", h100, 81559, 15000, Of(0.08), 1, 12, "1g.20gb", 3.0 / 4},
-		{"more to do: a seventh would be full", h100, 81559, 7000, Of(0.2), 1, 12, "2g.20gb", 2.0 / 3},
+		{"more activity than one compute slice can serve", h100, 81559, 7000, Of(0.2), 1, 12, "2g.20gb", 2.0 / 3},
 		{"half a GPU", h100, 81559, 30000, Of(0.3), 1, 12, "3g.40gb", 0.5},
-		{"4g saves nothing: one fits", h100, 81559, 30000, Of(0.44), 1, 12, "", 0},
-		{"a server that took all memory", h100, 81559, 73000, Of(0.05), 1, 12, "", 0},
+		{"4g saves nothing: one instance per GPU", h100, 81559, 30000, Of(0.44), 1, 12, "", 0},
+		{"a server that allocated all memory", h100, 81559, 73000, Of(0.05), 1, 12, "", 0},
 		{"the A100 of 40 GB has smaller slices", "NVIDIA A100-SXM4-40GB", 40960, 7000, Of(0.08), 1, 12, "1g.10gb", 3.0 / 4},
 		{"the A30 has four", "NVIDIA A30", 24576, 5000, Of(0.1), 1, 12, "1g.6gb", 3.0 / 4},
 		{"H200", "NVIDIA H200", 143771, 15000, Of(0.05), 1, 12, "1g.18gb", 6.0 / 7},
-		{"an L40S cannot be cut", "NVIDIA L40S", 46068, 2000, Of(0.01), 1, 12, "", 0},
-		{"an A10G is no A10... and no A100", "NVIDIA A10G", 23028, 2000, Of(0.01), 1, 12, "", 0},
+		{"an L40S has no MIG", "NVIDIA L40S", 46068, 2000, Of(0.01), 1, 12, "", 0},
+		{"an A10G is not an A100", "NVIDIA A10G", 23028, 2000, Of(0.01), 1, 12, "", 0},
 		{"GH200 is not listed", "NVIDIA GH200 480GB", 97871, 2000, Of(0.01), 1, 12, "", 0},
-		{"two GPUs talk to each other", h100, 81559, 7000, Of(0.08), 2, 12, "", 0},
-		{"too short to say", h100, 81559, 7000, Of(0.08), 1, 2, "", 0},
-		{"activity is not known", h100, 81559, 7000, Fraction{}, 1, 12, "", 0},
+		{"two GPUs", h100, 81559, 7000, Of(0.08), 2, 12, "", 0},
+		{"too few GPU-hours", h100, 81559, 7000, Of(0.08), 1, 2, "", 0},
+		{"unknown activity", h100, 81559, 7000, Fraction{}, 1, 12, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := NewLedger(Options{Book: NewBook([]Type{{Name: "p", Region: "r", GPUs: 2, Hourly: map[string]float64{OnDemand: 4}}}, nil, nil)})
+			prices := []Type{{Name: "p", Region: "r", GPUs: 2, Hourly: map[string]float64{OnDemand: 4}}}
+			l := NewLedger(Options{Book: NewBook(prices, nil, nil)})
 			for h := range c.hours {
 				n := Node{Name: "n", Offer: Offer{InstanceType: "p", CapacityType: OnDemand, Region: "r"}}
 				for g := range c.gpus {
-					n.Devices = append(n.Devices, Device{ID: fmt.Sprint(g), Model: c.model, MemoryMiB: c.memory,
-						Slices: []Slice{{Pods: []Pod{pod("team", "work")}, Activity: c.activity, Memory: Of(c.used / c.memory), UsedMiB: c.used}}})
+					whole := Slice{Pods: []Pod{pod("team", "work")}, Activity: c.activity, Memory: Of(c.used / c.memory), UsedMiB: c.used}
+					n.Devices = append(n.Devices, Device{ID: fmt.Sprint(g), Model: c.model, MemoryMiB: c.memory, Slices: []Slice{whole}})
 				}
-				l.Add(Moment{At: noon.Add(time.Duration(h) * time.Hour), Hours: 1, Nodes: []Node{n}})
+				l.Add(Interval{At: noon.Add(time.Duration(h) * time.Hour), Hours: 1, Nodes: []Node{n}})
 			}
-			found := l.Slices()
+			found := l.MIGAdvice()
 			switch {
 			case c.want == "" && len(found) > 0:
 				t.Errorf("advised %+v", found)
@@ -203,7 +210,7 @@ func TestAWorkloadThatFitsASliceIsFound(t *testing.T) {
 	}
 }
 
-func TestANotebookIsForgottenOnceItHasBeenIdleForLongEnough(t *testing.T) {
+func TestIdleNotebooks(t *testing.T) {
 	notebook := Pod{Namespace: "research", Name: "jupyter-ada", Workload: "jupyter-ada", Owner: "ada", Notebook: true}
 	day := func(activity func(hour int) Fraction, p Pod, until int) *Ledger {
 		l := NewLedger(Options{Book: book()})
@@ -212,7 +219,7 @@ func TestANotebookIsForgottenOnceItHasBeenIdleForLongEnough(t *testing.T) {
 			if h < until {
 				devices = append(devices, gpu("a", activity(h), p))
 			}
-			l.Add(Moment{At: noon.Add(time.Duration(h+1) * time.Hour), Hours: 1, Nodes: []Node{l40s("n", OnDemand, devices...)}})
+			l.Add(Interval{At: noon.Add(time.Duration(h+1) * time.Hour), Hours: 1, Nodes: []Node{l40s("n", OnDemand, devices...)}})
 		}
 		return l
 	}
@@ -222,24 +229,25 @@ func TestANotebookIsForgottenOnceItHasBeenIdleForLongEnough(t *testing.T) {
 		}
 		return Of(0.001)
 	}
-	found := day(morning, notebook, 24).Forgotten(8 * time.Hour)
-	if len(found) != 1 || found[0].Owner != "ada" || !found[0].IdleSince.Equal(noon.Add(4*time.Hour)) || !near(found[0].Hourly, 2.5) || !near(found[0].Cost, 20*2.5) {
+	found := day(morning, notebook, 24).IdleNotebooks(8 * time.Hour)
+	if len(found) != 1 || found[0].Owner != "ada" || !found[0].IdleSince.Equal(noon.Add(4*time.Hour)) ||
+		!near(found[0].Hourly, 2.5) || !near(found[0].Cost, 20*2.5) {
 		t.Errorf("found %+v", found)
 	}
 	for name, l := range map[string]*Ledger{
-		"it has gone":      day(morning, notebook, 20),
-		"it is a server":   day(morning, pod("research", "llama"), 24),
-		"it is not known":  day(func(int) Fraction { return Fraction{} }, notebook, 24),
-		"it works at noon": day(func(h int) Fraction { return Of(float64(h % 6)) }, notebook, 24),
+		"deleted":      day(morning, notebook, 20),
+		"a server":     day(morning, pod("research", "llama"), 24),
+		"not measured": day(func(int) Fraction { return Fraction{} }, notebook, 24),
+		"busy at noon": day(func(h int) Fraction { return Of(float64(h % 6)) }, notebook, 24),
 	} {
-		if found := l.Forgotten(8 * time.Hour); len(found) > 0 {
+		if found := l.IdleNotebooks(8 * time.Hour); len(found) > 0 {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }
 
-// The law of the ledger: what was paid is all there, each line's parts are the line, and each GPU-hour is somewhere once.
-func TestThePartsSumToTheWhole(t *testing.T) {
+// The lines add up to the prices of the machines, the parts of a line add up to its cost, and each GPU-hour is in one line.
+func TestPartsAddUpToTheTotal(t *testing.T) {
 	fraction := rapid.Custom(func(t *rapid.T) Fraction {
 		return rapid.SampledFrom([]Fraction{{}, Of(0), Of(1), Of(rapid.Float64Range(-1, 2).Draw(t, "v")), Of(math.NaN())}).Draw(t, "fraction")
 	})
@@ -248,20 +256,24 @@ func TestThePartsSumToTheWhole(t *testing.T) {
 	})
 	slice := rapid.Custom(func(t *rapid.T) Slice {
 		profile := rapid.SampledFrom([]string{"", "1g.10gb", "3g.40gb", "4g.40gb", "7g.80gb", "odd"}).Draw(t, "profile")
-		return Slice{ID: profile, Profile: profile, Pods: rapid.SliceOfN(anyPod, 0, 3).Draw(t, "pods"), Activity: fraction.Draw(t, "activity"), Memory: fraction.Draw(t, "memory")}
+		return Slice{
+			ID: profile, Profile: profile, Pods: rapid.SliceOfN(anyPod, 0, 3).Draw(t, "pods"),
+			Activity: fraction.Draw(t, "activity"), Memory: fraction.Draw(t, "memory"),
+		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		b := book().With(nil, rapid.SampledFrom([][]Commitment{nil, {{InstanceType: "p5.48xlarge", Count: 2, Hourly: 30}}}).Draw(t, "commitments"))
 		l := NewLedger(Options{Book: b, Resolution: time.Hour})
 		var dollars, hours float64
-		for i := range rapid.IntRange(1, 4).Draw(t, "moments") {
-			m := Moment{At: noon.Add(time.Duration(i) * time.Hour), Hours: rapid.Float64Range(0.01, 2).Draw(t, "hours")}
+		for i := range rapid.IntRange(1, 4).Draw(t, "intervals") {
+			m := Interval{At: noon.Add(time.Duration(i) * time.Hour), Hours: rapid.Float64Range(0.01, 2).Draw(t, "hours")}
 			run := 0
 			for j := range rapid.IntRange(0, 4).Draw(t, "nodes") {
 				n := Node{Name: fmt.Sprint(j), Offer: Offer{rapid.SampledFrom([]string{"g6e.12xlarge", "p5.48xlarge", "", "odd"}).Draw(t, "type"),
 					rapid.SampledFrom([]string{OnDemand, Spot, Reserved, ""}).Draw(t, "kind"), "us-east-1", ""}}
 				for d := range rapid.IntRange(0, 9).Draw(t, "devices") {
-					n.Devices = append(n.Devices, Device{ID: fmt.Sprint(d), Model: "NVIDIA H100", MemoryMiB: 81559, Slices: rapid.SliceOfN(slice, 0, 3).Draw(t, "slices")})
+					parts := rapid.SliceOfN(slice, 0, 3).Draw(t, "slices")
+					n.Devices = append(n.Devices, Device{ID: fmt.Sprint(d), Model: "NVIDIA H100", MemoryMiB: 81559, Slices: parts})
 				}
 				m.Nodes = append(m.Nodes, n)
 				gpus := float64(max(len(n.Devices), b.GPUs(n.InstanceType)))
@@ -276,7 +288,7 @@ func TestThePartsSumToTheWhole(t *testing.T) {
 			}
 			if len(b.commitments) > 0 {
 				if run > 2 {
-					return // which of them the commitment pays for is not repeated here
+					return // this test does not compute which machines the commitment covers
 				}
 				dollars += 2 * 30 * m.Hours
 				hours += float64(2-run) * 8 * m.Hours
@@ -286,20 +298,22 @@ func TestThePartsSumToTheWhole(t *testing.T) {
 		bill := l.Bill(Period{})
 		s := bill.Total
 		if !near(s.Cost, dollars) || !near(s.GPUHours, hours) {
-			t.Fatalf("$%g in %g GPU-hours were paid; the bill says $%g in %g", dollars, hours, s.Cost, s.GPUHours)
+			t.Fatalf("want $%g for %g GPU-hours, the bill has $%g for %g", dollars, hours, s.Cost, s.GPUHours)
 		}
 		var series Sum
 		for i := range bill.Series {
 			series.Add(&bill.Series[i].Sum)
 		}
 		if !same(series, s) {
-			t.Fatalf("the series sums to %+v, the lines to %+v", series, s)
+			t.Fatalf("the series adds up to %+v, the lines to %+v", series, s)
 		}
 		for _, line := range append(bill.Lines, Line{Sum: s}) {
 			if parts := line.Busy + line.Idle() + line.Unmeasured; !near(parts, line.Cost) {
 				t.Fatalf("parts %g of %g in %+v", parts, line.Cost, line)
 			}
-			for _, v := range []float64{line.Busy, line.IdleByActivity, line.IdleByMemory, line.Unheld, line.Unmeasured, line.GPUHours, line.UnpricedGPUHours} {
+			for _, v := range []float64{
+				line.Busy, line.IdleByActivity, line.IdleByMemory, line.Unallocated, line.Unmeasured, line.GPUHours, line.UnpricedGPUHours,
+			} {
 				if !(v >= 0) {
 					t.Fatalf("%g in %+v", v, line)
 				}
@@ -309,11 +323,12 @@ func TestThePartsSumToTheWhole(t *testing.T) {
 }
 
 func same(a, b Sum) bool {
-	return near(a.GPUHours, b.GPUHours) && near(a.UnpricedGPUHours, b.UnpricedGPUHours) && near(a.Cost, b.Cost) && near(a.Busy, b.Busy) && near(a.IdleByActivity, b.IdleByActivity) &&
-		near(a.IdleByMemory, b.IdleByMemory) && near(a.Unheld, b.Unheld) && near(a.Unmeasured, b.Unmeasured) && near(a.MeasuredGPUHours, b.MeasuredGPUHours) && near(a.ActivityGPUHours, b.ActivityGPUHours)
+	return near(a.GPUHours, b.GPUHours) && near(a.UnpricedGPUHours, b.UnpricedGPUHours) && near(a.Cost, b.Cost) && near(a.Busy, b.Busy) &&
+		near(a.IdleByActivity, b.IdleByActivity) && near(a.IdleByMemory, b.IdleByMemory) && near(a.Unallocated, b.Unallocated) &&
+		near(a.Unmeasured, b.Unmeasured) && near(a.MeasuredGPUHours, b.MeasuredGPUHours) && near(a.ActivityGPUHours, b.ActivityGPUHours)
 }
 
-func BenchmarkAWeekOfAHundredGPUs(b *testing.B) {
+func BenchmarkWeekOf100GPUs(b *testing.B) {
 	var nodes []Node
 	for i := range 25 {
 		var devices []Device
@@ -325,7 +340,7 @@ func BenchmarkAWeekOfAHundredGPUs(b *testing.B) {
 	for b.Loop() {
 		l := NewLedger(Options{Book: book(), Resolution: time.Hour})
 		for s := range 7 * 24 * 12 {
-			l.Add(Moment{At: noon.Add(time.Duration(s) * 5 * time.Minute), Hours: 1.0 / 12, Nodes: nodes})
+			l.Add(Interval{At: noon.Add(time.Duration(s) * 5 * time.Minute), Hours: 1.0 / 12, Nodes: nodes})
 		}
 		l.Bill(Period{})
 	}

@@ -1,19 +1,19 @@
-// Package cost says what GPUs cost, who held them, and what of it was idle.
+// Package cost computes what GPUs cost, which workloads used them, and which part of the cost was idle. A Ledger adds up intervals of time;
+// its Bill has the sums by team, namespace, workload and machine. The package is pure: prices and measurements are arguments, so that the
+// report over past days and the live page compute the same sums.
 //
-// It is a room of its own because two worlds need the same sums: the report over past days, from a Prometheus server, and whatever
-// shows the present. Neither capacity (which decides) nor telemetry (which reads) is the place for arithmetic about money; so this
-// room is pure like capacity: values in, values out, no clock, no file, no network. Who reads prices and GPUs hands them in.
+// The rules:
 //
-// What stands behind a number:
+//   - A price belongs to an instance and is charged while the instance runs, with or without pods. The GPUs of an instance share it
+//     equally. The MIG slices of a GPU share the GPU's part by their compute slices. The pods of a slice or of a whole GPU
+//     (time-slicing) share equally.
+//   - Idle by activity: cost x (1 - activity). The activity is the mean of SM_ACTIVE, or of GR_ENGINE_ACTIVE if SM_ACTIVE is missing, or
+//     of GPU_UTIL/100 if both are missing.
+//   - Idle by memory: cost x (1 - framebuffer used / (used + free)), only if no activity is known. Model servers allocate memory in
+//     advance and do not free it, so this is a lower bound of the idle part.
+//   - A GPU without a pod is idle. A GPU without measurements is neither busy nor idle: its cost is unmeasured.
+//   - An unknown price is not 0: GPU-hours without a price are counted separately.
 //
-//   - A price belongs to an instance and runs while the instance runs, empty or not. It is shared equally by the instance's GPUs, a
-//     GPU by its MIG slices' share of the compute, a slice or a whole GPU equally by the pods on it (time-slicing).
-//   - Idle by activity, first: cost x (1 - activity), with activity the mean of SM_ACTIVE, else GR_ENGINE_ACTIVE, else GPU_UTIL/100.
-//   - Idle by memory, second, only where no activity is known: cost x (1 - framebuffer used / (used + free)). Model servers allocate
-//     ahead and never give back, so this is the least that was idle.
-//   - What no pod held is idle whole. What did not report is neither busy nor idle: it is unmeasured.
-//   - An unknown price is unknown and never 0: such GPU-hours are counted beside the sum.
-//
-// Cost = busy + idle by activity + idle by memory + held by nobody + unmeasured, of each line and of the whole; the lines' GPU-hours
-// sum to those of the machines.
+// Cost = busy + idle by activity + idle by memory + unallocated + unmeasured, for each line and for the total. The GPU-hours of the lines
+// add up to those of the machines.
 package cost

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Options say how a ledger is kept.
+// Options configure a ledger.
 type Options struct {
-	Book       *Book             // nil: no price is known but those that are observed
-	Cluster    string            // stands on every line
+	Book       *Book             // nil: only observed prices
+	Cluster    string            // the name in every line
 	Teams      map[string]string // namespace to team
-	Resolution time.Duration     // of the series; 0: no series
+	Resolution time.Duration     // length of the buckets of the series; 0: no series
 }
 
-// Ledger adds up moments. It is not safe for concurrent use.
+// Ledger adds up intervals. It is not safe for concurrent use.
 type Ledger struct {
 	options  Options
 	book     *Book
@@ -32,20 +32,22 @@ func NewLedger(o Options) *Ledger {
 	if book == nil {
 		book = &Book{}
 	}
-	return &Ledger{options: o, book: book, lines: map[lineKey]*Sum{}, unpriced: map[Offer]float64{}, sources: map[string]float64{},
-		series: map[time.Time]*Bucket{}, pods: map[podKey]*podUse{}}
+	return &Ledger{
+		options: o, book: book, lines: map[lineKey]*Sum{}, unpriced: map[Offer]float64{}, sources: map[string]float64{},
+		series: map[time.Time]*Bucket{}, pods: map[podKey]*podUse{},
+	}
 }
 
-// Bucket is a stretch of the series.
+// Bucket is the sum over one part of the series.
 type Bucket struct {
-	At             time.Time          `json:"at"`    // its begin
-	Hours          float64            `json:"hours"` // that were added up in it
+	At             time.Time          `json:"at"`    // the beginning
+	Hours          float64            `json:"hours"` // total length of the intervals in it
 	ByCapacityType map[string]float64 `json:"byCapacityType"`
 	Sum
 }
 
-// Add adds a moment. Moments come in the order of time; each machine stands in one at most once.
-func (l *Ledger) Add(m Moment) {
+// Add adds an interval. The caller adds intervals in the order of time, with each machine at most once.
+func (l *Ledger) Add(m Interval) {
 	if !(m.Hours > 0) {
 		return
 	}
@@ -66,27 +68,27 @@ func (l *Ledger) Add(m Moment) {
 	}
 }
 
-// charge is one part of a machine's price over a moment.
+// charge distributes the price of one machine over an interval.
 type charge struct {
 	ledger   *Ledger
-	moment   Moment
+	interval Interval
 	node     *Node
 	price    Price
 	gpuHours float64
-	perGPU   float64 // dollars for an hour of a GPU
+	perGPU   float64 // dollars for a GPU-hour
 }
 
-func (l *Ledger) node(m Moment, n *Node, price Price) {
+func (l *Ledger) node(m Interval, n *Node, price Price) {
 	gpus := max(n.GPUs, l.book.GPUs(n.InstanceType), len(n.Devices))
 	if gpus == 0 {
-		return // a machine without GPUs is none of ours
+		return // a machine without GPUs is not charged
 	}
-	c := charge{ledger: l, moment: m, node: n, price: price, perGPU: price.Hourly / float64(gpus)}
+	c := charge{ledger: l, interval: m, node: n, price: price, perGPU: price.Hourly / float64(gpus)}
 	for i := range n.Devices {
 		c.device(&n.Devices[i])
 	}
-	if silent := gpus - len(n.Devices); silent > 0 {
-		c.add(lineKey{use: Unreported}, float64(silent), nil)
+	if missing := gpus - len(n.Devices); missing > 0 {
+		c.add(lineKey{use: Unreported}, float64(missing), nil)
 	}
 	if price.Known() {
 		l.sources[price.From] += m.Hours * float64(gpus)
@@ -95,7 +97,7 @@ func (l *Ledger) node(m Moment, n *Node, price Price) {
 	}
 }
 
-// device shares a GPU among its slices, and a slice among its pods.
+// device distributes the price of a GPU over its slices, and of a slice over its pods.
 func (c *charge) device(d *Device) {
 	whole, sum := Compute(d.Model), 0.0
 	shares := make([]float64, len(d.Slices))
@@ -107,7 +109,7 @@ func (c *charge) device(d *Device) {
 	}
 	for i := range d.Slices {
 		s := &d.Slices[i]
-		share := shares[i] / max(sum, 1) // more than a whole: it was cut anew within the step
+		share := shares[i] / max(sum, 1) // a sum above 1 means that the GPU was partitioned again within the interval
 		if len(s.Pods) == 0 {
 			c.add(lineKey{use: Free}, share, nil)
 			continue
@@ -115,18 +117,18 @@ func (c *charge) device(d *Device) {
 		for j := range s.Pods {
 			p := &s.Pods[j]
 			part := share / float64(len(s.Pods))
-			dollars := c.add(lineKey{use: Held, namespace: p.Namespace, workload: p.Workload, owner: p.Owner}, part, s)
-			c.ledger.remember(p, d, s, c.moment, use{gpus: part, dollars: dollars, priced: c.price.Known()})
+			dollars := c.add(lineKey{use: Allocated, namespace: p.Namespace, workload: p.Workload, owner: p.Owner}, part, s)
+			c.ledger.recordPod(p, d, s, c.interval, use{gpus: part, dollars: dollars, priced: c.price.Known()})
 		}
 	}
 	if rest := 1 - sum; rest > 1e-9 {
-		c.add(lineKey{use: Unsliced}, rest, nil)
+		c.add(lineKey{use: Unpartitioned}, rest, nil)
 	}
 }
 
-// add charges so many GPUs of the node to a line; s is what was measured of them. It returns the dollars.
+// add charges a number of GPUs of the node to a line and returns the dollars. s has the measurements of these GPUs, or is nil.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
-	hours := gpus * c.moment.Hours
+	hours := gpus * c.interval.Hours
 	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
 	if s != nil && s.Activity.Known {
 		sum.MeasuredGPUHours, sum.ActivityGPUHours = hours, hours*s.Activity.Value
@@ -138,15 +140,15 @@ func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 		sum.split(k.use, s)
 	}
 	k.team, k.instanceType, k.capacityType = c.ledger.options.Teams[k.namespace], c.node.InstanceType, c.node.CapacityType
-	c.ledger.enter(k, c.moment.At, &sum)
+	c.ledger.enter(k, c.interval.At, &sum)
 	return sum.Cost
 }
 
-// split says what the cost went to.
+// split divides the cost into busy, idle, unallocated and unmeasured.
 func (s *Sum) split(use Use, slice *Slice) {
 	switch {
-	case use == Free, use == Unsliced, use == Committed:
-		s.Unheld = s.Cost
+	case use == Free, use == Unpartitioned, use == Committed:
+		s.Unallocated = s.Cost
 	case slice != nil && slice.Activity.Known:
 		s.IdleByActivity = s.Cost * (1 - slice.Activity.Value)
 		s.Busy = s.Cost - s.IdleByActivity
@@ -158,10 +160,10 @@ func (s *Sum) split(use Use, slice *Slice) {
 	}
 }
 
-// idle is the part of a GPU that did nothing, as far as it is known.
+// idle returns the idle fraction of a GPU, or 0 if it was not measured.
 func idle(u Use, s *Slice) float64 {
 	switch {
-	case u == Free, u == Unsliced, u == Committed:
+	case u == Free, u == Unpartitioned, u == Committed:
 		return 1
 	case s != nil && s.Activity.Known:
 		return 1 - s.Activity.Value
@@ -171,7 +173,7 @@ func idle(u Use, s *Slice) float64 {
 	return 0
 }
 
-// enter writes one charge into its line and into the series.
+// enter adds one charge to its line and to the series.
 func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 	have := l.lines[k]
 	if have == nil {
@@ -187,7 +189,7 @@ func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 }
 
 func (l *Ledger) bucket(at time.Time) *Bucket {
-	// A moment carries its end: the one that ends on the hour belongs to the hour before.
+	// At is the end of an interval: an interval that ends at 12:00 belongs to the bucket of 11:00.
 	begin := at.Add(-1).Truncate(l.options.Resolution)
 	b := l.series[begin]
 	if b == nil {
@@ -197,8 +199,9 @@ func (l *Ledger) bucket(at time.Time) *Bucket {
 	return b
 }
 
-// commitments finds the machines that a commitment pays for, reserved ones first, and charges for those of it that do not run.
-func (l *Ledger) commitments(m Moment) map[string]Price {
+// commitments returns the price of the machines that are covered by a commitment, reserved machines first, and charges for committed
+// instances that do not run.
+func (l *Ledger) commitments(m Interval) map[string]Price {
 	if len(l.book.commitments) == 0 {
 		return nil
 	}
@@ -220,7 +223,7 @@ func (l *Ledger) commitments(m Moment) map[string]Price {
 		left := c.Count
 		for _, n := range order {
 			_, taken := paid[n.Name]
-			if left == 0 || taken || n.InstanceType != c.InstanceType || n.CapacityType == Spot || c.Region != "" && c.Region != n.Region {
+			if left == 0 || taken || !c.covers(n) {
 				continue
 			}
 			paid[n.Name] = checked(c.Hourly, "commitment")
@@ -236,4 +239,9 @@ func (l *Ledger) commitments(m Moment) map[string]Price {
 		l.sources["commitment"] += s.GPUHours
 	}
 	return paid
+}
+
+// covers reports whether the commitment can pay for a machine.
+func (c *Commitment) covers(n *Node) bool {
+	return n.InstanceType == c.InstanceType && n.CapacityType != Spot && (c.Region == "" || c.Region == n.Region)
 }

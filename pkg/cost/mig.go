@@ -9,27 +9,28 @@ import (
 	"strings"
 )
 
-// profile is one way to cut a GPU, from NVIDIA's MIG user guide ("Supported MIG Profiles").
+// profile is a MIG profile, from "Supported MIG Profiles" in NVIDIA's MIG user guide.
 type profile struct {
 	name      string
-	compute   int     // of the GPU's compute slices
-	memoryMiB float64 // what a program finds, rounded down from the guide
-	most      int     // instances of it on one GPU
+	compute   int     // number of compute slices
+	memoryMiB float64 // available to a program, rounded down
+	instances int     // maximum number on one GPU
 }
 
-// board is a GPU that can be cut. Where a name stands for several sizes of memory, the memory tells them apart.
-type board struct {
+// migModel is a GPU model that supports MIG. Variants with the same name differ in their memory.
+type migModel struct {
 	name      string
-	memoryMiB float64 // at most, of this variant
+	memoryMiB float64 // maximum of this variant
 	compute   int
 	profiles  []profile
 }
 
 const gib = 1024.0
 
+// sevenths returns the profiles of a GPU with seven compute slices; memory has the sizes of the profiles 1g, 2g and 3g in GB.
 func sevenths(memory ...float64) []profile {
 	name := func(g int, m float64) string { return fmt.Sprintf("%dg.%.0fgb", g, m) }
-	// A slice has a little less than its name says: what ECC and the driver keep.
+	// ECC and the driver use a part of the memory.
 	usable := func(m float64) float64 { return m * gib * 0.93 }
 	return []profile{
 		{name(1, memory[0]), 1, usable(memory[0]), 7}, {name(1, memory[1]), 1, usable(memory[1]), 4}, {name(2, memory[1]), 2, usable(memory[1]), 3},
@@ -37,7 +38,7 @@ func sevenths(memory ...float64) []profile {
 	}
 }
 
-var boards = []board{
+var migModels = []migModel{
 	{"A30", 25 * gib, 4, []profile{{"1g.6gb", 1, 5.5 * gib, 4}, {"2g.12gb", 2, 11 * gib, 2}}},
 	{"A100", 42 * gib, 7, sevenths(5, 10, 20)},
 	{"A100", 85 * gib, 7, sevenths(10, 20, 40)},
@@ -47,9 +48,9 @@ var boards = []board{
 	{"B200", 200 * gib, 7, sevenths(23, 45, 90)},
 }
 
-// Compute is how many compute slices a GPU of the model is cut into: 7, or 4 for the A30.
+// Compute returns the number of compute slices of a GPU model: 4 for the A30, otherwise 7.
 func Compute(model string) int {
-	for _, b := range boards {
+	for _, b := range migModels {
 		if hasWord(model, b.name) {
 			return b.compute
 		}
@@ -57,7 +58,7 @@ func Compute(model string) int {
 	return 7
 }
 
-// computeOf reads the slices from a profile's name, "3g.40gb" or "1g.10gb+me". A name that cannot be read is the smallest slice.
+// computeOf returns the number of compute slices of a profile, for example 3 for "3g.40gb". An unknown name means 1.
 func computeOf(name string) int {
 	digits, _, ok := strings.Cut(name, "g.")
 	if n, err := strconv.Atoi(strings.TrimPrefix(digits, "MIG ")); ok && err == nil && n >= 1 && n <= 7 {
@@ -66,18 +67,20 @@ func computeOf(name string) int {
 	return 1
 }
 
-// hasWord finds "A100" in "NVIDIA A100-SXM4-80GB", and "A30" not in "A3000".
+// hasWord reports whether a model name contains a word: "A100" is in "NVIDIA A100-SXM4-80GB", "A30" is not in "A3000".
 func hasWord(model, word string) bool {
 	i := strings.Index(model, word)
 	if i < 0 {
 		return false
 	}
 	rest := model[i+len(word):]
-	return (rest == "" || rest[0] < '0' || rest[0] > '9') && !strings.HasPrefix(model[:i], "G") && (i == 0 || model[i-1] == ' ' || model[i-1] == '-')
+	begins := i == 0 || model[i-1] == ' ' || model[i-1] == '-'
+	ends := rest == "" || rest[0] < '0' || rest[0] > '9'
+	return begins && ends && !strings.HasPrefix(model[:i], "G")
 }
 
 func profilesOf(model string, memoryMiB float64) []profile {
-	for _, b := range boards {
+	for _, b := range migModels {
 		if hasWord(model, b.name) && memoryMiB > 0 && memoryMiB <= b.memoryMiB {
 			return b.profiles
 		}
@@ -85,36 +88,36 @@ func profilesOf(model string, memoryMiB float64) []profile {
 	return nil
 }
 
-// Head-room that a slice must leave over the greatest that was seen.
+// Margins for the fit of a workload in a slice.
 const (
-	// memoryRoom: a program that runs out of framebuffer dies, so a tenth stays free.
-	memoryRoom = 1.1
-	// computeRoom: a slice that is busier than this on its busiest step has a queue where a whole GPU had none.
-	computeRoom = 0.8
-	// leastHours of GPU time show what a workload needs; a pod of ten minutes shows what it needs to start.
-	leastHours = 6.0
+	// memoryMargin keeps a tenth of the framebuffer free: a program without memory crashes.
+	memoryMargin = 1.1
+	// maxSliceActivity is the highest acceptable activity of a slice. A busier slice delays requests.
+	maxSliceActivity = 0.8
+	// minGPUHours is the minimum GPU time of a workload. A pod of ten minutes shows only its start.
+	minGPUHours = 6.0
 )
 
-// SliceAdvice is a workload on whole GPUs that would fit a MIG slice.
+// SliceAdvice is a workload on whole GPUs that fits a MIG slice.
 type SliceAdvice struct {
 	Namespace    string  `json:"namespace"`
 	Workload     string  `json:"workload"`
 	Model        string  `json:"model"`
 	Profile      string  `json:"profile"`      // the resource is nvidia.com/mig-<profile>
-	PeakMiB      float64 `json:"peakMiB"`      // greatest framebuffer use of one of its GPUs
-	PeakActivity float64 `json:"peakActivity"` // greatest activity over one step, of the whole GPU
+	PeakMiB      float64 `json:"peakMiB"`      // highest framebuffer use of one of its GPUs
+	PeakActivity float64 `json:"peakActivity"` // highest activity of the whole GPU in one interval
 	GPUHours     float64 `json:"gpuHours"`
-	Cost         float64 `json:"cost"`   // of those that have a price
-	Saves        float64 `json:"saves"`  // of it, once the rest of the GPU serves others
-	Priced       bool    `json:"priced"` // false: what it saves is not known
+	Cost         float64 `json:"cost"`   // of the hours with a price
+	Saves        float64 `json:"saves"`  // part of Cost, if other workloads use the rest of the GPU
+	Priced       bool    `json:"priced"` // false: the savings are unknown
 }
 
-// Slices finds the workloads that would fit a slice, the greatest saving first. Not judged: pods with several GPUs (MIG instances
-// do not talk to each other over NVLink), GPUs that are cut or shared already, and whose activity or memory is not known throughout.
-func (l *Ledger) Slices() (out []SliceAdvice) {
+// MIGAdvice returns the workloads that fit a MIG slice, the highest savings first. It omits pods with several GPUs (MIG instances have no
+// NVLink), GPUs that are partitioned or shared already, and GPUs whose activity or memory is not known at all times.
+func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	type work struct{ namespace, workload string }
 	all := map[work]*podUse{}
-	// In one order, so that the sums come out the same to the last bit.
+	// A fixed order makes the floating-point sums reproducible.
 	keys := slices.SortedFunc(maps.Keys(l.pods), func(a, b podKey) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
@@ -129,27 +132,31 @@ func (l *Ledger) Slices() (out []SliceAdvice) {
 		}
 	}
 	for w, u := range all {
-		if u.shared || u.unknown || len(u.devices) != 1 || u.gpuHours < leastHours {
+		if u.shared || u.unknown || len(u.devices) != 1 || u.gpuHours < minGPUHours {
 			continue
 		}
 		fit, ok := smallest(u)
 		if !ok {
 			continue
 		}
-		out = append(out, SliceAdvice{Namespace: w.namespace, Workload: w.workload, Model: u.model, Profile: fit.name, PeakMiB: u.peakMiB,
-			PeakActivity: u.peakActivity, GPUHours: u.gpuHours, Cost: u.dollars, Saves: u.dollars * (1 - 1/float64(fit.most)), Priced: u.priced})
+		out = append(out, SliceAdvice{
+			Namespace: w.namespace, Workload: w.workload, Model: u.model, Profile: fit.name,
+			PeakMiB: u.peakMiB, PeakActivity: u.peakActivity, GPUHours: u.gpuHours,
+			Cost: u.dollars, Saves: u.dollars * (1 - 1/float64(fit.instances)), Priced: u.priced,
+		})
 	}
 	slices.SortFunc(out, func(a, b SliceAdvice) int {
-		return cmp.Or(cmp.Compare(b.Saves, a.Saves), cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Namespace+"/"+a.Workload, b.Namespace+"/"+b.Workload))
+		return cmp.Or(cmp.Compare(b.Saves, a.Saves), cmp.Compare(b.GPUHours, a.GPUHours),
+			cmp.Compare(a.Namespace+"/"+a.Workload, b.Namespace+"/"+b.Workload))
 	})
 	return out
 }
 
-// smallest is the profile with most instances on a GPU in which the use fits.
+// smallest returns the profile with the most instances on a GPU in which the workload fits.
 func smallest(u *podUse) (best profile, ok bool) {
 	for _, p := range profilesOf(u.model, u.memoryMiB) {
 		busy := u.peakActivity * float64(Compute(u.model)) / float64(p.compute)
-		if u.peakMiB*memoryRoom <= p.memoryMiB && busy <= computeRoom && p.most > max(best.most, 1) {
+		if u.peakMiB*memoryMargin <= p.memoryMiB && busy <= maxSliceActivity && p.instances > max(best.instances, 1) {
 			best, ok = p, true
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// The capacity types, as Karpenter names them.
+// Capacity types, with the names of Karpenter.
 const (
 	Spot     = "spot"
 	OnDemand = "on-demand"
 	Reserved = "reserved"
 )
 
-// Offer is what is rented: an instance type at a place, under terms. An empty field is unknown.
+// Offer is an instance type with a capacity type in a region and zone. An empty field is unknown.
 type Offer struct {
 	InstanceType string `json:"instanceType"`
 	CapacityType string `json:"capacityType"`
@@ -21,13 +21,13 @@ type Offer struct {
 	Zone         string `json:"zone,omitempty"`
 }
 
-// Price is what one instance costs for an hour, and who says so. The zero Price is unknown.
+// Price is the hourly price of one instance with its source. The zero Price is unknown.
 type Price struct {
 	Hourly float64 // >= 0
-	From   string
+	From   string  // the source
 }
 
-// Known tells whether anybody named the price. A known price of 0 is a machine that is paid for already.
+// Known reports whether there is a price. A known price of 0 is valid, for example for a machine that the user owns.
 func (p Price) Known() bool { return p.From != "" }
 
 // Type is an instance type in one region.
@@ -35,33 +35,36 @@ type Type struct {
 	Name, Region string
 	GPUs         int                // whole GPUs of one instance; 0: unknown, or less than one
 	Hourly       map[string]float64 // by capacity type
-	From         string             // who says so, and of which day
+	From         string             // the source and its date
 }
 
-// Override is a price that the platform team knows better. An empty Region is all of them.
+// Override is a price set by the platform team. It replaces all other prices. An empty Region means every region.
 type Override struct {
 	InstanceType, CapacityType, Region string
 	Hourly                             float64
 }
 
-// Commitment is a number of instances that are paid for whether they run or not. An empty Region is all of them.
+// Commitment is a number of instances that are charged whether they run or not. An empty Region means every region.
 type Commitment struct {
 	InstanceType, Region string
 	Count                int
 	Hourly               float64 // of each
 }
 
-// Book answers what an offer costs. The zero Book knows nothing. It is immutable.
+// Book has the prices of offers. It is immutable. The zero Book has no prices.
 type Book struct {
 	types       map[[2]string]*Type // by name and region
-	gpus        map[string]int      // by name, whichever the region
+	gpus        map[string]int      // by name; the highest of all regions
 	overrides   []Override
 	commitments []Commitment
 }
 
-// NewBook makes a book; of two types of one name and region the later counts, of two overrides for one offer the first.
+// NewBook returns a book. Of two types with the same name and region it uses the last, of two overrides for one offer the first.
 func NewBook(types []Type, overrides []Override, commitments []Commitment) *Book {
-	b := &Book{types: map[[2]string]*Type{}, gpus: map[string]int{}, overrides: slices.Clone(overrides), commitments: slices.Clone(commitments)}
+	b := &Book{
+		types: map[[2]string]*Type{}, gpus: map[string]int{},
+		overrides: slices.Clone(overrides), commitments: slices.Clone(commitments),
+	}
 	for _, t := range types {
 		b.types[[2]string{t.Name, t.Region}] = &t
 		b.gpus[t.Name] = max(b.gpus[t.Name], t.GPUs)
@@ -69,7 +72,7 @@ func NewBook(types []Type, overrides []Override, commitments []Commitment) *Book
 	return b
 }
 
-// With returns the book with these overrides before its own, and these commitments beside its own.
+// With returns a copy of the book with additional overrides, which come first, and additional commitments.
 func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 	out := *b
 	out.overrides = append(slices.Clone(overrides), b.overrides...)
@@ -77,19 +80,18 @@ func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 	return &out
 }
 
-// GPUs returns how many GPUs an instance of the type has; 0 where the book does not know.
+// GPUs returns the number of GPUs of an instance type, or 0 if it is unknown.
 func (b *Book) GPUs(instanceType string) int { return b.gpus[instanceType] }
 
-// Price returns what an instance costs, unless a commitment pays for it: the platform team's override, else what was observed (by
-// Karpenter, which knows the account's own prices), else the book of the same region. Another region's price is another price: an
-// offer of a region that nobody listed is unknown.
+// Price returns the price of an instance without a commitment. It uses the first of: an override, the observed price (Karpenter's metric,
+// which has the prices of the account), the price of the type in the same region. Prices of other regions are not used.
 func (b *Book) Price(o Offer, observed Price) Price {
 	for _, v := range b.overrides {
 		if v.InstanceType == o.InstanceType && v.CapacityType == o.CapacityType && (v.Region == "" || v.Region == o.Region) {
 			return checked(v.Hourly, "override")
 		}
 	}
-	// Karpenter writes 0 where its provider knows no price.
+	// Karpenter reports 0 if its provider has no price.
 	if p := checked(observed.Hourly, observed.From); p.Known() && p.Hourly > 0 {
 		return p
 	}
@@ -101,7 +103,7 @@ func (b *Book) Price(o Offer, observed Price) Price {
 	return Price{}
 }
 
-// checked is the price, or unknown where the number is none: NaN, an infinity, or below 0.
+// checked returns the price, or the unknown price if the number is NaN, infinite or negative.
 func checked(hourly float64, from string) Price {
 	if !(hourly >= 0) || math.IsInf(hourly, 0) || from == "" {
 		return Price{}

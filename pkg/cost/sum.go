@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Sum is what was paid in dollars, and what for. Cost = Busy + IdleByActivity + IdleByMemory + Unheld + Unmeasured.
+// Sum has GPU-hours and their cost in dollars. Cost = Busy + IdleByActivity + IdleByMemory + Unallocated + Unmeasured.
 type Sum struct {
 	GPUHours         float64 `json:"gpuHours"`
-	UnpricedGPUHours float64 `json:"unpricedGPUHours"` // of these; their cost is in none of the sums below
+	UnpricedGPUHours float64 `json:"unpricedGPUHours"` // the part of GPUHours without a known price; its cost is in none of the sums
 	Cost             float64 `json:"cost"`
 	Busy             float64 `json:"busy"`
 	IdleByActivity   float64 `json:"idleByActivity"`
 	IdleByMemory     float64 `json:"idleByMemory"`
-	Unheld           float64 `json:"unheld"`       // held by no pod: free, not cut into slices, committed and not running
-	Unmeasured       float64 `json:"unmeasured"`   // whether it was busy is not known
-	IdleGPUHours     float64 `json:"idleGPUHours"` // that were idle, priced or not: half of a GPU-hour at half of its activity
-	// MeasuredGPUHours are those whose activity is known; ActivityGPUHours is their sum weighted by activity.
+	Unallocated      float64 `json:"unallocated"`  // not used by a pod: free, not partitioned, or committed and not running
+	Unmeasured       float64 `json:"unmeasured"`   // without a measurement of the activity
+	IdleGPUHours     float64 `json:"idleGPUHours"` // with and without a price; an hour at half of the activity counts as half
+	// MeasuredGPUHours are the GPU-hours with a known activity. ActivityGPUHours are the same hours multiplied by the activity.
 	MeasuredGPUHours float64 `json:"measuredGPUHours"`
 	ActivityGPUHours float64 `json:"activityGPUHours"`
 }
 
-// Idle is what was paid for nothing, as far as it is known.
-func (s *Sum) Idle() float64 { return s.IdleByActivity + s.IdleByMemory + s.Unheld }
+// Idle returns the cost of idle GPUs, as far as it was measured.
+func (s *Sum) Idle() float64 { return s.IdleByActivity + s.IdleByMemory + s.Unallocated }
 
-// Activity is the mean activity over the GPU-hours for which it is known.
+// Activity returns the mean activity over the GPU-hours with a known activity.
 func (s *Sum) Activity() Fraction {
 	if s.MeasuredGPUHours <= 0 {
 		return Fraction{}
@@ -32,10 +32,10 @@ func (s *Sum) Activity() Fraction {
 	return Of(s.ActivityGPUHours / s.MeasuredGPUHours)
 }
 
-// Priced tells whether any of it has a price; where not, Cost says nothing.
+// Priced reports whether any GPU-hour has a price. If none has, Cost is unknown.
 func (s *Sum) Priced() bool { return s.GPUHours > s.UnpricedGPUHours || s.GPUHours == 0 }
 
-// Add adds another sum.
+// Add adds o to s.
 func (s *Sum) Add(o *Sum) {
 	s.GPUHours += o.GPUHours
 	s.UnpricedGPUHours += o.UnpricedGPUHours
@@ -43,26 +43,26 @@ func (s *Sum) Add(o *Sum) {
 	s.Busy += o.Busy
 	s.IdleByActivity += o.IdleByActivity
 	s.IdleByMemory += o.IdleByMemory
-	s.Unheld += o.Unheld
+	s.Unallocated += o.Unallocated
 	s.Unmeasured += o.Unmeasured
 	s.IdleGPUHours += o.IdleGPUHours
 	s.MeasuredGPUHours += o.MeasuredGPUHours
 	s.ActivityGPUHours += o.ActivityGPUHours
 }
 
-// Use is what a GPU-hour went to.
+// Use says how a GPU-hour was used.
 type Use string
 
-// The uses. Only Held has a namespace.
+// Uses of a GPU-hour. Only Allocated has a namespace.
 const (
-	Held       Use = "held"                // by a pod
-	Free       Use = "free"                // by no pod
-	Unsliced   Use = "not cut into slices" // the rest of a GPU in MIG mode
-	Unreported Use = "not reported"        // the machine was paid for, and no exporter spoke for the GPU
-	Committed  Use = "committed, not run"  // paid for by a commitment, and no such instance ran
+	Allocated     Use = "allocated"              // to a pod
+	Free          Use = "free"                   // no pod
+	Unpartitioned Use = "not partitioned"        // the rest of a GPU in MIG mode
+	Unreported    Use = "not reported"           // no exporter reported the GPU of a running machine
+	Committed     Use = "committed, not running" // charged by a commitment without a running instance
 )
 
-// Line is one line of the bill.
+// Line is one line of a bill.
 type Line struct {
 	Cluster      string `json:"cluster,omitempty"`
 	Team         string `json:"team,omitempty"`
@@ -81,13 +81,13 @@ type lineKey struct {
 	instanceType, capacityType       string
 }
 
-// Group is the sum over the lines that share a name.
+// Group is the sum of the lines with the same name.
 type Group struct {
 	Name string `json:"name"`
 	Sum
 }
 
-// GroupBy sums the lines by what name makes of each, the dearest first. Lines of the empty name are left out.
+// GroupBy adds up the lines by the name that the function returns, the most expensive group first. Lines with an empty name are omitted.
 func GroupBy(lines []Line, name func(*Line) string) []Group {
 	index := map[string]int{}
 	var out []Group
@@ -110,7 +110,7 @@ func GroupBy(lines []Line, name func(*Line) string) []Group {
 	return out
 }
 
-// Total sums all lines.
+// Total returns the sum of all lines.
 func Total(lines []Line) (all Sum) {
 	for i := range lines {
 		all.Add(&lines[i].Sum)

@@ -11,10 +11,10 @@ import (
 )
 
 var columns = []string{"period_start", "period_end", "cluster", "team", "namespace", "workload", "owner", "use", "instance_type", "capacity_type",
-	"gpu_hours", "unpriced_gpu_hours", "cost_usd", "busy_usd", "idle_by_activity_usd", "idle_by_memory_usd", "unheld_usd", "unmeasured_usd", "activity"}
+	"gpu_hours", "unpriced_gpu_hours",
+	"cost_usd", "busy_usd", "idle_by_activity_usd", "idle_by_memory_usd", "unallocated_usd", "unmeasured_usd", "activity"}
 
-// WriteCSV writes a row for each line of the bill, all of them, for those who charge it back. A cost that is not known is an empty
-// field and not 0; so is an activity.
+// WriteCSV writes a row for each line of the bill, for chargeback. An unknown cost or activity is an empty field, not 0.
 func WriteCSV(w io.Writer, b *cost.Bill) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns); err != nil {
@@ -23,9 +23,12 @@ func WriteCSV(w io.Writer, b *cost.Bill) error {
 	from, to := b.From.UTC().Format(time.RFC3339), b.To.UTC().Format(time.RFC3339)
 	for i := range b.Lines {
 		l := &b.Lines[i]
-		row := []string{from, to, cell(l.Cluster), cell(l.Team), cell(l.Namespace), cell(l.Workload), cell(l.Owner), string(l.Use), cell(l.InstanceType), cell(l.CapacityType),
-			number(l.GPUHours, 4), number(l.UnpricedGPUHours, 4)}
-		for _, v := range []float64{l.Cost, l.Busy, l.IdleByActivity, l.IdleByMemory, l.Unheld, l.Unmeasured} {
+		row := []string{
+			from, to, cell(l.Cluster), cell(l.Team), cell(l.Namespace), cell(l.Workload), cell(l.Owner),
+			string(l.Use), cell(l.InstanceType), cell(l.CapacityType),
+			number(l.GPUHours, 4), number(l.UnpricedGPUHours, 4),
+		}
+		for _, v := range []float64{l.Cost, l.Busy, l.IdleByActivity, l.IdleByMemory, l.Unallocated, l.Unmeasured} {
 			if l.Priced() {
 				row = append(row, number(v, 6))
 			} else {
@@ -45,7 +48,7 @@ func WriteCSV(w io.Writer, b *cost.Bill) error {
 	return out.Error()
 }
 
-// cell keeps a label's value from being a formula where a spreadsheet opens the file.
+// cell prevents a spreadsheet from evaluating a label as a formula.
 func cell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

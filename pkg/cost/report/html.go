@@ -19,7 +19,7 @@ var pageText string
 
 var page = picture.Parse(pageText, template.FuncMap{"hours": hours})
 
-// pageData is what the page shows.
+// pageData is the data of the page.
 type pageData struct {
 	*cost.Bill
 	Title, Period, Headline string
@@ -29,25 +29,27 @@ type pageData struct {
 	Tables                  []picture.Table
 }
 
-// purposes are what money goes to, as many colours as an eye tells apart.
-var purposes = []struct {
+// parts are the parts of the cost with their colors.
+var parts = []struct {
 	color, name string
 	of          func(*cost.Sum) float64
 }{
 	{"green", "busy", func(s *cost.Sum) float64 { return s.Busy }},
 	{"orange", "idle by activity", func(s *cost.Sum) float64 { return s.IdleByActivity }},
 	{"amber", "idle by memory", func(s *cost.Sum) float64 { return s.IdleByMemory }},
-	{"red", "held by nobody", func(s *cost.Sum) float64 { return s.Unheld }},
+	{"red", "not allocated", func(s *cost.Sum) float64 { return s.Unallocated }},
 	{"grey", "not measured", func(s *cost.Sum) float64 { return s.Unmeasured }},
 }
 
-// WriteHTML writes the bill as one self-contained page, readable in light and dark, on paper and on a phone.
+// WriteHTML writes the bill as an HTML page in one file, for light and dark themes, for printing and for small screens.
 func WriteHTML(w io.Writer, b *cost.Bill) error {
-	return page.Execute(w, pageData{Bill: b, Title: "GPU cost" + prefixed(" of ", b.Cluster), Period: period(b), Headline: headline(b), Details: details(b),
-		Charts: charts(b), Paid: bars(b), Tables: append(advice(b), groups(b, math.MaxInt)...)})
+	return page.Execute(w, pageData{
+		Bill: b, Title: "GPU cost" + prefixed(" of ", b.Cluster), Period: period(b), Headline: headline(b), Details: details(b),
+		Charts: charts(b), Paid: bars(b), Tables: append(advice(b), groups(b, math.MaxInt)...),
+	})
 }
 
-// bars are the dearest namespaces, and what nobody held, on one axis.
+// bars returns the most expensive namespaces and the GPUs that no pod used, on one axis.
 func bars(b *cost.Bill) (out picture.Bars) {
 	names := cost.GroupBy(b.Lines, func(l *cost.Line) string {
 		if l.Namespace == "" {
@@ -61,20 +63,21 @@ func bars(b *cost.Bill) (out picture.Bars) {
 	for i := range names[:min(12, len(names))] {
 		g := &names[i]
 		one := picture.Bar{Name: g.Name, Value: money(&g.Sum)}
-		for _, p := range purposes {
+		for _, p := range parts {
 			if v := p.of(&g.Sum); v > 0 {
-				one.Parts = append(one.Parts, picture.Part{Color: p.color, Text: fmt.Sprintf("%s %s (%s)", p.name, dollars(v), percent(v, g.Cost)), Width: picture.Width(v / names[0].Cost)})
+				text := fmt.Sprintf("%s %s (%s)", p.name, dollars(v), percent(v, g.Cost))
+				one.Parts = append(one.Parts, picture.Part{Color: p.color, Text: text, Width: picture.Width(v / names[0].Cost)})
 			}
 		}
 		out.Bars = append(out.Bars, one)
 	}
-	for _, p := range purposes {
+	for _, p := range parts {
 		out.Legend = append(out.Legend, picture.Part{Color: p.color, Name: p.name})
 	}
 	return out
 }
 
-// charts are the series: dollars an hour by purpose and by capacity type, and GPUs.
+// charts returns the charts over time: dollars per hour by part and by capacity type, and GPUs.
 func charts(b *cost.Bill) (out []*picture.Chart) {
 	if len(b.Series) < 2 {
 		return nil
@@ -85,25 +88,26 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	}
 	axis := picture.Calendar(b.From, b.To, begins)
 	if b.Total.Priced() {
-		spend := picture.NewChart("What the money went to", "$ an hour", axis)
-		for _, p := range purposes {
+		spend := picture.NewChart("Cost by use", "$ per hour", axis)
+		for _, p := range parts {
 			spend.Stack(p.name, p.color, rate(b, func(x *cost.Bucket) float64 { return p.of(&x.Sum) }))
 		}
-		kinds := picture.NewChart("By capacity type", "$ an hour", axis)
-		seen := map[string]bool{}
+		kinds := picture.NewChart("Cost by capacity type", "$ per hour", axis)
+		found := map[string]bool{}
 		for i := range b.Series {
 			for kind := range b.Series[i].ByCapacityType {
-				seen[kind] = true
+				found[kind] = true
 			}
 		}
-		for i, kind := range slices.Sorted(maps.Keys(seen)) {
-			kinds.Stack(kind, []string{"blue", "violet", "green", "slate"}[i%4], rate(b, func(x *cost.Bucket) float64 { return x.ByCapacityType[kind] }))
+		for i, kind := range slices.Sorted(maps.Keys(found)) {
+			color := []string{"blue", "violet", "green", "slate"}[i%4]
+			kinds.Stack(kind, color, rate(b, func(x *cost.Bucket) float64 { return x.ByCapacityType[kind] }))
 		}
 		out = append(out, spend, kinds)
 	}
-	gpus := picture.NewChart("GPUs", "paid for, and what of them worked (by activity, where it is known)", axis)
-	gpus.Add("paid for", picture.Line, "orange", rate(b, func(x *cost.Bucket) float64 { return x.GPUHours }))
-	gpus.Add("worked", picture.Soft, "green", rate(b, func(x *cost.Bucket) float64 { return x.ActivityGPUHours }))
+	gpus := picture.NewChart("GPUs", "charged, and active (activity, where it is known)", axis)
+	gpus.Add("charged", picture.Line, "orange", rate(b, func(x *cost.Bucket) float64 { return x.GPUHours }))
+	gpus.Add("active", picture.Soft, "green", rate(b, func(x *cost.Bucket) float64 { return x.ActivityGPUHours }))
 	out = append(out, gpus)
 	for _, c := range out {
 		c.Draw()
@@ -111,7 +115,7 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate is a series by the hour.
+// rate returns a series per hour.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// families are the metrics of a bill. A line without a price has no dollars: it is missing there, and not 0.
+// families are the metrics of a bill. A line without a price is missing in metrics in dollars: 0 would be wrong.
 var families = []struct {
 	name, help string
 	basis      string // value of the label basis, for the parts of idle
@@ -18,12 +18,15 @@ var families = []struct {
 	value      func(*cost.Line) float64
 }{
 	{"gpuscaler_cost_gpu_hours", "GPU-hours over the window.", "", false, func(l *cost.Line) float64 { return l.GPUHours }},
-	{"gpuscaler_cost_unpriced_gpu_hours", "GPU-hours over the window whose price is not known.", "", false, func(l *cost.Line) float64 { return l.UnpricedGPUHours }},
-	{"gpuscaler_cost_dollars", "Dollars over the window, of the GPU-hours with a known price.", "", true, func(l *cost.Line) float64 { return l.Cost }},
-	{"gpuscaler_cost_idle_dollars", "Dollars over the window that were paid for nothing, by what tells so.", "activity", true, func(l *cost.Line) float64 { return l.IdleByActivity }},
+	{"gpuscaler_cost_unpriced_gpu_hours", "GPU-hours over the window without a known price.", "", false,
+		func(l *cost.Line) float64 { return l.UnpricedGPUHours }},
+	{"gpuscaler_cost_dollars", "Cost over the window of the GPU-hours with a known price.", "", true, func(l *cost.Line) float64 { return l.Cost }},
+	{"gpuscaler_cost_idle_dollars", "Cost over the window of idle GPUs, by the basis of the measurement: activity, memory or unallocated.", "activity", true,
+		func(l *cost.Line) float64 { return l.IdleByActivity }},
 	{"gpuscaler_cost_idle_dollars", "", "memory", true, func(l *cost.Line) float64 { return l.IdleByMemory }},
-	{"gpuscaler_cost_idle_dollars", "", "held by nobody", true, func(l *cost.Line) float64 { return l.Unheld }},
-	{"gpuscaler_cost_unmeasured_dollars", "Dollars over the window of which it is not known whether they were idle.", "", true, func(l *cost.Line) float64 { return l.Unmeasured }},
+	{"gpuscaler_cost_idle_dollars", "", "unallocated", true, func(l *cost.Line) float64 { return l.Unallocated }},
+	{"gpuscaler_cost_unmeasured_dollars", "Cost over the window of GPUs without a measurement of their activity.", "", true,
+		func(l *cost.Line) float64 { return l.Unmeasured }},
 }
 
 // WriteMetrics writes the lines in the Prometheus text format, for a textfile collector or a Pushgateway.
@@ -40,8 +43,10 @@ func WriteMetrics(w io.Writer, b *cost.Bill) error {
 				continue
 			}
 			out.WriteString(f.name + "{")
-			for _, label := range [][2]string{{"cluster", l.Cluster}, {"team", l.Team}, {"namespace", l.Namespace}, {"workload", l.Workload}, {"owner", l.Owner}, {"use", string(l.Use)},
-				{"instance_type", l.InstanceType}, {"capacity_type", l.CapacityType}, {"basis", f.basis}} {
+			for _, label := range [][2]string{
+				{"cluster", l.Cluster}, {"team", l.Team}, {"namespace", l.Namespace}, {"workload", l.Workload}, {"owner", l.Owner},
+				{"use", string(l.Use)}, {"instance_type", l.InstanceType}, {"capacity_type", l.CapacityType}, {"basis", f.basis},
+			} {
 				if label[1] != "" {
 					fmt.Fprintf(out, "%s=\"%s\",", label[0], escape.Replace(label[1]))
 				}

@@ -21,14 +21,15 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var monday = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 
-// example is two days of a chat service by day, a training on spot, a notebook that ended its work on the first noon, a small model on
-// a whole H100, a reserved machine too many, and a machine that nobody has a price for.
+// example returns the bill of two days: a chat service with a daily load, a training job on spot, a notebook that is idle since the first
+// noon, a small model on a whole H100, an unused committed machine, and a machine without a known price.
 func example() *cost.Bill {
 	book := cost.NewBook([]cost.Type{
 		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{cost.OnDemand: 10.493}, From: "AWS list, 2026-07-20"},
 		{Name: "p5.4xlarge", Region: "us-east-1", GPUs: 1, Hourly: map[string]float64{cost.OnDemand: 6.88}, From: "AWS list, 2026-07-20"},
 	}, nil, []cost.Commitment{{InstanceType: "p5.4xlarge", Count: 2, Hourly: 4}})
-	l := cost.NewLedger(cost.Options{Book: book, Cluster: "prod-use1", Teams: map[string]string{"team-chat": "chat", "research": "research"}, Resolution: time.Hour})
+	teams := map[string]string{"team-chat": "chat", "research": "research"}
+	l := cost.NewLedger(cost.Options{Book: book, Cluster: "prod-use1", Teams: teams, Resolution: time.Hour})
 	gpu := func(model, id string, activity, memory cost.Fraction, pods ...cost.Pod) cost.Device {
 		return cost.Device{ID: id, Model: model, MemoryMiB: 81559, Slices: []cost.Slice{{Pods: pods, Activity: activity, Memory: memory, UsedMiB: memory.Value * 81559}}}
 	}
@@ -46,7 +47,7 @@ func example() *cost.Bill {
 		demand := cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Region: "us-east-1", Zone: "us-east-1a"}
 		spot := demand
 		spot.CapacityType = cost.Spot
-		m := cost.Moment{At: at, Hours: step.Hours(), Nodes: []cost.Node{
+		m := cost.Interval{At: at, Hours: step.Hours(), Nodes: []cost.Node{
 			{Name: "a", Offer: demand, Devices: []cost.Device{gpu("NVIDIA L40S", "1", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")), gpu("NVIDIA L40S", "2", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")),
 				gpu("NVIDIA L40S", "3", notebook, cost.Of(0.2), cost.Pod{Namespace: "research", Name: "jupyter-ada", Workload: "jupyter-ada", Owner: "ada", Notebook: true}), gpu("NVIDIA L40S", "4", cost.Fraction{}, cost.Fraction{})}},
 			{Name: "h", Offer: cost.Offer{InstanceType: "p5.4xlarge", CapacityType: cost.Reserved, Region: "us-east-1"}, Devices: []cost.Device{gpu("NVIDIA H100 80GB HBM3", "5", cost.Of(0.05), cost.Of(0.09), pod("team-chat", "reranker"))}},
@@ -80,27 +81,27 @@ func golden(t *testing.T, name string, write func(io.Writer, *cost.Bill) error) 
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s has changed; look at it, and run with -update", path)
+		t.Errorf("%s has changed: read the difference and run the test with -update", path)
 	}
 	return got.String()
 }
 
-func TestWhatPeopleRead(t *testing.T) {
+func TestText(t *testing.T) {
 	text := golden(t, "report.txt", WriteText)
-	for _, want := range []string{"ada", "nvidia.com/mig-1g.10gb", "x9.huge", "without a known price", "committed, not run", "prod-use1"} {
+	for _, want := range []string{"ada", "nvidia.com/mig-1g.10gb", "x9.huge", "without a known price", "committed, not running", "prod-use1"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the report does not speak of %q", want)
+			t.Errorf("the report does not contain %q", want)
 		}
 	}
 	for _, line := range strings.Split(text, "\n") {
 		if strings.HasSuffix(line, " ") {
-			t.Errorf("blanks at the end of %q", line)
+			t.Errorf("spaces at the end of %q", line)
 		}
 	}
 }
 
-// The rows of a chargeback sum to the report's whole, an unknown cost is an empty field, and no cell is a formula.
-func TestTheRowsOfAChargebackSumToTheWhole(t *testing.T) {
+// The rows add up to the total, an unknown cost is an empty field, and no cell is a formula.
+func TestCSVAddsUpToTheTotal(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(golden(t, "chargeback.csv", WriteCSV))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -130,21 +131,21 @@ func TestTheRowsOfAChargebackSumToTheWhole(t *testing.T) {
 	}
 	total := example().Total
 	for name, want := range map[string]float64{"gpu_hours": total.GPUHours, "cost_usd": total.Cost, "busy_usd": total.Busy, "idle_by_activity_usd": total.IdleByActivity,
-		"idle_by_memory_usd": total.IdleByMemory, "unheld_usd": total.Unheld, "unmeasured_usd": total.Unmeasured} {
+		"idle_by_memory_usd": total.IdleByMemory, "unallocated_usd": total.Unallocated, "unmeasured_usd": total.Unmeasured} {
 		if math.Abs(sums[name]-want) > 1e-3 {
-			t.Errorf("%s sums to %g, want %g", name, sums[name], want)
+			t.Errorf("%s adds up to %g, want %g", name, sums[name], want)
 		}
 	}
 }
 
-func TestMetricsAreMissingWhereAPriceIs(t *testing.T) {
+func TestMetricsWithoutAPriceAreMissing(t *testing.T) {
 	text := golden(t, "cost.prom", WriteMetrics)
 	if strings.Contains(text, `gpuscaler_cost_dollars{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK`) || !strings.Contains(text, `gpuscaler_cost_unpriced_gpu_hours{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK(1)"`) {
-		t.Error("a workload without a price has dollars, or no hours without")
+		t.Error("a workload without a price has a cost, or has no unpriced GPU-hours")
 	}
 }
 
-func TestTheJSONCanBeReadBack(t *testing.T) {
+func TestJSONRoundTrip(t *testing.T) {
 	var text bytes.Buffer
 	if err := WriteJSON(&text, example()); err != nil {
 		t.Fatal(err)
@@ -154,17 +155,17 @@ func TestTheJSONCanBeReadBack(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &top); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range strings.Fields("cluster from to stepSeconds total teams namespaces workloads capacityTypes instanceTypes uses lines series migAdvice forgottenNotebooks unpriced prices notes") {
+	for _, key := range strings.Fields("cluster from to stepSeconds total teams namespaces workloads capacityTypes instanceTypes uses lines series migAdvice idleNotebooks unpriced prices notes") {
 		if _, there := top[key]; !there {
-			t.Errorf("%s is gone: those who parse it break", key)
+			t.Errorf("the field %s is missing", key)
 		}
 	}
 	if err := json.Unmarshal(text.Bytes(), &back); err != nil || back.Total != example().Total {
-		t.Errorf("read back %+v, %v", back.Total, err)
+		t.Errorf("decoded %+v, %v", back.Total, err)
 	}
 }
 
-func TestThePageStandsAlone(t *testing.T) {
+func TestPageHasNoExternalContent(t *testing.T) {
 	b := example()
 	b.Lines[0].Namespace, b.Namespaces[0].Name, b.Notebooks[0].Owner = "<b>ns</b>", "<script>alert(1)</script>", `"><img src=x>`
 	var out bytes.Buffer
@@ -174,10 +175,10 @@ func TestThePageStandsAlone(t *testing.T) {
 	html := out.String()
 	for _, bad := range []string{"<script", "http://", "https://", "<b>ns", "<img", "NaN", "Inf", "%!", "<no value>", "ZgotmplZ"} {
 		if strings.Contains(html, bad) {
-			t.Errorf("the page has %q in it", bad)
+			t.Errorf("the page contains %q", bad)
 		}
 	}
-	for _, want := range []string{"What the money went to", "By capacity type", "Forgotten notebooks", "MIG slice", "No price is known", "light-dark(", "@media print", `role="img"`} {
+	for _, want := range []string{"Cost by use", "Cost by capacity type", "Idle notebooks", "MIG slice", "Instance types without a price", "light-dark(", "@media print", `role="img"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -187,10 +188,10 @@ func TestThePageStandsAlone(t *testing.T) {
 	}
 }
 
-func TestABillWithoutAnyPriceOrGPUIsWrittenWithoutDollars(t *testing.T) {
+func TestBillWithoutPrices(t *testing.T) {
 	l := cost.NewLedger(cost.Options{Resolution: time.Hour})
 	empty := l.Bill(cost.Period{From: monday, To: monday.Add(time.Hour), Step: time.Hour})
-	l.Add(cost.Moment{At: monday.Add(time.Hour), Hours: 1, Nodes: []cost.Node{{Name: "n", Devices: []cost.Device{{ID: "1", Slices: []cost.Slice{{Activity: cost.Of(0.5), Pods: []cost.Pod{{Namespace: "a", Name: "b", Workload: "b"}}}}}}}}})
+	l.Add(cost.Interval{At: monday.Add(time.Hour), Hours: 1, Nodes: []cost.Node{{Name: "n", Devices: []cost.Device{{ID: "1", Slices: []cost.Slice{{Activity: cost.Of(0.5), Pods: []cost.Pod{{Namespace: "a", Name: "b", Workload: "b"}}}}}}}}})
 	for name, b := range map[string]*cost.Bill{"no GPU": empty, "no price": l.Bill(cost.Period{From: monday, To: monday.Add(time.Hour), Step: time.Hour})} {
 		for _, write := range []func(io.Writer, *cost.Bill) error{WriteText, WriteCSV, WriteJSON, WriteMetrics, WriteHTML} {
 			var out bytes.Buffer
@@ -201,10 +202,10 @@ func TestABillWithoutAnyPriceOrGPUIsWrittenWithoutDollars(t *testing.T) {
 	}
 }
 
-func TestDollarsAreReadable(t *testing.T) {
+func TestDollars(t *testing.T) {
 	for v, want := range map[float64]string{0: "$0.00", 0.001: "<$0.01", 1: "$1.00", 999.999: "$1,000.00", 1234567.5: "$1,234,567.50"} {
 		if got := dollars(v); got != want {
-			t.Errorf("%g is %s, want %s", v, got, want)
+			t.Errorf("dollars(%g) = %s, want %s", v, got, want)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package report renders a bill of package cost: a table for a terminal, CSV for those who charge it back, JSON and the Prometheus text
-// format for machines, and one self-contained HTML file.
+// Package report writes a bill of package cost as text for a terminal, as CSV for chargeback, as JSON, as Prometheus metrics, and as an HTML
+// page in one file.
 package report
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// WriteJSON writes the bill as JSON; its shape is cost.Bill's.
+// WriteJSON writes the bill as JSON in the form of cost.Bill.
 func WriteJSON(w io.Writer, b *cost.Bill) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(b)
 }
 
-// mostRows is how many workloads a table for people shows. CSV and JSON hold all.
-const mostRows = 25
+// maxRows is the maximum number of rows of a table in the text. CSV and JSON have all rows.
+const maxRows = 25
 
 // WriteText writes the bill for a terminal.
 func WriteText(w io.Writer, b *cost.Bill) error {
@@ -34,7 +34,7 @@ func WriteText(w io.Writer, b *cost.Bill) error {
 	for _, line := range details(b) {
 		fmt.Fprintln(out, line)
 	}
-	for _, t := range groups(b, mostRows) {
+	for _, t := range groups(b, maxRows) {
 		fmt.Fprintf(out, "\n%s", t)
 	}
 	for _, t := range advice(b) {
@@ -44,32 +44,34 @@ func WriteText(w io.Writer, b *cost.Bill) error {
 		}
 	}
 	if len(b.Notes) > 0 {
-		fmt.Fprintln(out, "\nHOW IT WAS MEASURED")
+		fmt.Fprintln(out, "\nMEASUREMENT")
 		for _, n := range b.Notes {
 			fmt.Fprintln(out, "-", n)
 		}
 	}
 	for i, p := range b.Prices {
-		fmt.Fprintf(out, "%s %s: %s GPU-hours\n", [...]string{"- Prices by", "         by"}[min(i, 1)], p.From, hours(p.GPUHours))
+		fmt.Fprintf(out, "%s %s: %s GPU-hours\n", [...]string{"- Prices from", "         from"}[min(i, 1)], p.From, hours(p.GPUHours))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
 func period(b *cost.Bill) string {
-	return fmt.Sprintf("%s to %s UTC (%s), means over %s", b.From.UTC().Format("2006-01-02 15:04"), b.To.UTC().Format("2006-01-02 15:04"),
+	const layout = "2006-01-02 15:04"
+	return fmt.Sprintf("%s to %s UTC (%s), means over %s", b.From.UTC().Format(layout), b.To.UTC().Format(layout),
 		picture.Span(b.To.Sub(b.From)), picture.Span(time.Duration(b.Step*float64(time.Second))))
 }
 
-// headline is the sentence that a reader takes away.
+// headline returns the summary in one sentence.
 func headline(b *cost.Bill) string {
 	t := &b.Total
 	if !t.Priced() {
-		return fmt.Sprintf("%s GPU-hours, and no price is known for any of them.", hours(t.GPUHours))
+		return fmt.Sprintf("%s GPU-hours without a known price.", hours(t.GPUHours))
 	}
-	text := fmt.Sprintf("%s for %s GPU-hours; %s of it (%s) was idle", dollars(t.Cost), hours(t.GPUHours-t.UnpricedGPUHours), dollars(t.Idle()), percent(t.Idle(), t.Cost))
+	text := fmt.Sprintf("%s for %s GPU-hours: %s (%s) was idle",
+		dollars(t.Cost), hours(t.GPUHours-t.UnpricedGPUHours), dollars(t.Idle()), percent(t.Idle(), t.Cost))
 	if t.Unmeasured > 0 {
-		text += fmt.Sprintf(", and of %s (%s) it is not known", dollars(t.Unmeasured), percent(t.Unmeasured, t.Cost))
+		text += fmt.Sprintf(", %s (%s) was not measured", dollars(t.Unmeasured), percent(t.Unmeasured, t.Cost))
 	}
 	return text + "."
 }
@@ -77,7 +79,8 @@ func headline(b *cost.Bill) string {
 func details(b *cost.Bill) (out []string) {
 	t := &b.Total
 	if t.Priced() {
-		out = append(out, fmt.Sprintf("Idle by activity %s, by memory %s (where activity is not known), held by nobody %s.", dollars(t.IdleByActivity), dollars(t.IdleByMemory), dollars(t.Unheld)))
+		out = append(out, fmt.Sprintf("Idle by activity %s, idle by memory %s (only if the activity is unknown), not allocated to a pod %s.",
+			dollars(t.IdleByActivity), dollars(t.IdleByMemory), dollars(t.Unallocated)))
 	}
 	if t.UnpricedGPUHours > 0 && t.Priced() {
 		out = append(out, fmt.Sprintf("Not in these sums: %s GPU-hours without a known price.", hours(t.UnpricedGPUHours)))
@@ -85,47 +88,70 @@ func details(b *cost.Bill) (out []string) {
 	return out
 }
 
-// groups are the tables of who and what it was paid for. What is beyond the most rows is one row.
-func groups(b *cost.Bill, most int) (all []picture.Table) {
+// groups returns the tables by team, namespace, workload and machine. Rows beyond limit are combined into one row.
+func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	for _, g := range []struct {
 		title, name string
 		rows        []cost.Group
-	}{{"Teams", "team", b.Teams}, {"Namespaces", "namespace", b.Namespaces}, {"Workloads", "workload", b.Workloads}, {"Instance types", "instance type", b.Instances},
-		{"Capacity types", "capacity type", b.Capacity}, {"Use of the GPUs", "use of the GPUs", b.Uses}} {
+	}{
+		{"Teams", "team", b.Teams}, {"Namespaces", "namespace", b.Namespaces}, {"Workloads", "workload", b.Workloads},
+		{"Instance types", "instance type", b.Instances}, {"Capacity types", "capacity type", b.Capacity}, {"Use of the GPUs", "use of the GPUs", b.Uses},
+	} {
 		if len(g.rows) == 0 {
 			continue
 		}
 		t := picture.Table{Title: g.title, Heads: []string{g.name, "GPU-hours", "cost", "share of all", "idle", "idle share", "not measured", "busy"}}
-		if rest := len(g.rows) - most; rest > 0 {
+		if rest := len(g.rows) - limit; rest > 0 {
 			more := cost.Group{Name: fmt.Sprintf("%d more", rest)}
-			for i := range g.rows[most:] {
-				more.Sum.Add(&g.rows[most+i].Sum)
+			for i := range g.rows[limit:] {
+				more.Sum.Add(&g.rows[limit+i].Sum)
 			}
-			g.rows = append(slices.Clone(g.rows[:most]), more)
+			g.rows = append(slices.Clone(g.rows[:limit]), more)
 		}
 		for i := range g.rows {
 			s := &g.rows[i].Sum
-			t.Rows = append(t.Rows, []any{g.rows[i].Name, hours(s.GPUHours), money(s), share(s, s.Cost, b.Total.Cost), orUnknown(s, s.Idle()), share(s, s.Idle(), s.Cost), orUnknown(s, s.Unmeasured), activity(s)})
+			t.Rows = append(t.Rows, []any{
+				g.rows[i].Name, hours(s.GPUHours), money(s), share(s, s.Cost, b.Total.Cost),
+				orUnknown(s, s.Idle()), share(s, s.Idle(), s.Cost), orUnknown(s, s.Unmeasured), activity(s),
+			})
 		}
 		all = append(all, t)
 	}
 	return all
 }
 
-// advice are the tables of what somebody should look at; one without rows is left out.
+// advice returns the tables that a user can act on, without empty tables.
 func advice(b *cost.Bill) []picture.Table {
-	idle := picture.Table{Title: "Forgotten notebooks", Note: "they hold GPUs and do nothing", Heads: []string{"owner", "-pod", "GPUs", "idle since", "for", "an hour", "cost since"}}
+	idle := picture.Table{
+		Title: "Idle notebooks", Note: "they have allocated GPUs and do not use them",
+		Heads: []string{"owner", "-pod", "GPUs", "idle since", "idle for", "per hour", "cost since"},
+	}
 	for _, n := range b.Notebooks {
-		idle.Rows = append(idle.Rows, []any{n.Owner, n.Namespace + "/" + n.Pod, fmt.Sprint(n.GPUs, " ", n.Model), n.IdleSince.UTC().Format("Jan 2 15:04"), picture.Span(b.To.Sub(n.IdleSince)), ifKnown(n.Priced, n.Hourly), ifKnown(n.Priced, n.Cost)})
+		idle.Rows = append(idle.Rows, []any{
+			n.Owner, n.Namespace + "/" + n.Pod, fmt.Sprint(n.GPUs, " ", n.Model), n.IdleSince.UTC().Format("Jan 2 15:04"),
+			picture.Span(b.To.Sub(n.IdleSince)), ifKnown(n.Priced, n.Hourly), ifKnown(n.Priced, n.Cost),
+		})
 	}
-	mig := picture.Table{Title: "Would fit a MIG slice", Note: "what it saves once the rest of the GPU serves others", Heads: []string{"workload", "-on", "-fits", "peak memory", "peak activity", "GPU-hours", "cost", "saves"},
-		Foot: "Not judged: pods with several GPUs, GPUs cut or shared already. A model server that allocates ahead (vLLM) shows all memory as used: lower its share to see."}
+	mig := picture.Table{
+		Title: "Workloads that fit a MIG slice", Note: "savings if other workloads use the rest of the GPU",
+		Heads: []string{"workload", "-on", "-fits", "peak memory", "peak activity", "GPU-hours", "cost", "saves"},
+		Foot: "Not checked: pods with several GPUs, and GPUs that are partitioned or shared. A model server that allocates memory in advance (vLLM) " +
+			"reports all memory as used: reduce its share (--gpu-memory-utilization) for a meaningful value.",
+	}
 	for _, s := range b.Slices {
-		mig.Rows = append(mig.Rows, []any{s.Namespace + "/" + s.Workload, s.Model, "nvidia.com/mig-" + s.Profile, fmt.Sprintf("%.1f GiB", s.PeakMiB/1024), percent(s.PeakActivity, 1), hours(s.GPUHours), ifKnown(s.Priced, s.Cost), ifKnown(s.Priced, s.Saves)})
+		mig.Rows = append(mig.Rows, []any{
+			s.Namespace + "/" + s.Workload, s.Model, "nvidia.com/mig-" + s.Profile, fmt.Sprintf("%.1f GiB", s.PeakMiB/1024),
+			percent(s.PeakActivity, 1), hours(s.GPUHours), ifKnown(s.Priced, s.Cost), ifKnown(s.Priced, s.Saves),
+		})
 	}
-	unpriced := picture.Table{Title: "No price is known", Note: "add it to the price book (--prices) or as an override in the PlatformConfig", Heads: []string{"instance type", "capacity type", "region", "zone", "GPU-hours"}}
+	unpriced := picture.Table{
+		Title: "Instance types without a price", Note: "add the price to the price book (--prices) or to prices.overrides of the PlatformConfig",
+		Heads: []string{"instance type", "capacity type", "region", "zone", "GPU-hours"},
+	}
 	for _, u := range b.Unpriced {
-		unpriced.Rows = append(unpriced.Rows, []any{unknown(u.InstanceType), unknown(u.CapacityType), unknown(u.Region), unknown(u.Zone), hours(u.GPUHours)})
+		unpriced.Rows = append(unpriced.Rows, []any{
+			unknown(u.InstanceType), unknown(u.CapacityType), unknown(u.Region), unknown(u.Zone), hours(u.GPUHours),
+		})
 	}
 	return slices.DeleteFunc([]picture.Table{idle, mig, unpriced}, func(t picture.Table) bool { return len(t.Rows) == 0 })
 }
@@ -144,7 +170,7 @@ func prefixed(prefix, s string) string {
 	return prefix + picture.Clean(s)
 }
 
-// money is a sum's cost: what is known of it, and that there is more.
+// money formats the cost of a sum, with "+ ?" if a part has no known price.
 func money(s *cost.Sum) string {
 	switch {
 	case !s.Priced():
@@ -178,7 +204,7 @@ func activity(s *cost.Sum) string {
 	return "?"
 }
 
-// dollars writes 1234.5 as $1,234.50. Sums below a cent are not rounded to nothing.
+// dollars formats 1234.5 as $1,234.50. An amount below a cent is not rounded to 0.
 func dollars(v float64) string {
 	if v > 0 && v < 0.005 {
 		return "<$0.01"
@@ -187,12 +213,12 @@ func dollars(v float64) string {
 	whole, cents, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return "$" + text // more than a number can hold
+		return "$" + text // larger than an int64
 	}
 	return "$" + picture.Thousands(n) + "." + cents
 }
 
-// hours writes GPU-hours; less than one is a test of half a minute, which is not 0.0.
+// hours formats GPU-hours with one decimal, or with three below one hour.
 func hours(v float64) string {
 	if v < 1 {
 		return strconv.FormatFloat(v, 'f', 3, 64)

@@ -77,7 +77,7 @@ func (d *Demo) Assumptions() simulator.Assumptions { return d.simulator.Assumpti
 
 // Moment returns what is billed now, for a period of the given length. It must be called from the function given to OnTick,
 // because the simulator does not advance then.
-func (d *Demo) Moment(length time.Duration) cost.Moment { return d.simulator.Moment(length) }
+func (d *Demo) Moment(length time.Duration) cost.Interval { return d.simulator.Moment(length) }
 
 // OnTick sets a function that is called with the virtual time after each tick. OnTick must be called before Run.
 func (d *Demo) OnTick(f func(now time.Time)) { d.onTick = f }

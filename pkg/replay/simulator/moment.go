@@ -9,8 +9,8 @@ import (
 
 // Moment returns what is billed now, for a period of the given length, as the DCGM exporter and the cloud bill report it: each
 // GPU of a usable node with its pod and its activity at the last scrape. A starting node is billed and reports no GPU.
-func (w *Simulator) Moment(length time.Duration) cost.Moment {
-	m := cost.Moment{At: w.Time(), Hours: length.Hours()}
+func (w *Simulator) Moment(length time.Duration) cost.Interval {
+	m := cost.Interval{At: w.Time(), Hours: length.Hours()}
 	for _, p := range w.nodes.pools {
 		for _, n := range p.nodes {
 			node := cost.Node{

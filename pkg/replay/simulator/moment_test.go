@@ -19,10 +19,10 @@ func TestMomentReportsBilledAndIdleGPUs(t *testing.T) {
 	})
 	for second, want := range map[int]cost.Sum{
 		60:  {Cost: 4, Unmeasured: 4},
-		200: {Cost: 4, IdleByActivity: 3, Unheld: 1}, // images are pulled
-		500: {Cost: 4, IdleByActivity: 3, Unheld: 1}, // no requests
+		200: {Cost: 4, IdleByActivity: 3, Unallocated: 1}, // images are pulled
+		500: {Cost: 4, IdleByActivity: 3, Unallocated: 1}, // no requests
 	} {
-		if got := sums[second]; got.Cost != want.Cost || got.Unmeasured != want.Unmeasured || got.IdleByActivity != want.IdleByActivity || got.Unheld != want.Unheld {
+		if got := sums[second]; got.Cost != want.Cost || got.Unmeasured != want.Unmeasured || got.IdleByActivity != want.IdleByActivity || got.Unallocated != want.Unallocated {
 			t.Errorf("after %d s: %+v, want %+v", second, got, want)
 		}
 	}

@@ -144,8 +144,8 @@ func (c *chunk) place(k seriesKey) *node {
 	return n
 }
 
-func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Moment {
-	m := cost.Moment{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
+func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval {
+	m := cost.Interval{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
 	devices := map[*node][]*cost.Device{}
 	byID := map[string]*cost.Device{}
 	for i, k := range keys {

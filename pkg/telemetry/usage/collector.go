@@ -15,7 +15,7 @@ var (
 	costIdle = describe("cost_idle_gpus", "GPUs of these that did nothing over the last two minutes: two that are half busy are one.", perLine)
 	hourly   = describe("cost_per_hour", "Dollars an hour; absent where no price is known.", perLine)
 	// One series for each way to tell, since a sum over two of them would count twice what each is a part of.
-	hourlyIdle       = describe("cost_idle_per_hour", "Dollars an hour that are paid for nothing, by what tells so: activity, memory, held by nobody.", append(perLine[:len(perLine):len(perLine)], "basis"))
+	hourlyIdle       = describe("cost_idle_per_hour", "Cost of idle GPUs per hour, by the basis of the measurement: activity, memory, unallocated.", append(perLine[:len(perLine):len(perLine)], "basis"))
 	hourlyUnmeasured = describe("cost_unmeasured_per_hour", "Dollars an hour of which it is not known whether they are idle.", perLine)
 	costAt           = describe("cost_timestamp_seconds", "When what GPUs cost was last known, Unix time.", nil)
 )
@@ -60,7 +60,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		}
 		send(hourly, l.Cost/hours, labels...)
 		send(hourlyUnmeasured, l.Unmeasured/hours, labels...)
-		for basis, v := range map[string]float64{"activity": l.IdleByActivity, "memory": l.IdleByMemory, "held by nobody": l.Unheld} {
+		for basis, v := range map[string]float64{"activity": l.IdleByActivity, "memory": l.IdleByMemory, "unallocated": l.Unallocated} {
 			if v > 0 {
 				send(hourlyIdle, v/hours, append(labels, basis)...)
 			}

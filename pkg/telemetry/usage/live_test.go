@@ -48,7 +48,7 @@ func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
 		t.Error("a price of an hour ago is shown as one of now")
 	}
 
-	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="held",workload="llama"`
+	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="allocated",workload="llama"`
 	err := testutil.CollectAndCompare(NewCollector(l, func() time.Time { return now }), strings.NewReader(`
 # HELP gpuscaler_cost_gpus GPUs that are paid for, by who holds them and what they are. Use tells held by a pod from what no pod holds.
 # TYPE gpuscaler_cost_gpus gauge
@@ -56,7 +56,7 @@ gpuscaler_cost_gpus{`+labels+`} 1
 # HELP gpuscaler_cost_idle_gpus GPUs of these that did nothing over the last two minutes: two that are half busy are one.
 # TYPE gpuscaler_cost_idle_gpus gauge
 gpuscaler_cost_idle_gpus{`+labels+`} 0.5
-# HELP gpuscaler_cost_idle_per_hour Dollars an hour that are paid for nothing, by what tells so: activity, memory, held by nobody.
+# HELP gpuscaler_cost_idle_per_hour Cost of idle GPUs per hour, by the basis of the measurement: activity, memory, unallocated.
 # TYPE gpuscaler_cost_idle_per_hour gauge
 gpuscaler_cost_idle_per_hour{basis="activity",`+labels+`} 6
 # HELP gpuscaler_cost_per_hour Dollars an hour; absent where no price is known.

@@ -207,7 +207,7 @@ func TestAMIGGPUIsCutOnceAndItsWholeIsNotCountedAgain(t *testing.T) {
 	}
 	want(t, "GPU-hours", b.Total.GPUHours, 1)
 	want(t, "the chat's share", b.Namespaces[0].Cost, 3)
-	want(t, "held by nobody", b.Total.Unheld, 4)
+	want(t, "unallocated", b.Total.Unallocated, 4)
 }
 
 func TestJupyterHubsAndKubeflowsNotebooksAreTheirOwners(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 type podKey struct{ namespace, name string }
 
-// podUse is what is remembered of a pod beyond its line: enough to say that it was forgotten, or would fit a slice.
+// podUse has the data of one pod for the lists of idle notebooks and of workloads that fit a MIG slice.
 type podUse struct {
 	pod              Pod
 	model            string
@@ -18,24 +18,24 @@ type podUse struct {
 	peakActivity     float64
 	gpuHours         float64
 	dollars          float64
-	priced           bool // all of it
+	priced           bool // every hour has a price
 	shared, unknown  bool
 	last             time.Time
-	busy             time.Time // the end of the last step in which it was busy, or not known to be idle
-	idle, idleHourly float64   // dollars since then; of the last step, an hour
+	busy             time.Time // the end of the last interval in which it was busy or not measured
+	idle, idleHourly float64   // dollars since then, and dollars per hour in the last interval
 	idlePriced       bool
 }
 
-// use is one pod's part of a slice over a step.
+// use is the part of one pod in an interval.
 type use struct {
 	gpus, dollars float64
 	priced        bool
 }
 
-// restingActivity is what a GPU shows while nobody computes: a monitoring tool's own kernels.
-const restingActivity = 0.01
+// idleActivity is the highest activity of an idle GPU. Monitoring tools run small kernels of their own.
+const idleActivity = 0.01
 
-func (l *Ledger) remember(p *Pod, d *Device, s *Slice, m Moment, u use) {
+func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	k := podKey{p.Namespace, p.Name}
 	have := l.pods[k]
 	begin := m.At.Add(-time.Duration(m.Hours * float64(time.Hour)))
@@ -50,7 +50,7 @@ func (l *Ledger) remember(p *Pod, d *Device, s *Slice, m Moment, u use) {
 	have.priced = have.priced && u.priced
 	have.shared = have.shared || s.ID != "" || s.Profile != "" || len(s.Pods) > 1
 	have.unknown = have.unknown || !s.Activity.Known || !s.Memory.Known
-	if !s.Activity.Known || s.Activity.Value > restingActivity {
+	if !s.Activity.Known || s.Activity.Value > idleActivity {
 		if m.At.After(have.busy) {
 			have.busy, have.idle, have.idlePriced = m.At, 0, true
 		}
@@ -65,38 +65,41 @@ func (l *Ledger) remember(p *Pod, d *Device, s *Slice, m Moment, u use) {
 	}
 }
 
-// merge takes in another pod of the same workload. The greatest number of GPUs of a pod counts.
+// merge adds another pod of the same workload. It keeps the highest number of GPUs of one pod.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices
 	}
-	u.memoryMiB, u.peakMiB, u.peakActivity = max(u.memoryMiB, o.memoryMiB), max(u.peakMiB, o.peakMiB), max(u.peakActivity, o.peakActivity)
+	u.memoryMiB, u.peakMiB = max(u.memoryMiB, o.memoryMiB), max(u.peakMiB, o.peakMiB)
+	u.peakActivity = max(u.peakActivity, o.peakActivity)
 	u.gpuHours, u.dollars = u.gpuHours+o.gpuHours, u.dollars+o.dollars
 	u.priced, u.shared, u.unknown = u.priced && o.priced, u.shared || o.shared, u.unknown || o.unknown || u.model != o.model
 }
 
-// Notebook is an interactive session that holds a GPU and has not used it for long.
+// Notebook is an interactive session with an allocated GPU that has been idle for a long time.
 type Notebook struct {
-	Owner     string    `json:"owner"` // the person where a label names one, else the namespace
+	Owner     string    `json:"owner"` // the user in a label, or the namespace
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
 	Model     string    `json:"model"`
 	GPUs      int       `json:"gpus"`
 	IdleSince time.Time `json:"idleSince"`
-	Hourly    float64   `json:"hourly"` // what it costs at present
-	Cost      float64   `json:"cost"`   // since it is idle
-	Priced    bool      `json:"priced"` // false: what it costs is not known
+	Hourly    float64   `json:"hourly"` // present cost per hour
+	Cost      float64   `json:"cost"`   // since IdleSince
+	Priced    bool      `json:"priced"` // false: the cost is unknown
 }
 
-// Forgotten lists the notebooks that still hold a GPU at the ledger's end and have been idle for at least that long, the longest
-// first. One whose activity is not known is not forgotten.
-func (l *Ledger) Forgotten(idle time.Duration) (out []Notebook) {
+// IdleNotebooks returns the notebooks that have a GPU at the end of the ledger and have been idle for at least the given time, the longest
+// idle first. A notebook without measurements is not idle.
+func (l *Ledger) IdleNotebooks(idle time.Duration) (out []Notebook) {
 	for k, u := range l.pods {
 		if !u.pod.Notebook || !u.last.Equal(l.last) || l.last.Sub(u.busy) < idle {
 			continue
 		}
-		out = append(out, Notebook{Owner: cmp.Or(u.pod.Owner, k.namespace), Namespace: k.namespace, Pod: k.name, Model: u.model, GPUs: len(u.devices),
-			IdleSince: u.busy, Hourly: u.idleHourly, Cost: u.idle, Priced: u.idlePriced})
+		out = append(out, Notebook{
+			Owner: cmp.Or(u.pod.Owner, k.namespace), Namespace: k.namespace, Pod: k.name, Model: u.model, GPUs: len(u.devices),
+			IdleSince: u.busy, Hourly: u.idleHourly, Cost: u.idle, Priced: u.idlePriced,
+		})
 	}
 	slices.SortFunc(out, func(a, b Notebook) int {
 		return cmp.Or(a.IdleSince.Compare(b.IdleSince), cmp.Compare(a.Namespace+"/"+a.Pod, b.Namespace+"/"+b.Pod))
