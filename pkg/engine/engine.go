@@ -8,49 +8,48 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Options tune the loop. The zero value is ready to use.
+// Options configure the engine. The zero value is valid.
 type Options struct {
-	// MaxAge is how old a decision may be and still be served; 0 means DefaultMaxAge.
+	// MaxAge is the greatest age of a decision that is served; 0 means DefaultMaxAge.
 	MaxAge time.Duration
-	// ApplyTimeout bounds how long one tick waits for the cluster to carry out its changes; 0 means one second.
+	// ApplyTimeout limits how long one tick waits for the cluster to apply its changes; 0 means one second.
 	ApplyTimeout time.Duration
-	// OnTransition is told of each change of a workload's outcome, in the tick that made it.
+	// OnTransition is called for each change of a workload's decision, in the tick of the change.
 	OnTransition func(Record)
-	// Groups and Nodes have capacity decided as well; without either no node is looked at.
+	// Groups and Nodes enable decisions for capacity groups. Without both, the engine reads no nodes.
 	Groups Groups
 	Nodes  Nodes
-	// OnGroup is told of each change of a group's outcome. The record is its own copy.
+	// OnGroup is called for each change of a group's decision. The record is a copy.
 	OnGroup func(GroupRecord)
-	// OnGroupTick is told of every decision for nodes: what was seen, and what was made of it.
+	// OnGroupTick is called for every decision of a capacity group, with its inputs.
 	OnGroupTick func(GroupTick)
 }
 
-// DefaultMaxAge is four HPA syncs: an engine that stalled for less is not noticed by any HPA, one that stalled for longer
-// makes each of them hold.
+// DefaultMaxAge is four HPA syncs. No HPA notices an engine that stalls for less; after that every HPA keeps its replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// keptChanges is for how many changes memory is kept from tick to tick: the first tick of 10,000 policies has as many.
-const keptChanges = 256
+// maxKeptChanges limits the list of changes that is reused by the next tick. The first tick of 10,000 policies has 10,000 changes.
+const maxKeptChanges = 256
 
-// Engine ticks. It is not safe for concurrent ticks; its DecisionStore is safe for concurrent readers.
+// Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
 type Engine struct {
 	policies  Policies
 	telemetry Telemetry
 	cluster   Cluster
 	options   Options
-	board     *DecisionStore
+	decisions *DecisionStore
 
-	seen    []scaling.Workload // the slice that slots stand parallel to
-	slots   []*slot
-	changes []Change
-	thought thought // of the workload that is being decided
-	awake   scaling.State
-	nodes   *nodeTicks // nil: no node is looked at
-	teams   teamTicks
+	workloads  []scaling.Workload // the policies that entries is parallel to
+	entries    []*workloadEntry
+	changes    []Change
+	evaluation evaluation // of the workload without a group or team that is being decided
+	scratch    scaling.State
+	nodes      *nodeTicks // nil: no capacity groups
+	teams      teamTicks
 }
 
-// Change is one workload whose outcome tells something new. First is true for the first decision that this engine makes for the
-// workload, whatever its number; Before is then the replicas that it found.
+// Change is a workload whose decision changed. First is true for the first decision of this engine for the workload; Before is then the
+// observed number of replicas.
 type Change struct {
 	Workload *scaling.Workload
 	View     View
@@ -59,18 +58,18 @@ type Change struct {
 	First    bool
 }
 
-// Outcome is what one tick did. Changes is valid until the next tick.
+// Outcome is the result of one tick. Changes is valid until the next tick.
 type Outcome struct {
 	At      time.Time
 	Changes []Change
 	Decided int // workloads with a decision of this tick
-	Unseen  int // workloads whose target the cluster does not show
+	Unseen  int // workloads whose scale target the cluster did not return
 	// Errors has one entry for each workload, team or capacity group that failed, and for changes that were not applied. The entry of a
 	// recovered panic wraps a *PanicError. No failure stops the rest of the tick.
 	Errors []error
 }
 
-// New returns an engine over the three ports.
+// New returns an engine that reads from and applies to the three interfaces.
 func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.MaxAge <= 0 {
 		o.MaxAge = DefaultMaxAge
@@ -78,7 +77,7 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.ApplyTimeout <= 0 {
 		o.ApplyTimeout = time.Second
 	}
-	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, board: newDecisionStore(o.MaxAge, c)}
+	e := &Engine{policies: p, telemetry: t, cluster: c, options: o, decisions: newDecisionStore(o.MaxAge, c)}
 	e.teams.engine = e
 	if o.Groups != nil && o.Nodes != nil {
 		e.nodes = newNodeTicks(e)
@@ -86,24 +85,24 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	return e
 }
 
-// DecisionStore is the read side of the engine.
-func (e *Engine) Decisions() *DecisionStore { return e.board }
+// Decisions returns the store of the newest decisions.
+func (e *Engine) Decisions() *DecisionStore { return e.decisions }
 
-// Tick reads, decides, publishes and applies, once, for every workload. A workload that fails keeps its last decision, which
-// grows old and stops being served; the rest go on.
+// Tick reads, decides, publishes and applies once for every workload. A workload that fails keeps its last decision, which is not served
+// after MaxAge; the other workloads are not affected.
 func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	e.adopt(e.policies.Current())
 	if e.nodes != nil {
 		e.nodes.adopt()
 	}
 	e.teams.adopt()
-	if e.changes = e.changes[:0]; cap(e.changes) > keptChanges {
+	if e.changes = e.changes[:0]; cap(e.changes) > maxKeptChanges {
 		e.changes = nil
 	}
 	out := Outcome{At: now}
-	for i, s := range e.slots {
+	for i, s := range e.entries {
 		if !s.grouped && s.member == nil {
-			out.count(e.decide(s, &e.seen[i], now))
+			out.count(e.decide(s, &e.workloads[i], now))
 		}
 	}
 	e.teams.tick(now, &out)
@@ -111,7 +110,7 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 		e.nodes.tick(ctx, now, &out)
 	}
 	out.Changes = e.changes
-	e.board.tick(now)
+	e.decisions.tick(now)
 	if len(e.changes) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, e.options.ApplyTimeout)
 		defer cancel()
@@ -122,7 +121,7 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	return out
 }
 
-// fail records a failure; nil records none.
+// fail adds an error; nil adds none.
 func (o *Outcome) fail(err error) {
 	if err != nil {
 		o.Errors = append(o.Errors, err)
@@ -140,41 +139,42 @@ func (o *Outcome) count(decided bool, err error) {
 	}
 }
 
-// Reset forgets every decision: another leader decides now, and a number of ours must not be served beside its. The history
-// stays. The next Tick starts anew from the replicas that it finds.
+// Reset removes every decision, because another leader decides now and targets of this process must not be served beside its targets.
+// The history is kept. The next Tick starts from the replicas that it observes.
 func (e *Engine) Reset() {
-	e.seen, e.slots, e.teams = nil, nil, teamTicks{engine: e}
+	e.workloads, e.entries, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
 		e.nodes = newNodeTicks(e)
 	}
-	e.board.clear()
+	e.decisions.clear()
 }
 
-// adopt keeps slots parallel to the policies in force. Policies are shared and immutable, so a quiet tick compares one pointer.
+// adopt makes entries parallel to the current policies. The slice of policies is replaced and never changed, so comparing its address is
+// enough in a tick without a change.
 func (e *Engine) adopt(current []scaling.Workload) {
-	if len(current) == len(e.seen) && (len(current) == 0 || &current[0] == &e.seen[0]) {
+	if len(current) == len(e.workloads) && (len(current) == 0 || &current[0] == &e.workloads[0]) {
 		return
 	}
-	e.seen = current
-	e.slots = e.board.adopt(current, e.slots[:0])
+	e.workloads = current
+	e.entries = e.decisions.adopt(current, e.entries[:0])
 }
 
-// decide runs the brain for one workload and publishes what it made.
-func (e *Engine) decide(s *slot, w *scaling.Workload, now time.Time) (decided bool, err error) {
-	if decided, err = e.think(s, w, now, &e.thought); decided {
-		err = e.publish(s, w, &e.thought, now)
+// decide evaluates and publishes one workload.
+func (e *Engine) decide(s *workloadEntry, w *scaling.Workload, now time.Time) (decided bool, err error) {
+	if decided, err = e.evaluate(s, w, now, &e.evaluation); decided {
+		err = e.publish(s, w, &e.evaluation, now)
 	}
 	return decided, err
 }
 
-// think reads and decides for one workload; a panic in it is that workload's alone.
-func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) (decided bool, err error) {
+// evaluate reads the inputs of one workload and decides. It returns a panic as an error of this workload.
+func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, t *evaluation) (decided bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			decided, err = false, fmt.Errorf("%s: decide: %w", w.Key, panicError(r))
 		}
 	}()
-	t.made = false
+	t.decided = false
 	view, ok := e.cluster.View(w)
 	if !ok {
 		refusal := ""
@@ -190,12 +190,12 @@ func (e *Engine) think(s *slot, w *scaling.Workload, now time.Time, t *thought) 
 	}
 	t.readings = t.readings[:len(w.Policy.Signals)]
 	e.telemetry.Read(w, t.readings)
-	s.think(w, now, t, &e.awake)
+	s.evaluate(w, now, t, &e.scratch)
 	return true, nil
 }
 
-// publish puts a decision on the board and tells of it where it is news; a panic in that is this workload's alone, too.
-func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time) (err error) {
+// publish stores a decision and announces it if it is a change. It returns a panic as an error of this workload.
+func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s: publish: %w", w.Key, panicError(r))
@@ -207,23 +207,23 @@ func (e *Engine) publish(s *slot, w *scaling.Workload, t *thought, now time.Time
 	return nil
 }
 
-// observe is all that the brain sees of a workload in one tick.
+// observe returns the inputs of scaling.Decide for one workload.
 func observe(v View, readings []scaling.Reading) scaling.Observation {
 	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
 		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit,
 	}
-	// The bounds of an HPA that reads something else are not the follower's: it is about to be replaced by one that reads us.
+	// The bounds of an HPA that reads another metric do not limit the target: this HPA is about to be replaced by one that reads ours.
 	if v.ManagedHPA.Kind != "" {
 		o.HPAMaxReplicas = max(v.MaxReplicas, 0)
 	}
 	return o
 }
 
-// announce tells the cluster, the history and whoever listens.
-func (e *Engine) announce(s *slot, w *scaling.Workload, r Record, first bool) {
+// announce adds a change for the cluster and the history, and calls OnTransition.
+func (e *Engine) announce(s *workloadEntry, w *scaling.Workload, r Record, first bool) {
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
-	e.board.history.add(&r, s.workload)
+	e.decisions.history.add(&r, s.workload)
 	if e.options.OnTransition != nil {
 		e.options.OnTransition(r)
 	}

@@ -133,9 +133,9 @@ func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
 		w.backlog[key] = 25
 	}
 	for range 2 {
-		began := time.Now()
+		origin := time.Now()
 		w.after(e, 11*time.Second) // the writes are repeated
-		if took := time.Since(began); took < deadline || took > 5*deadline {
+		if took := time.Since(origin); took < deadline || took > 5*deadline {
 			t.Errorf("a tick with 6 groups that wait took %v, the deadline is %v", took, deadline)
 		}
 	}

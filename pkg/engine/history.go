@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// historyAge is how far back explain answers: a night and the day before it.
+	// historyAge is how far back explain --at can answer.
 	historyAge = 24 * time.Hour
-	// historyPerWorkload keeps one flapping workload from pushing out the others: a change each three minutes for 24 hours.
+	// historyPerWorkload limits the records of one workload, so that one with frequent changes does not remove the others': 480 is one
+	// change every three minutes for 24 hours.
 	historyPerWorkload = 480
-	// historyTotal bounds the memory of all records together to about 10 MB, whatever the number of workloads. A thousand of them have
-	// a change an hour for a day; ten thousand that all change every ten minutes are remembered for less than half an hour, and the log
-	// answers for what was before.
+	// historyTotal limits the memory of all records to about 10 MB. It holds a day of one change an hour for a thousand workloads, or less
+	// than half an hour of ten thousand workloads that all change every ten minutes. The log has the earlier changes.
 	historyTotal = 24_000
-	// forgetEvery is how often policies that went are looked for; their last records stay in memory for so much longer than a day.
-	forgetEvery = time.Hour
+	// sweepInterval is how often removed policies are looked for. Their records stay in memory for up to this long after historyAge.
+	sweepInterval = time.Hour
 )
 
-// History is the bounded record of transitions, oldest first for each workload.
+// History holds a bounded number of transitions, oldest first for each workload.
 type History struct {
 	mu    sync.RWMutex
-	byKey map[scaling.Key][]compact
+	byKey map[scaling.Key][]packed
 	total int
-	swept time.Time // when forget last looked at every key
+	swept time.Time // when forget last checked every key
 	small packer
 }
 
-func newHistory() *History { return &History{byKey: map[scaling.Key][]compact{}} }
+func newHistory() *History { return &History{byKey: map[scaling.Key][]packed{}} }
 
-// add takes in a record; w is a copy of its workload that nobody changes, the same one for the same version.
+// add stores a record; w is an immutable copy of its workload, the same pointer for the same version.
 func (h *History) add(r *Record, w *scaling.Workload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,9 +40,9 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// The record in force at the horizon stays, so that a question about 23 hours ago has an answer.
+	// The record that was current historyAge ago is kept, so that a question about that time has an answer.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
-		list[0] = compact{}
+		list[0] = packed{}
 		list = list[1:]
 	}
 	list = append(list, made)
@@ -53,25 +53,25 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	}
 }
 
-// halve drops the older half of every list that has more than one record. It runs once in historyTotal/2 transitions.
+// halve drops the older half of every list with more than one record. It runs once in historyTotal/2 transitions.
 func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {
 		if n := len(list); n > 1 {
-			list = append([]compact(nil), list[n/2:]...)
+			list = append([]packed(nil), list[n/2:]...)
 			h.byKey[k] = list
 		}
 		h.total += len(list)
 	}
 }
 
-// forget drops the records of policies that no longer stand, once the newest of them is out of reach of any question: names that
-// are made for a job and never come back would otherwise stay for as long as the process. It looks once in forgetEvery.
+// forget drops the records of removed policies when the newest is older than historyAge. Otherwise names that are used once, for example
+// of a Job, would stay in memory forever. It runs once in sweepInterval.
 func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A clock that stepped back looks at once, or it would not look until it caught up.
-	if age := now.Sub(h.swept); age >= 0 && age < forgetEvery {
+	// After the clock stepped back it runs at once; otherwise it would not run until the clock caught up.
+	if age := now.Sub(h.swept); age >= 0 && age < sweepInterval {
 		return
 	}
 	h.swept = now
@@ -84,7 +84,7 @@ func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	}
 }
 
-// At returns the record in force at an instant; ok is false where the history does not reach back that far.
+// At returns the record that was current at a time; ok is false if the history does not go back that far.
 func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -96,7 +96,7 @@ func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 	return list[i-1].record(), true
 }
 
-// Begins returns the time of the oldest record of a workload: of what was before, History knows nothing. ok is false where it has none.
+// Begins returns the time of the oldest record of a workload; ok is false if it has none.
 func (h *History) Begins(k scaling.Key) (at time.Time, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -107,7 +107,7 @@ func (h *History) Begins(k scaling.Key) (at time.Time, ok bool) {
 	return list[0].at, true
 }
 
-// Of returns a workload's transitions between two instants, oldest first.
+// Of returns a workload's transitions between two times, oldest first.
 func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -120,8 +120,8 @@ func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
 	return out
 }
 
-// Walk visits a workload's transitions, newest first, until visit returns false. The history is locked meanwhile, so visit does not
-// wait for anything.
+// Walk calls visit for a workload's transitions, newest first, until it returns false. The history is locked meanwhile, so visit must
+// not block.
 func (h *History) Walk(k scaling.Key, visit func(*Record) bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -16,8 +16,8 @@ func TestTheMemoryOfTenThousandBusyPoliciesEndsEarlierAndSaysWhere(t *testing.T)
 	if _, ok := h.Begins(scaling.Key{Name: "nobody"}); ok {
 		t.Error("what was never decided has no memory")
 	}
-	began := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	p, at := &scaling.Policy{MinReplicas: 1, MaxReplicas: 5}, began
+	origin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	p, at := &scaling.Policy{MinReplicas: 1, MaxReplicas: 5}, origin
 	keys := make([]scaling.Key, policies)
 	workloads := make([]scaling.Workload, policies)
 	for i := range keys {
@@ -25,7 +25,7 @@ func TestTheMemoryOfTenThousandBusyPoliciesEndsEarlierAndSaysWhere(t *testing.T)
 		workloads[i] = scaling.Workload{Key: keys[i], Policy: p}
 	}
 	for round := range 6 {
-		at = began.Add(time.Duration(round) * 10 * time.Minute)
+		at = origin.Add(time.Duration(round) * 10 * time.Minute)
 		for i := range keys {
 			h.add(&Record{At: at, Workload: workloads[i]}, &workloads[i])
 		}
@@ -35,7 +35,7 @@ func TestTheMemoryOfTenThousandBusyPoliciesEndsEarlierAndSaysWhere(t *testing.T)
 	}
 	for _, k := range []scaling.Key{keys[0], keys[policies/2], keys[policies-1]} {
 		first, ok := h.Begins(k)
-		if !ok || !first.After(began) {
+		if !ok || !first.After(origin) {
 			t.Errorf("%s: its memory begins at %s, %t: all of an hour cannot be in it", k, first, ok)
 		}
 		if _, ok := h.At(k, first.Add(-time.Second)); ok {

@@ -18,7 +18,7 @@ func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
 		t.Errorf("decision %+v, %v", d, ok)
 	}
 	if got := e.Decisions().StateOrigin(unknown); got != Continued {
-		t.Errorf("began %v", got)
+		t.Errorf("origin %v", got)
 	}
 	if r, ok := e.Decisions().Record(unknown); ok || !r.At.IsZero() {
 		t.Errorf("record %+v, %v", r, ok)

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// Shutdown removes what must not outlive this process: every limit that it set on a NodePool, and every CapacityBuffer. Call it after
-// the last Tick while the Lease is still held. Each time that rounds delivers is one round; a write that no observation confirms is
-// repeated in later rounds. Shutdown returns when an observation shows that nothing is left, when rounds is closed, or when ctx ends.
-// Without Nodes it returns at once.
+// Shutdown removes the changes that only a running controller may keep: every limit that it set on a NodePool, and every CapacityBuffer.
+// Call it after the last Tick, while the Lease is still held. Each value from rounds starts one round; a write that no observation
+// confirms is repeated in later rounds. Shutdown returns when an observation shows that nothing is left, when rounds is closed, or when
+// ctx ends. Without Nodes it returns at once.
 func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) {
 	if e.nodes == nil {
 		return
@@ -28,7 +28,7 @@ func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) {
 	}
 }
 
-// removeLimits runs one round over every group and reports whether another round is needed.
+// removeLimits runs one round for every group and reports whether another round is needed.
 func (e *Engine) removeLimits(ctx context.Context, now time.Time) (left bool) {
 	for _, g := range e.nodes.groups {
 		if e.removeLimitsOf(ctx, g, now) {
@@ -38,8 +38,8 @@ func (e *Engine) removeLimits(ctx context.Context, now time.Time) (left bool) {
 	return left
 }
 
-// removeLimitsOf writes the restored limits and the deleted buffers of one group. It reports whether it wrote, or waits until a write
-// is observed. A group that panics is left to the next leader, which reads the record on the NodePool.
+// removeLimitsOf restores the limits and deletes the buffers of one group. It reports whether it wrote, or waits until a write is
+// observed. If a group panics, the next leader restores it from the record on the NodePool.
 func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool) {
 	defer func() {
 		if recover() != nil {

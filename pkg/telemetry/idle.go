@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-var _ engine.Idlers = (*Poller)(nil)
+var _ engine.IdlePods = (*Poller)(nil)
 
 // Idle reports whether every signal of pods had the value 0 for a pod in a reading that is not stale. A pod without a reading is not idle.
 func (p *Poller) Idle(w *scaling.Workload, pod string, now time.Time) bool {

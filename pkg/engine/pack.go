@@ -11,31 +11,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A record as it is used has 1 KiB and more, most of it zeros: rooms for sixteen reasons and eight signals. In the history it is kept
-// as bytes that name only what is not zero, a quarter of that. The bytes are written and read by the types' own fields, so that a
-// field which somebody adds is kept without anybody thinking of it; they never leave the process.
+// A Record takes more than 1 KiB and most of it is zero, because it has space for 16 reasons and 8 signals. The history keeps it as
+// bytes that contain only the fields that are not zero, about a quarter. Encoding and decoding use reflection, so that a new field needs
+// no code here. The bytes do not leave the process.
 //
 //	struct   (index of the field + 1, value)... 0, for the fields that are not zero
 //	list     length, values
 //	number   varint; floats with their bytes turned round, so that 47 has two and not eight
 //	time     seconds and nanoseconds after the record's own; in local time or UTC
 
-// compact is a record in the history.
-type compact struct {
+// packed is a record in the history.
+type packed struct {
 	at       time.Time
-	workload *scaling.Workload // shared with the records before it, as long as it is the same version
+	workload *scaling.Workload // shared by consecutive records of the same version
 	data     string
 }
 
-// packer writes records into memory that it keeps.
+// packer encodes records in a reused buffer.
 type packer struct {
 	buffer []byte
 	base   time.Time
 }
 
-// pack makes a record small; w is a copy of its workload that nobody changes.
-func (p *packer) pack(r *Record, w *scaling.Workload) compact {
-	out := compact{at: r.At, workload: w}
+// pack encodes a record; w is an immutable copy of its workload.
+func (p *packer) pack(r *Record, w *scaling.Workload) packed {
+	out := packed{at: r.At, workload: w}
 	rest := *r
 	rest.Workload, rest.At = scaling.Workload{}, time.Time{}
 	p.buffer, p.base = p.buffer[:0], r.At
@@ -44,8 +44,8 @@ func (p *packer) pack(r *Record, w *scaling.Workload) compact {
 	return out
 }
 
-// record makes it whole again.
-func (c *compact) record() (r Record) {
+// record decodes the record.
+func (c *packed) record() (r Record) {
 	u := unpacker{data: c.data, base: c.at}
 	u.read(reflect.ValueOf(&r).Elem())
 	r.Workload, r.At = *c.workload, c.at
@@ -68,7 +68,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		// That it is written says it.
+		// Only true is written; false is the zero value.
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		p.signed(v.Int())
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -93,7 +93,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 }
 
-// list leaves out the zeros at the end of an array, whose length the type knows.
+// list omits the zeros at the end of an array, because the type has its length.
 func (p *packer) list(v reflect.Value) {
 	n := v.Len()
 	for v.Kind() == reflect.Array && n > 0 && v.Index(n-1).IsZero() {
@@ -101,7 +101,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// An element cannot be left out as a field can, so that what is written of a bool says nothing.
+		// An element cannot be omitted like a field, so both values of a bool are written.
 		if e := v.Index(i); e.Kind() == reflect.Bool {
 			p.buffer = append(p.buffer, bit(e.Bool()))
 		} else {
@@ -117,7 +117,7 @@ func bit(b bool) byte {
 	return 0
 }
 
-// time is written in two numbers: an override until the year 9999 is further away than a Duration reaches.
+// time is written as two numbers, because an override until the year 9999 is further away than a Duration can represent.
 func (p *packer) time(t time.Time) {
 	p.buffer = append(p.buffer, bit(t.Location() == time.Local))
 	p.signed(t.Unix() - p.base.Unix())
@@ -127,7 +127,7 @@ func (p *packer) time(t time.Time) {
 func (p *packer) signed(v int64)    { p.buffer = binary.AppendVarint(p.buffer, v) }
 func (p *packer) unsigned(v uint64) { p.buffer = binary.AppendUvarint(p.buffer, v) }
 
-// unpacker reads what a packer wrote into a value that is zero.
+// unpacker decodes what a packer wrote into a zero value.
 type unpacker struct {
 	data string
 	base time.Time

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// aheadWithin is how far ahead a schedule's floor is known demand; a lead time is a day at most.
-	aheadWithin = 25 * time.Hour
-	// openedWithin is how far back the start of an open window is looked for: after it nothing is held for it any more.
-	openedWithin = 2 * time.Hour
+	// lookahead is how far ahead the minimum of a schedule counts as known demand. A lead time is at most a day.
+	lookahead = 25 * time.Hour
+	// openLookback limits the search for the start of an open window. Capacity keeps nothing for a start that is longer ago.
+	openLookback = 2 * time.Hour
 )
 
-// aheadSpan is a floor that opens soon or is open.
+// aheadSpan is the minimum of a schedule that opens soon or is open.
 type aheadSpan struct {
 	workload    int // index in groupTick.workloads
 	from, until time.Time
 	replicas    int32
 }
 
-// observe fills the group's observation: what the cluster shows, and what was decided this tick.
-func (g *groupTick) observe(nodes Nodes, idle Idlers, now time.Time) {
+// observe sets the group's observation: the cluster's state and the decisions of this tick.
+func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	o := &g.observation
 	for len(o.Workloads) < len(g.workloads) {
 		o.Workloads = append(o.Workloads, capacity.Workload{})
@@ -31,7 +31,7 @@ func (g *groupTick) observe(nodes Nodes, idle Idlers, now time.Time) {
 	o.Workloads, o.Lost = o.Workloads[:len(g.workloads)], false
 	nodes.Observe(g.group, g.workloads, o)
 	for i := range o.Workloads {
-		g.told(i, &o.Workloads[i])
+		g.fillDecided(i, &o.Workloads[i])
 	}
 	if idle != nil && g.group.EmptyWholeNodes {
 		g.lookForIdle(idle, now)
@@ -41,12 +41,14 @@ func (g *groupTick) observe(nodes Nodes, idle Idlers, now time.Time) {
 	for i := range g.ahead {
 		a := &g.ahead[i]
 		w := &o.Workloads[a.workload]
-		o.Ahead = append(o.Ahead, capacity.Span{From: a.from, Until: a.until, GPUs: int64(a.replicas) * w.GPUs, Workload: w.Key, Replicas: a.replicas})
+		o.Ahead = append(o.Ahead, capacity.Span{
+			From: a.from, Until: a.until, GPUs: int64(a.replicas) * w.GPUs, Workload: w.Key, Replicas: a.replicas,
+		})
 	}
 }
 
-// lookForIdle marks the pods that do nothing, on a copy: what is observed is shared.
-func (g *groupTick) lookForIdle(idle Idlers, now time.Time) {
+// lookForIdle marks idle pods on a copy of the pods, because the observation is shared.
+func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	for len(g.pods) < len(g.workloads) {
 		g.pods = append(g.pods, nil)
 	}
@@ -60,27 +62,28 @@ func (g *groupTick) lookForIdle(idle Idlers, now time.Time) {
 	}
 }
 
-// told fills in what was decided for a workload.
-func (g *groupTick) told(i int, w *capacity.Workload) {
-	t, of := &g.thoughts[i], g.workloads[i]
+// fillDecided sets the fields of a workload that follow from its decision.
+func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
+	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
-	w.Known, w.Paused, w.Extra = t.made && !t.decision.Degraded, of.Mode != scaling.Auto, 0
-	if !t.made {
-		// Not seen in this tick: at least what was asked for last.
-		w.Uncapped = g.slots[i].decision.Uncapped
+	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
+	if !t.decided {
+		// Not decided in this tick: at least the demand of the last decision.
+		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}
 	w.Paused = w.Paused || t.view.Operator.Paused
 	w.Uncapped, w.Extra = t.decision.Uncapped, t.decision.Extra
 }
 
-// refreshAhead looks once a minute which floors open soon: cron arithmetic in each tick would cost more than all rules together.
+// refreshAhead finds the schedules that open soon, once a minute. Evaluating cron expressions in each tick would cost more than all
+// rules.
 func (g *groupTick) refreshAhead(now time.Time) {
 	minute := now.Unix() / 60
-	if minute == g.looked {
+	if minute == g.refreshed {
 		return
 	}
-	g.looked, g.ahead = minute, g.ahead[:0]
+	g.refreshed, g.ahead = minute, g.ahead[:0]
 	for i, w := range g.workloads {
 		if w.Mode != scaling.Auto {
 			continue
@@ -92,14 +95,14 @@ func (g *groupTick) refreshAhead(now time.Time) {
 			}
 			from, until, ok := spanNear(&s.Window, now)
 			// Package capacity adds the group's own lead time.
-			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < aheadWithin {
+			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}
 		}
 	}
 }
 
-// spanNear is the span of a window that is open, or the next one. An open one that began long ago begins openedWithin ago.
+// spanNear returns the current span of a window, or the next one. A span that began before openLookback begins at openLookback.
 func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool) {
 	open, change := w.At(now)
 	if !open {
@@ -107,9 +110,9 @@ func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool
 			return from, until, false
 		}
 		_, end := w.At(change)
-		return change, forever(end, now), true
+		return change, endOrYear(end, now), true
 	}
-	from = now.Add(-openedWithin)
+	from = now.Add(-openLookback)
 	for from.Before(now) {
 		was, next := w.At(from)
 		if was && (next.IsZero() || next.After(now)) || next.IsZero() {
@@ -117,11 +120,11 @@ func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool
 		}
 		from = next
 	}
-	return from, forever(change, now), true
+	return from, endOrYear(change, now), true
 }
 
-// forever stands for an end that never comes.
-func forever(end, now time.Time) time.Time {
+// endOrYear returns end, or a time in a year if there is no end.
+func endOrYear(end, now time.Time) time.Time {
 	if end.IsZero() {
 		return now.AddDate(1, 0, 0)
 	}

@@ -9,53 +9,53 @@ import (
 )
 
 // teamTicks is the part of a tick that keeps the targets of each team's workloads within the team's limits. All members of a team are
-// decided first, then the limits are divided, then those that were cut are decided again within their share.
+// evaluated first, then the limits are divided, then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the engine's
-	groups []*groupTick       // whose thoughts the members share
+	of     []scaling.Workload // the workloads that were adopted
+	groups []*groupTick       // the groups that were adopted; their members use the group's evaluations
 	teams  []*teamTick
 }
 
-// teamTick is what one team keeps from tick to tick.
+// teamTick is the state of one team between ticks.
 type teamTick struct {
 	team      *scaling.Team
 	members   []*teamMember
 	workloads []*scaling.Workload // parallel to members
 	limits    []teams.Limit       // parallel to team.Limits
-	others    []int64             // parallel: what no served member holds
+	others    []int64             // parallel: units that no served member holds
 	divide    []teams.Member      // parallel to members
 	shares    []teams.Share       // parallel to members
-	board     *teamSlot
+	entry     *teamEntry
 }
 
 // teamMember is a workload of a team with limits.
 type teamMember struct {
-	slot     *slot
-	workload *scaling.Workload
-	key      string
-	thought  *thought // its capacity group's where it has one
-	own      thought
-	amounts  []teams.Amount // parallel to the team's limits; the last known ones are kept
+	entry      *workloadEntry
+	workload   *scaling.Workload
+	key        string
+	evaluation *evaluation // of its capacity group, or own
+	own        evaluation
+	amounts    []teams.Amount // parallel to the team's limits; an amount that is not known any more keeps its last value
 }
 
-// adopt keeps teams and their members parallel to the policies in force. A quiet tick compares pointers.
+// adopt makes teams and their members parallel to the current policies. A tick without a change compares addresses only.
 func (n *teamTicks) adopt() {
 	var groups []*groupTick
 	if n.engine.nodes != nil {
 		groups = n.engine.nodes.groups
 	}
-	if same(n.engine.seen, n.of) && same(groups, n.groups) {
+	if same(n.engine.workloads, n.of) && same(groups, n.groups) {
 		return
 	}
-	n.of, n.groups = n.engine.seen, groups
+	n.of, n.groups = n.engine.workloads, groups
 	former := map[string]*teamTick{}
 	for _, t := range n.teams {
 		former[t.team.Name] = t
 	}
 	byName := map[string]*teamTick{}
 	n.teams = nil
-	for i, s := range n.engine.slots {
+	for i, s := range n.engine.entries {
 		w := &n.of[i]
 		old := s.member
 		if s.member = nil; w.Policy.Team == nil {
@@ -69,13 +69,13 @@ func (n *teamTicks) adopt() {
 		t.add(s, w, old)
 	}
 	for _, g := range groups {
-		for i, s := range g.slots {
+		for i, s := range g.entries {
 			if s.member != nil {
-				s.member.thought = &g.thoughts[i]
+				s.member.evaluation = &g.evaluations[i]
 			}
 		}
 	}
-	n.engine.board.adoptTeams(n.teams)
+	n.engine.decisions.adoptTeams(n.teams)
 }
 
 func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
@@ -84,17 +84,17 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 		t.limits = append(t.limits, teams.Limit{Resource: l.Resource, Max: l.Max})
 	}
 	if former != nil {
-		t.board = former.board
+		t.entry = former.entry
 	} else {
-		t.board = &teamSlot{name: team.Name}
+		t.entry = &teamEntry{name: team.Name}
 	}
 	return t
 }
 
-// add makes a workload a member; old is the member that it was before, whose last known amounts stay.
-func (t *teamTick) add(s *slot, w *scaling.Workload, old *teamMember) {
-	m := &teamMember{slot: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
-	m.thought = &m.own
+// add makes a workload a member; old is its former member, whose last known amounts are kept.
+func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
+	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
+	m.evaluation = &m.own
 	if old != nil && old.workload.Policy.Team != nil {
 		for i, l := range t.limits {
 			for j, before := range old.workload.Policy.Team.Limits {
@@ -108,23 +108,23 @@ func (t *teamTick) add(s *slot, w *scaling.Workload, old *teamMember) {
 	t.members, t.workloads = append(t.members, m), append(t.workloads, w)
 }
 
-// tick decides for the members of every team, and publishes those that belong to no capacity group.
+// tick evaluates the members of every team, and publishes those without a capacity group.
 func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	for _, t := range n.teams {
 		for _, m := range t.members {
-			out.count(n.engine.think(m.slot, m.workload, now, m.thought))
+			out.count(n.engine.evaluate(m.entry, m.workload, now, m.evaluation))
 		}
 		out.fail(n.limit(t, now))
 		for _, m := range t.members {
-			if !m.slot.grouped && m.thought.made {
-				out.fail(n.engine.publish(m.slot, m.workload, m.thought, now))
+			if !m.entry.grouped && m.evaluation.decided {
+				out.fail(n.engine.publish(m.entry, m.workload, m.evaluation, now))
 			}
 		}
 	}
 }
 
-// limit divides the limits of a team. Where that fails, no member has a decision in this tick: the targets of the tick before are
-// served until they are too old, and a target that ignores the limit is never served.
+// limit divides the limits of a team. If that panics, no member has a decision in this tick: the targets of the tick before are served
+// until MaxAge, and no target that ignores the limit is served.
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -132,69 +132,69 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 			for _, m := range t.members {
 				m.revoke()
 			}
-			t.board.fail(now, err)
+			t.entry.fail(now, err)
 		}
 	}()
 	requests, _ := n.engine.cluster.(Requests)
 	t.read(requests, n.maxAge(), now)
-	t.board.update(t, now)
+	t.entry.update(t, now)
 	teams.Divide(t.limits, t.others, t.divide, t.shares)
 	advisory := false
 	for i, m := range t.members {
-		advisory = advisory || m.thought.made && m.workload.Mode != scaling.Auto
+		advisory = advisory || m.evaluation.decided && m.workload.Mode != scaling.Auto
 		switch {
-		case m.thought.made && m.workload.Mode == scaling.Auto:
+		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			n.apply(m, &t.shares[i], now)
-		case !m.thought.made && t.shares[i].Limit >= 0:
-			m.slot.setShare(t.shares[i].Max) // not decided in this tick, and still served
-		case !m.thought.made:
-			m.slot.setShare(-1)
+		case !m.evaluation.decided && t.shares[i].Limit >= 0:
+			m.entry.setShare(t.shares[i].Max) // not decided in this tick, and still served
+		case !m.evaluation.decided:
+			m.entry.setShare(-1)
 		}
 	}
 	if advisory {
 		n.advise(t, now)
 	}
-	t.board.finish(t)
+	t.entry.finish(t)
 	return nil
 }
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// advise computes what the workloads that are not served would receive, were they served like the others.
+// advise computes what the workloads that are not served would receive if they were served.
 func (n *teamTicks) advise(t *teamTick, now time.Time) {
 	for i, m := range t.members {
-		if m.thought.made && m.workload.Mode != scaling.Auto {
+		if m.evaluation.decided && m.workload.Mode != scaling.Auto {
 			for r := range t.limits {
-				t.others[r] = max(0, t.others[r]-held(&m.amounts[r], m.thought.view.Replicas))
+				t.others[r] = max(0, t.others[r]-unitsOf(&m.amounts[r], m.evaluation.view.Replicas))
 			}
-			t.divide[i] = m.wants(n.maxAge(), now)
+			t.divide[i] = m.demand(n.maxAge(), now)
 		}
 	}
 	teams.Divide(t.limits, t.others, t.divide, t.shares)
 	for i, m := range t.members {
-		if m.thought.made && m.workload.Mode != scaling.Auto {
+		if m.evaluation.decided && m.workload.Mode != scaling.Auto {
 			n.apply(m, &t.shares[i], now)
 		}
 	}
 }
 
-// apply decides a member again where its share is less than its target.
+// apply evaluates a member again if its share is less than its target.
 func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
-	if t := m.thought; share.Limit >= 0 && share.Max < t.decision.Replicas {
+	if t := m.evaluation; share.Limit >= 0 && share.Max < t.decision.Replicas {
 		t.view.Limit = scaling.TeamLimit{Limited: true, Max: share.Max, Index: share.Limit, Others: share.Others}
-		m.slot.limit(m.workload, now, t, &n.engine.awake)
+		m.entry.limit(m.workload, now, t, &n.engine.scratch)
 	}
 }
 
-// revoke takes back a decision that was not published.
+// revoke discards an evaluation that was not published.
 func (m *teamMember) revoke() {
-	if m.thought.made {
-		m.slot.state.Copy(&m.thought.prior)
-		m.thought.made = false
+	if m.evaluation.decided {
+		m.entry.state.Copy(&m.evaluation.prior)
+		m.evaluation.decided = false
 	}
 }
 
-// read fills what Divide is given.
+// read sets the inputs of teams.Divide.
 func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) {
 	t.divide, t.shares = t.divide[:0], t.shares[:0]
 	for r, l := range t.team.Limits {
@@ -208,16 +208,16 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		}
 		next := teams.Member{Key: m.key, Amounts: m.amounts}
 		switch {
-		case m.thought.made && m.workload.Mode == scaling.Auto:
-			next = m.wants(maxAge, now)
-		case m.thought.made:
-			// Not served: something else sets its replicas, and they exist.
+		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
+			next = m.demand(maxAge, now)
+		case m.evaluation.decided:
+			// Not served: another controller sets its replicas, and they exist.
 			for r := range t.limits {
-				t.others[r] += held(&m.amounts[r], m.thought.view.Replicas)
+				t.others[r] += unitsOf(&m.amounts[r], m.evaluation.view.Replicas)
 			}
 		case m.served(maxAge, now):
-			next.Want = m.slot.withinPolicy()
-			next.Running, next.Granted = max(0, m.slot.view.Replicas), next.Want
+			next.Want = m.entry.withinPolicy()
+			next.Running, next.Granted = max(0, m.entry.view.Replicas), next.Want
 		default:
 			for r := range t.limits {
 				t.others[r] += m.amounts[r].Pods
@@ -227,7 +227,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 	}
 }
 
-// request reads one amount. An amount that is not known at present keeps its last known value.
+// request reads one amount. An amount that is not known keeps its last known value.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0
@@ -240,12 +240,12 @@ func (m *teamMember) request(from Requests, r int, resource string) {
 	}
 }
 
-// wants is the member as it takes part in the division.
-func (m *teamMember) wants(maxAge time.Duration, now time.Time) teams.Member {
-	t := m.thought
+// demand returns the member's input of teams.Divide.
+func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
+	t := m.evaluation
 	out := teams.Member{Key: m.key, Want: t.decision.Replicas, Running: max(0, t.view.Replicas), Amounts: m.amounts}
-	if m.served(maxAge, now) && m.slot.view.UID == t.view.UID {
-		out.Granted = m.slot.bounded()
+	if m.served(maxAge, now) && m.entry.view.UID == t.view.UID {
+		out.Granted = m.entry.bounded()
 	}
 	switch o := &t.view.Operator; {
 	case o.Paused:
@@ -258,13 +258,13 @@ func (m *teamMember) wants(maxAge time.Duration, now time.Time) teams.Member {
 	return out
 }
 
-// served reports whether the last decision is still served. The engine alone writes what is read here, so that no lock is needed.
+// served reports whether the last decision is still served. Only the tick writes the fields that it reads, so it needs no lock.
 func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
-	return m.slot.unserved(now, maxAge) == nil
+	return m.entry.unserved(now, maxAge) == nil
 }
 
-// held is what replicas hold of a resource; a replica whose amount was never known counts as one unit.
-func held(a *teams.Amount, replicas int32) int64 {
+// unitsOf returns how many units replicas hold. A replica whose amount was never known counts as one unit.
+func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {
 		return n * a.PerReplica

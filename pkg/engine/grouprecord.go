@@ -7,41 +7,41 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// GroupRecord is one capacity group's outcome, for people, metrics and the history. Everything in it is a copy.
+// GroupRecord is the newest decision of a capacity group with its inputs. It shares no memory with the engine.
 type GroupRecord struct {
 	Group     *capacity.Group
 	At        time.Time // when it was decided; zero: not yet
-	Since     time.Time // since when its phase stands
+	Since     time.Time // since when the group has its phase
 	Phase     capacity.Phase
 	Demand    capacity.Demand
 	Reasons   []capacity.Reason
 	Findings  []capacity.Finding
-	Nudges    []capacity.Nudge  // what is held on its NodePools at present
-	Actions   []capacity.Action // of the tick that was news; of the history only
-	Plan      []capacity.Action // what would be done were the group not advisory
+	Nudges    []capacity.Nudge  // the overrides on its NodePools
+	Actions   []capacity.Action // of the tick of the change; set in the history only
+	Plan      []capacity.Action // what would be done if the group was not advisory
 	Pools     []PoolUse         // parallel to Group.Pools
 	Workloads []GroupWorkload
-	Err       string // why nothing was decided in the last tick; empty: it was
+	Err       string // why the last tick decided nothing; empty if it did
 }
 
-// Use is what nodes come to, in units of the group's resource.
+// Use sums nodes in units of the group's resource.
 type Use struct {
-	Nodes, Coming  int // Coming: launched or asked for, not usable yet
+	Nodes, Coming  int // Coming: launched or requested, not usable yet
 	GPUs, Used     int64
-	Hourly, Unused float64 // price of all and of what nobody uses; 0 where prices are unknown
+	Hourly, Unused float64 // price per hour of all nodes and of their unused units; 0 if prices are not known
 }
 
-// Idle is what nobody uses.
+// Idle returns the units that no pod uses.
 func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 
-// PoolUse is one NodePool of a group: what it has by capacity type (a mixed one has several).
+// PoolUse is the use of one NodePool by capacity type. A NodePool can have nodes of several types.
 type PoolUse struct {
 	Name          string
 	Exists, Ready bool
 	Use           [capacity.Reserved + 1]Use // by capacity.CapacityType
 }
 
-// GroupWorkload is one policy's part of a group's demand, and what it is told.
+// GroupWorkload is the demand of one workload of a group, and the advice for it.
 type GroupWorkload struct {
 	Key             string
 	Uncapped, Extra int32
@@ -49,7 +49,7 @@ type GroupWorkload struct {
 	Advice          Advice
 }
 
-// Use adds up the pools' use by capacity type.
+// Use returns the sum over all NodePools by capacity type.
 func (r *GroupRecord) Use() (all [capacity.Reserved + 1]Use) {
 	for i := range r.Pools {
 		for kind, u := range r.Pools[i].Use {
@@ -61,7 +61,7 @@ func (r *GroupRecord) Use() (all [capacity.Reserved + 1]Use) {
 	return all
 }
 
-// Groups returns the capacity groups on the board, in the order of the PlatformConfig.
+// Groups returns the names of the capacity groups, in the order of the PlatformConfig.
 func (b *DecisionStore) Groups() []string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -72,7 +72,7 @@ func (b *DecisionStore) Groups() []string {
 	return names
 }
 
-// Group returns a copy of a group's newest outcome; ok is false for an unknown one. A zero At was never decided.
+// Group returns a copy of a group's record; ok is false for an unknown group. A zero At means that there was no decision yet.
 func (b *DecisionStore) Group(name string) (r GroupRecord, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -86,7 +86,7 @@ func (b *DecisionStore) Group(name string) (r GroupRecord, ok bool) {
 	return r, false
 }
 
-// GroupHistory returns what changed in a group between two instants, oldest first.
+// GroupHistory returns the changes of a group between two times, oldest first.
 func (b *DecisionStore) GroupHistory(name string, from, to time.Time) []GroupRecord {
 	return b.groupHistory.of(name, from, to)
 }
@@ -96,36 +96,36 @@ func (b *DecisionStore) adoptGroups(groups []*groupTick) {
 	defer b.mu.Unlock()
 	b.groups = nil
 	for _, g := range groups {
-		b.groups = append(b.groups, g.board)
+		b.groups = append(b.groups, g.entry)
 	}
 }
 
-// groupSlot is a group's place on the board.
-type groupSlot struct {
+// groupEntry holds the record of a group.
+type groupEntry struct {
 	name string
 
 	mu     sync.Mutex
 	record GroupRecord
-	rules  uint32 // that spoke last, a bit for each
+	rules  uint32 // with a reason in the last decision, one bit each
 }
 
-func newGroupSlot(g *capacity.Group) *groupSlot {
-	return &groupSlot{name: g.Name, record: GroupRecord{Group: g}}
+func newGroupEntry(g *capacity.Group) *groupEntry {
+	return &groupEntry{name: g.Name, record: GroupRecord{Group: g}}
 }
 
-func (s *groupSlot) fail(now time.Time, err error) {
+func (s *groupEntry) fail(now time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.Err = err.Error()
 }
 
-// update publishes what a tick made of the group, in the memory of the record before. News is what a person would want to know of: a
-// NodePool changed, another phase, a rule that began or ceased to speak.
-func (s *groupSlot) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
+// update stores the decision of a tick and reuses the memory of the record before. It is a change if a NodePool or the phase changed, or
+// if a rule has a reason that had none, or the reverse.
+func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, d := &s.record, &g.decision
-	rules := spoken(d.Reasons)
+	rules := rulesOf(d.Reasons)
 	isNews = r.At.IsZero() || r.Err != "" || rules != s.rules || d.Phase != r.Phase || changes(d.Actions)
 	if r.At.IsZero() || d.Phase != r.Phase {
 		r.Since = now
@@ -148,7 +148,7 @@ func (s *groupSlot) update(g *groupTick, now time.Time) (news GroupRecord, isNew
 	return news, isNews
 }
 
-func (s *groupSlot) copied() GroupRecord {
+func (s *groupEntry) copied() GroupRecord {
 	r := s.record
 	r.Reasons, r.Findings = append([]capacity.Reason(nil), r.Reasons...), append([]capacity.Finding(nil), r.Findings...)
 	r.Plan, r.Nudges = append([]capacity.Action(nil), r.Plan...), append([]capacity.Nudge(nil), r.Nudges...)
@@ -156,14 +156,14 @@ func (s *groupSlot) copied() GroupRecord {
 	return r
 }
 
-func spoken(reasons []capacity.Reason) (rules uint32) {
+func rulesOf(reasons []capacity.Reason) (rules uint32) {
 	for _, r := range reasons {
 		rules |= 1 << r.Rule
 	}
 	return rules
 }
 
-// changes tells whether a NodePool's spec changes; a record alone is no news.
+// changes reports whether an action changes a NodePool's spec. A change of the record annotation alone is not published.
 func changes(actions []capacity.Action) bool {
 	for _, a := range actions {
 		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {
@@ -191,7 +191,7 @@ func useOf(name string, v *capacity.PoolView) PoolUse {
 	return out
 }
 
-// groupHistory is the bounded record of what changed in each group, oldest first.
+// groupHistory holds a bounded number of changes of each group, oldest first.
 type groupHistory struct {
 	mu     sync.RWMutex
 	byName map[string][]GroupRecord

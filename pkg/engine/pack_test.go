@@ -64,7 +64,7 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// A field that somebody adds to a record is kept in the history, or this fails.
+// A field that somebody adds to a record is packedDecision in the history, or this fails.
 func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,7 +72,7 @@ func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 		fill(t, reflect.ValueOf(&want).Elem())
 		c := p.pack(&want, &want.Workload)
 		if got := c.record(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("kept\n%+v\nof\n%+v", got, want)
+			t.Fatalf("packedDecision\n%+v\nof\n%+v", got, want)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
 	c := p.pack(&r, &r.Workload)
 	got := c.record().Readings
 	if len(got) != 3 || !math.IsNaN(got[0].Value) || !math.IsInf(got[1].Value, 1) || got[2] != (scaling.Reading{}) {
-		t.Errorf("kept %+v", got)
+		t.Errorf("packedDecision %+v", got)
 	}
 }
 
@@ -118,7 +118,7 @@ func BenchmarkPackRecord(b *testing.B) {
 	e.Tick(context.Background(), nine)
 	r, _ := e.Decisions().Record(s.workloads[0].Key)
 	var p packer
-	var c compact
+	var c packed
 	b.ReportAllocs()
 	for b.Loop() {
 		c = p.pack(&r, &r.Workload)
@@ -128,13 +128,13 @@ func BenchmarkPackRecord(b *testing.B) {
 
 // The same for the newest decision, which the board keeps without the room for reasons that it does not have.
 func TestTheBoardKeepsEveryFieldOfADecision(t *testing.T) {
-	var k kept
+	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {
 		var want scaling.Decision
 		fill(t, reflect.ValueOf(&want).Elem())
-		k.take(&want)
-		if got := k.whole(); got != want {
-			t.Fatalf("kept\n%+v\nof\n%+v", got, want)
+		k.set(&want)
+		if got := k.unpack(); got != want {
+			t.Fatalf("packedDecision\n%+v\nof\n%+v", got, want)
 		}
 	})
 }

@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Errors that say why a target is not served. A server maps ErrUnknown to "not found" and every other error to "unavailable", so that an
+// HPA keeps its replicas.
+var (
+	ErrUnknown   = errors.New("no such policy")
+	ErrUndecided = errors.New("not decided yet")
+	ErrStale     = errors.New("the last decision is too old")
+	ErrFuture    = errors.New("the last decision is from the future: the clock stepped back")
+	ErrUnseen    = errors.New("the scale target does not exist in the cluster")
+	ErrReplaced  = errors.New("the scale target was replaced: no decision for the new one yet")
+	ErrHeld      = errors.New("held by PlatformConfig mode: hold")
+	ErrAdvisory  = errors.New("the policy is advisory: it decides but is not served")
+)
+
+// Served is the target that the external metrics API and the KEDA scaler return.
+type Served struct {
+	Replicas int32
+	Active   bool
+	At       time.Time // when it was decided
+}
+
+// RefusedError is returned for a scale target that exists and cannot be scaled.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+// Is reports true for ErrUnseen: no target is decided, as for a scale target that does not exist.
+func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
+
+// Decisions returns the targets to serve. DecisionStore implements it.
+type Decisions interface {
+	// Lookup returns the target to serve at now, or one of the errors above.
+	Lookup(k scaling.Key, now time.Time) (Served, error)
+}
+
+// LookupNow is Lookup at the time that clock returns. A DecisionStore reads the clock while it holds the workload's lock. Otherwise a
+// tick between the two could make the decision newer than the clock's value, which Lookup takes for a clock that stepped back.
+func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
+	if b, is := d.(*DecisionStore); is {
+		return b.lookup(k, clock)
+	}
+	return d.Lookup(k, clock())
+}
+
+// Identities is a Cluster that returns the current object of a scale target at any time, also between two ticks.
+type Identities interface {
+	// TargetUID returns the UID of a workload's scale target from memory; ok is false if the target does not exist.
+	TargetUID(w *scaling.Workload) (uid string, ok bool)
+}
+
+// Record is the newest decision for a workload with all of its inputs, for explanations, metrics and the history.
+type Record struct {
+	Workload scaling.Workload
+	View     View
+	Decision scaling.Decision
+	Before   int32 // the target before the change that this record describes
+	Readings []scaling.Reading
+	Without  []Counterfactual
+	At       time.Time // when it was decided
+	Since    time.Time // since when the target has its value
+	Unseen   bool      // the cluster did not return the scale target at the last tick, so that tick decided nothing
+	Refusal  string    // why the cluster did not return a scale target that exists
+	// Superseded reports that the decision was made with another version of the policy, or for another scale target, than the current one.
+	Superseded bool
+}
+
+// Counterfactual is the target that the tick of the last published change would have had without one of its rules.
+type Counterfactual struct {
+	Rule     scaling.Rule
+	Index    int8
+	Replicas int32
+}
+
+// DecisionStore holds the newest decision of every workload. A reader does not wait for a tick: each entry is locked only while a
+// decision is copied.
+type DecisionStore struct {
+	maxAge       time.Duration
+	identities   Identities // nil: only a tick can detect that the scale target was replaced
+	history      *History
+	groupHistory groupHistory
+
+	mu       sync.RWMutex
+	entries  map[scaling.Key]*workloadEntry
+	keys     []scaling.Key // sorted
+	groups   []*groupEntry // in the order of the PlatformConfig
+	teams    []*teamEntry  // in the order of their first policies
+	lastTick time.Time
+}
+
+func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
+	identities, _ := c.(Identities)
+	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), entries: map[scaling.Key]*workloadEntry{}}
+}
+
+// adopt keeps the entries of workloads that still exist, adds an entry for each new workload and removes the others. It appends the
+// entries to into, parallel to current.
+func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
+	entries := make(map[scaling.Key]*workloadEntry, len(current))
+	keys := make([]scaling.Key, 0, len(current))
+	for i := range current {
+		w := &current[i]
+		s := b.entries[w.Key]
+		if s == nil {
+			s = newWorkloadEntry(w)
+		}
+		s.adopt(w)
+		into, entries[w.Key], keys = append(into, s), s, append(keys, w.Key)
+	}
+	slices.SortFunc(keys, compareKeys)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries, b.keys = entries, keys
+	return into
+}
+
+func compareKeys(a, b scaling.Key) int {
+	if a.Namespace != b.Namespace {
+		if a.Namespace < b.Namespace {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return 0
+}
+
+func (b *DecisionStore) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries, b.keys, b.groups, b.teams, b.lastTick = map[scaling.Key]*workloadEntry{}, nil, nil, nil, time.Time{}
+}
+
+func (b *DecisionStore) tick(now time.Time) {
+	b.mu.Lock()
+	back := now.Before(b.lastTick)
+	b.lastTick = now
+	b.mu.Unlock()
+	if back {
+		b.expire(now)
+	}
+	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
+}
+
+// expire marks the decisions with a time after now, because the clock stepped back. Their age is not known, also not when the clock
+// reaches that time again.
+func (b *DecisionStore) expire(now time.Time) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, s := range b.entries {
+		s.expire(now)
+	}
+}
+
+// LastTick returns when the engine last finished a tick; zero before the first. The liveness probe uses it.
+func (b *DecisionStore) LastTick() time.Time {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.lastTick
+}
+
+// History returns the transitions of the last 24 hours.
+func (b *DecisionStore) History() *History { return b.history }
+
+func (b *DecisionStore) entry(k scaling.Key) *workloadEntry {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.entries[k]
+}
+
+// Lookup returns the target to serve for a policy at now, or an error that says why there is none. It allocates no memory and does no
+// I/O.
+func (b *DecisionStore) Lookup(k scaling.Key, now time.Time) (Served, error) {
+	return b.lookup(k, func() time.Time { return now })
+}
+
+func (b *DecisionStore) lookup(k scaling.Key, clock func() time.Time) (Served, error) {
+	s := b.entry(k)
+	if s == nil {
+		if b.LastTick().IsZero() {
+			return Served{}, ErrUndecided // a standby, and a leader before its first tick, has no policies yet
+		}
+		return Served{}, ErrUnknown
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.unserved(clock(), b.maxAge); err != nil {
+		return Served{}, err
+	}
+	if b.identities != nil {
+		switch uid, ok := b.identities.TargetUID(s.inForce); {
+		case !ok:
+			return Served{}, ErrUnseen
+		case uid != s.view.UID:
+			return Served{}, ErrReplaced
+		}
+	}
+	n := s.bounded()
+	return Served{Replicas: n, Active: s.decision.Active || n > s.decision.Replicas, At: s.at}, nil
+}
+
+// Decision returns a copy of a workload's newest decision, without readings and counterfactuals; ok is false before the first decision.
+func (b *DecisionStore) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
+	s := b.entry(k)
+	if s == nil {
+		return d, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision.unpack(), !s.at.IsZero()
+}
+
+// Record returns a copy of a workload's record; ok is false for an unknown policy. A zero At means that there was no decision yet.
+func (b *DecisionStore) Record(k scaling.Key) (r Record, ok bool) {
+	s := b.entry(k)
+	if s == nil {
+		return Record{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record(), true
+}
+
+// CopyRecord copies a workload's record to r and reuses the memory of r.Readings. It omits the counterfactuals. It is for callers that
+// read all workloads often. ok is false for an unknown policy.
+func (b *DecisionStore) CopyRecord(k scaling.Key, r *Record) (ok bool) {
+	s := b.entry(k)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*r = Record{
+		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
+		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
+		Superseded: s.superseded(),
+	}
+	return true
+}
+
+// Keys returns the policies in the store, sorted. The slice is shared; do not change it.
+func (b *DecisionStore) Keys() []scaling.Key {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.keys
+}

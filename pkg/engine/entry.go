@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+type workloadEntry struct {
+	// Only the tick uses these fields, without a lock.
+	state   scaling.Packed
+	advice  Advice      // of the capacity group, from the tick before
+	grouped bool        // decided with its capacity group
+	member  *teamMember // decided with its team; nil: no team limit applies
+
+	unseen   bool        // small fields are adjacent, because there are ten thousand entries
+	expired  bool        // the clock stepped back to before the last decision
+	origin   StateOrigin // of the last decision
+	before   int32
+	share    int32             // of the team's limits, if it is less than the target of the last decision; -1: none
+	mu       sync.Mutex        // guards the fields that readers of the store use
+	refusal  string            // why the cluster did not return a scale target that exists
+	inForce  *scaling.Workload // the version in the current policies
+	workload *scaling.Workload // the version of the last decision: an immutable copy that the records of the history share
+	view     View
+	decision packedDecision
+	readings []scaling.Reading
+	without  []Counterfactual // of the last published change
+	at       time.Time
+	since    time.Time
+}
+
+// newWorkloadEntry returns an entry without a decision. Its Operator and bounds are unset; their zero values would mean "at most 0
+// replicas".
+func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
+	view := View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: view}
+}
+
+// copied returns a copy. A pointer into the current policies would keep all of them in memory for as long as the history.
+func copied(w *scaling.Workload) *scaling.Workload {
+	c := *w
+	return &c
+}
+
+// packedDecision is a scaling.Decision that stores only the reasons that exist, a quarter of the memory.
+type packedDecision struct {
+	Replicas, Requested     int32
+	Uncapped, Extra, Room   int32
+	Active, Degraded        bool
+	Binding, Tied           scaling.Rule
+	BindingIndex, TiedIndex int8
+	Proposals               [scaling.MaxSignals]int32
+	Status                  [scaling.MaxSignals]scaling.SignalStatus
+	EarliestScaleDown       time.Time
+	ScaleDownRule           scaling.Rule
+	Reasons                 []scaling.Reason
+}
+
+// set stores d in the memory of the decision before.
+func (k *packedDecision) set(d *scaling.Decision) {
+	*k = packedDecision{
+		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room,
+		Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied, BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex,
+		Proposals: d.Proposals, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule,
+		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
+	}
+}
+
+// unpack returns the decision that set stored.
+func (k *packedDecision) unpack() scaling.Decision {
+	return scaling.Decision{
+		Replicas: k.Replicas, Requested: k.Requested, Uncapped: k.Uncapped, Extra: k.Extra, Room: k.Room,
+		Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied, BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex,
+		Proposals: k.Proposals, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule,
+		Reasons: scaling.ReasonsOf(k.Reasons),
+	}
+}
+
+// adopt sets the current version of the workload.
+func (s *workloadEntry) adopt(w *scaling.Workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inForce = w
+}
+
+// expire marks a decision with a time after now.
+func (s *workloadEntry) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = s.expired || now.Before(s.at)
+}
+
+// unserved returns why the last decision is not served, or nil. The caller holds the lock.
+func (s *workloadEntry) unserved(now time.Time, maxAge time.Duration) error {
+	switch age := now.Sub(s.at); {
+	case s.at.IsZero():
+		return ErrUndecided
+	case s.inForce.Mode == scaling.Hold || s.workload.Mode == scaling.Hold:
+		return ErrHeld
+	case s.inForce.Mode == scaling.Advisory || s.workload.Mode == scaling.Advisory:
+		return ErrAdvisory
+	case s.unseen && s.refusal != "":
+		return &RefusedError{s.refusal}
+	case s.unseen:
+		return ErrUnseen
+	case s.inForce.Target != s.workload.Target:
+		return ErrReplaced
+	case age < 0:
+		return ErrFuture
+	case age > maxAge || s.expired:
+		return ErrStale
+	}
+	return nil
+}
+
+// superseded reports whether the last decision was made with another version of the policy, or for another scale target, than the
+// current one. The caller holds the lock.
+func (s *workloadEntry) superseded() bool {
+	return !s.at.IsZero() && (s.inForce.Policy != s.workload.Policy || s.inForce.Target != s.workload.Target)
+}
+
+// bounded returns the target of the last decision within the bounds of the current policy. After an edit of the policy, the target of
+// its former version may be outside them until the next decision. As in package scaling, a paused workload is not raised to the minimum,
+// and the maximum takes precedence over the minimum. The share of the team's limits takes precedence over both. The caller holds the
+// lock.
+func (s *workloadEntry) bounded() int32 {
+	n := s.withinPolicy()
+	if s.share >= 0 {
+		n = min(n, s.share)
+	}
+	return n
+}
+
+func (s *workloadEntry) withinPolicy() int32 {
+	n := s.decision.Replicas
+	if !s.superseded() {
+		return n
+	}
+	p := s.inForce.Policy
+	if !s.view.Operator.Paused {
+		n = max(n, p.MinReplicas)
+	}
+	return max(min(n, p.MaxReplicas), 0)
+}
+
+// setShare limits the target that is served without a decision of this tick; -1: no limit.
+func (s *workloadEntry) setShare(n int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.share = n
+}
+
+// newsworthy is the part of a decision whose change is published as a transition.
+//
+// The binding rule is not part of it: which of two rules keeps an unchanged target can change a hundred times a day.
+type newsworthy struct {
+	replicas         int32
+	active, degraded bool
+	mode             scaling.Mode
+	operator         scaling.Operator
+}
+
+func (s *workloadEntry) newsworthy() newsworthy {
+	d := &s.decision
+	return newsworthy{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
+}
+
+// evaluation is a decision with its inputs before it is published.
+type evaluation struct {
+	view     View
+	readings []scaling.Reading
+	decision scaling.Decision
+	prior    scaling.Packed // the state before the tick
+	origin   StateOrigin
+	decided  bool
+}
+
+// evaluate decides from the view and the readings of the evaluation; scratch is memory for the state.
+func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
+	s.state.Unpack(scratch)
+	t.origin = s.chooseOrigin(w, &t.view, now)
+	t.origin.From(scratch, w.Policy, t.view.Replicas, now)
+	t.prior.Pack(scratch)
+	observation := observe(t.view, t.readings)
+	t.decision = scratch.Decide(w.Policy, &observation, now)
+	s.state.Pack(scratch)
+	t.decided = true
+}
+
+// limit decides again from the state before the tick, within the share that the evaluation's view has of the team's limits.
+func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
+	t.prior.Unpack(scratch)
+	observation := observe(t.view, t.readings)
+	t.decision = scratch.Decide(w.Policy, &observation, now)
+	s.state.Pack(scratch)
+}
+
+// publish stores a decision. If it is a change it returns a record of it.
+func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Time) (news Record, first, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, first := s.newsworthy(), s.at.IsZero()
+	if first {
+		before.replicas = t.view.Replicas
+	}
+	if first || before.replicas != t.decision.Replicas {
+		s.before, s.since = before.replicas, now
+	}
+	if len(s.readings) != len(t.readings) {
+		s.readings = make([]scaling.Reading, len(t.readings))
+	}
+	copy(s.readings, t.readings)
+	if *s.workload != *w {
+		s.workload = copied(w)
+	}
+	s.decision.set(&t.decision)
+	s.view, s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = t.view, now, false, "", false, t.origin, -1
+	if !first && before == s.newsworthy() {
+		return Record{}, false, false
+	}
+	s.without = s.counterfactuals(&t.prior)
+	news = s.record()
+	news.Before = before.replicas
+	return news, first, true
+}
+
+// miss records a tick in which the cluster did not return the scale target, and why if it exists.
+func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen, s.refusal = true, refusal
+	if s.at.IsZero() {
+		s.workload = copied(w) // a decision is explained by the policy that made it; before the first decision there is only the newest version
+	}
+}
+
+func (s *workloadEntry) record() Record {
+	return Record{
+		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
+		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
+		Superseded: s.superseded(),
+	}
+}
+
+// counterfactuals decides again once for each rule with a reason, without that rule; before is the state before the tick.
+func (s *workloadEntry) counterfactuals(before *scaling.Packed) []Counterfactual {
+	var from scaling.State
+	before.Unpack(&from)
+	reasons := s.decision.Reasons
+	out := make([]Counterfactual, len(reasons))
+	for i, r := range reasons {
+		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)
+		out[i] = Counterfactual{Rule: r.Rule, Index: r.Index, Replicas: n}
+	}
+	return out
+}

@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Groups returns the current capacity groups. The slice is shared and immutable; a change returns another slice.
+type Groups interface {
+	Groups() []*capacity.Group
+}
+
+// Nodes observes NodePools, nodes and GPU pods, and applies the actions of capacity groups.
+type Nodes interface {
+	// Observe sets the fields of o from memory, except those of decisions. o.Workloads is parallel to of; Observe sets Pods, Current, GPUs,
+	// Quota and Buffer of each. The slices in o are shared; the engine does not change them.
+	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
+	// Act starts to apply actions and returns at once. done is closed when they have succeeded or failed. Act does not keep the slice.
+	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
+	// Orphans returns the NodePools that carry our record or our fields and belong to none of the groups, and actions that remove our
+	// annotations from pods that belong to none of the workloads.
+	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
+}
+
+// Orphan is a NodePool that carries our record and belongs to no group.
+type Orphan struct{ Pool, Record string }
+
+// Advice is the result of a capacity group for one workload; the zero value has no effect.
+type Advice struct {
+	Capped             bool
+	Cap, AtRisk, Surge int32 // Cap: replicas beyond which no node can be launched, if Capped
+}
+
+func (a Advice) forScaling() scaling.Advice {
+	out := scaling.Advice{Cap: -1, AtRisk: a.AtRisk, Surge: a.Surge}
+	if a.Capped {
+		out.Cap = a.Cap
+	}
+	return out
+}
+
+func adviceOf(a capacity.Advice) Advice {
+	out := Advice{AtRisk: a.AtRisk, Surge: a.Surge}
+	if a.Cap >= 0 {
+		out.Capped, out.Cap = true, a.Cap
+	}
+	return out
+}
+
+// GroupTick is one decision of a capacity group. Its memory belongs to the engine and is valid only during the call.
+type GroupTick struct {
+	At          time.Time
+	Group       *capacity.Group
+	Orphaned    bool // the NodePool of a removed group, whose overrides are restored
+	Fresh       bool // the decision started from the zero state: the first one, or the first after a failure
+	Observation *capacity.Observation
+	Decision    *capacity.Decision
+}
+
+// nodeTicks is the part of a tick that decides for capacity groups.
+type nodeTicks struct {
+	engine  *Engine
+	current []*capacity.Group  // the groups that were adopted
+	of      []scaling.Workload // the workloads that were adopted
+	groups  []*groupTick
+	orphans map[string]*groupTick // by NodePool
+	loosens context.Context       // limits how long this tick waits for actions; nil until it waits
+	cancel  context.CancelFunc
+}
+
+// groupTick is the state of one group between ticks.
+type groupTick struct {
+	group       *capacity.Group
+	workloads   []*scaling.Workload // with a policy of the group, in the order of the policies
+	keys        []string            // parallel: namespace/name
+	entries     []*workloadEntry    // parallel
+	evaluations []evaluation        // parallel, of this tick
+	pods        [][]capacity.Pod    // parallel: scratch for lookForIdle
+	ahead       []aheadSpan
+	refreshed   int64 // the minute in which ahead was computed
+	state       capacity.State
+	hasState    bool // state is not the zero state
+	observation capacity.Observation
+	decision    capacity.Decision
+	entry       *groupEntry
+}
+
+func newNodeTicks(e *Engine) *nodeTicks {
+	return &nodeTicks{engine: e, orphans: map[string]*groupTick{}}
+}
+
+// tick decides for every group and its workloads. Actions that allow nodes are applied before the targets of the group are published,
+// the others after them.
+func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
+	for _, g := range n.groups {
+		for i, s := range g.entries {
+			if s.member == nil { // a member of a team is evaluated with its team
+				out.count(n.engine.evaluate(s, g.workloads[i], now, &g.evaluations[i]))
+			}
+		}
+		n.decide(ctx, g, now, out)
+	}
+	n.release(now, out)
+	if n.cancel != nil {
+		n.cancel()
+		n.loosens, n.cancel = nil, nil
+	}
+}
+
+// decide runs the decision of one group. The targets of its workloads are published even if the decision panics.
+func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out *Outcome) {
+	published := false
+	publish := func() {
+		for i, s := range g.entries {
+			if t := &g.evaluations[i]; t.decided {
+				out.fail(n.engine.publish(s, g.workloads[i], t, now))
+			}
+		}
+		published = true
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err := fmt.Errorf("capacity group %s: %w", g.group.Name, panicError(r))
+			out.fail(err)
+			// The state may be the cause of the panic. The records on the NodePools hold the values that must be restored.
+			g.state, g.hasState, g.observation, g.decision = capacity.State{}, false, capacity.Observation{}, capacity.Decision{}
+			for _, s := range g.entries {
+				s.advice = Advice{}
+			}
+			g.entry.fail(now, err)
+			if !published {
+				publish()
+			}
+		}
+	}()
+	idle, _ := n.engine.telemetry.(IdlePods)
+	g.observe(n.engine.options.Nodes, idle, now)
+	g.state.Decide(g.group, &g.observation, now, &g.decision)
+	n.notify(g, now, false)
+	loosening, rest := split(g.decision.Actions)
+	if len(loosening) > 0 {
+		n.wait(ctx, n.engine.options.Nodes.Act(g.group, loosening))
+	}
+	publish()
+	if len(rest) > 0 {
+		n.engine.options.Nodes.Act(g.group, rest)
+	}
+	for i, s := range g.entries {
+		s.advice = adviceOf(g.decision.Advice[i])
+	}
+	if news, isNews := g.entry.update(g, now); isNews {
+		n.engine.decisions.groupHistory.add(news)
+		if n.engine.options.OnGroup != nil {
+			n.engine.options.OnGroup(news)
+		}
+	}
+}
+
+// notify calls OnGroupTick.
+func (n *nodeTicks) notify(g *groupTick, now time.Time, stray bool) {
+	if notify := n.engine.options.OnGroupTick; notify != nil {
+		notify(GroupTick{At: now, Group: g.group, Orphaned: stray, Fresh: !g.hasState, Observation: &g.observation, Decision: &g.decision})
+	}
+	g.hasState = true
+}
+
+// split orders the actions in place: those that allow nodes first.
+func split(actions []capacity.Action) (loosening, rest []capacity.Action) {
+	slices.SortStableFunc(actions, func(a, b capacity.Action) int {
+		switch x, y := loosens(a), loosens(b); {
+		case x && !y:
+			return -1
+		case y && !x:
+			return 1
+		}
+		return 0
+	})
+	i := 0
+	for i < len(actions) && loosens(actions[i]) {
+		i++
+	}
+	return actions[:i], actions[i:]
+}
+
+func loosens(a capacity.Action) bool {
+	p, ok := a.(capacity.NodePoolPatch)
+	return ok && p.Loosens
+}
+
+// wait waits for actions that allow nodes, for all groups of a tick together at most ApplyTimeout. A target that is published before its
+// zero limit is removed delays one launch; a target that is not published stops every HPA.
+func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
+	if n.loosens == nil {
+		n.loosens, n.cancel = context.WithTimeout(ctx, n.engine.options.ApplyTimeout)
+	}
+	select {
+	case <-done:
+	case <-n.loosens.Done():
+	}
+}
+
+// adopt makes groups and their members parallel to the current groups and policies. A tick without a change compares addresses only.
+func (n *nodeTicks) adopt() {
+	current, of := n.engine.options.Groups.Groups(), n.engine.workloads
+	if same(current, n.current) && same(of, n.of) {
+		return
+	}
+	n.current, n.of = current, of
+	former := map[string]*groupTick{}
+	for _, g := range n.groups {
+		former[g.group.Name] = g
+	}
+	n.groups = nil
+	for _, group := range current {
+		g := former[group.Name]
+		if g == nil {
+			g = &groupTick{entry: newGroupEntry(group)}
+		}
+		g.group, g.refreshed = group, 0
+		g.workloads, g.entries, g.keys = g.workloads[:0], g.entries[:0], g.keys[:0]
+		n.groups = append(n.groups, g)
+	}
+	for i, s := range n.engine.entries {
+		w := &of[i]
+		at := slices.IndexFunc(n.groups, func(g *groupTick) bool { return g.group.Name == w.Group })
+		if s.grouped = at >= 0; !s.grouped {
+			s.advice = Advice{}
+			continue
+		}
+		g := n.groups[at]
+		g.workloads, g.entries, g.keys = append(g.workloads, w), append(g.entries, s), append(g.keys, w.Key.String())
+	}
+	for _, g := range n.groups {
+		g.evaluations = make([]evaluation, len(g.entries))
+	}
+	n.engine.decisions.adoptGroups(n.groups)
+}
+
+// same reports whether two slices are the same slice. The slices are immutable, so their elements need no comparison.
+func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// release restores NodePools and removes annotations that no group uses any more.
+func (n *nodeTicks) release(now time.Time, out *Outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			out.fail(fmt.Errorf("release of NodePools without a group: %w", panicError(r)))
+			clear(n.orphans)
+		}
+	}()
+	orphans, annotated := n.engine.options.Nodes.Orphans(n.current, n.engine.workloads)
+	for name := range n.orphans {
+		if !slices.ContainsFunc(orphans, func(s Orphan) bool { return s.Pool == name }) {
+			delete(n.orphans, name)
+		}
+	}
+	for _, s := range orphans {
+		g := n.orphans[s.Pool]
+		if g == nil {
+			g = &groupTick{group: orphanGroup(s)}
+			n.orphans[s.Pool] = g
+		}
+		n.engine.options.Nodes.Observe(g.group, nil, &g.observation)
+		g.state.Release(g.group, &g.observation, now, &g.decision)
+		n.notify(g, now, true)
+		if len(g.decision.Actions) > 0 {
+			n.engine.options.Nodes.Act(g.group, g.decision.Actions)
+		}
+	}
+	if len(annotated) > 0 {
+		n.engine.options.Nodes.Act(nil, annotated)
+	}
+}
+
+// orphanGroup returns a group of one NodePool, from the record on it. If the record cannot be read, the group restores only the fields
+// that our field manager owns.
+func orphanGroup(s Orphan) *capacity.Group {
+	if g, ok := capacity.Orphan(s.Pool, s.Record); ok {
+		return g
+	}
+	g, err := capacity.NewGroup(capacity.Group{Name: s.Pool, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: s.Pool}}})
+	if err != nil {
+		panic(err) // not possible: a group of one NodePool is valid
+	}
+	return g
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/teams"
+)
+
+// TeamRecord is the use of one team's limits in the newest tick. It shares no memory with the engine.
+type TeamRecord struct {
+	Name   string
+	At     time.Time // when the limits were divided; zero: not yet
+	Limits []TeamUse // parallel to the team's limits
+	Err    string    // why the last tick did not divide the limits; empty if it did
+}
+
+// TeamUse is the use of one limit, in units of its resource.
+type TeamUse struct {
+	Resource string
+	Limit    int64
+	Wanted   int64 // sum of the targets without the limit
+	Targets  int64 // sum of the targets that are served
+	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
+	Others   int64 // pods without a policy, and workloads that are not served
+	Unknown  int   // workloads whose amount per replica is not known
+	Cut      int   // workloads whose target the limits reduce
+}
+
+// teamEntry holds the record of a team.
+type teamEntry struct {
+	name string
+
+	mu     sync.Mutex
+	record TeamRecord
+}
+
+func (s *teamEntry) fail(now time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Name, s.record.At, s.record.Err = s.name, now, err.Error()
+}
+
+// update records the demand of the members, before the limits are divided.
+func (s *teamEntry) update(t *teamTick, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Name, s.record.At, s.record.Err, s.record.Limits = s.name, now, "", s.record.Limits[:0]
+	for r, l := range t.limits {
+		u := TeamUse{Resource: l.Resource, Limit: l.Max, Others: t.others[r]}
+		for i, m := range t.members {
+			a := &m.amounts[r]
+			u.Wanted += unitsOf(a, t.divide[i].Want)
+			u.Minimums += unitsOf(&teams.Amount{PerReplica: a.PerReplica, Known: true}, m.workload.Policy.MinReplicas)
+			if !a.Known && m.evaluation.decided {
+				u.Unknown++
+			}
+		}
+		s.record.Limits = append(s.record.Limits, u)
+	}
+}
+
+// finish records the result for the members.
+func (s *teamEntry) finish(t *teamTick) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.record.Limits {
+		u := &s.record.Limits[r]
+		for i, m := range t.members {
+			switch {
+			case m.workload.Mode != scaling.Auto:
+			case m.evaluation.decided:
+				u.Targets += unitsOf(&m.amounts[r], m.evaluation.decision.Replicas)
+			default:
+				u.Targets += unitsOf(&m.amounts[r], t.shares[i].Max)
+			}
+			if l := &m.evaluation.view.Limit; m.evaluation.decided && l.Limited && int(l.Index) == r {
+				u.Cut++
+			}
+		}
+	}
+}
+
+// Teams returns copies of the records of all teams that have limits and a policy, in the order of the policies.
+func (b *DecisionStore) Teams() (all []TeamRecord) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, s := range b.teams {
+		s.mu.Lock()
+		r := s.record
+		r.Name, r.Limits = s.name, append([]TeamUse(nil), r.Limits...)
+		s.mu.Unlock()
+		all = append(all, r)
+	}
+	return all
+}
+
+func (b *DecisionStore) adoptTeams(all []*teamTick) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.teams = nil
+	for _, t := range all {
+		b.teams = append(b.teams, t.entry)
+	}
+}
