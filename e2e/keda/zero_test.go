@@ -1,6 +1,7 @@
 package keda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,33 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	}
 }
 
-// KEDA would look every 30 s: what wakes a workload within two is our push.
+// awakening is how long each part of the way from a job in Redis to a replica took.
+type awakening struct{ total, decided time.Duration }
+
+func (a awakening) String() string {
+	return fmt.Sprintf("%s (gpuscaler's target after %s, KEDA's scale-up %s later)", a.total, a.decided, a.total-a.decided)
+}
+
+// awaken pushes one job while the workload is at zero replicas, and measures until the API server shows one.
+func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
+	t.Helper()
+	before, pushed := len(s.course(t)), time.Now()
+	s.backlog(t, 1)
+	stack.Eventually(t, 20*time.Second, "one replica", func(ctx context.Context) error {
+		if took.decided == 0 && s.target(1)(ctx) == nil {
+			took.decided = time.Since(pushed).Round(time.Millisecond)
+		}
+		if len(s.course(t)) == before {
+			return errors.New("still zero replicas")
+		}
+		return nil
+	})
+	took.total = s.course(t)[before].At.Sub(pushed).Round(time.Millisecond)
+	return took
+}
+
+// KEDA polls a scaler every 30 s. The push of the target makes it scale within two seconds; the median of the rounds counts, and each
+// slower round is logged with the part that was slow.
 func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)
@@ -46,29 +73,24 @@ func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	if n, _, _ := unstructured.NestedInt64(s.scaledObject(t).Object, "spec", "pollingInterval"); n != 0 && n != 30 {
 		t.Fatalf("pollingInterval %d, want KEDA's 30", n)
 	}
-	const rounds = 5
-	var took []time.Duration
+	const rounds, limit = 9, 2 * time.Second
+	var took []awakening
 	for range rounds {
-		// KEDA alone would take it to zero at its next look.
-		stack.Eventually(t, 20*time.Second, "wants none", s.target(0))
-		s.scale(t, 0)
-		stack.Eventually(t, 20*time.Second, "asleep", s.has(0))
-		before := len(s.course(t))
-		pushed := time.Now()
-		s.backlog(t, 1)
-		stack.Eventually(t, 20*time.Second, "awake", func(context.Context) error {
-			if len(s.course(t)) == before {
-				return errors.New("still asleep")
-			}
-			return nil
-		})
-		took = append(took, s.course(t)[before].At.Sub(pushed).Round(time.Millisecond))
+		stack.Eventually(t, 20*time.Second, "the target is zero", s.target(0))
+		s.scale(t, 0) // KEDA alone would do so at its next poll
+		stack.Eventually(t, 20*time.Second, "zero replicas", s.has(0))
+		took = append(took, s.awaken(t))
 		s.backlog(t, 0)
 	}
-	slices.Sort(took)
-	t.Logf("from a job in Redis to a replica: %v", took)
-	// A machine that also compiles stalls; KEDA alone would look half a minute later.
-	if usual := took[rounds/2]; took[0] > 2*time.Second || usual > 5*time.Second {
-		t.Errorf("it took %s at best and usually %s, want at most 2s and 5s", took[0], usual)
+	slices.SortFunc(took, func(a, b awakening) int { return cmp.Compare(a.total, b.total) })
+	for _, slow := range took {
+		if slow.total > limit {
+			t.Logf("slower than %s: %s", limit, slow)
+		}
+	}
+	if median := took[rounds/2]; median.total > limit {
+		t.Errorf("from a job in Redis to a replica: median %s, want at most %s; all: %v", median, limit, took)
+	} else {
+		t.Logf("from a job in Redis to a replica: median %s, slowest %s", median, took[rounds-1])
 	}
 }
