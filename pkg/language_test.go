@@ -42,7 +42,6 @@ var notYet = []string{
 	"e2e/faults", "e2e/gate", "e2e/hpacheck", "e2e/install", "e2e/karpenter", "e2e/keda", "e2e/kubelet", "e2e/leaderproxy", "e2e/line",
 	"e2e/mission", "e2e/monitoring", "e2e/night", "e2e/outage", "e2e/page", "e2e/record", "e2e/report", "e2e/rights", "e2e/smoke",
 	"e2e/stack", "e2e/workload",
-	"cmd/gpuscaler/capacity_test.go", "cmd/gpuscaler/fields_groups_test.go", // they contain the key fence of the format
 	"pkg/tenancy", "pkg/capacity", "pkg/cluster", "pkg/engine",
 	"pkg/replay/lowerbound", "pkg/replay/trace",
 	"pkg/replay/simulator/groups_test.go", "pkg/replay/simulator/property_test.go", "pkg/replay/simulator/story_test.go",

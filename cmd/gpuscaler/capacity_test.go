@@ -59,13 +59,13 @@ func TestPlanIsADiffWithRuleAndTime(t *testing.T) {
 	for _, want := range []string{
 		"capacity group chat (prefer spot)\n",
 		"  NodePool l40s-od\n  - spec.weight: 20\n  + spec.weight: 30   # schedule, now\n  - spec.limits[nvidia.com/gpu]: (absent)\n  + " +
-			"spec.limits[nvidia.com/gpu]: \"0\"   # fence, in 5m0s\n",
+			"spec.limits[nvidia.com/gpu]: \"0\"   # zero limit, in 5m0s\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no\n%s in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "+ spec.limits[nvidia.com/gpu]: \"0\"   # fence, in 5m0s\n\n  NodePool l40s-spot") {
+	if strings.Contains(text, "+ spec.limits[nvidia.com/gpu]: \"0\"   # zero limit, in 5m0s\n\n  NodePool l40s-spot") {
 		t.Errorf("the plan contains a limit that gpuscaler may not set:\n%s", text)
 	}
 }

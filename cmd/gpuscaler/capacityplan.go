@@ -97,7 +97,7 @@ func (g *groupPlan) add(in span, action capacity.Action) {
 		for _, c := range a.Changes {
 			changes = append(changes, plannedChange{in, "NodePool " + a.Pool, c.Path().String(), c.From.String(), c.To.String(), c.Why()})
 		}
-	case capacity.PodMark:
+	case capacity.PodAnnotation:
 		change := plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, a.Kind.String(), "", capacity.Value(a.Value).String(), a.Rule.String()}
 		changes = append(changes, change)
 	}

@@ -54,7 +54,7 @@ func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
-	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Fence: true, HoldAtPeaks: true, ReturnNodesPerHour: 60,
+	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true, ReturnNodesPerHour: 60,
 		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}})
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestWhoOverwritesUsThreeTimesIsLeftInPeace(t *testing.T) {
 		}
 	}
 	g.group(t, 10*time.Second, "the third time it is said", func(s fastGroup) error {
-		if !strings.Contains(fmt.Sprint(s.Findings), "weight was overwritten 3 times; left alone until") {
+		if !strings.Contains(fmt.Sprint(s.Findings), "weight was overwritten 3 times: it is not overridden until") {
 			return fmt.Errorf("it is not: %q", s.Findings)
 		}
 		return nil

@@ -137,8 +137,8 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.load(t, map[string]float64{"day/chat": 0})
 	g.group(t, 2*time.Minute, "evening: consolidation takes every node", on(0, 0))
 	stack.Eventually(t, 40*time.Second, "and the fence stands again", fenced)
-	g.explained(t, "fence: limit 0", "no fence: demand is known to come", "consolidation hold:", "spot fallback: launches refused", "spot probe:",
-		"return to spot:", "move: replicas of day/chat", "fence: limit 0")
+	g.explained(t, "zero limit: no pod or policy requests", "no zero limit: known demand starts soon", "consolidation freeze:", "spot fallback: launches refused", "spot probe:",
+		"return to spot:", "move: replicas of day/chat", "zero limit: no pod or policy requests")
 	g.end(syscall.SIGTERM)
 	sameAsSimulated(t, g.agrees(t).Phases["gpu"])
 }

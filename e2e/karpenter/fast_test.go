@@ -91,7 +91,7 @@ func (l lens) Orphans(groups []*capacity.Group, of []scaling.Workload) (own []en
 	return own, slices.DeleteFunc(slices.Clone(marks), func(a capacity.Action) bool {
 		namespace := ""
 		switch a := a.(type) {
-		case capacity.PodMark:
+		case capacity.PodAnnotation:
 			namespace = a.Namespace
 		case capacity.Buffer:
 			namespace, _, _ = strings.Cut(a.Workload, "/")
@@ -123,7 +123,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 		}
 		return list
 	}
-	o.Others = pods(o.Others)
+	o.UnmanagedPods = pods(o.UnmanagedPods)
 	for i := range o.Workloads {
 		o.Workloads[i].Pods = pods(o.Workloads[i].Pods)
 	}
@@ -263,7 +263,7 @@ func groupOf(r engine.GroupRecord) fastGroup {
 	for _, f := range r.Findings {
 		g.Findings = append(g.Findings, f.Text(r.Group))
 	}
-	for _, n := range r.Nudges {
+	for _, n := range r.Overrides {
 		g.Nudges = append(g.Nudges, fmt.Sprintf("%s %s = %s (was %s by %s)", n.Pool, n.Name(), n.Value, n.Original, n.Owner))
 	}
 	for _, w := range r.Workloads {

@@ -227,7 +227,7 @@ func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack.Always(t, 5*time.Second, "the weight is Git's again, the limit ours still", weights(p, 80, "4", true))
-	g.explained(t, "foreign edit: flux-spot: somebody else's edit of weight stays")
+	g.explained(t, "foreign edit: another manager changed weight of flux-spot")
 	g.write(t, "platform.yaml", controller.Platform("mode: auto\n"))
 	stack.Eventually(t, 40*time.Second, "what is in Git stands, and nothing of ours", weights(p, 80, "absent", false))
 }

@@ -64,6 +64,6 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 		t.Errorf("on-demand came after %s, within the patience of %s", waited, 4*time.Minute/speed)
 	}
 	g.group(t, 10*time.Second, "by a fallback", phase("fallback"))
-	g.explained(t, "spot fallback: patience over")
+	g.explained(t, "spot fallback: spot wait timeout expired")
 	g.load(t, map[string]float64{"wait/chat": 0})
 }

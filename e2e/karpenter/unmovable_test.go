@@ -64,7 +64,7 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 	g.group(t, 4*time.Minute, "the Deployment's replica is back on spot, the three stay", on(1, 3))
 	told := func(s fastGroup) error {
 		for _, name := range []string{"stuck/db", "stuck/llm"} {
-			if want := "stuck-od: 1 pod of " + name + " on demand move only when they restart"; !slices.Contains(s.Findings, want) {
+			if want := "stuck-od: 1 pod of " + name + " on demand moves to spot only at a restart"; !slices.Contains(s.Findings, want) {
 				return fmt.Errorf("no finding %q", want)
 			}
 		}

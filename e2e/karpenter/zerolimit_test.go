@@ -97,7 +97,7 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		return nil
 	})
 
-	g.explained(t, "fence: limit 0", "no fence: a pod is pending", "fence: limit 0", "no fence: ")
+	g.explained(t, "zero limit: no pod", "no zero limit: a pod is pending", " zero limit: no pod", "no zero limit: ")
 	for _, p := range pools {
 		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
 			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)

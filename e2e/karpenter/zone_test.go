@@ -100,7 +100,7 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 	scarce(t, noDemand...)
 	asks(13)
 	g.group(t, time.Minute, "on-demand is refused as well, and what waits comes on spot", on(5, 9))
-	g.explained(t, "is open all the same: on demand is refused")
+	g.explained(t, "on demand: launches refused: zone-spot is not limited")
 	g.write(t, "platform.yaml", platform("soft"))
 	stack.Eventually(t, 20*time.Second, "soft: spot is open", func(ctx context.Context) error {
 		if limit := spot.limitNow(ctx); limit != "absent" {
@@ -133,7 +133,7 @@ func TestLongAMarketClosesZoneByZoneAndThenAltogether(t *testing.T) {
 	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
 		t.Errorf("the Job's pod is not the one that it was: %v", err)
 	}
-	g.explained(t, "spot fallback: launches refused", "CapacityConstrained: ", `limits[nvidia.com/gpu]: (absent) -> \"4\"  (spot fallback)`, "spot probe: zone-spot up to ")
+	g.explained(t, "spot fallback: launches refused", "CapacityConstrained: ", `limits[nvidia.com/gpu]: (absent) -> \"4\"  (spot fallback)`, "spot probe: the wait after the fallback is over: zone-spot may grow to ")
 }
 
 // atOnce lets all empty nodes go together: with the default of 10% nine of them

@@ -73,7 +73,7 @@ behavior:
 	}
 	stack.Eventually(t, time.Until(opens), "a replica is ready before the window opens", s.HasReplicas(1))
 	t.Logf("the replica is ready %s before the window opens", time.Until(opens).Round(time.Second))
-	because(t, "consolidation hold: gpu-spot: empty nodes stay until")
+	because(t, "consolidation freeze: known demand: gpu-spot keeps empty nodes until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
@@ -104,7 +104,7 @@ behavior:
 			t.Fatal(err)
 		}
 		stack.Eventually(t, 40*time.Minute, "the nodes move back to spot, four a minute", nodes(10, 0))
-		because(t, "spot probe: gpu-spot up to 5", "return to spot: ", "move: replicas of mission/chat")
+		because(t, "spot probe: the wait after the fallback is over: gpu-spot may grow to 5", "return to spot: ", "move: replicas of mission/chat")
 		if n := least.Load(); n < 9 {
 			t.Errorf("at one time only %d of 9 required replicas were ready", n)
 		}

@@ -39,7 +39,7 @@ func (c *cluster) observe() Observation {
 				kind = Reserved
 			}
 			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: kind, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
-				Created: n.created, Hourly: p.hourly, Notice: n.notice, Squatters: n.squatters})
+				Created: n.created, Hourly: p.hourly, Notice: n.notice, BlockingPods: n.squatters})
 			v.Usage += p.gpus
 		}
 		p.seen = p.version
@@ -48,7 +48,7 @@ func (c *cluster) observe() Observation {
 	see := func(p *simPod, key string) Pod {
 		namespace, _, _ := strings.Cut(key, "/")
 		pod := Pod{UID: p.uid, Namespace: namespace, Name: p.name, Owner: p.owner, GPUs: p.gpus, Pool: -1, Pending: p.node == nil, Since: p.since,
-			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, Unsure: p.unsure, Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
+			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, UnknownPlacement: p.unsure, Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
 		if at, ok := index[p.node]; ok {
 			pod.Pool, pod.Node = at[0], at[1]
 		}
@@ -62,7 +62,7 @@ func (c *cluster) observe() Observation {
 		o.Workloads = append(o.Workloads, w)
 	}
 	for _, p := range c.other {
-		o.Others = append(o.Others, see(p, "jobs/"))
+		o.UnmanagedPods = append(o.UnmanagedPods, see(p, "jobs/"))
 	}
 	return o
 }
@@ -75,7 +75,7 @@ func (c *cluster) apply() {
 		case NodePoolPatch:
 			patches++
 			c.patch(a)
-		case PodMark:
+		case PodAnnotation:
 			c.mark(a)
 		case Buffer:
 			for _, l := range c.loads {
@@ -110,7 +110,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	for _, change := range a.Changes {
 		name := change.Name()
 		if !change.Restore {
-			if !slices.ContainsFunc(a.Held, func(h Change) bool { return h.Name() == name && h.To == change.To }) {
+			if !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name && h.To == change.To }) {
 				c.t.Errorf("%s: %s is written and not held", c.clock(), name)
 			}
 			continue
@@ -128,7 +128,7 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	if pool.consent&consentAny == 0 {
 		c.t.Errorf("%s: a patch of %s, which hands nothing over: %s", c.clock(), pool.Name, a.Text())
 	}
-	for _, change := range slices.Concat(a.Changes, a.Held) {
+	for _, change := range slices.Concat(a.Changes, a.Overrides) {
 		if pool.consent&change.Field.Consent() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
 			c.t.Errorf("%s: %s of %s changes to %s without consent", c.clock(), change.Name(), pool.Name, change.To)
 		}
@@ -139,21 +139,21 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
 		restored := slices.ContainsFunc(a.Changes, func(r Change) bool { return r.Restore && r.Name() == name })
-		if f.Ours && !restored && !slices.ContainsFunc(a.Held, func(h Change) bool { return h.Name() == name }) {
+		if f.Ours && !restored && !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name }) {
 			c.t.Errorf("%s: an apply gives up %s of %s, which nobody restored", c.clock(), name, p.Name)
 		}
 	}
-	for _, h := range a.Held {
+	for _, h := range a.Overrides {
 		p.fields[h.Name()] = FieldView{Value: h.To, Ours: true}
 	}
 }
 
-func (c *cluster) mark(a PodMark) {
+func (c *cluster) mark(a PodAnnotation) {
 	for _, p := range c.pods() {
 		if p.uid != a.UID {
 			continue
 		}
-		m := Mark{a.Value, a.Value != ""}
+		m := Annotation{a.Value, a.Value != ""}
 		if a.Kind == DeletionCost {
 			p.cost = m
 		} else {

@@ -112,7 +112,7 @@ func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
 			}
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
 			if i >= c.nodes {
-				o.Others = append(o.Others, Pod{UID: fmt.Sprint("job-", i), GPUs: 8, Node: i, Ready: true})
+				o.UnmanagedPods = append(o.UnmanagedPods, Pod{UID: fmt.Sprint("job-", i), GPUs: 8, Node: i, Ready: true})
 				continue
 			}
 			for j := range c.each {

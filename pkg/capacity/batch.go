@@ -29,7 +29,7 @@ func (t *tick) advance() {
 		return
 	}
 	if p := foreign(m, w); p != nil {
-		t.find(Finding{Kind: FindForeignMark, Pool: -1, Name: p.Namespace + "/" + p.Name, Rule: RuleMove})
+		t.find(Finding{Kind: FindForeignAnnotation, Pool: -1, Name: p.Namespace + "/" + p.Name, Rule: RuleMove})
 		t.end()
 		return
 	}

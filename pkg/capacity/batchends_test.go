@@ -15,7 +15,7 @@ func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 		o.Pools[1].Nodes = append(o.Pools[1].Nodes, n)
 		p := onNode(n.Name, 1, i)
 		if m.has(p.UID) && m.step != surging {
-			p.DeletionCost = Mark{Value: lowestCost, Ours: true}
+			p.DeletionCost = Annotation{Value: lowestCost, Ours: true}
 		}
 		w.Pods = append(w.Pods, p)
 	}
@@ -152,7 +152,7 @@ func TestABatchEndsWithoutItsWorkload(t *testing.T) {
 		"it is paused":         {func(o *Observation) { o.Workloads[0].Paused = true }, false},
 		"its policy is gone":   {func(o *Observation) { o.Workloads[0].Key = "team/other" }, false},
 		"a pod carries another controller's mark": {func(o *Observation) {
-			o.Workloads[0].Pods[0].DeletionCost = Mark{Value: "5"}
+			o.Workloads[0].Pods[0].DeletionCost = Annotation{Value: "5"}
 		}, false},
 	} {
 		g, o, s := inBatch(t, batchOf(surging, time.Minute, "od-0"))

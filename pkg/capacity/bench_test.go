@@ -9,7 +9,7 @@ import (
 
 // benchGroup is a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
 func benchGroup(t testing.TB, name string) (*Group, Observation) {
-	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}, HoldAtPeaks: true, Fence: true, OnDemandBase: 320})
+	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}, ConsolidationFreeze: true, ZeroLimit: true, OnDemandBase: 320})
 	if err != nil {
 		t.Fatal(err)
 	}

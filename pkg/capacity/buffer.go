@@ -41,7 +41,7 @@ func (t *tick) setBuffer(w *Workload, replicas int32) {
 	if w.Buffer == replicas {
 		return
 	}
-	again := PodMark{UID: "buffer " + w.Key, Value: strconv.Itoa(int(replicas))}
+	again := PodAnnotation{UID: "buffer " + w.Key, Value: strconv.Itoa(int(replicas))}
 	if !t.s.repeats(&again) {
 		t.d.Actions = append(t.d.Actions, Buffer{Workload: w.Key, Replicas: replicas})
 	}

@@ -28,10 +28,10 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 		}
 		kind := FindMissing
 		switch {
-		case n.Undisrupted > 0:
-			kind = FindUndisrupted
-		case n.Squatters > 0:
-			kind = FindSquatters
+		case n.DoNotDisruptPods > 0:
+			kind = FindDoNotDisrupt
+		case n.BlockingPods > 0:
+			kind = FindBlockingPods
 		case never:
 			kind = FindNever
 		case zero:
@@ -67,12 +67,12 @@ func (t *tick) checkReturn() {
 		w := &t.o.Workloads[i]
 		t.findUnmovable(w, w.Key, w.Pods)
 	}
-	t.findUnmovable(nil, "", t.o.Others)
+	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
 // findUnmovable reports pods on demand that no surge moves, by what is in the way.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
-	var count [numHindrances]int
+	var count [numMoveBlockers]int
 	for j := range pods {
 		p := &pods[j]
 		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting || n.Type == Reserved {
@@ -84,24 +84,24 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	}
 	for why, n := range count {
 		if n > 0 {
-			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Why: Hindrance(why)})
+			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Blocker: MoveBlocker(why)})
 		}
 	}
 }
 
 // hindered tells what keeps a pod on demand. One that was made for on-demand is where it belongs.
-func hindered(w *Workload, p *Pod) (why Hindrance, is bool) {
+func hindered(w *Workload, p *Pod) (why MoveBlocker, is bool) {
 	switch {
-	case p.Pinned && !p.Untold:
+	case p.Pinned && !p.UnknownLabels:
 		return 0, false
 	case w == nil:
-		return HinderedForeign, true
+		return BlockedByUnmanagedPod, true
 	case p.Owner != OwnerReplicaSet && p.DoNotDisrupt.Value != "" && !p.DoNotDisrupt.Ours:
-		return HinderedByMark, true
-	case p.Untold:
-		return HinderedByLabels, true
+		return BlockedByDoNotDisrupt, true
+	case p.UnknownLabels:
+		return BlockedByLabels, true
 	case p.Owner == OwnerOther:
-		return HinderedBare, true
+		return BlockedByNoOwner, true
 	}
-	return HinderedByOwner, p.Owner != OwnerReplicaSet
+	return BlockedByOwner, p.Owner != OwnerReplicaSet
 }

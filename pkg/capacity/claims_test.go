@@ -8,7 +8,7 @@ import (
 
 // GPUs that pods claim by dynamic resource allocation are not counted. Until they are, no limit of ours may stand in their way.
 func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	c.run(10 * time.Minute)
 	if c.limit(0) != 0 || c.limit(1) != 0 {
@@ -38,7 +38,7 @@ func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
 
 // A workload whose template claims GPUs wants nodes before its first pod exists.
 func TestAWorkloadThatClaimsGPUsMakesDemandUnknownWhileItHasReplicas(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.SpotWaitTimeout = true, 2*time.Minute })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	chat := c.add("team-chat/llama", 0)
 	chat.claims = true
 	c.run(10 * time.Minute)

@@ -106,7 +106,7 @@ type simPod struct {
 	ready        bool
 	gpus         int64
 	owner        Owner
-	cost, shield Mark
+	cost, shield Annotation
 	unsure       bool
 	idle, pinned bool
 	claims       bool
@@ -116,7 +116,7 @@ var midnight = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // a Monday
 
 // newCluster is a group with a spot pool of weight 80 and an on-demand pool of weight 20, one GPU a node, everything handed over.
 func newCluster(t failer, change func(g *Group)) *cluster {
-	g := Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 4, HoldAtPeaks: true,
+	g := Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 4, ConsolidationFreeze: true,
 		Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}
 	if change != nil {
 		change(&g)

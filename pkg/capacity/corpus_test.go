@@ -111,8 +111,8 @@ func (m *model) vary(h digest, random *rand.Rand) {
 			w.Pods[j].change(random)
 		}
 	}
-	for i := range o.Others {
-		o.Others[i].change(random)
+	for i := range o.UnmanagedPods {
+		o.UnmanagedPods[i].change(random)
 	}
 	version := m.g
 	if random.IntN(3) == 0 {
@@ -160,7 +160,7 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		n.Notice, n.Deleting, n.Voluntary, n.Buffered = n.Notice || some(8), some(10), some(4), some(6)
-		n.Undisrupted, n.Squatters = int32(random.IntN(3)/2), int32(random.IntN(3)/2)
+		n.DoNotDisruptPods, n.BlockingPods = int32(random.IntN(3)/2), int32(random.IntN(3)/2)
 		if some(8) {
 			n.Stage = Stage(random.IntN(3))
 		}
@@ -175,16 +175,16 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 
 func (p *Pod) change(random *rand.Rand) {
 	some := func(one int) bool { return random.IntN(one) == 0 }
-	p.Idle, p.Pinned, p.Untold, p.Loading = some(4), some(8), some(12), p.Loading || some(6)
-	p.Unsure, p.Claims = p.Unsure || some(20), some(40)
+	p.Idle, p.Pinned, p.UnknownLabels, p.Loading = some(4), some(8), some(12), p.Loading || some(6)
+	p.UnknownPlacement, p.Claims = p.UnknownPlacement || some(20), some(40)
 	if some(6) {
 		p.Owner = Owner(random.IntN(4))
 	}
 	if some(8) {
-		p.DeletionCost = Mark{Value: "-100", Ours: some(2)}
+		p.DeletionCost = Annotation{Value: "-100", Ours: some(2)}
 	}
 	if some(8) {
-		p.DoNotDisrupt = Mark{Value: "30m", Ours: some(2)}
+		p.DoNotDisrupt = Annotation{Value: "30m", Ours: some(2)}
 	}
 }
 
@@ -219,8 +219,8 @@ func (h digest) decision(g *Group, d *Decision) {
 			case NodePoolPatch:
 				fmt.Fprint(h, "pool ", a.Pool, a.Loosens, a.Record != "", "\n")
 				h.changes(a.Changes)
-				h.changes(a.Held)
-			case PodMark:
+				h.changes(a.Overrides)
+			case PodAnnotation:
 				fmt.Fprintf(h, "pod %q %q %q %d %q %d\n", a.UID, a.Namespace, a.Name, a.Kind, a.Value, a.Rule)
 			case Buffer:
 				fmt.Fprint(h, "buffer ", a.Workload, " ", a.Replicas, "\n")
@@ -228,11 +228,14 @@ func (h digest) decision(g *Group, d *Decision) {
 		}
 		fmt.Fprintln(h)
 	}
-	fmt.Fprintln(h, d.Advice, d.Demand.Policies, d.Demand.Others, d.Demand.Pending, d.Demand.Unknown, uint8(d.Phase))
+	fmt.Fprintln(h, d.Advice, d.Demand.Policies, d.Demand.UnmanagedPods, d.Demand.Pending, d.Demand.Unknown, uint8(d.Phase))
 	for _, f := range d.Findings {
-		fmt.Fprintln(h, "finding", uint8(f.Kind), f.Pool, uint8(f.Field), f.Resource, f.Name, uint8(f.Rule), f.Count, uint8(f.Why), f.Hourly, f.Until.UnixMilli())
+		fmt.Fprintln(h, "finding", uint8(f.Kind), f.Pool, uint8(f.Field), f.Resource, f.Name, uint8(f.Rule), f.Count, uint8(f.Blocker), f.Hourly, f.Until.UnixMilli())
 	}
 	for _, r := range d.Reasons {
+		if r.Rule == RuleConsolidationFreeze {
+			r.B = 0
+		}
 		fmt.Fprintln(h, "reason", uint8(r.Rule), r.Pool, r.Name, uint8(r.Cause), r.A, r.B, r.Until.UnixMilli())
 	}
 }

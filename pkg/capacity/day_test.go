@@ -70,7 +70,7 @@ func (d *diary) note() {
 // spot is denied and on-demand takes over; spot returns, and nodes move back at the set pace with no ready replica missing; in the
 // evening consolidation is released, and there is no GPU node again.
 func TestADayFromNoNodeToNoNode(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	eight := office(c, chat)

@@ -164,7 +164,7 @@ func (f *facts) add(n *Node) {
 	if size := units(n.GPUs); size > 0 && (f.least == 0 || size < f.least) {
 		f.least = size
 	}
-	if n.Stage != Asked && n.Created.After(f.newest) {
+	if n.Stage != Requested && n.Created.After(f.newest) {
 		f.newest = n.Created
 	}
 }
@@ -177,8 +177,8 @@ func (t *tick) eachPod(visit func(w *Workload, p *Pod)) {
 			visit(w, &w.Pods[j])
 		}
 	}
-	for i := range t.o.Others {
-		visit(nil, &t.o.Others[i])
+	for i := range t.o.UnmanagedPods {
+		visit(nil, &t.o.UnmanagedPods[i])
 	}
 }
 

@@ -40,15 +40,15 @@ func (t *tick) count() {
 		d.Policies = min(d.Policies+max(asked, have), maxUnits)
 		t.pods += len(w.Pods)
 	}
-	for i := range t.o.Others {
-		p := &t.o.Others[i]
-		if p.Unsure {
+	for i := range t.o.UnmanagedPods {
+		p := &t.o.UnmanagedPods[i]
+		if p.UnknownPlacement {
 			continue
 		}
 		if p.Claims {
 			t.claims(p.Namespace + "/" + p.Name)
 		}
-		d.Others = min(d.Others+units(p.GPUs), maxUnits)
+		d.UnmanagedPods = min(d.UnmanagedPods+units(p.GPUs), maxUnits)
 		wait(p)
 		t.pods++
 	}
@@ -60,7 +60,7 @@ func (t *tick) count() {
 	}
 	d.Pending = max(waiting, 0)
 	t.shortage()
-	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(d.Policies), B: float64(d.Others)})
+	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(d.Policies), B: float64(d.UnmanagedPods)})
 }
 
 // claims makes demand unknown: GPUs that are claimed by dynamic resource allocation are not counted yet, and a limit that does not count
@@ -104,7 +104,7 @@ func (t *tick) roomOn(pool int, size int64) (free int64) {
 // takes tells nodes that take pods now or soon. A claim that no provider has answered yet is none of them.
 func (n *Node) takes(now time.Time) bool {
 	switch {
-	case n.Deleting || n.Stage == Asked:
+	case n.Deleting || n.Stage == Requested:
 		return false
 	case n.Stage == Usable:
 		return n.Ready

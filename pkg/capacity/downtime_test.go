@@ -16,7 +16,7 @@ func TestAnEditWhileNoLeaderIsRespected(t *testing.T) {
 	c.silent, c.s = false, State{}
 	writes := c.writes
 	c.run(9 * time.Minute)
-	if c.limit(0) != 16 || c.writes != writes || c.reason(RuleYield) == nil {
+	if c.limit(0) != 16 || c.writes != writes || c.reason(RuleForeignEdit) == nil {
 		t.Errorf("limit %d after %d writes\n%s", c.limit(0), c.writes-writes, c.why())
 	}
 	if c.limit(1) != 0 {

@@ -33,7 +33,7 @@ func (t *tick) evidence(pool int, since int64) (e evidence) {
 	}
 	e.attempts = e.refused
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Stage != Asked && t.within(n.Created, from) {
+		if n := &v.Nodes[i]; n.Stage != Requested && t.within(n.Created, from) {
 			e.attempts++
 		}
 	}

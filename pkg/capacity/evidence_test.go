@@ -73,7 +73,7 @@ func TestWhatProvesThatSpotFails(t *testing.T) {
 		g, o := pairOf(t, nil)
 		o.Pools[0].Failures, o.Pools[0].Losses, o.Pools[0].Nodes, o.Pools[1].Nodes = c.failures, c.losses, c.nodes, c.onDemand
 		if c.short > 0 {
-			o.Others = []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}
+			o.UnmanagedPods = []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}
 		}
 		s := State{at: stamp(now) - 1000}
 		s.fit(g)
@@ -121,7 +121,7 @@ func TestTheNodeThatIsEmptiedIsTheLeastUsedThatIsFreeToGo(t *testing.T) {
 				p := Pod{UID: uid, Name: uid, Owner: OwnerReplicaSet, GPUs: 1, Pool: 1, Node: i, Ready: true, Since: midnight}
 				if n.Name == "shared" {
 					p.Owner = OwnerOther
-					o.Others = append(o.Others, p)
+					o.UnmanagedPods = append(o.UnmanagedPods, p)
 					continue
 				}
 				w.Pods = append(w.Pods, p)

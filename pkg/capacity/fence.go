@@ -16,70 +16,70 @@ const (
 // fence sets the limits to 0 while nobody wants anything, and fails open: whatever is in doubt lifts it.
 func (t *tick) fence() {
 	lift := t.lifts()
-	if lift == LiftQuiet && t.s.zeroSince == 0 {
+	if lift == NotLifted && t.s.zeroSince == 0 {
 		t.s.zeroSince = t.at
 	}
-	if lift != LiftQuiet {
+	if lift != NotLifted {
 		t.s.zeroSince = 0
 	}
-	if !t.g.Fence || t.leaving {
+	if !t.g.ZeroLimit || t.leaving {
 		return
 	}
 	wait := t.s.zeroSince + fenceAfter.Milliseconds()
-	if lift != LiftQuiet || t.at < wait && !t.fenced() {
-		r := Reason{Rule: RuleFenceLifted, Pool: -1, A: float64(lift)}
-		if lift == LiftQuiet {
+	if lift != NotLifted || t.at < wait && !t.fenced() {
+		r := Reason{Rule: RuleNoZeroLimit, Pool: -1, A: float64(lift)}
+		if lift == NotLifted {
 			r.Until = instant(wait)
 		}
 		t.because(r)
 		return
 	}
 	for i := range t.views() {
-		t.wishNumber(i, FieldLimit, 0, RuleFence)
+		t.wishNumber(i, FieldLimit, 0, RuleZeroLimit)
 	}
-	t.because(Reason{Rule: RuleFence, Pool: -1})
+	t.because(Reason{Rule: RuleZeroLimit, Pool: -1})
 }
 
 // fenced tells whether a fence stands already: one that a new leader finds stays while all is quiet.
 func (t *tick) fenced() bool {
 	for i := range t.views() {
-		if n := &t.s.pools[i].nudges[FieldLimit]; n.on && !n.releasing && n.rule == RuleFence {
+		if n := &t.s.pools[i].nudges[FieldLimit]; n.on && !n.releasing && n.rule == RuleZeroLimit {
 			return true
 		}
 	}
 	return false
 }
 
-// lifts says what speaks against a fence; LiftQuiet is nothing.
-func (t *tick) lifts() Lift {
+// lifts says what speaks against a fence; NotLifted is nothing.
+func (t *tick) lifts() LiftReason {
 	switch {
 	case !t.known:
-		return LiftLost
+		return LiftedByUnknownDemand
 	case t.pods > 0:
 		if t.anyPending() {
-			return LiftPending
+			return LiftedByPendingPod
 		}
-		return LiftPods
+		return LiftedByPods
 	case t.d.Demand.Total() > 0:
-		return LiftDemand
+		return LiftedByDemand
 	case t.unsureWaits():
-		return LiftPending
+		return LiftedByPendingPod
 	case t.aheadWithin(t.g.LeadTime + liftAhead):
-		return LiftAhead
+		return LiftedByKnownDemand
 	}
-	return LiftQuiet
+	return NotLifted
 }
 
 func (t *tick) anyPending() bool {
 	found := false
-	t.eachPod(func(_ *Workload, p *Pod) { found = found || p.Pending && !p.Unsure })
+	t.eachPod(func(_ *Workload, p *Pod) { found = found || p.Pending && !p.UnknownPlacement })
 	return found
 }
 
 // unsureWaits tells whether a pod has been pending for a minute that may be meant for our pools.
 func (t *tick) unsureWaits() bool {
-	for i := range t.o.Others {
-		if p := &t.o.Others[i]; p.Unsure && p.Pending && t.now.Sub(p.Since) >= unsurePending {
+	for i := range t.o.UnmanagedPods {
+		if p := &t.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && t.now.Sub(p.Since) >= unsurePending {
 			return true
 		}
 	}

@@ -7,11 +7,11 @@ import (
 
 // fencedCluster is one at night: nothing runs, and the fence stands.
 func fencedCluster(t *testing.T) (*cluster, *simLoad, []string) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.LeadTime = true, 5*time.Minute })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	c.run(fenceAfter)
-	if c.limit(0) != 16 || c.reason(RuleFenceLifted) == nil {
+	if c.limit(0) != 16 || c.reason(RuleNoZeroLimit) == nil {
 		t.Errorf("a fence after %v: limit %d", fenceAfter, c.limit(0))
 	}
 	c.run(2 * time.Second)
@@ -50,19 +50,19 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 	for name, doubt := range map[string]struct {
 		do    func(c *cluster, l *simLoad)
 		after time.Duration
-		lift  Lift
+		lift  LiftReason
 	}{
 		"a Job without a policy pends": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "job", gpus: 8, since: c.now})
-		}, 2 * time.Second, LiftPending},
+		}, 2 * time.Second, LiftedByPendingPod},
 		"a pod pends that nobody can place": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "odd", gpus: 1, since: c.now, unsure: true})
-		}, 61 * time.Second, LiftPending},
-		"signals are lost":      {func(_ *cluster, l *simLoad) { l.unknown = true }, 2 * time.Second, LiftLost},
-		"a cache is not synced": {func(c *cluster, _ *simLoad) { c.known = false }, 2 * time.Second, LiftLost},
+		}, 61 * time.Second, LiftedByPendingPod},
+		"signals are lost":      {func(_ *cluster, l *simLoad) { l.unknown = true }, 2 * time.Second, LiftedByUnknownDemand},
+		"a cache is not synced": {func(c *cluster, _ *simLoad) { c.known = false }, 2 * time.Second, LiftedByUnknownDemand},
 		"a window opens in 6 minutes": {func(c *cluster, l *simLoad) {
 			c.ahead = []Span{{From: c.now.Add(6*time.Minute + 2*time.Second), Until: c.now.Add(time.Hour), GPUs: 2, Workload: l.key, Replicas: 2}}
-		}, 4 * time.Second, LiftAhead},
+		}, 4 * time.Second, LiftedByKnownDemand},
 	} {
 		c, chat, _ := fencedCluster(t)
 		c.pools[0].denied, c.pools[1].denied = true, true
@@ -75,7 +75,7 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 		if c.limit(0) != 16 || c.limit(1) != 16 {
 			t.Errorf("%s: the fence stands\n%s", name, c.why())
 		}
-		if r := c.reason(RuleFenceLifted); r == nil || Lift(r.A) != doubt.lift {
+		if r := c.reason(RuleNoZeroLimit); r == nil || LiftReason(r.A) != doubt.lift {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -103,7 +103,7 @@ func TestARestartKeepsTheFenceAndOneWithoutARecordLiftsIt(t *testing.T) {
 }
 
 func TestAJobInThePoolIsNeverFenced(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	job := &simPod{uid: "job", name: "job", gpus: 1, since: c.now}
 	c.other = []*simPod{job}

@@ -36,7 +36,7 @@ func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 	var s State
 	for _, c := range fieldCases {
 		change := Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: RuleSchedule}
-		shown := Nudge{Field: c.field, Resource: c.resource}
+		shown := Override{Field: c.field, Resource: c.resource}
 		if !slices.Equal(change.Path(), c.path) || !slices.Equal(shown.Path(), c.path) || change.Path().Pointer() != c.pointer {
 			t.Errorf("%s: path %q, pointer %s", c.text, change.Path(), change.Path().Pointer())
 		}

@@ -42,7 +42,7 @@ func (t *tape) value() Value {
 
 func (t *tape) group() Group {
 	g := Group{Name: t.text(), Resource: "nvidia.com/gpu", Advisory: t.byte()%8 == 1, OnDemandBase: t.word(), SpotWaitTimeout: t.duration(),
-		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), Fence: t.flag(), HoldAtPeaks: t.flag(), StartupShield: t.flag(),
+		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), ZeroLimit: t.flag(), ConsolidationFreeze: t.flag(), StartupShield: t.flag(),
 		EmptyWholeNodes: t.flag(), Buffer: t.flag(), LeadTime: t.duration()}
 	for i := range t.byte()%MaxPools + 1 {
 		g.Pools = append(g.Pools, Pool{string(rune('a' + i)), CapacityType(t.byte() % 5)})
@@ -56,8 +56,8 @@ func (t *tape) field() FieldView {
 
 func (t *tape) pod(now time.Time) Pod {
 	return Pod{Replica: [...]string{"", "0", "1"}[t.byte()%3], UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
-		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), Unsure: t.flag(), Untold: t.flag(),
-		DeletionCost: Mark{t.text(), t.flag()}, DoNotDisrupt: Mark{t.text(), t.flag()}}
+		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), UnknownPlacement: t.flag(), UnknownLabels: t.flag(),
+		DeletionCost: Annotation{t.text(), t.flag()}, DoNotDisrupt: Annotation{t.text(), t.flag()}}
 }
 
 func (t *tape) pool(now time.Time) PoolView {
@@ -68,7 +68,7 @@ func (t *tape) pool(now time.Time) PoolView {
 	}
 	for range t.byte() % 4 {
 		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4), Ready: t.flag(), GPUs: t.word(), Used: t.word(),
-			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), Squatters: int32(t.word()), Hourly: float64(t.word())})
+			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), BlockingPods: int32(t.word()), Hourly: float64(t.word())})
 	}
 	for range t.byte() % 6 {
 		v.Failures = append(v.Failures, Failure{t.text(), now.Add(t.duration() % 1e12), t.flag()})
@@ -90,7 +90,7 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 		o.Workloads = append(o.Workloads, w)
 	}
 	for range t.byte() % 3 {
-		o.Others = append(o.Others, t.pod(now))
+		o.UnmanagedPods = append(o.UnmanagedPods, t.pod(now))
 	}
 	for range t.byte() % 2 {
 		from := now.Add(t.duration() % 1e13)

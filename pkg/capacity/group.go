@@ -75,13 +75,13 @@ type Group struct {
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // the pace of the way back to spot; 0: DefaultReturn
 
-	Fence           bool // a limit of 0 while nobody wants anything
-	HoldAtPeaks     bool // no consolidation while known demand arrives
-	StartupShield   bool // pods that load are not disrupted
-	EmptyWholeNodes bool // scale-in picks the pods that free whole nodes
-	Buffer          bool // a CapacityBuffer ahead of known demand, where served
-	LeadTime        time.Duration
-	Schedules       []Schedule // at most MaxSchedules
+	ZeroLimit           bool // a limit of 0 while nobody wants anything
+	ConsolidationFreeze bool // no consolidation while known demand arrives
+	StartupShield       bool // pods that load are not disrupted
+	EmptyWholeNodes     bool // scale-in picks the pods that free whole nodes
+	Buffer              bool // a CapacityBuffer ahead of known demand, where served
+	LeadTime            time.Duration
+	Schedules           []Schedule // at most MaxSchedules
 
 	limits []string // resources whose limits are looked at: Resource first
 }

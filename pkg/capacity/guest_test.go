@@ -11,7 +11,7 @@ func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
 	c.edit(0, "limits[nvidia.com/gpu]", `"8"`)
 	want := c.specs()
 	c.run(9 * time.Minute)
-	if c.spec(0) != want[0] || c.reason(RuleYield) == nil {
+	if c.spec(0) != want[0] || c.reason(RuleForeignEdit) == nil {
 		t.Errorf("%s\n%s", c.spec(0), c.why())
 	}
 	c.run(2 * time.Minute)
@@ -27,13 +27,13 @@ func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
 
 // Argo CD puts the original back before our cache has shown our own write.
 func TestAnEditFasterThanOurCacheWins(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	before := c.pools[0].fields["limits[nvidia.com/gpu]"].Value
 	c.add("team-chat/llama", 1)
 	c.until(20*time.Minute, "the fence stands", func() bool { return c.limit(0) == 0 })
 	c.edit(0, "limits[nvidia.com/gpu]", before)
 	c.run(5 * time.Second)
-	if c.limit(0) == 0 || c.reason(RuleYield) == nil {
+	if c.limit(0) == 0 || c.reason(RuleForeignEdit) == nil {
 		t.Errorf("limit %d: the edit does not stay\n%s", c.limit(0), c.why())
 	}
 }
@@ -102,7 +102,7 @@ func TestAnEditWhileWeReleaseStays(t *testing.T) {
 }
 
 func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	c.run(fenceAfter)
 	c.deaf = true
@@ -122,14 +122,14 @@ func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
 }
 
 func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence, g.SpotWaitTimeout, g.Fallback = true, time.Minute, Hard })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout, g.Fallback = true, time.Minute, Hard })
 	for _, p := range c.pools {
 		p.consent = 0
 	}
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	c.run(10 * time.Minute)
-	if f := c.finding(FindNotConsented); f == nil || f.Rule != RuleFence || f.Resource != "nvidia.com/gpu" {
+	if f := c.finding(FindNotConsented); f == nil || f.Rule != RuleZeroLimit || f.Resource != "nvidia.com/gpu" {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	c.pools[0].denied = true
@@ -170,18 +170,18 @@ func TestAnOverrideWithoutConsentStaysAndIsReportedUntilItIsListedAgain(t *testi
 			if c.writes > writes+2 {
 				t.Errorf("%d writes in half an hour", c.writes-writes)
 			}
-			f := c.finding(FindWithdrawn)
+			f := c.finding(FindConsentWithdrawn)
 			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
 				t.Fatalf("findings %+v", c.d.Findings)
 			}
 			c.s = State{} // a new leader knows the record only
 			c.run(5 * time.Second)
-			if c.finding(FindWithdrawn) == nil || c.limit(0) != 0 {
+			if c.finding(FindConsentWithdrawn) == nil || c.limit(0) != 0 {
 				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
 			}
 			c.pools[0].consent = ConsentLimits | ConsentRestore
 			c.run(5 * time.Second)
-			if c.spec(0) != before[0] || c.pools[0].record != "" || c.finding(FindWithdrawn) != nil {
+			if c.spec(0) != before[0] || c.pools[0].record != "" || c.finding(FindConsentWithdrawn) != nil {
 				t.Errorf("%s, record %q", c.spec(0), c.pools[0].record)
 			}
 		})
@@ -193,7 +193,7 @@ func TestAnOwnerWhoTakesConsentBackAndSetsAValueKeepsIt(t *testing.T) {
 	c.pools[0].consent = 0
 	c.edit(0, "limits[nvidia.com/gpu]", "7")
 	c.run(10 * time.Minute)
-	if c.limit(0) != 7 || c.finding(FindWithdrawn) != nil {
+	if c.limit(0) != 7 || c.finding(FindConsentWithdrawn) != nil {
 		t.Errorf("limit %d, findings %+v", c.limit(0), c.d.Findings)
 	}
 }
@@ -237,7 +237,7 @@ func TestAdvisoryPlansAndTouchesNothingAndPutsBackWhatAutoLeft(t *testing.T) {
 }
 
 func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotWaitTimeout, g.Fence = Hard, 3*time.Minute, true })
+	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotWaitTimeout, g.ZeroLimit = Hard, 3*time.Minute, true })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	kills := 0

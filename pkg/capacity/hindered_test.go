@@ -8,7 +8,7 @@ import (
 
 // Whatever stays on demand is named with its number and what is in the way; what belongs there, and what a surge moves, is not.
 func TestWhatStaysOnDemandIsReportedByWhatIsInTheWay(t *testing.T) {
-	theirs := Mark{Value: "true"}
+	theirs := Annotation{Value: "true"}
 	for name, c := range map[string]struct {
 		pod     Pod
 		foreign bool
@@ -18,15 +18,15 @@ func TestWhatStaysOnDemandIsReportedByWhatIsInTheWay(t *testing.T) {
 		"also with do-not-disrupt":                  {Pod{Owner: OwnerReplicaSet, DoNotDisrupt: theirs}, false, ""},
 		"one that was made for on-demand":           {Pod{Owner: OwnerStatefulSet, Pinned: true}, false, ""},
 		"a Job that was made for on-demand":         {Pod{Pinned: true}, true, ""},
-		"one whose labels tell nothing":             {Pod{Owner: OwnerReplicaSet, Pinned: true, Untold: true}, false, "team/a by labels"},
+		"one whose labels tell nothing":             {Pod{Owner: OwnerReplicaSet, Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
 		"a StatefulSet's":                           {Pod{Owner: OwnerStatefulSet}, false, "team/a by owner"},
 		"a LeaderWorkerSet's":                       {Pod{Owner: OwnerLeaderWorkerSet}, false, "team/a by owner"},
 		"a StatefulSet's with do-not-disrupt":       {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: theirs}, false, "team/a by mark"},
-		"a StatefulSet's that loads and has ours":   {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Mark{"30m", true}}, false, "team/a by owner"},
+		"a StatefulSet's that loads and has ours":   {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Annotation{"30m", true}}, false, "team/a by owner"},
 		"a bare pod":                                {Pod{}, false, "team/a bare"},
 		"of no policy":                              {Pod{Owner: OwnerReplicaSet}, true, " foreign"},
-		"of no policy, whose labels tell nothing":   {Pod{Pinned: true, Untold: true}, true, " foreign"},
-		"a bare pod whose labels tell nothing, too": {Pod{Pinned: true, Untold: true}, false, "team/a by labels"},
+		"of no policy, whose labels tell nothing":   {Pod{Pinned: true, UnknownLabels: true}, true, " foreign"},
+		"a bare pod whose labels tell nothing, too": {Pod{Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
 	} {
 		g, o := pairOf(t, nil)
 		var pods []Pod
@@ -37,12 +37,12 @@ func TestWhatStaysOnDemandIsReportedByWhatIsInTheWay(t *testing.T) {
 			o.Pools[1].Nodes = append(o.Pools[1].Nodes, Node{Name: p.UID, UID: p.UID, Type: OnDemand, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight})
 		}
 		if w := (Workload{Key: "team/a", Uncapped: 2, Current: 2, GPUs: 1, Known: true}); c.foreign {
-			o.Others = pods
+			o.UnmanagedPods = pods
 		} else {
 			w.Pods = pods
 			o.Workloads = []Workload{w}
 		}
-		words := [numHindrances]string{"by owner", "bare", "by labels", "by mark", "foreign"}
+		words := [numMoveBlockers]string{"by owner", "bare", "by labels", "by mark", "foreign"}
 		got, want := map[string]int{}, map[string]int{}
 		if c.want != "" {
 			want[c.want] = 2
@@ -50,7 +50,7 @@ func TestWhatStaysOnDemandIsReportedByWhatIsInTheWay(t *testing.T) {
 		d, _ := Decide(g, o, State{}, midnight)
 		for _, f := range d.Findings {
 			if f.Kind == FindUnmovable {
-				got[f.Name+" "+words[f.Why]] += f.Count
+				got[f.Name+" "+words[f.Blocker]] += f.Count
 			}
 		}
 		if !maps.Equal(got, want) {

@@ -29,12 +29,15 @@ func (t *tick) hold() {
 			u = max(u, t.at+holdUnder.Milliseconds())
 		}
 		t.holdPool(i, e, u)
+		if last := &t.d.Reasons[len(t.d.Reasons)-1]; under == 0 && last.Rule == RuleConsolidationFreeze {
+			last.B = 1 // for the return alone
+		}
 	}
 }
 
 // span is until when empty nodes and underutilized nodes are to be held for what is known ahead; 0: not at all.
 func (t *tick) span() (empty, under int64) {
-	if !t.g.HoldAtPeaks {
+	if !t.g.ConsolidationFreeze {
 		return 0, 0
 	}
 	for i := range t.o.Ahead {
@@ -89,11 +92,11 @@ func (t *tick) holdPool(pool int, empty, under int64) {
 	}
 	list, ok := t.held(pool)
 	if !ok {
-		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldBudgets, Rule: RuleHold})
+		t.find(Finding{Kind: FindUnreadable, Pool: int8(pool), Field: FieldBudgets, Rule: RuleConsolidationFreeze})
 		return
 	}
-	t.wish(pool, FieldBudgets, list, RuleHold)
-	r := Reason{Rule: RuleHold, Pool: int8(pool), Until: instant(max(h.empty, h.under))}
+	t.wish(pool, FieldBudgets, list, RuleConsolidationFreeze)
+	r := Reason{Rule: RuleConsolidationFreeze, Pool: int8(pool), Until: instant(max(h.empty, h.under))}
 	if h.empty > t.at {
 		r.A = float64(h.empty / 1000)
 	}

@@ -31,7 +31,7 @@ func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
 	}
 	c.now = eight
 	c.run(5 * time.Minute)
-	if r := c.reason(RuleHold); r == nil || int64(r.A) != eight.Add(holdEmpty).Unix() {
+	if r := c.reason(RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(holdEmpty).Unix() {
 		t.Errorf("before the demand has come: %+v", r)
 	}
 	chat.want = 4

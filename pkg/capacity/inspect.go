@@ -2,8 +2,8 @@ package capacity
 
 import "time"
 
-// Nudge is one field of a NodePool that is ours at present, for people.
-type Nudge struct {
+// Override is one field of a NodePool that is ours at present, for people.
+type Override struct {
 	Pool            string
 	Field           Field
 	Resource        string // of FieldLimit
@@ -16,13 +16,13 @@ type Nudge struct {
 }
 
 // Name is the field as a path below spec.
-func (n *Nudge) Name() string { return n.Field.Name(n.Resource) }
+func (n *Override) Name() string { return n.Field.Name(n.Resource) }
 
 // Path returns the path of the field in the NodePool.
-func (n *Nudge) Path() Path { return n.Field.Path(n.Resource) }
+func (n *Override) Path() Path { return n.Field.Path(n.Resource) }
 
-// Nudges appends what is held on the group's NodePools, in their order.
-func (s *State) Nudges(into []Nudge) []Nudge {
+// Overrides appends what is held on the group's NodePools, in their order.
+func (s *State) Overrides(into []Override) []Override {
 	if s.group == nil {
 		return into
 	}
@@ -33,7 +33,7 @@ func (s *State) Nudges(into []Nudge) []Nudge {
 			if !n.on {
 				continue
 			}
-			shown := Nudge{Pool: s.group.Pools[i].Name, Field: f, Resource: s.resource(f), Value: n.to, Original: n.original,
+			shown := Override{Pool: s.group.Pools[i].Name, Field: f, Resource: s.resource(f), Value: n.to, Original: n.original,
 				Owner: n.owner, Rule: n.rule, Since: instant(n.since), Releasing: n.releasing}
 			if f == FieldBudgets {
 				shown.Until = instant(max(p.hold.empty, p.hold.under))

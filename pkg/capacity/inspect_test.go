@@ -6,24 +6,24 @@ import (
 )
 
 func TestWhatIsHeldIsShownUntilItIsBack(t *testing.T) {
-	c := newCluster(t, func(g *Group) { g.Fence = true })
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	var s State
-	if held := s.Nudges(nil); len(held) != 0 {
+	if held := s.Overrides(nil); len(held) != 0 {
 		t.Errorf("before the first tick: %+v", held)
 	}
 	c.run(10 * time.Minute)
-	held := c.s.Nudges(nil)
+	held := c.s.Overrides(nil)
 	if len(held) != 2 {
 		t.Fatalf("behind a fence: %+v", held)
 	}
 	n := held[0]
 	if n.Pool != "l40s-spot" || n.Name() != "limits[nvidia.com/gpu]" || n.Value != `"0"` || n.Original != "16" || n.Owner != "kubectl" ||
-		n.Rule != RuleFence || n.Releasing || n.Since.IsZero() || !n.Until.IsZero() {
+		n.Rule != RuleZeroLimit || n.Releasing || n.Since.IsZero() || !n.Until.IsZero() {
 		t.Errorf("the fence is shown as %+v", n)
 	}
 	c.ahead = []Span{{From: c.now.Add(30 * time.Second), Until: c.now.Add(time.Hour), GPUs: 2}}
 	c.run(time.Minute)
-	held = c.s.Nudges(nil)
+	held = c.s.Overrides(nil)
 	if len(held) != 2 || held[0].Field != FieldBudgets || held[0].Until.Before(c.now) {
 		t.Errorf("ahead of a peak, fences gone: %+v", held)
 	}

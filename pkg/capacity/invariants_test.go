@@ -78,7 +78,7 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 	n, ok := change.To.number()
 	switch {
 	case change.Restore || change.Field < FieldLimit:
-	case change.Rule == RuleFence:
+	case change.Rule == RuleZeroLimit:
 		if c.d.Demand.Total() > 0 || c.d.Demand.Unknown {
 			c.t.Errorf("%s: a fence with a demand of %+v", c.clock(), c.d.Demand)
 		}

@@ -57,7 +57,7 @@ func (t *tick) patience() {
 		return
 	}
 	limit := max(t.facts[t.onDemand].runs, t.baseUnits())
-	rule := RulePatience
+	rule := RuleSpotWaitTimeout
 	if t.g.SpotWaitTimeout == 0 {
 		rule = RuleBase
 	}
@@ -65,7 +65,7 @@ func (t *tick) patience() {
 	if !t.lidded() {
 		return // write says why
 	}
-	r := Reason{Rule: RulePatience, Pool: int8(t.onDemand), A: float64(limit)}
+	r := Reason{Rule: RuleSpotWaitTimeout, Pool: int8(t.onDemand), A: float64(limit)}
 	if t.s.shortSince != 0 {
 		r.Until = instant(t.s.shortSince + t.waits().Milliseconds())
 	}

@@ -29,7 +29,7 @@ func (t *tick) marks() {
 			if shield != "" {
 				loading++
 			}
-			for _, m := range [...]PodMark{
+			for _, m := range [...]PodAnnotation{
 				{p.UID, p.Namespace, p.Name, DoNotDisrupt, shield, RuleShield},
 				{p.UID, p.Namespace, p.Name, DeletionCost, cost, rule},
 			} {
@@ -48,7 +48,7 @@ func (t *tick) marks() {
 }
 
 // mark writes one annotation where it differs and is nobody else's.
-func (t *tick) mark(p *Pod, m PodMark) bool {
+func (t *tick) mark(p *Pod, m PodAnnotation) bool {
 	have := p.DoNotDisrupt
 	if m.Kind == DeletionCost {
 		have = p.DeletionCost

@@ -23,9 +23,9 @@ func TestLoadingPodsAreShieldedUntilTheyAreReady(t *testing.T) {
 		}
 	}
 	own := chat.pods[0]
-	own.shield, own.ready, own.bound = Mark{"true", false}, false, c.now
+	own.shield, own.ready, own.bound = Annotation{"true", false}, false, c.now
 	c.run(30 * time.Second)
-	if own.shield != (Mark{"true", false}) {
+	if own.shield != (Annotation{"true", false}) {
 		t.Errorf("somebody's own annotation became %+v", own.shield)
 	}
 }
@@ -85,7 +85,7 @@ func TestTheOrderInWhichPodsGo(t *testing.T) {
 		d, _ := Decide(g, o, State{}, midnight)
 		costs := map[string]int{}
 		for _, a := range d.Actions {
-			if m, ok := a.(PodMark); ok && m.Kind == DeletionCost {
+			if m, ok := a.(PodAnnotation); ok && m.Kind == DeletionCost {
 				costs[m.UID], _ = strconv.Atoi(m.Value)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 func anyGroup(t *rapid.T) func(g *Group) {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return func(g *Group) {
-		g.Fence, g.HoldAtPeaks, g.StartupShield, g.EmptyWholeNodes = flag("fence"), flag("hold"), flag("shield"), flag("packing")
+		g.ZeroLimit, g.ConsolidationFreeze, g.StartupShield, g.EmptyWholeNodes = flag("fence"), flag("hold"), flag("shield"), flag("packing")
 		g.OnDemandBase = rapid.SampledFrom([]int64{0, 0, 1, 3}).Draw(t, "base")
 		g.SpotWaitTimeout = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "patience")) * time.Second
 		g.Fallback = FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback"))

@@ -69,10 +69,12 @@ func TestNoMoveBeginsWhilePodsWaitOrDemandArrivesOrIsNotKnown(t *testing.T) {
 
 func TestAMoveEndsWhereItsGroundIsGone(t *testing.T) {
 	for name, event := range map[string]func(c *cluster, l *simLoad){
-		"the policy goes":        func(c *cluster, _ *simLoad) { c.loads = nil },
-		"a person pauses it":     func(_ *cluster, l *simLoad) { l.paused = true },
-		"its readings are lost":  func(_ *cluster, l *simLoad) { l.unknown = true },
-		"somebody marks the pod": func(_ *cluster, l *simLoad) { l.pods[0].cost, l.pods[1].cost = Mark{"5", false}, Mark{"5", false} },
+		"the policy goes":       func(c *cluster, _ *simLoad) { c.loads = nil },
+		"a person pauses it":    func(_ *cluster, l *simLoad) { l.paused = true },
+		"its readings are lost": func(_ *cluster, l *simLoad) { l.unknown = true },
+		"somebody marks the pod": func(_ *cluster, l *simLoad) {
+			l.pods[0].cost, l.pods[1].cost = Annotation{"5", false}, Annotation{"5", false}
+		},
 		"spot is refused once more": func(c *cluster, _ *simLoad) {
 			for i := range 3 {
 				c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
@@ -97,7 +99,7 @@ func TestANodeOnItsWayIsNoShortageAndAClaimWithoutAnAnswerIs(t *testing.T) {
 		want int64
 	}{
 		"it boots":                        {Node{Stage: Launched, GPUs: 8, Created: midnight}, 0},
-		"nobody has answered yet":         {Node{Stage: Asked, GPUs: 8, Created: midnight}, 8},
+		"nobody has answered yet":         {Node{Stage: Requested, GPUs: 8, Created: midnight}, 8},
 		"it boots for an hour":            {Node{Stage: Launched, GPUs: 8, Created: old}, 8},
 		"it is ready, and free":           {Node{Stage: Usable, Ready: true, GPUs: 8, Created: old}, 0},
 		"it is not ready":                 {Node{Stage: Usable, GPUs: 8, Created: old}, 8},
@@ -111,8 +113,8 @@ func TestANodeOnItsWayIsNoShortageAndAClaimWithoutAnAnswerIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		pods := []Pod{{UID: "1", GPUs: 4, Pool: -1, Pending: true}, {UID: "2", GPUs: 4, Pool: -1, Pending: true}}
-		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{n.node}}}, Others: pods}
-		if d, _ := Decide(g, o, State{}, midnight); d.Demand.Pending != n.want || d.Demand.Others != 8 {
+		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{n.node}}}, UnmanagedPods: pods}
+		if d, _ := Decide(g, o, State{}, midnight); d.Demand.Pending != n.want || d.Demand.UnmanagedPods != 8 {
 			t.Errorf("%s: %+v, want %d", name, d.Demand, n.want)
 		}
 	}

@@ -183,7 +183,7 @@ func (t *tick) yielded(pool int, f Field, n *nudge) {
 	if t.at >= n.retry {
 		return
 	}
-	t.because(Reason{Rule: RuleYield, Pool: int8(pool), Name: f.Name(t.s.resource(f)), A: float64(n.overwrites), Until: instant(n.retry)})
+	t.because(Reason{Rule: RuleForeignEdit, Pool: int8(pool), Name: f.Name(t.s.resource(f)), A: float64(n.overwrites), Until: instant(n.retry)})
 	if n.overwrites >= maxOverwrites {
 		t.find(Finding{Kind: FindContested, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Count: int(n.overwrites), Until: instant(n.retry)})
 	}

@@ -8,10 +8,10 @@ import (
 
 // Observation is what is seen of one group in a tick.
 type Observation struct {
-	Pools     []PoolView // parallel to Group.Pools
-	Workloads []Workload // of the group's policies, in a stable order
-	Others    []Pod      // every other pod that asks for the resource and can land in the group's pools, DaemonSets excluded
-	Ahead     []Span     // demand that is known beforehand: schedule floors, forecasts; those that are open now included
+	Pools         []PoolView // parallel to Group.Pools
+	Workloads     []Workload // of the group's policies, in a stable order
+	UnmanagedPods []Pod      // every other pod that asks for the resource and can land in the group's pools, DaemonSets excluded
+	Ahead         []Span     // demand that is known beforehand: schedule floors, forecasts; those that are open now included
 	// Lost says that demand cannot be trusted to be complete: a cache is not synced, nothing was decided lately.
 	Lost bool
 	// Shields says that this Karpenter reads a duration in karpenter.sh/do-not-disrupt; Buffers that it serves CapacityBuffers.
@@ -94,9 +94,9 @@ type LimitView struct {
 type Stage uint8
 
 const (
-	Asked    Stage = iota // a NodeClaim that no provider has answered yet: proves nothing
-	Launched              // an instance exists
-	Usable                // initialised: pods can run
+	Requested Stage = iota // a NodeClaim that no provider has answered yet: proves nothing
+	Launched               // an instance exists
+	Usable                 // initialised: pods can run
 )
 
 // Node is one NodeClaim with its Node.
@@ -115,9 +115,9 @@ type Node struct {
 	Notice    bool // the provider gave notice that it takes the node
 
 	// What keeps an empty node from going, counted in pods.
-	Squatters   int32 // pods that ask for none of the resource and belong to no DaemonSet
-	Undisrupted int32 // pods with do-not-disrupt, DaemonSets included
-	Buffered    bool  // held by a CapacityBuffer
+	BlockingPods     int32 // pods that ask for none of the resource and belong to no DaemonSet
+	DoNotDisruptPods int32 // pods with do-not-disrupt, DaemonSets included
+	Buffered         bool  // held by a CapacityBuffer
 }
 
 // Failure is a NodeClaim that ended before an instance existed.
@@ -167,24 +167,24 @@ type Pod struct {
 	Owner                Owner
 	GPUs                 int64
 	// Pool and Node are indexes in Observation.Pools and its Nodes; Pool is -1 while the pod has no node, or one of another pool.
-	Pool    int
-	Node    int
-	Pending bool      // has no node at all
-	Since   time.Time // when it was created
-	Ready   bool
-	Loading bool // on a node, not ready yet, and not crashing in a loop
-	Idle    bool // known to do nothing at present
-	Pinned  bool // cannot land in the group's spot pool, for all that is known
-	Untold  bool // and that is for want of knowledge: labels that a NodePool may or may not give its nodes
-	Claims  bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	Unsure  bool // nobody can tell whether it can land in the group's pools: it counts as no demand, and lifts a fence
+	Pool             int
+	Node             int
+	Pending          bool      // has no node at all
+	Since            time.Time // when it was created
+	Ready            bool
+	Loading          bool // on a node, not ready yet, and not crashing in a loop
+	Idle             bool // known to do nothing at present
+	Pinned           bool // cannot land in the group's spot pool, for all that is known
+	UnknownLabels    bool // and that is for want of knowledge: labels that a NodePool may or may not give its nodes
+	Claims           bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
+	UnknownPlacement bool // nobody can tell whether it can land in the group's pools: it counts as no demand, and lifts a fence
 
-	DeletionCost Mark
-	DoNotDisrupt Mark
+	DeletionCost Annotation
+	DoNotDisrupt Annotation
 }
 
-// Mark is an annotation of a pod.
-type Mark struct {
+// Annotation is an annotation of a pod.
+type Annotation struct {
 	Value string // "": absent
 	Ours  bool   // our field manager owns it
 }

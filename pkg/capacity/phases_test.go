@@ -36,7 +36,7 @@ func TestAHardFallbackOpensSpotOnlyIfOnDemandTakesNone(t *testing.T) {
 		s.fit(g)
 		s.spot = spotState{phase: Fallback, level: 1, since: s.knownSince, until: stamp(midnight.Add(time.Hour))}
 		if c.waits > 0 {
-			o.Others = []Pod{{UID: "waits", GPUs: 1, Pool: -1, Pending: true}}
+			o.UnmanagedPods = []Pod{{UID: "waits", GPUs: 1, Pool: -1, Pending: true}}
 			s.shortSince = stamp(midnight.Add(-c.waits))
 		}
 		_, s = Decide(g, o, s, midnight)
@@ -55,7 +55,7 @@ func TestAFieldThatIsHandedOverAgainIsOverriddenAtOnce(t *testing.T) {
 	c.run(time.Minute)
 	c.pools[0].consent = consent
 	c.run(5 * time.Second)
-	if c.limit(0) != 0 || c.reason(RuleYield) != nil {
+	if c.limit(0) != 0 || c.reason(RuleForeignEdit) != nil {
 		t.Errorf("limit %d\n%s", c.limit(0), c.why())
 	}
 	c.releasing = true
@@ -146,7 +146,7 @@ func TestAnOverrideNamesTheRuleThatWantsItNow(t *testing.T) {
 	tick.settle()
 	tick.wishNumber(1, FieldLimit, 4, RuleBase)
 	tick.write()
-	held := w.s.Nudges(nil)
+	held := w.s.Overrides(nil)
 	if len(held) != 1 || held[0].Rule != RuleBase {
 		t.Errorf("shown %+v", held)
 	}
@@ -185,7 +185,7 @@ func TestLimitsArePendingUntilTheirOwnersValueIsSeen(t *testing.T) {
 
 // A group that starts its nodes hours ahead renews its entries: if the controller dies, none lasts for more than two hours.
 func TestAnEntryEndsWithinTwoHours(t *testing.T) {
-	g, o := pairOf(t, func(g *Group) { g.HoldAtPeaks, g.LeadTime = true, 6*time.Hour })
+	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze, g.LeadTime = true, 6*time.Hour })
 	from := midnight.Add(6 * time.Hour)
 	o.Ahead = []Span{{From: from, Until: from.Add(8 * time.Hour), GPUs: 4}}
 	var s State

@@ -111,7 +111,7 @@ func (x *grouped) lose(nodes int) {
 func TestAnnouncedDemandHasArrivedWithWholeGroups(t *testing.T) {
 	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
 		x := newGrouped(t, OnDemand)
-		x.g.HoldAtPeaks = true
+		x.g.ConsolidationFreeze = true
 		for range 3 {
 			x.add(2)
 		}

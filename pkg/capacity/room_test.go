@@ -47,7 +47,7 @@ func TestASpotPoolAtItsOwnersLimitEndsTheReturnAndIsNamed(t *testing.T) {
 			if surges, nodes, frozen := c.play(4 * time.Hour); surges != 0 || nodes != 6 || frozen > 0 {
 				t.Errorf("4 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen, c.why())
 			}
-			if want := "2 stay on l40s-ondemand: l40s-spot is at its limit of " + resource; !strings.Contains(c.why(), want) {
+			if want := "l40s-spot is at its limit of " + resource + ": 2 units stay on l40s-ondemand"; !strings.Contains(c.why(), want) {
 				t.Errorf("not said: %q\n%s", want, c.why())
 			}
 			// The owner raises the limit: the replicas return.

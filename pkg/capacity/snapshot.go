@@ -10,8 +10,8 @@ import (
 // made again without what came before.
 func (s *State) Snapshot() (json.RawMessage, error) { return json.Marshal(s.fields()) }
 
-// StateOf is the state that Snapshot wrote, of the group that it belongs to.
-func StateOf(g *Group, snapshot json.RawMessage) (State, error) {
+// DecodeState is the state that Snapshot wrote, of the group that it belongs to.
+func DecodeState(g *Group, snapshot json.RawMessage) (State, error) {
 	s := State{group: g}
 	var values []json.RawMessage
 	if err := json.Unmarshal(snapshot, &values); err != nil {

@@ -53,14 +53,14 @@ func TestAStateIsWrittenWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := StateOf(g, text); err != nil || again != state {
+	if again, err := DecodeState(g, text); err != nil || again != state {
 		t.Errorf("%v\nwas %+v\nis  %+v", err, state, again)
 	}
 }
 
 func TestWhatIsNoState(t *testing.T) {
 	for _, text := range []string{"", "{}", "[]", "[1]", "null"} {
-		if _, err := StateOf(nil, json.RawMessage(text)); err == nil {
+		if _, err := DecodeState(nil, json.RawMessage(text)); err == nil {
 			t.Errorf("%q is taken for a state", text)
 		}
 	}

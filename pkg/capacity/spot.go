@@ -80,7 +80,7 @@ func (t *tick) failing() (Cause, evidence) {
 	e := t.evidence(t.spot, t.s.spot.since)
 	switch {
 	case t.impatient():
-		return CausePatience, e
+		return CauseSpotWaitTimeout, e
 	case t.lidded():
 		return CauseNone, e
 	}

@@ -163,7 +163,7 @@ const resend = 10 * time.Second
 const resendAtShutdown = 500 * time.Millisecond
 
 // repeats tells whether the mark was written a moment ago, and remembers it otherwise.
-func (s *State) repeats(m *PodMark) bool {
+func (s *State) repeats(m *PodAnnotation) bool {
 	key := hash(m.UID, string(rune('a'+m.Kind)), m.Value)
 	for i := range s.sent {
 		if s.sent[i].key == key && s.sent[i].at != 0 && s.at-s.sent[i].at < resend.Milliseconds() {

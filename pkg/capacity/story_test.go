@@ -290,7 +290,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	before := c.specs()
 	c.run(3 * time.Minute)
-	if c.limit(1) != 0 || c.finding(FindOutlives) == nil {
+	if c.limit(1) != 0 || c.finding(FindPermanentLimit) == nil {
 		t.Errorf("limit %d on an on-demand pool without nodes\n%s", c.limit(1), c.why())
 	}
 	chat := c.add("team-chat/llama", 1)

@@ -15,13 +15,13 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 	var b strings.Builder
 	for _, r := range []Reason{
 		{Rule: RuleDemand, Pool: -1, A: 9, B: 8},
-		{Rule: RuleYield, Pool: 0, Name: "limits[nvidia.com/gpu]", A: 1, Until: at},
-		{Rule: RuleYield, Pool: 0, Name: "weight", A: 3, Until: at},
+		{Rule: RuleForeignEdit, Pool: 0, Name: "limits[nvidia.com/gpu]", A: 1, Until: at},
+		{Rule: RuleForeignEdit, Pool: 0, Name: "weight", A: 3, Until: at},
 		{Rule: RuleSchedule, Pool: -1, Name: "office", Until: at.In(zone)},
 		{Rule: RuleBase, Pool: 1, A: 2, B: 5},
 		{Rule: RuleFallback, Pool: 1, Cause: CauseRefused, A: 4, B: 5, Until: at},
 		{Rule: RuleFallback, Pool: 1, Cause: CauseLost, A: 3, B: 7, Until: at.Add(12 * time.Second)},
-		{Rule: RuleFallback, Pool: 1, Cause: CausePatience, Until: at},
+		{Rule: RuleFallback, Pool: 1, Cause: CauseSpotWaitTimeout, Until: at},
 		{Rule: RuleFallback, Pool: 1, Cause: CauseProbe, Until: at},
 		{Rule: RuleFallback, Pool: 0, Cause: CauseRefused},
 		{Rule: RuleFallback, Pool: 0, Cause: CauseLimit},
@@ -31,18 +31,20 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 		{Rule: RuleReturn, Pool: 1, A: 1, B: 1},
 		{Rule: RuleReturn, Pool: 0, Cause: CauseLimit, Name: "cpu", A: 2},
 		{Rule: RuleMove, Pool: 0, Name: "team-chat/llama", A: 7, B: 6},
-		{Rule: RulePatience, Pool: 1, A: 2},
-		{Rule: RulePatience, Pool: 1, A: 2, Until: at},
-		{Rule: RuleFence, Pool: -1},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftDemand)},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftPending)},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftLost)},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftAhead)},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftPods)},
-		{Rule: RuleFenceLifted, Pool: -1, A: float64(LiftQuiet), Until: at},
-		{Rule: RuleHold, Pool: 0, A: unix, Until: at.Add(time.Hour)},
-		{Rule: RuleHold, Pool: 1, Until: at},
+		{Rule: RuleSpotWaitTimeout, Pool: 1, A: 2},
+		{Rule: RuleSpotWaitTimeout, Pool: 1, A: 2, Until: at},
+		{Rule: RuleZeroLimit, Pool: -1},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(LiftedByDemand)},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(LiftedByPendingPod)},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(LiftedByUnknownDemand)},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(LiftedByKnownDemand)},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(LiftedByPods)},
+		{Rule: RuleNoZeroLimit, Pool: -1, A: float64(NotLifted), Until: at},
+		{Rule: RuleConsolidationFreeze, Pool: 0, A: unix, Until: at.Add(time.Hour)},
+		{Rule: RuleConsolidationFreeze, Pool: 1, Until: at},
+		{Rule: RuleConsolidationFreeze, Pool: 1, B: 1, Until: at},
 		{Rule: RuleShield, Pool: -1, A: 1},
+		{Rule: RuleShield, Pool: -1, A: 2},
 		{Rule: RulePacking, Pool: -1, A: 1},
 		{Rule: RulePacking, Pool: -1, A: 3},
 		{Rule: RuleAtRisk, Pool: -1, A: 1, B: 2},
@@ -61,15 +63,15 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 		f := Finding{Kind: kind, Pool: 1, Field: FieldWeight, Rule: RuleFallback, Name: "team-chat/llama", Count: 3, Hourly: 5.58, Until: at}
 		b.WriteString(f.Text(g) + "\n")
 	}
-	for why := range numHindrances {
+	for why := range numMoveBlockers {
 		for _, n := range []int{1, 3} {
-			b.WriteString(Finding{Kind: FindUnmovable, Pool: 1, Name: "team-chat/llama", Count: n, Why: why}.Text(g) + "\n")
+			b.WriteString(Finding{Kind: FindUnmovable, Pool: 1, Name: "team-chat/llama", Count: n, Blocker: why}.Text(g) + "\n")
 		}
 	}
 	for _, f := range []Finding{
-		{Kind: FindNotConsented, Pool: 0, Field: FieldLimit, Resource: "nvidia.com/gpu", Rule: RuleFence},
+		{Kind: FindNotConsented, Pool: 0, Field: FieldLimit, Resource: "nvidia.com/gpu", Rule: RuleZeroLimit},
 		{Kind: FindUnsupported, Pool: -1, Rule: RuleShield},
-		{Kind: FindSquatters, Pool: 0, Count: 1},
+		{Kind: FindBlockingPods, Pool: 0, Count: 1},
 	} {
 		b.WriteString(f.Text(g) + "\n")
 	}
@@ -81,8 +83,8 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 			{Field: FieldWeight, From: "81", To: "", Restore: true},
 		}},
 		NodePoolPatch{Pool: "l40s-spot", Record: "{}"},
-		PodMark{Namespace: "team-chat", Name: "llama-1", Kind: DeletionCost, Value: lowestCost, Rule: RuleMove},
-		PodMark{Namespace: "team-chat", Name: "llama-1", Kind: DoNotDisrupt, Rule: RuleShield},
+		PodAnnotation{Namespace: "team-chat", Name: "llama-1", Kind: DeletionCost, Value: lowestCost, Rule: RuleMove},
+		PodAnnotation{Namespace: "team-chat", Name: "llama-1", Kind: DoNotDisrupt, Rule: RuleShield},
 		Buffer{Workload: "team-chat/llama", Replicas: 1},
 	} {
 		b.WriteString(a.Text())

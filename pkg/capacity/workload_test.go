@@ -171,7 +171,7 @@ func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
 	c.pools[0].fields["disruption.budgets"] = FieldView{Value: `[{"nodes":"10%"},{"nodes":"0","reasons":["Empty"]}]`}
 	c.pools[0].nodes[0].squatters = 2
 	c.run(time.Minute)
-	if a, b := c.finding(FindZeroBudget), c.finding(FindSquatters); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
+	if a, b := c.finding(FindZeroBudget), c.finding(FindBlockingPods); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
 		t.Errorf("%+v", c.d.Findings)
 	}
 	c.pools[1].gone = true

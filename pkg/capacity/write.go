@@ -57,7 +57,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	t.yielded(pool, f, n)
 	switch {
 	case n.on && !t.writable(pool, f):
-		t.find(Finding{Kind: FindWithdrawn, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: n.rule, Name: cmp.Or(string(n.original), "absent")})
+		t.find(Finding{Kind: FindConsentWithdrawn, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: n.rule, Name: cmp.Or(string(n.original), "absent")})
 	case !w.on || t.releasing || !t.allowed(pool, f, view, w):
 		t.restore(pool, f, view, patch)
 	case t.g.Advisory:
@@ -93,7 +93,7 @@ func (t *tick) complete(pool int, patch *NodePoolPatch) {
 		n, resource := &t.s.pools[pool].nudges[f], t.s.resource(f)
 		switch {
 		case n.on && !n.releasing:
-			patch.Held = append(patch.Held, Change{Field: f, Resource: resource, From: n.to, To: n.to, Original: n.original, Owner: n.owner, Rule: n.rule})
+			patch.Overrides = append(patch.Overrides, Change{Field: f, Resource: resource, From: n.to, To: n.to, Original: n.original, Owner: n.owner, Rule: n.rule})
 		case n.on && !slices.ContainsFunc(patch.Changes, func(c Change) bool { return c.Field == f }):
 			n.at = t.at
 			patch.Changes = append(patch.Changes, t.goesBack(pool, f, t.view(pool, f)))
@@ -112,7 +112,7 @@ func (t *tick) goesBack(pool int, f Field, view FieldView) Change {
 // outlives reports a limit of ours: weights only cost money and holds end by themselves, a limit that nobody lifts stops pods.
 func (t *tick) outlives(pool int, f Field) {
 	if n := &t.s.pools[pool].nudges[f]; f >= FieldLimit && n.on && !n.releasing {
-		t.find(Finding{Kind: FindOutlives, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: n.rule})
+		t.find(Finding{Kind: FindPermanentLimit, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: n.rule})
 	}
 }
 

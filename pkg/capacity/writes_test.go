@@ -38,7 +38,7 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 	t.adopt()
 	t.settle()
 	if n >= 0 {
-		t.wishNumber(1, f, n, RulePatience)
+		t.wishNumber(1, f, n, RuleSpotWaitTimeout)
 	}
 	t.write()
 	for _, a := range d.Actions {
@@ -128,7 +128,7 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 
 // kubectl edit kept the entries of an earlier hold in a list that its user owns now.
 func TestEntriesOfAnEarlierHoldAreNotTheOwnersBudgets(t *testing.T) {
-	g, o := pairOf(t, func(g *Group) { g.HoldAtPeaks = true })
+	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := stamp(midnight.Add(-72 * time.Hour))
 	old, ok := hold{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)
 	if !ok {

@@ -58,7 +58,7 @@ func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
 		"a template of the name elsewhere": {"resourceClaimName: nic", true},
 	} {
 		cluster := grounds(t, append(classes, claimsPod("job", "", c.ref))...)
-		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Fence: true,
+		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ZeroLimit: true,
 			Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
 		o.Lost = false // no informer runs here
 		d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 		if d.Demand.Unknown != c.want {
-			t.Errorf("%s: demand unknown %v, want %v; other pods %+v", name, d.Demand.Unknown, c.want, o.Others)
+			t.Errorf("%s: demand unknown %v, want %v; other pods %+v", name, d.Demand.Unknown, c.want, o.UnmanagedPods)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (n *nodes) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{
 			if base := seen[a.Pool]; base != nil {
 				running.Go(func() { n.hands.nudge(a, base) })
 			}
-		case capacity.PodMark:
+		case capacity.PodAnnotation:
 			running.Go(func() { n.hands.mark(a) })
 		case capacity.Buffer:
 			task := n.bufferTask(g, a)
@@ -166,7 +166,7 @@ func (h *hands) hold(ctx context.Context, p capacity.NodePoolPatch, current *uns
 		}
 		apply.SetAnnotations(annotations)
 	}
-	for _, c := range append(append([]capacity.Change(nil), p.Held...), held(p)...) {
+	for _, c := range append(append([]capacity.Change(nil), p.Overrides...), held(p)...) {
 		value, err := decodeValue(c.To)
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (h *hands) hold(ctx context.Context, p capacity.NodePoolPatch, current *uns
 func held(p capacity.NodePoolPatch) (more []capacity.Change) {
 	for _, c := range p.Changes {
 		listed := c.Restore
-		for _, other := range p.Held {
+		for _, other := range p.Overrides {
 			listed = listed || other.Name() == c.Name()
 		}
 		if !listed {
@@ -219,7 +219,7 @@ func (h *hands) jsonPatch(ctx context.Context, seen *unstructured.Unstructured, 
 }
 
 // mark sets or clears one annotation of one pod, unless somebody else has set it meanwhile.
-func (h *hands) mark(m capacity.PodMark) {
+func (h *hands) mark(m capacity.PodAnnotation) {
 	key, manager := gpupods.DeletionCostAnnotation, ownership.DeletionCostManager
 	if m.Kind == capacity.DoNotDisrupt {
 		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager

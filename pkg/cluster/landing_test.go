@@ -120,8 +120,8 @@ func TestAPodThatMayNotLandOnSpotIsNotMovedThere(t *testing.T) {
 	v := &groupView{group: &capacity.Group{Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}}, seen: map[string]*poolFacts{"l40s-spot": poolFrom(t, spotPool)}}
 	for label, want := range map[string]bool{"pool": false, "eks.amazonaws.com/compute-type": true, "team": true} {
 		gpuPod := &gpupods.Facts{NodeSelector: map[string]string{label: "l40s"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
-		if p, _ := (&nodes{}).pod(v, nil, &podFacts{gpuPod: gpuPod, phase: podReady}); p.Pinned != want || p.Untold != (label == "eks.amazonaws.com/compute-type") {
-			t.Errorf("a pod that asks for the label %s: pinned %v, want %v, untold %v", label, p.Pinned, want, p.Untold)
+		if p, _ := (&nodes{}).pod(v, nil, &podFacts{gpuPod: gpuPod, phase: podReady}); p.Pinned != want || p.UnknownLabels != (label == "eks.amazonaws.com/compute-type") {
+			t.Errorf("a pod that asks for the label %s: pinned %v, want %v, untold %v", label, p.Pinned, want, p.UnknownLabels)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (f *claimFacts) stage() capacity.Stage {
 	case f.launched:
 		return capacity.Launched
 	}
-	return capacity.Asked
+	return capacity.Requested
 }
 
 // remembered is how long what became of a NodeClaim is kept, as package capacity is owed, and a little more.

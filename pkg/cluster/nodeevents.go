@@ -19,7 +19,7 @@ func (c *Cluster) TellGroup(r *engine.GroupRecord) {
 		return
 	}
 	for _, reason := range r.Reasons {
-		if reason.Rule != capacity.RuleYield || reason.Pool < 0 || int(reason.Pool) >= len(r.Group.Pools) {
+		if reason.Rule != capacity.RuleForeignEdit || reason.Pool < 0 || int(reason.Pool) >= len(r.Group.Pools) {
 			continue
 		}
 		pool := r.Group.Pools[reason.Pool].Name

@@ -95,7 +95,7 @@ func TestAGroupIsSeenWithItsNodesItsPodsAndEverybodyElses(t *testing.T) {
 	if n := o.Pools[0].Nodes[0]; n.Name != "n1" || n.Type != capacity.Spot || n.Stage != capacity.Usable || !n.Ready || n.GPUs != 1 || n.Used != 1 || n.Hourly != 0.8 {
 		t.Errorf("spot node %+v", n)
 	}
-	if n := o.Pools[1].Nodes[1]; n.Used != 0 || n.Squatters != 1 || n.Undisrupted != 1 || n.Hourly != 1.9 {
+	if n := o.Pools[1].Nodes[1]; n.Used != 0 || n.BlockingPods != 1 || n.DoNotDisruptPods != 1 || n.Hourly != 1.9 {
 		t.Errorf("a node that a CPU pod keeps: %+v", n)
 	}
 	w := o.Workloads[0]
@@ -103,7 +103,7 @@ func TestAGroupIsSeenWithItsNodesItsPodsAndEverybodyElses(t *testing.T) {
 		t.Errorf("workload %+v", w)
 	}
 	var others []string
-	for _, p := range o.Others {
+	for _, p := range o.UnmanagedPods {
 		others = append(others, fmt.Sprintf("%s %d %t", p.Name, p.Pool, p.Pending))
 	}
 	if want := []string{"job 1 false", "waits -1 true"}; !slices.Equal(others, want) {
@@ -304,7 +304,7 @@ func TestStrayMarksGoAFewAtATimeAndAllOfThem(t *testing.T) {
 			t.Fatalf("%d marks in tick %d with %d pods left", len(marks), ticks, len(left))
 		}
 		for _, m := range marks {
-			name := m.(capacity.PodMark).Name
+			name := m.(capacity.PodAnnotation).Name
 			u := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(gpuPodOn(name, "n1", "x")), &u.Object); err != nil {
 				t.Fatal(err)

@@ -34,7 +34,7 @@ func (n *nodes) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.O
 		v = n.look(g, of)
 		n.views[g] = v
 	}
-	o.Pools, o.Others, o.Lost = v.pools, v.others, !n.complete() || !n.cluster.synced.Load()
+	o.Pools, o.UnmanagedPods, o.Lost = v.pools, v.others, !n.complete() || !n.cluster.synced.Load()
 	o.Shields, o.Buffers = n.schema.shields, n.holdsBuffers()
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
@@ -102,7 +102,7 @@ func (n *nodes) node(f *claimFacts, resource string) capacity.Node {
 			out.GPUs = gpus
 		}
 		if node.undisrupted {
-			out.Undisrupted++
+			out.DoNotDisruptPods++
 		}
 	}
 	if n.cluster.options.Hourly != nil {
@@ -171,7 +171,7 @@ func (n *nodes) pod(v *groupView, places map[string]place, p *podFacts) (pod cap
 		if facts := v.seen[v.group.Pools[i].Name]; facts != nil && v.group.Pools[i].Type == capacity.Spot {
 			landing := facts.landsIn(p.gpuPod)
 			pod.Pinned = landing != lands // unknown is not yes: a successor that lands elsewhere is a move for nothing
-			pod.Untold = landing == unsure
+			pod.UnknownLabels = landing == unsure
 		}
 	}
 	return pod, gpus > 0 || pod.Claims
@@ -191,7 +191,7 @@ func (n *nodes) mayLand(v *groupView, p *podFacts, pod *capacity.Pod) bool {
 			best = best.or(facts.landsIn(p.gpuPod))
 		}
 	}
-	pod.Unsure = best == unsure
+	pod.UnknownPlacement = best == unsure
 	return best != never
 }
 
@@ -214,10 +214,10 @@ func (n *nodes) lookForKeepers(v *groupView, places map[string]place) {
 				continue
 			}
 			if p.undisrupted {
-				node.Undisrupted++
+				node.DoNotDisruptPods++
 			}
 			if !p.daemon {
-				node.Squatters++
+				node.BlockingPods++
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (n *nodes) strayMarks(groups []*capacity.Group, of []scaling.Workload) (mar
 			if kept[p] || p.phase == podGone {
 				continue
 			}
-			mark := capacity.PodMark{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Rule: capacity.RuleRelease}
+			mark := capacity.PodAnnotation{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Rule: capacity.RuleRelease}
 			if p.gpuPod.DeletionCost.Ours {
 				mark.Kind = capacity.DeletionCost
 				marks = append(marks, mark)

@@ -191,7 +191,7 @@ func (r *restorer) release(f *poolFacts, s *capacity.State, now time.Time) (patc
 		}
 	}
 	for i := range d.Findings {
-		if d.Findings[i].Kind == capacity.FindWithdrawn {
+		if d.Findings[i].Kind == capacity.FindConsentWithdrawn {
 			findings += "; " + d.Findings[i].Text(g)
 		}
 	}
@@ -211,11 +211,11 @@ func (r *restorer) marks(ctx context.Context) (done []Restored, err error) {
 		}
 		for i := range list.Items {
 			p := &list.Items[i]
-			for kind, manager := range map[capacity.MarkKind]string{capacity.DeletionCost: ownership.DeletionCostManager, capacity.DoNotDisrupt: ownership.DoNotDisruptManager} {
+			for kind, manager := range map[capacity.AnnotationKind]string{capacity.DeletionCost: ownership.DeletionCostManager, capacity.DoNotDisrupt: ownership.DoNotDisruptManager} {
 				if !ownership.HasManager(p.ManagedFields, manager) {
 					continue
 				}
-				mark := capacity.PodMark{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: capacity.RuleRelease}
+				mark := capacity.PodAnnotation{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: capacity.RuleRelease}
 				done = append(done, Restored{Object: "Pod " + p.Namespace + "/" + p.Name, Changes: []string{strings.TrimSpace(mark.Text())}})
 				if !r.options.DryRun {
 					r.cluster.nodes.hands.mark(mark)

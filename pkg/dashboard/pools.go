@@ -72,8 +72,8 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		if r.Err != "" {
 			p.Problem = "as of the last decision: " + r.Err
 		}
-		for j := range r.Nudges {
-			if n := &r.Nudges[j]; n.Pool == p.Name {
+		for j := range r.Overrides {
+			if n := &r.Overrides[j]; n.Pool == p.Name {
 				p.Overrides = append(p.Overrides, overrideOf(n))
 			}
 		}
@@ -103,7 +103,7 @@ func poolOf(u *engine.PoolUse) NodePool {
 	return p
 }
 
-func overrideOf(n *capacity.Nudge) Override {
+func overrideOf(n *capacity.Override) Override {
 	out := Override{Field: n.Name(), From: n.Original.String(), To: n.Value.String(), Reason: n.Rule.String(), Until: n.Until}
 	if n.Releasing {
 		out.Reason = "being restored"

@@ -19,9 +19,9 @@ func fallbackRecord() *engine.GroupRecord {
 	return &engine.GroupRecord{
 		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: capacity.Fallback,
 		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
-		Nudges: []capacity.Nudge{
+		Overrides: []capacity.Override{
 			{Pool: "l40s-ondemand", Field: capacity.FieldWeight, Value: "60", Original: "10", Rule: capacity.RuleFallback},
-			{Pool: "l40s-spot", Field: capacity.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: capacity.RuleHold, Until: nine.Add(19 * time.Minute)},
+			{Pool: "l40s-spot", Field: capacity.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: capacity.RuleConsolidationFreeze, Until: nine.Add(19 * time.Minute)},
 		},
 	}
 }
@@ -30,7 +30,7 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	got := poolsOf(fallbackRecord())
 	want := []NodePool{
 		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Starting: 1, Busy: 6, Idle: 2, Overrides: []Override{
-			{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation hold", Until: nine.Add(19 * time.Minute)}}},
+			{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation freeze", Until: nine.Add(19 * time.Minute)}}},
 		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0, Overrides: []Override{
 			{Field: "weight", From: "10", To: "60", Reason: "spot fallback"}}},
 		{Name: "typo", Group: "chat", Phase: "fallback", Unknown: true, Problem: "the NodePool does not exist"},
@@ -76,7 +76,7 @@ func TestPageShowsOverridesWithTheirEnd(t *testing.T) {
 	body := ask(l.page, "/").Body.String()
 	for _, want := range []string{
 		"the NodePool does not exist", "2, 1 starting", "on-demand, reserved", `<span class="rule">weight</span> 10 → 60, spot fallback`,
-		"consolidation hold, until", "09:19:00 UTC", `<td class="num nil" data-name="Nodes and GPUs" colspan="3">unknown</td>`,
+		"consolidation freeze, until", "09:19:00 UTC", `<td class="num nil" data-name="Nodes and GPUs" colspan="3">unknown</td>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not contain %q", want)

@@ -20,7 +20,7 @@ func TestTheUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	first := useOf("a", &capacity.PoolView{Exists: true, Ready: true, Nodes: []capacity.Node{
 		node(capacity.Spot, capacity.Usable, 8, 6, 4), // a quarter is unused
 		node(capacity.Spot, capacity.Launched, 8, 0, 4),
-		node(capacity.Spot, capacity.Asked, 8, 0, 4),
+		node(capacity.Spot, capacity.Requested, 8, 0, 4),
 		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
 		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // counted as the last type that is known
 	}})

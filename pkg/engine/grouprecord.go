@@ -16,10 +16,10 @@ type GroupRecord struct {
 	Demand    capacity.Demand
 	Reasons   []capacity.Reason
 	Findings  []capacity.Finding
-	Nudges    []capacity.Nudge  // the overrides on its NodePools
-	Actions   []capacity.Action // of the tick of the change; set in the history only
-	Plan      []capacity.Action // what would be done if the group was not advisory
-	Pools     []PoolUse         // parallel to Group.Pools
+	Overrides []capacity.Override // the overrides on its NodePools
+	Actions   []capacity.Action   // of the tick of the change; set in the history only
+	Plan      []capacity.Action   // what would be done if the group was not advisory
+	Pools     []PoolUse           // parallel to Group.Pools
 	Workloads []GroupWorkload
 	Err       string // why the last tick decided nothing; empty if it did
 }
@@ -132,7 +132,7 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNe
 	}
 	r.Group, r.At, r.Phase, r.Demand, r.Err, s.rules = g.group, now, d.Phase, d.Demand, "", rules
 	r.Reasons, r.Findings = append(r.Reasons[:0], d.Reasons...), append(r.Findings[:0], d.Findings...)
-	r.Plan, r.Nudges = append(r.Plan[:0], d.Plan...), g.state.Nudges(r.Nudges[:0])
+	r.Plan, r.Overrides = append(r.Plan[:0], d.Plan...), g.state.Overrides(r.Overrides[:0])
 	r.Pools, r.Workloads = r.Pools[:0], r.Workloads[:0]
 	for i := range g.observation.Pools {
 		r.Pools = append(r.Pools, useOf(g.group.Pools[i].Name, &g.observation.Pools[i]))
@@ -151,7 +151,7 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNe
 func (s *groupEntry) copied() GroupRecord {
 	r := s.record
 	r.Reasons, r.Findings = append([]capacity.Reason(nil), r.Reasons...), append([]capacity.Finding(nil), r.Findings...)
-	r.Plan, r.Nudges = append([]capacity.Action(nil), r.Plan...), append([]capacity.Nudge(nil), r.Nudges...)
+	r.Plan, r.Overrides = append([]capacity.Action(nil), r.Plan...), append([]capacity.Override(nil), r.Overrides...)
 	r.Pools, r.Workloads = append([]PoolUse(nil), r.Pools...), append([]GroupWorkload(nil), r.Workloads...)
 	return r
 }

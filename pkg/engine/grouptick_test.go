@@ -49,7 +49,7 @@ func (g *ground) Observe(group *capacity.Group, of []*scaling.Workload, o *capac
 	if group.Name == g.broken {
 		panic("a bug in one group")
 	}
-	o.Pools, o.Others, o.Lost = nil, g.others, g.lost
+	o.Pools, o.UnmanagedPods, o.Lost = nil, g.others, g.lost
 	for _, p := range group.Pools {
 		o.Pools = append(o.Pools, *g.pools[p.Name])
 	}
@@ -97,7 +97,7 @@ func (g *ground) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out []
 }
 
 func fenced(name string) capacity.Group {
-	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", Fence: true, HoldAtPeaks: true, Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
+	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true, Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
 // night is a fenced group with one workload that asks for nothing.
@@ -120,7 +120,7 @@ func night(t *testing.T) (*world, *ground, *Engine, scaling.Key) {
 		return n.Replicas
 	}
 	w.after(e, 10*time.Minute)
-	if len(g.acts) != 1 || !strings.HasPrefix(g.acts[0], `gpu-pool spec.limits[nvidia.com/gpu]: (absent) -> "0"  (fence)`) {
+	if len(g.acts) != 1 || !strings.HasPrefix(g.acts[0], `gpu-pool spec.limits[nvidia.com/gpu]: (absent) -> "0"  (zero limit)`) {
 		t.Fatalf("at night: %q", g.acts)
 	}
 	g.acts = nil

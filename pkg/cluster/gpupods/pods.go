@@ -32,8 +32,8 @@ type Facts struct {
 	NodeSelector map[string]string
 	NodeAffinity *corev1.NodeSelector // the required node affinity; nil if there is none
 	Tolerations  []corev1.Toleration
-	DeletionCost capacity.Mark
-	DoNotDisrupt capacity.Mark
+	DeletionCost capacity.Annotation
+	DoNotDisrupt capacity.Annotation
 }
 
 // FactsOf returns the facts of a pod, nil for a pod that requests no extended resource and claims no device.
@@ -42,8 +42,8 @@ func FactsOf(p *corev1.Pod) *Facts {
 	if len(amounts) == 0 && len(claims) == 0 {
 		return nil
 	}
-	mark := func(annotation, manager string) capacity.Mark {
-		return capacity.Mark{Value: p.Annotations[annotation], Ours: ownership.HasManager(p.ManagedFields, manager)}
+	mark := func(annotation, manager string) capacity.Annotation {
+		return capacity.Annotation{Value: p.Annotations[annotation], Ours: ownership.HasManager(p.ManagedFields, manager)}
 	}
 	f := &Facts{
 		Extended: amounts, Claims: claims, Owner: ownerOf(p), Created: p.CreationTimestamp.Time, Gated: len(p.Spec.SchedulingGates) > 0,

@@ -50,10 +50,10 @@ var (
 var findingLabels = map[capacity.FindingKind]string{
 	capacity.FindMissing: "missing", capacity.FindNotConsented: "not-handed-over", capacity.FindUnsupported: "unsupported",
 	capacity.FindUnreadable: "unreadable", capacity.FindContested: "contested", capacity.FindMixed: "mixed", capacity.FindWeights: "weights",
-	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindUndisrupted: "do-not-disrupt",
-	capacity.FindSquatters: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
-	capacity.FindForeignMark: "foreign-annotation", capacity.FindOutlives: "permanent-limit", capacity.FindRecord: "unreadable-record",
-	capacity.FindWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
+	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindDoNotDisrupt: "do-not-disrupt",
+	capacity.FindBlockingPods: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
+	capacity.FindForeignAnnotation: "foreign-annotation", capacity.FindPermanentLimit: "permanent-limit", capacity.FindRecord: "unreadable-record",
+	capacity.FindConsentWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
 }
 
 // Describe sends the description of every metric.
@@ -80,14 +80,14 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 		send(groupFailing, number(r.Err != ""))
 		send(groupPhase, 1, r.Phase.String())
 		send(groupDemand, float64(r.Demand.Policies), "policies")
-		send(groupDemand, float64(r.Demand.Others), "others")
+		send(groupDemand, float64(r.Demand.UnmanagedPods), "others")
 		send(groupDemand, float64(r.Demand.Pending), "pending")
 		send(groupConstrained, constrained(r.Reasons))
 		for i := range r.Pools {
 			sendPool(&r.Pools[i], r.Group.Pools[i].Type, send)
 		}
-		for i := range r.Nudges {
-			n := &r.Nudges[i]
+		for i := range r.Overrides {
+			n := &r.Overrides[i]
 			send(groupOverride, 1, n.Pool, n.Name(), n.Rule.String())
 		}
 		sendFindings(&r, send)

@@ -35,13 +35,13 @@ func TestGroupMetrics(t *testing.T) {
 			{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand},
 		}},
 		At: time.Unix(1700000000, 0), Phase: capacity.Returning,
-		Demand:  capacity.Demand{Policies: 6, Others: 2, Pending: 1},
+		Demand:  capacity.Demand{Policies: 6, UnmanagedPods: 2, Pending: 1},
 		Reasons: []capacity.Reason{{Rule: capacity.RuleDemand, A: 6}, {Rule: capacity.RuleConstrained, A: 3}},
 		Findings: []capacity.Finding{
-			{Kind: capacity.FindContested, Pool: 1}, {Kind: capacity.FindForeignMark, Pool: -1}, {Kind: capacity.FindForeignMark, Pool: -1},
+			{Kind: capacity.FindContested, Pool: 1}, {Kind: capacity.FindForeignAnnotation, Pool: -1}, {Kind: capacity.FindForeignAnnotation, Pool: -1},
 		},
-		Nudges: []capacity.Nudge{{Pool: "l40s-od", Field: capacity.FieldWeight, Rule: capacity.RuleFallback}},
-		Pools:  []engine.PoolUse{{Name: "l40s-spot"}, {Name: "l40s-od"}},
+		Overrides: []capacity.Override{{Pool: "l40s-od", Field: capacity.FieldWeight, Rule: capacity.RuleFallback}},
+		Pools:     []engine.PoolUse{{Name: "l40s-spot"}, {Name: "l40s-od"}},
 	}
 	chat.Pools[0].Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6, Hourly: 4, Unused: 1}
 	undecided := engine.GroupRecord{Group: &capacity.Group{Name: "without a decision"}}

@@ -23,7 +23,7 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	out := capacity.Group{
 		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
 		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout), ReturnNodesPerHour: group.ReturnNodesPerHour,
-		Fence: group.ZeroLimit, HoldAtPeaks: group.ConsolidationFreeze == nil || *group.ConsolidationFreeze, StartupShield: group.StartupShield,
+		ZeroLimit: group.ZeroLimit, ConsolidationFreeze: group.ConsolidationFreeze == nil || *group.ConsolidationFreeze, StartupShield: group.StartupShield,
 		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
 	}
 	if group.Fallback == "hard" {

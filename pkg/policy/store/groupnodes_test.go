@@ -32,7 +32,7 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 	g := groups[0]
 	pools := []capacity.Pool{{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "l40s-spot", Type: capacity.Spot}}
 	if !slices.Equal(g.Pools, pools) || g.OnDemandBase != 2 || g.SpotWaitTimeout != 2*time.Minute || g.Fallback != capacity.Hard ||
-		!g.Fence || !g.HoldAtPeaks || g.Advisory || g.ReturnNodesPerHour != capacity.DefaultReturn || g.LeadTime != 4*time.Minute {
+		!g.ZeroLimit || !g.ConsolidationFreeze || g.Advisory || g.ReturnNodesPerHour != capacity.DefaultReturn || g.LeadTime != 4*time.Minute {
 		t.Errorf("group %+v", g)
 	}
 	w := g.Schedules[0]

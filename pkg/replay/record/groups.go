@@ -115,7 +115,7 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 		w.Pools = append(w.Pools, len(o.Pools[i].Nodes))
 	}
 	part(partWhole, &w)
-	part(partOthers, o.Others)
+	part(partOthers, o.UnmanagedPods)
 	for i := range o.Pools {
 		v := o.Pools[i]
 		v.Nodes = nil
@@ -153,8 +153,8 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 // learn decodes one part into an observation of the right size.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
-		o.Others = nil
-		return json.Unmarshal(text, &o.Others)
+		o.UnmanagedPods = nil
+		return json.Unmarshal(text, &o.UnmanagedPods)
 	}
 	var i, j int
 	if n, _ := fmt.Sscanf(part, "pool.%d", &i); n == 1 && i >= 0 && i < len(o.Pools) {

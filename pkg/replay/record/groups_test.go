@@ -27,7 +27,7 @@ func market(t testing.TB) simulator.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, HoldAtPeaks: true, StartupShield: true, EmptyWholeNodes: true,
+	g := capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, ConsolidationFreeze: true, StartupShield: true, EmptyWholeNodes: true,
 		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}, Schedules: []capacity.Schedule{{ConsolidateAfter: "5m"}}}
 	g.Schedules[0].Window.Name, g.Schedules[0].Window.Location = "late", berlin
 	g.Schedules[0].Window.From, g.Schedules[0].Window.To = noon.Add(90*time.Minute), noon.Add(100*time.Minute)
@@ -178,7 +178,7 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	s := &scene{}
 	b := &bench{recorder: r, engine: engine.New(s, s, s, engine.Options{}), now: noon, fresh: true}
 	group := func(fence bool) *capacity.Group {
-		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Fence: fence, Pools: []capacity.Pool{{Name: "a", Type: capacity.OnDemand}}})
+		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: fence, Pools: []capacity.Pool{{Name: "a", Type: capacity.OnDemand}}})
 		if err != nil {
 			t.Fatal(err)
 		}

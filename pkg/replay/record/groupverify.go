@@ -68,7 +68,7 @@ func (p *player) learnGroup(e *groupEntry) error {
 		}
 	}
 	if e.State != nil {
-		state, err := capacity.StateOf(g.group, e.State)
+		state, err := capacity.DecodeState(g.group, e.State)
 		if err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ type place struct{ pool, node int }
 // Observe implements engine.Nodes.
 func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
 	w := g.w
-	o.Pools, o.Others, o.Shields, o.Lost = o.Pools[:0], o.Others[:0], true, false
+	o.Pools, o.UnmanagedPods, o.Shields, o.Lost = o.Pools[:0], o.UnmanagedPods[:0], true, false
 	at := map[*node]place{}
 	for i, member := range group.Pools {
 		o.Pools = append(o.Pools, w.pool(member.Name).view(member.Type, func(n *node, j int) { at[n] = place{i, j} }))
@@ -122,7 +122,7 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 		}
 		for _, r := range l.replicas {
 			if slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool { return w.pool(p.Name).config.takes(l.config) }) {
-				o.Others = append(o.Others, w.pod(group, r, at))
+				o.UnmanagedPods = append(o.UnmanagedPods, w.pod(group, r, at))
 			}
 		}
 	}
@@ -177,10 +177,10 @@ func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) c
 	out := capacity.Pod{
 		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(), Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus),
 		Pool: -1, Pending: r.state < pulling, Since: w.config.Start.Add(r.made), Ready: r.state == ready, Loading: r.state == pulling || r.state == starting,
-		Idle: r.state == ready && r.running == 0, DeletionCost: capacity.Mark{}, DoNotDisrupt: capacity.Mark{Value: r.shield, Ours: r.shield != ""},
+		Idle: r.state == ready && r.running == 0, DeletionCost: capacity.Annotation{}, DoNotDisrupt: capacity.Annotation{Value: r.shield, Ours: r.shield != ""},
 	}
 	if r.cost != 0 {
-		out.DeletionCost = capacity.Mark{Value: strconv.Itoa(r.cost), Ours: true}
+		out.DeletionCost = capacity.Annotation{Value: strconv.Itoa(r.cost), Ours: true}
 	}
 	if found, ok := at[r.node]; ok && !out.Pending {
 		out.Pool, out.Node = found.pool, found.node
@@ -215,7 +215,7 @@ func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{
 		switch a := a.(type) {
 		case capacity.NodePoolPatch:
 			g.w.pool(a.Pool).patch(a)
-		case capacity.PodMark:
+		case capacity.PodAnnotation:
 			g.w.mark(a)
 		}
 	}
@@ -231,7 +231,7 @@ func (p *pool) patch(a capacity.NodePoolPatch) {
 			u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Owner: c.Owner}
 		}
 	}
-	for _, c := range a.Held {
+	for _, c := range a.Overrides {
 		u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Ours: true}
 	}
 	p.reread()
@@ -260,7 +260,7 @@ func (p *pool) reread() {
 }
 
 // mark sets an annotation of a replica that still exists.
-func (w *Simulator) mark(a capacity.PodMark) {
+func (w *Simulator) mark(a capacity.PodAnnotation) {
 	var id int32
 	var gen uint32
 	if _, err := fmt.Sscanf(a.UID, "%d-%d", &id, &gen); err != nil || int(id) >= len(w.replicas) || w.replicas[id].gen != gen {

@@ -102,11 +102,11 @@ func TestAPodMarkDecidesWhoGoesFirst(t *testing.T) {
 			return
 		}
 		oldest := l.replicas[0]
-		groups{w}.Act(nil, []capacity.Action{capacity.PodMark{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"}, capacity.PodMark{UID: "99-1", Value: "x"}})
+		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"}, capacity.PodAnnotation{UID: "99-1", Value: "x"}})
 		if l.victim() != oldest {
 			t.Error("the lowest deletion cost goes first")
 		}
-		groups{w}.Act(nil, []capacity.Action{capacity.PodMark{UID: oldest.uid(), Kind: capacity.DeletionCost}})
+		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost}})
 		if l.victim() == oldest {
 			t.Error("cleared, the youngest goes first")
 		}
@@ -139,7 +139,7 @@ func TestAGroupNamesItsNodePools(t *testing.T) {
 // The mission's own sentence, in the world with the brain of the cluster: night, zero nodes behind a fence; the window nears, capacity is
 // there before it opens, on spot; spot is taken, on-demand takes over; spot returns, the nodes move back; evening, zero again.
 func TestADayFromZeroToZero(t *testing.T) {
-	c := grouped(t, func(g *capacity.Group) { g.Fence, g.HoldAtPeaks = true, true })
+	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
 	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}
 	p := c.Workloads[0].Policy.Workload.Policy
 	office := &p.Schedules[0]

@@ -63,7 +63,7 @@ func anyGroup(t *rapid.T) *capacity.Group {
 	may := func(what string) bool { return rapid.Bool().Draw(t, what) }
 	g, err := capacity.NewGroup(capacity.Group{
 		Name: "group", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}},
-		Fence: may("fence"), HoldAtPeaks: may("hold"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
+		ZeroLimit: may("fence"), ConsolidationFreeze: may("hold"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
 		Fallback: capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")), SpotWaitTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "patience")) * time.Minute,
 		ReturnNodesPerHour: rapid.Int64Range(0, 60).Draw(t, "return"), OnDemandBase: rapid.Int64Range(0, 2).Draw(t, "base"),
 	})
