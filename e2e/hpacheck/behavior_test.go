@@ -13,13 +13,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// side is one direction of a behavior, as the replay has it and as an HPA's author writes it: what is nil there is a default.
+// side is one direction of a behavior, in the replay's format and in the HPA's, where nil means the default.
 type side struct {
 	ours   scaling.Direction
 	theirs autoscalingv2.HPAScalingRules
 }
 
-// draw writes some of a direction's fields.
+// draw generates some fields of a direction.
 func (d *side) draw(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		d.window(r.Int32N(20) * r.Int32N(20))
@@ -61,7 +61,7 @@ func (d *side) rates(r *rand.Rand) {
 	}
 }
 
-// rate adds a policy; the first takes the place of the default ones.
+// rate adds a policy. The first one replaces the default policies.
 func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int32) {
 	if d.theirs.Policies == nil {
 		d.ours.Rates = nil
@@ -74,21 +74,21 @@ func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int3
 	d.theirs.Policies = append(d.theirs.Policies, autoscalingv2.HPAScalingPolicy{Type: kind, Value: value, PeriodSeconds: seconds})
 }
 
-// drawSpec makes an HPA twice; the API server's own defaults stand in Kubernetes'.
+// drawSpec generates an HPA in both formats. The API server's defaults are set in the Kubernetes object.
 func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1+r.Int32N(3), 5+r.Int32N(40))
 	if r.IntN(6) == 0 {
 		return ours, theirs
 	}
 	up, down := bySides()
-	if r.IntN(4) > 0 { // else `behavior: {}`
+	if r.IntN(4) > 0 { // otherwise `behavior: {}`
 		up.draw(r)
 		down.draw(r)
 	}
 	return behaving(ours, theirs, up, down)
 }
 
-// steady is an HPA all of whose behavior matters.
+// steady is an HPA in which every part of the behavior matters.
 func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1, 40)
 	up, down := bySides()
@@ -104,7 +104,8 @@ func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 
 // without is an HPA without behavior.
 func without(least, most int32) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
-	return hpa.Spec{Min: least, Max: most}, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "chat", Namespace: "team"},
+	return hpa.Spec{Min: least, Max: most}, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "chat",
+		Namespace: "team"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MinReplicas: &least, MaxReplicas: most,
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat"}}}
 }
@@ -114,7 +115,8 @@ func bySides() (up, down side) {
 	return side{ours: b.Up}, side{ours: b.Down}
 }
 
-func behaving(ours hpa.Spec, theirs *autoscalingv2.HorizontalPodAutoscaler, up, down side) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
+func behaving(ours hpa.Spec, theirs *autoscalingv2.HorizontalPodAutoscaler, up, down side) (hpa.Spec,
+	*autoscalingv2.HorizontalPodAutoscaler) {
 	ours.Behavior = &hpa.Behavior{Up: up.ours, Down: down.ours}
 	theirs.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &up.theirs, ScaleDown: &down.theirs}
 	defaults.SetDefaults_HorizontalPodAutoscalerBehavior(theirs)

@@ -1,5 +1,5 @@
-// Package hpacheck sets the replay's HPA beside Kubernetes' own: its arithmetic beside the ReplicaCalculator, its sequence beside the
-// HorizontalController, which runs whole on a clock that jumps.
+// Package hpacheck compares the replay's HPA with Kubernetes' own code: its computation with the ReplicaCalculator, and its sequence of
+// replicas with the complete HorizontalController on a simulated clock.
 package hpacheck
 
 import (
@@ -24,17 +24,18 @@ import (
 
 const samples = 10_000
 
-// said is a metrics client that answers what a test puts in.
+// said is a metrics client that returns the values of a test.
 type said struct {
 	external []int64
 	pods     metrics.PodMetricsInfo
 }
 
-func (s *said) GetResourceMetric(context.Context, v1.ResourceName, string, labels.Selector, string) (metrics.PodMetricsInfo, time.Time, error) {
-	panic("nobody asks for resources")
+func (s *said) GetResourceMetric(context.Context, v1.ResourceName, string, labels.Selector, string) (metrics.PodMetricsInfo, time.Time,
+	error) {
+	panic("resource metrics are not used")
 }
 
-// GetRawMetric hands out a copy: the calculator deletes what it does not count.
+// GetRawMetric returns a copy, because the calculator deletes the pods that it ignores.
 func (s *said) GetRawMetric(string, string, labels.Selector, labels.Selector) (metrics.PodMetricsInfo, time.Time, error) {
 	out := metrics.PodMetricsInfo{}
 	for name, metric := range s.pods {
@@ -44,19 +45,19 @@ func (s *said) GetRawMetric(string, string, labels.Selector, labels.Selector) (m
 }
 
 func (s *said) GetObjectMetric(string, string, *autoscalingv2.CrossVersionObjectReference, labels.Selector) (int64, time.Time, error) {
-	panic("nobody asks for objects")
+	panic("object metrics are not used")
 }
 
 func (s *said) GetExternalMetric(string, string, labels.Selector) ([]int64, time.Time, error) {
 	return s.external, time.Time{}, nil
 }
 
-// tolerances are Kubernetes': two doubles, down and up, which it does not export.
+// tolerances are Kubernetes' tolerances for decreases and increases, a type that it does not export.
 func tolerances(t hpa.Tolerances) podautoscaler.Tolerances {
 	return *(*podautoscaler.Tolerances)(unsafe.Pointer(&t))
 }
 
-// cluster is a workload's pods in the calculator's cache, some of them with a metric.
+// cluster is the calculator's cache of a workload's pods, some of them with a metric.
 type cluster struct {
 	indexer cache.Indexer
 	client  *said
@@ -69,7 +70,7 @@ func newCluster() *cluster {
 		client: &said{pods: metrics.PodMetricsInfo{}}}
 }
 
-// add puts in n pods; value answers their metric, and is nil where they have none.
+// add adds n pods. value returns their metric; nil means that they have none.
 func (c *cluster) add(t *testing.T, n int, phase v1.PodPhase, ready bool, value func() int64) {
 	status := v1.ConditionFalse
 	if ready {
@@ -79,7 +80,8 @@ func (c *cluster) add(t *testing.T, n int, phase v1.PodPhase, ready bool, value 
 		name := fmt.Sprint("pod-", c.pods)
 		c.pods++
 		if err := c.indexer.Add(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", Labels: map[string]string{"app": "chat"}},
-			Status: v1.PodStatus{Phase: phase, StartTime: &metav1.Time{}, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: status}}}}); err != nil {
+			Status: v1.PodStatus{Phase: phase, StartTime: &metav1.Time{},
+				Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: status}}}}); err != nil {
 			t.Fatal(err)
 		}
 		if value != nil {
@@ -110,12 +112,12 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 	calculator := c.calculator()
 	for n := range samples {
 		tol, current, target := drawTolerances(r), int32(r.IntN(120)), int64(1+r.IntN(3000))
-		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64())) // around the tolerance
+		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64())) // close to the tolerance
 		if r.IntN(2) == 0 {
 			usage = int64(r.IntN(400_000))
 		}
 		if r.IntN(2) == 0 {
-			target, usage = 1000, usage/1000*1000 // gpuscaler's own number: whole, with a target of 1
+			target, usage = 1000, usage/1000*1000 // as gpuscaler's metric: an integer with a target of 1
 		}
 		c.client.external = []int64{usage}
 		want, _, _, err := calculator.GetExternalPerPodMetricReplicas(current, target, "m", tolerances(tol), "team", &metav1.LabelSelector{})
@@ -123,7 +125,7 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := hpa.AverageValue(usage, target, current, tol); got != want {
-			t.Fatalf("sample %d: AverageValue(%d, %d, %d, %v) = %d, Kubernetes says %d", n, usage, target, current, tol, got, want)
+			t.Fatalf("sample %d: AverageValue(%d, %d, %d, %v) = %d, Kubernetes returns %d", n, usage, target, current, tol, got, want)
 		}
 	}
 }
@@ -142,14 +144,15 @@ func TestPodsAndValueAreKubernetes(t *testing.T) {
 		all, calculator := int32(c.pods), c.calculator()
 
 		want, _, _, err := calculator.GetMetricReplicas(all, target, "m", tolerances(tol), "team", selector, nil)
-		got, ok := hpa.Pods{Sum: c.sum, Counted: int32(ready + loading), Unready: int32(unready), Missing: int32(missing), Current: all}.Average(target, tol)
+		got, ok := hpa.Pods{Sum: c.sum, Counted: int32(ready + loading), Unready: int32(unready), Missing: int32(missing),
+			Current: all}.Average(target, tol)
 		if (err == nil) != ok || ok && got != want {
-			t.Fatalf("sample %d: %d ready, %d loading, %d missing, %d unready, sum %d, target %d: %d %v, Kubernetes says %d %v",
+			t.Fatalf("sample %d: %d ready, %d loading, %d missing, %d unready, sum %d, target %d: %d %v, Kubernetes returns %d %v",
 				n, ready, loading, missing, unready, c.sum, target, got, ok, want, err)
 		}
 
 		if all == 0 {
-			continue // Kubernetes counts no ready pods and fails; an HPA of a workload without pods is not asked
+			continue // Kubernetes returns an error without ready pods; an HPA of a workload without pods computes nothing
 		}
 		usage := int64(float64(target) * (0.7 + 0.6*r.Float64()))
 		if r.IntN(3) == 0 {
@@ -165,7 +168,7 @@ func TestPodsAndValueAreKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := hpa.Value(usage, target, current, int32(ready+missing), tol); got != want {
-			t.Fatalf("sample %d: Value(%d, %d, %d, %d, %v) = %d, Kubernetes says %d", n, usage, target, current, ready+missing, tol, got, want)
+			t.Fatalf("sample %d: Value(%d, %d, %d, %d, %v) = %d, Kubernetes returns %d", n, usage, target, current, ready+missing, tol, got, want)
 		}
 	}
 }

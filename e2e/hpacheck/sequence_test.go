@@ -29,24 +29,24 @@ import (
 
 const (
 	runs       = 200
-	syncsOfRun = 100 // 25 minutes and more
+	syncsOfRun = 100 // at least 25 minutes
 )
 
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	utilruntime.ErrorHandlers = nil // the one that is there sleeps, and looks at a clock of its own
+	utilruntime.ErrorHandlers = nil // the default handler sleeps and uses another clock
 	os.Exit(m.Run())
 }
 
-// play runs Kubernetes' controller, its queue and its informers included, on a clock that jumps.
+// play runs Kubernetes' controller with its queue and its informers on a simulated clock.
 func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	for i, m := range s.metrics {
 		object.Spec.Metrics = append(object.Spec.Metrics, m.spec(i))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(object)
-	// Nobody reads what it tells: keeping it costs more than the controller.
+	// Discard its Events, because recording them costs more than the controller.
 	for resource, told := range map[string]runtime.Object{"events": &v1.Event{}, "horizontalpodautoscalers": object} {
 		client.PrependReactor("*", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			return slices.Contains([]string{"create", "patch", "update"}, a.GetVerb()), told, nil
@@ -55,22 +55,23 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods()
 	s.pods = pods.Informer().GetIndexer()
-	controller := podautoscaler.NewHorizontalController(ctx, client.CoreV1(), s, client.AutoscalingV2(), testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme),
+	controller := podautoscaler.NewHorizontalController(ctx, client.CoreV1(), s, client.AutoscalingV2(),
+		testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme),
 		s, factory.Autoscaling().V2().HorizontalPodAutoscalers(), pods, hpa.SyncPeriod, hpa.DownscaleStabilization, 0.1, 5*time.Minute, 30*time.Second)
 	factory.Start(ctx.Done())
 	done := make(chan struct{})
 	go func() { controller.Run(ctx, 1); close(done) }()
 	for len(s.looks) < syncs {
 		time.Sleep(hpa.SyncPeriod)
-		synctest.Wait() // a sync that has looked is over
+		synctest.Wait() // wait until the sync has ended
 	}
 	cancel()
 	<-done
 	factory.Shutdown()
 }
 
-// replay runs the replay's HPA through what Kubernetes' saw, at the same instants, on replicas of its own. It returns the first sync
-// that ended otherwise, -1 where none did, and what it wrote.
+// replay runs the replay's HPA with the input of Kubernetes' controller, at the same times and with its own replicas. It returns the first
+// sync with a different result, or -1, and the replicas after each sync.
 func replay(spec *hpa.Spec, s *stage, start int32, tell func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller
 	current, other := start, -1
@@ -89,7 +90,8 @@ func replay(spec *hpa.Spec, s *stage, start int32, tell func(hpa.Verdict)) (othe
 	return other, wrote
 }
 
-// TestTheSequenceIsKubernetesController: the same spec.replicas after every sync, on the same instants, for HPAs of one and two metrics.
+// TestTheSequenceIsKubernetesController requires the same spec.replicas after every sync at the same times, for HPAs with one and two
+// metrics.
 func TestTheSequenceIsKubernetesController(t *testing.T) {
 	verdicts, up, down, syncs := map[hpa.Verdict]int{}, 0, 0, 0
 	for run := range runs {
@@ -104,7 +106,7 @@ func TestTheSequenceIsKubernetesController(t *testing.T) {
 				before := s.spec
 				play(s, object, syncsOfRun)
 				if i, wrote := replay(&spec, s, before, func(v hpa.Verdict) { verdicts[v]++ }); i >= 0 {
-					t.Fatalf("sync %d: the replay went to %d, Kubernetes to %d\n%+v\n%+v", i, wrote[i], s.looks[i].wrote, spec, s.looks[i])
+					t.Fatalf("sync %d: the replay wrote %d, Kubernetes %d\n%+v\n%+v", i, wrote[i], s.looks[i].wrote, spec, s.looks[i])
 				}
 				for _, l := range s.looks {
 					if l.edit >= 0 {
@@ -121,14 +123,15 @@ func TestTheSequenceIsKubernetesController(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("%d syncs of %d HPAs: %d rises, %d falls; %d decided on metrics, %d at zero, %d out of bounds, %d without metrics", syncs, runs, up, down,
+	t.Logf("%d syncs of %d HPAs: %d increases, %d decreases; %d decided on metrics, %d at zero, %d out of bounds, %d without metrics", syncs,
+		runs, up, down,
 		verdicts[hpa.Scaled], verdicts[hpa.Disabled], verdicts[hpa.Bounded], verdicts[hpa.Failed])
 	if min(up, down) < syncs/50 || min(verdicts[hpa.Disabled], verdicts[hpa.Bounded], verdicts[hpa.Failed]) < syncs/200 {
-		t.Error("too little happened")
+		t.Error("too few changes, so the test proves nothing")
 	}
 }
 
-// TestAnotherBehaviorIsAnotherSequence: each part of a behavior that the replay left out would be seen.
+// TestAnotherBehaviorIsAnotherSequence requires that each part of a behavior has an effect that the comparison detects.
 func TestAnotherBehaviorIsAnotherSequence(t *testing.T) {
 	for name, change := range map[string]func(*hpa.Behavior){
 		"no tolerance on the way up":       func(b *hpa.Behavior) { b.Up.Tolerance = 0 },
@@ -138,7 +141,7 @@ func TestAnotherBehaviorIsAnotherSequence(t *testing.T) {
 		"a period longer by one sync":      func(b *hpa.Behavior) { b.Up.Rates[0].Period += hpa.SyncPeriod },
 		"one replica more per period":      func(b *hpa.Behavior) { b.Up.Rates[0].Value++ },
 		"one replica less per period":      func(b *hpa.Behavior) { b.Down.Rates[0].Value-- },
-		"the other policy of a fall":       func(b *hpa.Behavior) { b.Down.Select = scaling.SelectMin },
+		"the other policy of a decrease":   func(b *hpa.Behavior) { b.Down.Select = scaling.SelectMin },
 		"a shorter period on the way down": func(b *hpa.Behavior) { b.Down.Rates[1].Period -= hpa.SyncPeriod },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,12 +151,12 @@ func TestAnotherBehaviorIsAnotherSequence(t *testing.T) {
 				play(s, object, 300)
 				silent := func(hpa.Verdict) {}
 				if i, _ := replay(&spec, s, 10, silent); i >= 0 {
-					t.Fatalf("unchanged, and sync %d is another", i)
+					t.Fatalf("the behavior is unchanged, but sync %d differs", i)
 				}
 				change(spec.Behavior)
 				i, _ := replay(&spec, s, 10, silent)
-				if t.Log("first seen in sync", i); i < 0 {
-					t.Error("nobody sees it")
+				if t.Log("first difference in sync", i); i < 0 {
+					t.Error("no sync differs")
 				}
 			})
 		})

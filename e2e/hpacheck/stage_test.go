@@ -22,7 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// metric is one of an HPA's, in milli-units.
+// metric is one metric of an HPA, in milli-units.
 type metric struct {
 	kind   kind
 	target int64
@@ -45,23 +45,25 @@ func (m metric) spec(i int) autoscalingv2.MetricSpec {
 		return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
 			Metric: identifier, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: q}}}
 	case podsAverage:
-		return autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricSource{Metric: identifier, Target: average}}
+		return autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType,
+			Pods: &autoscalingv2.PodsMetricSource{Metric: identifier, Target: average}}
 	}
-	return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{Metric: identifier, Target: average}}
+	return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType,
+		External: &autoscalingv2.ExternalMetricSource{Metric: identifier, Target: average}}
 }
 
-// look is what the controller found in one sync, and what it wrote.
+// look is the input of the controller in one sync, and its result.
 type look struct {
 	at     time.Time
-	edit   int32 // spec.replicas that a person wrote just before; -1: nobody did
+	edit   int32 // spec.replicas that a user wrote before the sync; -1 means none
 	status int32
 	pods   hpa.Pods // without Current and Sum
-	usage  []int64  // by metric; of a Pods metric per pod
+	usage  []int64  // by metric; for a Pods metric the value per pod
 	failed []bool
 	wrote  int32 // spec.replicas after the sync
 }
 
-// proposals is what the replay's arithmetic makes of a look.
+// proposals returns the results of the replay's computation for a look.
 func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Proposal {
 	out := make([]hpa.Proposal, len(all))
 	for i, m := range all {
@@ -82,17 +84,17 @@ func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Pr
 	return out
 }
 
-// stage is all that a HorizontalController sees of a cluster: a target's scale, its pods, and metrics. Each sync begins with a look
-// at the scale, and there the scene changes: a person edits, replicas come and go, metrics move or fail.
+// stage is the cluster of a HorizontalController: a scale target, its pods, and metrics. Each sync begins with a read of the scale. At
+// that time the state changes: a user edits the replicas, pods are created and deleted, metrics change or fail.
 type stage struct {
 	said
 	*rand.Rand
 	max     int32
 	metrics []metric
-	late    time.Duration // at most so long the API server makes a sync wait
+	late    time.Duration // maximum latency of the API server in a sync
 	pods    cache.Indexer
 	spec    int32
-	load    float64 // replicas' worth
+	load    float64 // load in replicas
 	looks   []look
 }
 
@@ -114,7 +116,7 @@ func (s *stage) Get(context.Context, schema.GroupResource, string, metav1.GetOpt
 		s.load = 1.2 * float64(s.max) * s.Float64()
 	}
 	l.status, l.wrote = s.spec, s.spec
-	if s.IntN(4) == 0 { // a rollout, or replicas on their way
+	if s.IntN(4) == 0 { // a rollout, or replicas that start
 		l.status = max(0, s.spec+s.Int32N(7)-3)
 	}
 	l.pods = hpa.Pods{Unready: s.Int32N(3), Missing: s.Int32N(3)}
@@ -124,10 +126,11 @@ func (s *stage) Get(context.Context, schema.GroupResource, string, metav1.GetOpt
 		l.usage, l.failed = append(l.usage, s.move(m)), append(l.failed, s.IntN(25) == 0)
 	}
 	s.looks = append(s.looks, l)
-	return &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: s.spec}, Status: autoscalingv1.ScaleStatus{Replicas: l.status, Selector: "app=chat"}}, nil
+	return &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: s.spec},
+		Status: autoscalingv1.ScaleStatus{Replicas: l.status, Selector: "app=chat"}}, nil
 }
 
-// move is a metric's next value: a load of so many replicas that stands for a while, and noise around the tolerances.
+// move returns the next value of a metric: a load that is constant for a while, with noise close to the tolerances.
 func (s *stage) move(m metric) int64 {
 	value := float64(m.target) * s.load * (0.85 + 0.3*s.Float64())
 	if m.kind != externalAverage {
@@ -157,13 +160,15 @@ func (s *stage) populate(p hpa.Pods) {
 	}
 }
 
-func (s *stage) Update(_ context.Context, _ schema.GroupResource, scale *autoscalingv1.Scale, _ metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+func (s *stage) Update(_ context.Context, _ schema.GroupResource, scale *autoscalingv1.Scale,
+	_ metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
 	s.spec = scale.Spec.Replicas
 	s.looks[len(s.looks)-1].wrote = s.spec
 	return scale, nil
 }
 
-func (s *stage) Patch(context.Context, schema.GroupVersionResource, string, types.PatchType, []byte, metav1.PatchOptions) (*autoscalingv1.Scale, error) {
+func (s *stage) Patch(context.Context, schema.GroupVersionResource, string, types.PatchType, []byte,
+	metav1.PatchOptions) (*autoscalingv1.Scale, error) {
 	panic("the controller patches nothing")
 }
 

@@ -21,10 +21,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// cert-manager's own controllers issue what the chart asks for: a CA, a serving
-// certificate of it, and another one once the Secret is gone. The API server
-// trusts each in turn, and no pod restarts.
-func TestCertManagerIssuesWhatTheAPIServerTrusts(t *testing.T) {
+// cert-manager's controllers issue the certificates that the chart requests: a CA, a serving certificate, and a new one after its Secret
+// is deleted. The API server trusts each of them, and no pod restarts.
+func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	serve(t, "cert-manager.io", "certificates")
 	serve(t, "cert-manager.io", "issuers")
 	serve(t, "cert-manager.io", "certificaterequests")
@@ -32,7 +31,8 @@ func TestCertManagerIssuesWhatTheAPIServerTrusts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Run(stack.Command{Name: "cert-manager", Path: paths["cert-manager"], Args: []string{"--kubeconfig", cluster.Kubeconfig}}); err != nil {
+	if _, err := cluster.Run(stack.Command{Name: "cert-manager", Path: paths["cert-manager"],
+		Args: []string{"--kubeconfig", cluster.Kubeconfig}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -57,7 +57,7 @@ func TestCertManagerIssuesWhatTheAPIServerTrusts(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "two replicas with cert-manager's certificate", available(h.namespace, 2))
 	stack.Eventually(t, time.Minute, "registered and trusted", reached)
 
-	// Renewed: the kubelet would bring the new files within a minute.
+	// Renew the certificate. A kubelet would update the files within a minute.
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = h.namespace, "gpuscaler-serving"
 	if err := cluster.Client.Delete(t.Context(), secret); err != nil {
@@ -78,8 +78,8 @@ func TestCertManagerIssuesWhatTheAPIServerTrusts(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountCertificate is the kubelet's part: the Secret's files, once they are
-// there and another certificate than the last. It returns the certificate.
+// mountCertificate replaces the kubelet: it writes the files of the Secret when they contain another certificate than the last, and
+// returns the certificate.
 func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []byte {
 	t.Helper()
 	var secret corev1.Secret
@@ -100,7 +100,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	if err := certificate.VerifyHostname("gpuscaler." + namespace + ".svc"); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"ca.crt", "tls.key", "tls.crt"} { // the last is what the container waits for
+	for _, name := range []string{"ca.crt", "tls.key", "tls.crt"} { // the container waits for the last file
 		staged := filepath.Join(h.serving, "."+name)
 		if err := os.WriteFile(staged, secret.Data[name], 0o644); err != nil {
 			t.Fatal(err)
@@ -112,9 +112,9 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	return secret.Data["tls.crt"]
 }
 
-// servedBy wants that certificate behind the stand-in for kube-proxy.
+// servedBy requires that certificate at the proxy.
 func servedBy(port string, want []byte) error {
-	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true}) // it is compared below
+	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true}) // the certificate is compared below
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// What the chart asks for must hold what a large cluster takes: a thousand
-// workloads with a pod each, decided every second on a queue that Prometheus
-// serves. The README's table comes from here.
-func TestTheChartsRequestsHoldAThousandWorkloads(t *testing.T) {
+// The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each, decided every second with
+// a queue from Prometheus. The table in the README has these results.
+func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_COST") == "" {
 		t.Skip("set GPUSCALER_E2E_COST=1: a thousand Deployments take two minutes")
 	}
@@ -34,29 +33,30 @@ func TestTheChartsRequestsHoldAThousandWorkloads(t *testing.T) {
 	h.edit = edits(machine.edit)
 	pods := kubelet.Run(t.Context(), cluster)
 	defer dump(t, pods, h.namespace)
-	crowd(t, workloads)
+	many(t, workloads)
 
 	var policies strings.Builder
 	for i := range workloads {
-		fmt.Fprintf(&policies, "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: w%d, namespace: crowd}\nspec:\n"+
-			"  scaleTargetRef: {name: w%[1]d}\n  minReplicas: 1\n  maxReplicas: 9\n  signals:\n  - {name: q, type: prometheus, queryRef: queue, target: 10}\n---\n", i)
+		fmt.Fprintf(&policies, "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: w%d, namespace: many}\nspec:\n"+
+			"  scaleTargetRef: {name: w%[1]d}\n  minReplicas: 1\n  maxReplicas: 9\n  signals:\n  - {name: q, type: prometheus, queryRef: queue, "+
+			"target: 10}\n---\n", i)
 	}
-	values := map[string]any{"mode": "hpa", "files": map[string]any{"crowd.yaml": policies.String()}, "platform": map[string]any{
+	values := map[string]any{"mode": "hpa", "files": map[string]any{"many.yaml": policies.String()}, "platform": map[string]any{
 		"dataSources": []any{map[string]any{"name": "prom", "type": "prometheus", "default": true, "address": cluster.Prometheus.URL}},
-		"queries":     []any{map[string]any{"name": "queue", "query": "crowd_queue", "workloadLabel": "workload"}},
+		"queries":     []any{map[string]any{"name": "queue", "query": "many_queue", "workloadLabel": "workload"}},
 	}}
 	h.install("gpuscaler", values)
 	machine.mount(t, h.namespace)
 	defer h.uninstall("gpuscaler", false)
 	stack.Eventually(t, 2*time.Minute, "two replicas", available(h.namespace, 2))
-	time.Sleep(30 * time.Second) // the caches, the first ticks, a collection of garbage
+	time.Sleep(30 * time.Second) // time for the caches, the first ticks and a garbage collection
 	before := costs(t, h.namespace)
 	time.Sleep(30 * time.Second)
 	for pod, after := range costs(t, h.namespace) {
 		cpu := (after.cpu - before[pod].cpu) / 30
 		t.Logf("%s: leader %v, %.0f MiB, %.0f millicores, %.0f policies decided", pod, after.leads, after.memory/(1<<20), cpu*1000, after.decided)
 		if after.leads && after.decided != workloads {
-			t.Errorf("%.0f of %d are decided", after.decided, workloads)
+			t.Errorf("%.0f of %d policies are decided", after.decided, workloads)
 		}
 		for what, ask := range map[string]struct{ used, have float64 }{
 			"memory": {after.memory, request(t, h, "memory")}, "cpu": {cpu, request(t, h, "cpu")},
@@ -68,20 +68,20 @@ func TestTheChartsRequestsHoldAThousandWorkloads(t *testing.T) {
 	}
 }
 
-// crowd is that many Deployments of one pod, and the queue of each.
-func crowd(t *testing.T, n int) {
+// many creates that number of Deployments with one pod, and the queue of each.
+func many(t *testing.T, n int) {
 	t.Helper()
-	if err := cluster.Namespace(t.Context(), "crowd"); err != nil {
+	if err := cluster.Namespace(t.Context(), "many"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Nodes(t.Context(), "crowd", n/100+1, 200); err != nil {
+	if err := cluster.Nodes(t.Context(), "many", n/100+1, 200); err != nil {
 		t.Fatal(err)
 	}
 	var all errgroup.Group
 	all.SetLimit(20)
 	for i := range n {
 		all.Go(func() error {
-			return cluster.Client.Create(t.Context(), workload.Deployment("crowd", fmt.Sprint("w", i), 1))
+			return cluster.Client.Create(t.Context(), workload.Deployment("many", fmt.Sprint("w", i), 1))
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -89,11 +89,11 @@ func crowd(t *testing.T, n int) {
 	}
 	queues := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := range n {
-			fmt.Fprintf(w, "crowd_queue{namespace=\"crowd\",workload=\"w%d\"} %d\n", i, i%10)
+			fmt.Fprintf(w, "many_queue{namespace=\"many\",workload=\"w%d\"} %d\n", i, i%10)
 		}
 	}))
 	t.Cleanup(queues.Close)
-	if err := cluster.Prometheus.Targets("crowd", stack.ScrapeTarget{Address: strings.TrimPrefix(queues.URL, "http://")}); err != nil {
+	if err := cluster.Prometheus.Targets("many", stack.ScrapeTarget{Address: strings.TrimPrefix(queues.URL, "http://")}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -121,7 +121,7 @@ func costs(t *testing.T, namespace string) map[string]cost {
 	return out
 }
 
-// metricsOf reads what a pod of ours says about itself.
+// metricsOf reads the metrics of a pod of gpuscaler.
 func metricsOf(address string) (map[string]*dto.MetricFamily, error) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+":8080/metrics", nil)
 	if err != nil {
@@ -136,7 +136,7 @@ func metricsOf(address string) (map[string]*dto.MetricFamily, error) {
 	return parser.TextToMetricFamilies(response.Body)
 }
 
-// metricOf is the one gauge of that name.
+// metricOf returns the value of the only metric with that name.
 func metricOf(address, name string) (float64, error) {
 	families, err := metricsOf(address)
 	if err != nil {

@@ -17,20 +17,19 @@ import (
 
 const clusterExamples = "../../config/examples/cluster"
 
-// The examples are what people copy: each object is taken by the API server,
-// and does what its comment says.
-func TestTheClusterExamplesAreTakenAndHold(t *testing.T) {
+// Users copy the examples, so the API server must accept each object and each must have the effect in its comment.
+func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
-	// In the order in which somebody would apply them.
+	// In the order in which a user applies them.
 	files := []string{"priorityclasses.yaml", "resourcequotas.yaml", "nodepools.yaml", "gpu-server.yaml"}
 	all, err := filepath.Glob(clusterExamples + "/*.yaml")
 	if err != nil || len(all) != len(files) {
-		t.Fatalf("%d files, %d are tried (%v)", len(all), len(files), err)
+		t.Fatalf("%d files, %d are tested (%v)", len(all), len(files), err)
 	}
 	kinds := map[string]int{}
 	for _, name := range files {
 		for _, o := range readAll[unstructured.Unstructured](t, filepath.Join(clusterExamples, name)) {
-			// Strictly: a misspelt field is an error, not a field that is dropped.
+			// Strict validation: a misspelled field is an error.
 			if err := cluster.Client.Create(t.Context(), o, client.FieldValidation("Strict")); err != nil {
 				t.Fatalf("%s: %s %s: %v", name, o.GetKind(), o.GetName(), err)
 			}
@@ -47,7 +46,7 @@ func TestTheClusterExamplesAreTakenAndHold(t *testing.T) {
 	quota(t)
 }
 
-// guarded wants the example's pod to pass every guard-rail.
+// guarded requires that the example's pod passes every guard-rail.
 func guarded(t *testing.T) {
 	t.Helper()
 	var server appsv1.Deployment
@@ -61,18 +60,18 @@ func guarded(t *testing.T) {
 	pod.GenerateName, pod.Namespace = "llama-", "team-chat"
 	bad := pod.DeepCopy()
 	bad.Spec.PriorityClassName = ""
-	stack.Eventually(t, 30*time.Second, "the guard-rails stand", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the guard-rails are in force", func(ctx context.Context) error {
 		if refusal(ctx, bad.DeepCopy()) == nil {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
 	if err := refusal(t.Context(), pod); err != nil {
-		t.Errorf("the guard-rails refuse the example: %v", err)
+		t.Errorf("the guard-rails reject the example: %v", err)
 	}
 }
 
-// quota wants the walls to stand where the comments say.
+// quota requires the limits that the comments describe.
 func quota(t *testing.T) {
 	t.Helper()
 	gpus := func(n int64, class string) *corev1.Pod {
@@ -81,7 +80,7 @@ func quota(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = *resource.NewQuantity(n, resource.DecimalSI)
 		return pod
 	}
-	stack.Eventually(t, 20*time.Second, "the quota stands", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "the quota is in force", func(ctx context.Context) error {
 		if refusal(ctx, gpus(17, "gpu-serving")) == nil {
 			return context.DeadlineExceeded
 		}

@@ -24,9 +24,8 @@ spec:
   - {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-od}}
 `
 
-// What `gpuscaler manifests gitops` prints is what Argo CD's and Flux's own
-// CRDs take, to the last field: the API server refuses an unknown one.
-func TestTheRulesForGitOpsAreWhatTheToolsOwnSchemasTake(t *testing.T) {
+// The CRDs of Argo CD and Flux accept the output of `gpuscaler manifests gitops`: the API server rejects unknown fields.
+func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 	binary := buildBinary(t)
 	platform := filepath.Join(t.TempDir(), "platform.yaml")
 	if err := os.WriteFile(platform, []byte(groupOfTwo), 0o600); err != nil {
@@ -41,7 +40,8 @@ func TestTheRulesForGitOpsAreWhatTheToolsOwnSchemasTake(t *testing.T) {
 		t.Run(tool.name, func(t *testing.T) {
 			serve(t, tool.group, tool.resource)
 			for _, config := range [][]string{nil, {"--config", platform}} {
-				out, err := exec.CommandContext(t.Context(), binary, append([]string{"manifests", "gitops", "--tool", tool.name}, config...)...).Output()
+				out, err := exec.CommandContext(t.Context(), binary,
+					append([]string{"manifests", "gitops", "--tool", tool.name}, config...)...).Output()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,8 +59,9 @@ func TestTheRulesForGitOpsAreWhatTheToolsOwnSchemasTake(t *testing.T) {
 				for field, value := range rule["spec"].(map[string]any) {
 					spec[field] = value
 				}
-				stack.Eventually(t, 20*time.Second, "the API server takes it", func(context.Context) error { return create(t, whole) }) // discovery is a little late
-				for field := range rule["spec"].(map[string]any) {                                                                      // the control
+				stack.Eventually(t, 20*time.Second, "the API server accepts it",
+					func(context.Context) error { return create(t, whole) }) // discovery is delayed
+				for field := range rule["spec"].(map[string]any) { // a misspelled field must be rejected
 					spec[field+"s"] = spec[field]
 				}
 				if err := create(t, whole); err == nil || !strings.Contains(err.Error(), "unknown field") {
@@ -71,7 +72,7 @@ func TestTheRulesForGitOpsAreWhatTheToolsOwnSchemasTake(t *testing.T) {
 	}
 }
 
-// create has the API server look at an object, strictly, and keep none.
+// create sends an object to the API server as a dry run with strict validation.
 func create(t *testing.T, object map[string]any) error {
 	t.Helper()
 	u := (&unstructured.Unstructured{Object: object}).DeepCopy()

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A pod as the guard-rails want it, and one way in which each is bad.
+// badPods are pods that differ from a valid one in one way, each with the expected message.
 func goodPod(namespace string) *corev1.Pod {
 	yes, no := true, false
 	user := int64(65532)
@@ -30,14 +30,16 @@ func goodPod(namespace string) *corev1.Pod {
 			PriorityClassName: "gpu-batch",
 			NodeSelector:      map[string]string{"karpenter.sh/capacity-type": "spot"},
 			Tolerations:       []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}},
-			SecurityContext:   &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
 				Name: "server", Image: "server",
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{"memory": resource.MustParse("1024Mi"), "cpu": resource.MustParse("1")},
 					Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi"), "nvidia.com/gpu": resource.MustParse("1")},
 				},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			}},
 		},
 	}
@@ -50,7 +52,7 @@ var badPods = []struct {
 	{"no toleration", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations = nil }},
 	{"a toleration of something else", "must tolerate the taint nvidia.com/gpu", func(s *corev1.PodSpec) { s.Tolerations[0].Key = "team" }},
 	{"no node affinity", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = nil }},
-	{"a node selector that says nothing of GPUs", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
+	{"a node selector without a GPU label", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
 	{"an affinity that is only preferred", "must select nodes", func(s *corev1.PodSpec) {
 		s.NodeSelector = nil
 		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -60,8 +62,9 @@ var badPods = []struct {
 	{"less memory requested than allowed", "requests equal to limits for memory", func(s *corev1.PodSpec) {
 		s.Containers[0].Resources.Requests["memory"] = resource.MustParse("512Mi")
 	}},
-	{"memory without a limit", "requests equal to limits for memory", func(s *corev1.PodSpec) { delete(s.Containers[0].Resources.Limits, "memory") }},
-	{"fewer GPUs requested than allowed", "", func(s *corev1.PodSpec) { // the API server itself says so first
+	{"memory without a limit", "requests equal to limits for memory",
+		func(s *corev1.PodSpec) { delete(s.Containers[0].Resources.Limits, "memory") }},
+	{"fewer GPUs requested than allowed", "", func(s *corev1.PodSpec) { // the API server rejects it first
 		s.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
 		s.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
 	}},
@@ -83,15 +86,16 @@ var badPods = []struct {
 }
 
 func term(key, value string) corev1.NodeSelectorTerm {
-	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+		Values: []string{value}}}}
 }
 
-// refusal is what the API server says to a pod, which is not kept.
+// refusal returns the API server's error for a pod, as a dry run.
 func refusal(ctx context.Context, pod *corev1.Pod) error {
 	return cluster.Client.Create(ctx, pod, client.DryRunAll)
 }
 
-func TestGuardRailsRefuseBadPodsAndNoOthers(t *testing.T) {
+func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu-batch"}, Value: 1000}
 	if err := cluster.Client.Create(t.Context(), class); err != nil {
 		t.Fatal(err)
@@ -101,18 +105,18 @@ func TestGuardRailsRefuseBadPodsAndNoOthers(t *testing.T) {
 	staging := restricted(t, "guarded-staging")
 	h := newHelm(t, restricted(t, "guardrails"))
 
-	// Off by default: nobody is told anything.
+	// Guard-rails are disabled by default: no warning and no error.
 	h.install("guard", map[string]any{"mode": "hpa"})
 	bare := goodPod(production)
 	bare.Spec.Tolerations, bare.Spec.NodeSelector, bare.Spec.PriorityClassName = nil, nil, ""
 	if err := refusal(t.Context(), bare); err != nil {
-		t.Errorf("guard-rails are off: %v", err)
+		t.Errorf("guard-rails are disabled: %v", err)
 	}
 
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Deny"}}})
 	defer h.uninstall("guard", false)
-	stack.Eventually(t, 30*time.Second, "the guard-rails stand", func(ctx context.Context) error {
-		for _, c := range badPods { // each policy becomes known by itself
+	stack.Eventually(t, 30*time.Second, "the guard-rails are in force", func(ctx context.Context) error {
+		for _, c := range badPods { // each policy takes effect at a different time
 			pod := goodPod(production)
 			c.spoil(&pod.Spec)
 			if err := refusal(ctx, pod); err == nil {
@@ -155,12 +159,12 @@ func TestGuardRailsRefuseBadPodsAndNoOthers(t *testing.T) {
 	shared.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
 	delete(shared.Spec.Containers[0].Resources.Limits, "nvidia.com/gpu")
 	if err := refusal(t.Context(), shared); err != nil {
-		t.Errorf("time slices outside production: %v", err)
+		t.Errorf("time slices outside of production: %v", err)
 	}
 	warned(t, h, production)
 }
 
-// heard collects what the API server warns of.
+// heard collects the warnings of the API server.
 type heard struct {
 	mu   sync.Mutex
 	text []string
@@ -178,7 +182,7 @@ func (h *heard) says(text string) bool {
 	return slices.ContainsFunc(h.text, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// warned shows the step before refusals: the pod is taken, and its owner told.
+// warned tests the action Warn: the pod is accepted with a warning.
 func warned(t *testing.T, h *helm, namespace string) {
 	t.Helper()
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}}})
@@ -188,7 +192,7 @@ func warned(t *testing.T, h *helm, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "a bad pod is taken with a warning", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "an invalid pod is accepted with a warning", func(ctx context.Context) error {
 		pod := goodPod(namespace)
 		pod.Spec.Tolerations = nil
 		if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
@@ -201,8 +205,7 @@ func warned(t *testing.T, h *helm, namespace string) {
 	})
 }
 
-// counted wants what Audit found to stand where the README sends people who
-// have no audit log: in the API server's own metrics.
+// counted requires that the API server's metrics count audited pods, as the README describes for users without an audit log.
 func counted(ctx context.Context, policy string) error {
 	c, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {
@@ -213,10 +216,11 @@ func counted(ctx context.Context, policy string) error {
 		return err
 	}
 	for _, line := range strings.Split(string(text), "\n") {
-		if strings.HasPrefix(line, "apiserver_validating_admission_policy_check_total{") && strings.Contains(line, `enforcement_action="audit"`) &&
+		if strings.HasPrefix(line, "apiserver_validating_admission_policy_check_total{") && strings.Contains(line,
+			`enforcement_action="audit"`) &&
 			strings.Contains(line, fmt.Sprintf("policy=%q", policy)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the API server counts no audited pod of %s", policy)
+	return fmt.Errorf("the API server's metrics have no audited pod of %s", policy)
 }

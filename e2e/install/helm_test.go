@@ -18,13 +18,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 )
 
-// helm is Helm as the administrator in one namespace.
+// helm runs Helm as the administrator in one namespace.
 type helm struct {
 	t         *testing.T
 	namespace string
 	config    *action.Configuration
 	chart     *helmchart.Chart
-	// edit changes what Helm has rendered before it is applied; nil: nothing.
+	// edit changes the rendered manifests before they are applied; nil means no change.
 	edit postrender.PostRenderer
 }
 
@@ -33,7 +33,7 @@ func newHelm(t *testing.T, namespace string) *helm {
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig, flags.Namespace = &cluster.Kubeconfig, &namespace
 	config := new(action.Configuration)
-	// In memory: what Helm remembers of its releases is not what is tested.
+	// Helm stores its releases in memory, because the storage is not under test.
 	if err := config.Init(flags, namespace, "memory", func(string, ...any) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (h *helm) install(name string, values map[string]any) *release.Release {
 	return r
 }
 
-// dryRun has the API server look at every object and keep none.
+// dryRun sends every object to the API server as a dry run.
 func (h *helm) dryRun(name string, values map[string]any) *release.Release {
 	h.t.Helper()
 	install := h.installation(name)
@@ -103,7 +103,7 @@ func (h *helm) uninstall(name string, hooks bool) {
 	}
 }
 
-// test is helm test, and what its pod said.
+// test runs helm test and returns the output of its pod.
 func (h *helm) test(name string) (said string, err error) {
 	h.t.Helper()
 	if h.edit != nil {
@@ -116,8 +116,7 @@ func (h *helm) test(name string) (said string, err error) {
 	return string(text), err
 }
 
-// editHooks changes the hooks of what is installed: Helm post-renders all but
-// those, and kwok's pods succeed at once whatever they should have done.
+// editHooks changes the hooks of a release. Helm does not post-render hooks, and kwok's pods would succeed at once.
 func (h *helm) editHooks(name string) {
 	h.t.Helper()
 	r, err := h.config.Releases.Last(name)
@@ -136,7 +135,7 @@ func (h *helm) editHooks(name string) {
 	}
 }
 
-// edits makes a function over the rendered text a post-renderer.
+// edits returns a post-renderer for a function over the rendered text.
 type edits func(text string) (string, error)
 
 func (e edits) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {

@@ -26,7 +26,7 @@ import (
 
 var (
 	cluster *stack.Stack
-	// requests are what the chart's ServiceAccount asks of the API server.
+	// requests is the audit log of the chart's ServiceAccount.
 	requests audit.Log
 )
 
@@ -44,7 +44,8 @@ func run(m *testing.M) int {
 	defer requests.Close()
 	s, err := stack.Up(context.Background(), stack.Options{
 		APIServer:         requests.Flags(),
-		ControllerManager: []string{"--kube-api-qps=300", "--kube-api-burst=600"}, Scheduler: []string{"--kube-api-qps=300", "--kube-api-burst=600"},
+		ControllerManager: []string{"--kube-api-qps=300", "--kube-api-burst=600"}, Scheduler: []string{"--kube-api-qps=300",
+			"--kube-api-burst=600"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -63,7 +64,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// bare gives a test a cluster of its own, which serves nothing but Kubernetes.
+// bare returns a cluster for one test that serves only Kubernetes' own APIs.
 func bare(t *testing.T) {
 	t.Helper()
 	shared := cluster
@@ -74,8 +75,7 @@ func bare(t *testing.T) {
 	}
 }
 
-// restricted creates a namespace that takes no pod which Pod Security calls
-// less than restricted.
+// restricted creates a namespace that enforces Pod Security restricted.
 func restricted(t *testing.T, name string, labels ...string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -87,13 +87,13 @@ func restricted(t *testing.T, name string, labels ...string) string {
 	if err := cluster.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Namespace(t.Context(), name); err != nil { // until it has its ServiceAccount
+	if err := cluster.Namespace(t.Context(), name); err != nil { // waits until it has its ServiceAccount
 		t.Fatal(err)
 	}
 	return name
 }
 
-// Where CRDs come from, beside Karpenter's, which is linked.
+// Go modules with CRDs, in addition to Karpenter's, which is linked.
 var modules = map[string]struct{ module, files string }{
 	"keda.sh":                     {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
 	"monitoring.coreos.com":       {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},
@@ -102,7 +102,7 @@ var modules = map[string]struct{ module, files string }{
 	"kustomize.toolkit.fluxcd.io": {"github.com/fluxcd/kustomize-controller@v1.6.0", "config/crd/bases/*.yaml"},
 }
 
-// serve installs the CRDs of a group and waits until the API server serves it.
+// serve installs the CRDs of a group and waits until the API server serves them.
 func serve(t *testing.T, group, resource string) {
 	t.Helper()
 	crds := apis.CRDs
@@ -128,7 +128,7 @@ func serve(t *testing.T, group, resource string) {
 	})
 }
 
-// definitions reads the CRDs that a Go module ships.
+// definitions reads the CRDs in a Go module.
 func definitions(t *testing.T, module, files string) (crds []*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)

@@ -20,15 +20,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The cluster grows through the test: what `auto` makes of it is seen at each
-// step, and the outright modes are tried on the whole.
-func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) {
+// The test adds APIs to the cluster step by step and checks mode auto at each step. The explicit modes are tested at the end.
+func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
 	authorized := map[string]any{"mode": "all", "metrics": map[string]any{"authorization": map[string]any{"enabled": true}}}
 	for _, step := range []struct {
 		name            string
-		group, resource string // served from here on
+		group, resource string // served from this step on
 		values          map[string]any
 		keda, karpenter bool
 	}{
@@ -52,7 +51,7 @@ func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) 
 			}
 			h.install(step.name, step.values)
 			if missing := len(objects) - len(existing(t, objects)); missing > 0 {
-				t.Errorf("%d of %d objects are not there", missing, len(objects))
+				t.Errorf("%d of %d objects are missing", missing, len(objects))
 			}
 			if got := has(objects, "Service", "-scaler"); got != step.keda {
 				t.Errorf("KEDA: %v, want %v", got, step.keda)
@@ -60,14 +59,13 @@ func TestEachModeInstallsIntoARestrictedNamespaceAndLeavesNothing(t *testing.T) 
 			if got := has(objects, "ValidatingAdmissionPolicy", "-nodepools"); got != step.karpenter {
 				t.Errorf("Karpenter: %v, want %v", got, step.karpenter)
 			}
-			// The API server takes the pods too (Pod Security looks at pods), and
-			// everything that they name exists.
-			if step.name != "all-certified" { // cert-manager itself is not there to write the Secret; kwok does not mind
+			// The API server also accepts the pods, which Pod Security checks, and everything that they refer to exists.
+			if step.name != "all-certified" { // cert-manager does not run, so the Secret is missing; kwok does not need it
 				stack.Eventually(t, 30*time.Second, "two pods", available(h.namespace, 2))
 			}
 			checkTypes(t, objects)
-			h.uninstall(step.name, false) // the hook is a pod, tried where pods are processes
-			stack.Eventually(t, 30*time.Second, "nothing is left", func(context.Context) error {
+			h.uninstall(step.name, false) // the hook is a pod; another test runs it as a process
+			stack.Eventually(t, 30*time.Second, "no object is left", func(context.Context) error {
 				if left := existing(t, objects); len(left) > 0 {
 					return fmt.Errorf("left: %v", left)
 				}
@@ -135,8 +133,7 @@ func available(namespace string, want int32) func(context.Context) error {
 	}
 }
 
-// checkTypes wants the API server's own compiler to have nothing against the
-// expressions of the admission policies.
+// checkTypes requires that the API server's type check reports no problem in the expressions of the admission policies.
 func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range objects {
@@ -159,8 +156,7 @@ func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-// grant lets a ServiceAccount do anything to some resources, so that what is
-// refused is refused by admission.
+// grant allows a ServiceAccount everything on some resources, so that only admission rejects its requests.
 func grant(t *testing.T, namespace, account string, groups, resources []string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{APIGroups: groups, Resources: resources, Verbs: []string{"*"}}}}

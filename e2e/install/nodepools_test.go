@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// as is a client of a ServiceAccount.
+// as returns a client of a ServiceAccount.
 func as(t *testing.T, namespace, account string) client.Client {
 	t.Helper()
 	config := rest.CopyConfig(cluster.Config)
@@ -36,18 +36,20 @@ func as(t *testing.T, namespace, account string) client.Client {
 }
 
 func pool(name, handedOver string) *v1.NodePool {
-	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "ml"}, Annotations: map[string]string{"owner": "ml"}}}
+	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "ml"},
+		Annotations: map[string]string{"owner": "ml"}}}
 	if handedOver != "" {
 		p.Annotations["gpuscaler.io/nudge"] = handedOver
 	}
 	p.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
-	p.Spec.Template.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{{Key: v1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}}}
+	p.Spec.Template.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{{Key: v1.CapacityTypeLabelKey,
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}}}
 	p.Spec.Disruption.ConsolidateAfter = v1.MustParseNillableDuration("30s")
 	p.Spec.Disruption.ConsolidationPolicy = v1.ConsolidationPolicyWhenEmpty
 	return p
 }
 
-// attempt is one patch by gpuscaler's ServiceAccount; refused is part of the refusal, empty where the patch is accepted.
+// attempt is a patch by gpuscaler's ServiceAccount. refused is a part of the expected message, empty if the patch is accepted.
 type attempt struct{ consent, patch, refused string }
 
 // patch writes a JSON merge patch of a NodePool, without dry-run.
@@ -56,7 +58,7 @@ func patch(ctx context.Context, c client.Client, name, text string) error {
 	return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(text)))
 }
 
-// exists creates an object for the time of a test.
+// exists creates an object until the end of the test.
 func exists(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := cluster.Client.Create(t.Context(), o); err != nil {
@@ -65,8 +67,8 @@ func exists(t *testing.T, o client.Object) {
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
 }
 
-// The token of gpuscaler's ServiceAccount, with every right that RBAC knows: admission alone limits what it can write.
-func TestAdmissionLimitsWhatOurTokenCanWrite(t *testing.T) {
+// gpuscaler's ServiceAccount has all permissions of RBAC in this test, so that only admission limits its writes.
+func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "keda.sh", "scaledobjects")
 	h, tenant, other := newHelm(t, restricted(t, "pools")), restricted(t, "pools-tenant"), restricted(t, "pools-other")
@@ -75,14 +77,15 @@ func TestAdmissionLimitsWhatOurTokenCanWrite(t *testing.T) {
 		"activator": map[string]any{"namespaces": []any{tenant}},
 	})
 	defer h.uninstall("pools", false)
-	grant(t, h.namespace, "gpuscaler", []string{"karpenter.sh", "keda.sh", "apps", ""}, []string{"nodepools", "scaledobjects", "deployments/scale", "pods"})
+	grant(t, h.namespace, "gpuscaler", []string{"karpenter.sh", "keda.sh", "apps", ""},
+		[]string{"nodepools", "scaledobjects", "deployments/scale", "pods"})
 	ours := as(t, h.namespace, "gpuscaler")
 	exists(t, pool("kept", ""))
 	weight := 10
 	stack.Eventually(t, 30*time.Second, "the admission policy is in force", func(ctx context.Context) error {
-		weight++ // another value each time: a write that changes nothing is accepted
+		weight++ // use another value each time, because a write without a change is accepted
 		if patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100)) == nil {
-			return fmt.Errorf("a NodePool that was not handed over takes our weight")
+			return fmt.Errorf("gpuscaler can change the weight of a NodePool without consent")
 		}
 		return nil
 	})
@@ -91,10 +94,10 @@ func TestAdmissionLimitsWhatOurTokenCanWrite(t *testing.T) {
 	t.Run("NodePools after consent is gone", func(t *testing.T) { withdrawn(t, ours) })
 	t.Run("ScaledObjects", func(t *testing.T) { scaledObjects(t, tenant, ours) })
 	t.Run("scale", func(t *testing.T) { scales(t, ours, tenant, other) })
-	t.Run("pods", func(t *testing.T) { marks(t, h.namespace, tenant, ours) })
+	t.Run("pods", func(t *testing.T) { podWrites(t, h.namespace, tenant, ours) })
 }
 
-// twoPatches first writes what the controller writes beside an override (its record, its field manager) and then the override.
+// twoPatches first writes what the controller writes together with an override (its record, its field manager), and then the override.
 func twoPatches(t *testing.T, ours client.Client) {
 	byUs := client.FieldOwner("gpuscaler")
 	for _, name := range []string{"", "weight"} {
@@ -103,15 +106,15 @@ func twoPatches(t *testing.T, ours client.Client) {
 		exists(t, p)
 		ownership := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": p.Name},
-			"spec": map[string]any{"disruption": map[string]any{"consolidateAfter": "30s"}}, // the value that it has
+			"spec": map[string]any{"disruption": map[string]any{"consolidateAfter": "30s"}}, // the present value
 		}}
 		first := ours.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(ownership), byUs, client.ForceOwnership)
 		if name == "" && first == nil {
-			t.Error("our field manager may own a field that was not handed over")
+			t.Error("gpuscaler's field manager can own a field without consent")
 		}
 		first = patch(t.Context(), ours, p.Name, `{"metadata":{"annotations":{"gpuscaler.io/record":"{\"v\":1}"}}}`)
 		if name == "" && first == nil {
-			t.Error("a NodePool that was not handed over takes our record")
+			t.Error("gpuscaler can write its record on a NodePool without consent")
 		}
 		for _, second := range []string{`{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`} {
 			if err := patch(t.Context(), ours, p.Name, second); err == nil || !strings.Contains(err.Error(), "hand") {
@@ -138,7 +141,8 @@ func nodePools(t *testing.T, namespace string, ours client.Client) {
 		{"limits", `{"spec":{"template":{"spec":{"nodeClassRef":{"name":"mine"}}}}}`, "only limits, weight and disruption"},
 		{"limits", `{"metadata":{"labels":{"team":null}}}`, "labels, finalizers or ownerReferences"},
 		{"limits", `{"metadata":{"finalizers":["a/b"]}}`, "labels, finalizers or ownerReferences"},
-		{"limits", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1"}]}}`, "labels, finalizers or ownerReferences"},
+		{"limits", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"1"}]}}`,
+			"labels, finalizers or ownerReferences"},
 		{"limits", `{"metadata":{"annotations":{"owner":"me"}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
 		{"limits", `{"metadata":{"annotations":{"owner":null}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
 		{"limits", `{"metadata":{"annotations":{"karpenter.sh/nodepool-hash":"1"}}}`, "only gpuscaler.io/record and gpuscaler.io/holder"},
@@ -169,12 +173,13 @@ func nodePools(t *testing.T, namespace string, ours client.Client) {
 	if err := ours.Delete(t.Context(), pool("kept", "")); err == nil || !strings.Contains(err.Error(), "may not create or delete") {
 		t.Errorf("delete a NodePool: %v", err)
 	}
-	if err := patch(t.Context(), as(t, namespace, "default"), "kept", `{"spec":{"weight":7}}`); err == nil || strings.Contains(err.Error(), "gpuscaler-") {
-		t.Errorf("another ServiceAccount: %v, want RBAC's refusal", err)
+	if err := patch(t.Context(), as(t, namespace, "default"), "kept", `{"spec":{"weight":7}}`); err == nil || strings.Contains(err.Error(),
+		"gpuscaler-") {
+		t.Errorf("another ServiceAccount: %v, want a rejection by RBAC", err)
 	}
 }
 
-// heardBy is a client of the administrator that collects the API server's warnings.
+// heardBy returns a client of the administrator that collects the API server's warnings.
 func heardBy(t *testing.T) (client.Client, *heard) {
 	t.Helper()
 	config, said := rest.CopyConfig(cluster.Config), &heard{}
@@ -186,12 +191,13 @@ func heardBy(t *testing.T) (client.Client, *heard) {
 	return c, said
 }
 
-// withdrawn takes consent back while a field is overridden: the owner is warned, nothing of the NodePool can be written any more, and
-// once the fields are listed again with the word restore they can.
+// withdrawn removes consent during an override: the owner is warned, and gpuscaler cannot write the NodePool any more. It can restore the
+// fields after the owner lists them again with the word restore.
 func withdrawn(t *testing.T, ours client.Client) {
 	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "withdrawn"}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+			"metadata": map[string]any{"name": "withdrawn"}}}
 		if weight != nil {
 			u.Object["spec"] = map[string]any{"weight": weight}
 			u.SetAnnotations(map[string]string{"gpuscaler.io/record": "{}"})
@@ -210,18 +216,18 @@ func withdrawn(t *testing.T, ours client.Client) {
 	}
 	for name, weight := range map[string]any{"another value": int64(1), "the original": nil} {
 		if err := apply(weight); err == nil || !strings.Contains(err.Error(), "allows no field") {
-			t.Errorf("%s after consent is gone: %v", name, err)
+			t.Errorf("%s after consent was removed: %v", name, err)
 		}
 	}
 	if err := patch(t.Context(), owner, "withdrawn", `{"metadata":{"annotations":{"gpuscaler.io/nudge":"weight,restore"}}}`); err != nil {
 		t.Fatal(err)
 	}
 	if err := apply(nil); err != nil {
-		t.Errorf("it cannot be restored: %v", err)
+		t.Errorf("the NodePool cannot be restored: %v", err)
 	}
 }
 
-// scaledObjects shows what of a ScaledObject can be written.
+// scaledObjects tests which writes of a ScaledObject are accepted.
 func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	const force, hold = "autoscaling.keda.sh/force-activation", "autoscaling.keda.sh/paused-scale-in"
 	for i, c := range []attempt{
@@ -238,7 +244,8 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 		{"activation", `{"spec":{"maxReplicaCount":1000}}`, "spec or status"},
 	} {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": map[string]any{
-			"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu", "metadata": map[string]any{"value": "5"}}},
+			"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu",
+				"metadata": map[string]any{"value": "5"}}},
 		}}}
 		o.SetNamespace(namespace)
 		o.SetName(fmt.Sprintf("try-%d", i))
@@ -259,7 +266,7 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	}
 }
 
-// scales shows which writes of /scale are accepted, and where.
+// scales tests which writes of /scale are accepted, and in which namespaces.
 func scales(t *testing.T, ours client.Client, listed, other string) {
 	for i, c := range []struct {
 		namespace string
@@ -288,8 +295,8 @@ func scales(t *testing.T, ours client.Client, listed, other string) {
 	}
 }
 
-// marks shows what of a pod may be written.
-func marks(t *testing.T, own, tenant string, ours client.Client) {
+// podWrites tests which writes of a pod are accepted.
+func podWrites(t *testing.T, own, tenant string, ours client.Client) {
 	for _, c := range []struct{ namespace, patch, refused string }{
 		{tenant, `{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"30m","controller.kubernetes.io/pod-deletion-cost":"-10"}}}`, ""},
 		{own, `{"metadata":{"labels":{"gpuscaler.io/leader":"true"}}}`, ""},
@@ -312,7 +319,7 @@ func marks(t *testing.T, own, tenant string, ours client.Client) {
 			t.Errorf("%s %s: %v, want %q", c.namespace, c.patch, err, c.refused)
 		}
 		if err := ours.Delete(t.Context(), pod.DeepCopy()); err == nil {
-			t.Error("we may delete a pod")
+			t.Error("gpuscaler can delete a pod")
 		}
 	}
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// nudging is a group that turns every field that a NodePool may hand over, at
-// all times.
+// nudging is a group that overrides every field that a NodePool may allow, all the time.
 var nudging = []any{map[string]any{
 	"name": "gpu", "resource": "nvidia.com/gpu", "nodePools": map[string]any{"spot": "nudged-spot", "on-demand": "nudged-od"},
 	"schedules": []any{map[string]any{
@@ -39,9 +38,8 @@ spec:
       requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [TYPE]}]
 `
 
-// nudge creates two NodePools, one by kubectl and one by Argo CD, and waits
-// until the chart's own pods hold what they handed over. The check that it
-// returns fails where anything of ours is left.
+// nudge creates two NodePools, one with kubectl and one with Argo CD, and waits until the chart's pods override their fields. The returned
+// check fails if a change of gpuscaler is left.
 func nudge(t *testing.T) (whole func() error) {
 	t.Helper()
 	before := map[string]string{}
@@ -61,7 +59,7 @@ func nudge(t *testing.T) (whole func() error) {
 		}
 		t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), u) })
 		original, _, _ := unstructured.NestedMap(u.Object, "spec")
-		original["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "10%"}} // the CRD's defaults
+		original["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "10%"}} // the defaults of the CRD
 		original["template"].(map[string]any)["spec"].(map[string]any)["expireAfter"] = "720h"
 		text, err := json.Marshal(original)
 		if err != nil {
@@ -69,7 +67,7 @@ func nudge(t *testing.T) (whole func() error) {
 		}
 		before[name] = string(text)
 	}
-	stack.Eventually(t, time.Minute, "both NodePools are nudged", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "both NodePools have overrides", func(ctx context.Context) error {
 		for name := range before {
 			u := get(ctx, name)
 			weight, _, _ := unstructured.NestedInt64(u.Object, "spec", "weight")
@@ -86,7 +84,7 @@ func nudge(t *testing.T) (whole func() error) {
 			u := get(t.Context(), name)
 			spec, _ := json.Marshal(u.Object["spec"])
 			if string(spec) != want {
-				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", name, spec, want)
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", name, spec, want)
 			}
 			if a := u.GetAnnotations(); len(a) != 2 || a["team"] != "ml" {
 				return fmt.Errorf("%s: annotations %v", name, a)
@@ -95,8 +93,9 @@ func nudge(t *testing.T) (whole func() error) {
 			for _, m := range u.GetManagedFields() {
 				owners = append(owners, m.Manager)
 			}
-			if !slices.Equal(owners, []string{map[string]string{"nudged-spot": "kubectl-client-side-apply", "nudged-od": "argocd-controller"}[name]}) {
-				return fmt.Errorf("%s is owned by %v", name, owners)
+			if !slices.Equal(owners, []string{map[string]string{"nudged-spot": "kubectl-client-side-apply",
+				"nudged-od": "argocd-controller"}[name]}) {
+				return fmt.Errorf("fields of %s are owned by %v", name, owners)
 			}
 		}
 		return nil

@@ -42,10 +42,9 @@ status:
   conditions: [{type: Initialized, status: "True", reason: Initialized, message: "", lastTransitionTime: "2026-11-21T08:00:00Z"}]
 `
 
-// The chart mounts the book of its values. Helm changes it, the kubelet brings
-// the file, and the controller, which nobody restarts, tells the new price; of
-// a book with a mistake it tells the last good one's.
-func TestAMountedPriceBookThatChangesIsReadAgain(t *testing.T) {
+// The chart mounts the price book of its values. After Helm and the kubelet have updated the file, the controller uses the new price
+// without a restart. An invalid price book keeps the last valid prices.
+func TestMountedPriceBookIsReloaded(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "karpenter.sh", "nodeclaims")
 	priced := pool("priced", "")
@@ -69,7 +68,8 @@ func TestAMountedPriceBookThatChangesIsReadAgain(t *testing.T) {
 	machine := newHost(t, h.namespace)
 	machine.prices = filepath.Join(cluster.Dir, "prices-"+h.namespace)
 	book := strings.Replace(bookOf, "PRICE", "3.5", 1)
-	if err := errors.Join(os.MkdirAll(machine.prices, 0o755), os.WriteFile(filepath.Join(machine.prices, "prices.yaml"), []byte(book), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(machine.prices, 0o755),
+		os.WriteFile(filepath.Join(machine.prices, "prices.yaml"), []byte(book), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	h.edit = edits(machine.edit)
@@ -84,7 +84,7 @@ func TestAMountedPriceBookThatChangesIsReadAgain(t *testing.T) {
 	h.install("gpuscaler", values)
 	machine.mount(t, h.namespace)
 	stack.Eventually(t, time.Minute, "it runs", available(h.namespace, 1))
-	stack.Eventually(t, time.Minute, "the book's price", groupCosts(t, h.namespace, 3.5))
+	stack.Eventually(t, time.Minute, "the price of the book", groupCosts(t, h.namespace, 3.5))
 
 	before := podsOf(t, h.namespace)[0]
 	change := func(book string) {
@@ -94,27 +94,27 @@ func TestAMountedPriceBookThatChangesIsReadAgain(t *testing.T) {
 		machine.mountPrices(t, h.namespace)
 	}
 	change(strings.Replace(bookOf, "PRICE", "7.25", 1))
-	stack.Eventually(t, 4*time.Minute, "the new price, within a minute or two", groupCosts(t, h.namespace, 7.25))
+	stack.Eventually(t, 4*time.Minute, "the new price", groupCosts(t, h.namespace, 7.25))
 	change(strings.Replace(bookOf, "PRICE", "a lot", 1))
-	stack.Eventually(t, 3*time.Minute, "a mistake is told", func(context.Context) error {
+	stack.Eventually(t, 3*time.Minute, "the log reports an invalid price book", func(context.Context) error {
 		logs, _ := filepath.Glob(filepath.Join(cluster.Dir, "logs", h.namespace+"-gpuscaler-*.log"))
 		for _, path := range logs {
 			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "the price book is refused") {
 				return nil
 			}
 		}
-		return errors.New("no log says so")
+		return errors.New("no such log line")
 	})
 	if err := groupCosts(t, h.namespace, 7.25)(t.Context()); err != nil {
-		t.Errorf("with a mistake in the book: %v", err)
+		t.Errorf("with an invalid price book: %v", err)
 	}
 	if now := podsOf(t, h.namespace); len(now) != 1 || now[0].UID != before.UID || now[0].Status.ContainerStatuses[0].RestartCount > 0 {
-		t.Errorf("it is not the pod that it was, or was restarted: %d pods", len(now))
+		t.Errorf("the pod was replaced or restarted: %d pods", len(now))
 	}
 	h.uninstall("gpuscaler", false)
 }
 
-// mountPrices is the kubelet's part: the price book's file, replaced at once.
+// mountPrices replaces the kubelet: it replaces the file of the price book atomically.
 func (h host) mountPrices(t *testing.T, namespace string) {
 	t.Helper()
 	var config corev1.ConfigMap
@@ -129,7 +129,7 @@ func (h host) mountPrices(t *testing.T, namespace string) {
 	}
 }
 
-// groupCosts returns a check of what the group's one node costs an hour.
+// groupCosts returns a check of the hourly cost of the group's one node.
 func groupCosts(t *testing.T, namespace string, want float64) func(context.Context) error {
 	return func(context.Context) error {
 		for _, p := range podsOf(t, namespace) {

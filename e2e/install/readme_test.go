@@ -37,20 +37,20 @@ func readme(t *testing.T, language string) (blocks []string) {
 	return blocks
 }
 
-// block is the one that holds some text.
-func block(t *testing.T, holds string) string {
+// block returns the YAML block that contains a text.
+func block(t *testing.T, text string) string {
 	t.Helper()
 	for _, b := range readme(t, "yaml") {
-		if strings.Contains(b, holds) {
+		if strings.Contains(b, text) {
 			return b
 		}
 	}
-	t.Fatalf("the README has no block with %q", holds)
+	t.Fatalf("the README has no block with %q", text)
 	return ""
 }
 
-// A new user with the README and nothing else: its values, its policy, its HPA.
-func TestFromTheReadmeToAWorkloadThatScales(t *testing.T) {
+// A new user needs only the README: its values, its policy and its HPA scale a workload.
+func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 	h := newHelm(t, restricted(t, "gpuscaler-readme"))
 	machine := newHost(t, h.namespace)
 	h.edit = edits(machine.edit)
@@ -96,7 +96,7 @@ func TestFromTheReadmeToAWorkloadThatScales(t *testing.T) {
 	})
 	t.Logf("from helm install to four replicas: %s", time.Since(began).Round(time.Second))
 	h.uninstall("gpuscaler", true)
-	stack.Eventually(t, 30*time.Second, "nothing is left", func(context.Context) error {
+	stack.Eventually(t, 30*time.Second, "no object is left", func(context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
 		}
@@ -114,7 +114,7 @@ func restrictedTeam(t *testing.T) {
 	}
 }
 
-// queue is a gateway that Prometheus scrapes.
+// queue serves the metric of a gateway to Prometheus.
 func queue(t *testing.T, waiting int) {
 	t.Helper()
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -126,8 +126,8 @@ func queue(t *testing.T, waiting int) {
 	}
 }
 
-// Each helm command of the README has flags and values that there are.
-func TestTheReadmesHelmCommandsFitTheChart(t *testing.T) {
+// The values in the helm commands of the README exist.
+func TestHelmCommandsOfTheReadmeUseExistingValues(t *testing.T) {
 	values := regexp.MustCompile(`--set ([a-zA-Z.]+)=`)
 	var defaults map[string]any
 	text, err := os.ReadFile("../../charts/gpuscaler/values.yaml")

@@ -30,9 +30,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// container is what a container runtime makes of our image and security
-// context: a root that holds the binary and the mounted files, read-only, and
-// user 65532 without a capability to gain. Its arguments are the pod's.
+// container does what a container runtime does with the image and the security context: a read-only root with the binary and the mounted
+// files, and user 65532 without capabilities. Its arguments are those of the pod.
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
@@ -67,20 +66,19 @@ mount -o remount,ro "$root"
 export KUBECONFIG=/kubeconfig
 exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
 
-// confined says whether this machine lets a test do that.
+// confined reports whether this machine allows a test to do that.
 func confined() bool {
 	return exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && setpriv --no-new-privs true").Run() == nil
 }
 
-// host makes the chart's pods processes of this machine: their image is the
-// working tree's binary, their ConfigMaps directories, their Service an
-// ExternalName, which is all that the API server follows to loopback.
+// host runs the chart's pods as processes of this machine: the image is the working tree's binary, ConfigMaps are directories, and the
+// Service has type ExternalName, the only one that the API server accepts for loopback.
 type host struct {
 	binary, config string
-	serving        string // the directory of the certificate's Secret; empty: the certificate is self-signed in memory
-	scaler         string // the directory of the external scaler's Secret; mounted where the flags name it
-	prices         string // the directory of the price book's ConfigMap; empty: the built-in book
-	port           string // of the stand-in for kube-proxy
+	serving        string // directory of the certificate's Secret; empty means a self-signed certificate in memory
+	scaler         string // directory of the external scaler's Secret
+	prices         string // directory of the price book's ConfigMap; empty means the built-in price book
+	port           string // port of the proxy that replaces kube-proxy
 	shell          string
 }
 
@@ -110,7 +108,7 @@ func (h host) change(o *unstructured.Unstructured) error {
 	switch {
 	case o.GetKind() == "Service" && o.GetName() == "gpuscaler":
 		o.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
-	case o.GetKind() == "Pod": // helm test; the stand-in for a kubelet runs one container
+	case o.GetKind() == "Pod": // the pod of helm test; package kubelet runs one container of a pod
 		o.SetLabels(map[string]string{stack.HostProcess: "true"})
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "containers")
 		if err != nil {
@@ -139,7 +137,7 @@ func (h host) run(c map[string]any) {
 	for i, a := range args {
 		a := a.(string)
 		a = strings.Replace(a, "--service-port=443", "--service-port="+h.port, 1)
-		a = strings.Replace(a, "address=127.0.0.1:", "address=:", 1) // each pod has a loopback address of its own
+		a = strings.Replace(a, "address=127.0.0.1:", "address=:", 1) // each pod has its own loopback address
 		args[i] = strings.Replace(a, "address=:", "address=$(POD_IP):", 1)
 	}
 	if args[0] == "run" {
@@ -149,18 +147,20 @@ func (h host) run(c map[string]any) {
 	env, _ := c["env"].([]any)
 	c["env"] = append(env,
 		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
-		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING", "value": h.serving}, map[string]any{"name": "PRICES", "value": h.prices},
+		map[string]any{"name": "CONFIG", "value": h.config}, map[string]any{"name": "SERVING",
+			"value": h.serving}, map[string]any{"name": "PRICES", "value": h.prices},
 		map[string]any{"name": "SCALER", "value": h.scaler},
 		map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
 }
 
-// newHost builds gpuscaler and readies a machine for the chart's pods.
+// newHost builds gpuscaler and prepares this machine for the chart's pods.
 func newHost(t *testing.T, namespace string) host {
 	t.Helper()
 	if !confined() {
-		t.Skip("this machine does not let a test make a mount namespace: pods on a read-only root are not shown")
+		t.Skip("this machine does not allow mount namespaces, so pods with a read-only root are not tested")
 	}
-	h := host{binary: buildBinary(t), config: filepath.Join(cluster.Dir, "mounted-"+namespace), shell: `exec unshare -m sh -c '` + strings.ReplaceAll(container, "'", `'\''`) + `' "$0" "$@"`}
+	h := host{binary: buildBinary(t), config: filepath.Join(cluster.Dir, "mounted-"+namespace),
+		shell: `exec unshare -m sh -c '` + strings.ReplaceAll(container, "'", `'\''`) + `' "$0" "$@"`}
 	h.scaler = filepath.Join(cluster.Dir, "scaler-"+namespace)
 	dirs := []string{h.scaler}
 	for _, name := range configMaps {
@@ -183,8 +183,7 @@ func newHost(t *testing.T, namespace string) host {
 	return h
 }
 
-// buildBinary compiles the working tree's gpuscaler with the flags of the other
-// end-to-end tests, so that they share what is compiled.
+// buildBinary compiles the working tree's gpuscaler with the flags of the other end-to-end tests, so that they share compiled packages.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	if given := os.Getenv(controller.BinaryVariable); given != "" {
@@ -203,10 +202,10 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// configMaps are the chart's, by the end of their names.
+// configMaps are the suffixes of the chart's ConfigMaps.
 var configMaps = []string{"platform", "policies"}
 
-// mount is the kubelet's part: the files of the ConfigMaps, and of the external scaler's Secret where there is one, in directories.
+// mount replaces the kubelet: it writes the files of the ConfigMaps, and of the external scaler's Secret if it exists, to directories.
 func (h host) mount(t *testing.T, namespace string) {
 	t.Helper()
 	for _, of := range configMaps {
@@ -227,7 +226,7 @@ func (h host) mount(t *testing.T, namespace string) {
 	}
 }
 
-// secretOf returns what a Secret holds; nil where there is none.
+// secretOf returns the content of a Secret, or nil if it does not exist.
 func secretOf(t *testing.T, namespace, name string) map[string][]byte {
 	t.Helper()
 	var secret corev1.Secret
@@ -248,7 +247,7 @@ spec:
   - {name: always, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 3}
 `
 
-func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
+func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	h := newHelm(t, restricted(t, "gpuscaler-system"))
 	machine := newHost(t, h.namespace)
@@ -262,7 +261,7 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	machine.mount(t, h.namespace)
 	defer dump(t, pods, h.namespace)
 	stack.Eventually(t, time.Minute, "two replicas", available(h.namespace, 2))
-	stack.Eventually(t, time.Minute, "registered and reached", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "registered and reachable", func(ctx context.Context) error {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 	for _, p := range podsOf(t, h.namespace) {
@@ -273,20 +272,20 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		unprivileged(t, process.Pid())
 	}
 	validate(t, machine)
-	// helm test asks the cluster with the chart's own rights.
+	// helm test checks the cluster with the chart's permissions.
 	if said, err := h.test("gpuscaler"); err == nil || strings.Count(said, "ERROR NodePoolMissing") != 2 {
-		t.Errorf("helm test misses that the group's NodePools are not there (%v):\n%s", err, said)
+		t.Errorf("helm test does not report the missing NodePools of the group (%v):\n%s", err, said)
 	}
 
 	issued := secretOf(t, h.namespace, "gpuscaler-scaler-client")
 	scalerKnows(t, h.namespace, issued)
 
-	// A rollout and the way back: nobody has to do more than Helm does.
+	// An upgrade and a rollback need no other action than Helm's.
 	values["logLevel"] = "debug"
 	h.upgrade("gpuscaler", values)
 	stack.Eventually(t, time.Minute, "upgraded", rolled(h.namespace, "--log-level=debug"))
 	if now := secretOf(t, h.namespace, "gpuscaler-scaler-client"); !maps.EqualFunc(now, issued, bytes.Equal) {
-		t.Error("the upgrade replaced KEDA's certificate: the copy that KEDA has is worth nothing")
+		t.Error("the upgrade replaced KEDA's certificate, so KEDA's copy of it is invalid")
 	}
 	scalerKnows(t, h.namespace, issued)
 	h.rollback("gpuscaler")
@@ -295,9 +294,8 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook holds the Lease and puts NodePools back, those that
-	// are nudged at the time and one that somebody left behind; the
-	// registration goes with its role.
+	// The pre-delete hook holds the Lease and restores NodePools: those with overrides at the time, and one with an override of a former
+	// controller. The registration is deleted with its role.
 	whole := nudge(t)
 	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
 		t.Errorf("helm test: %v\n%s", err, said)
@@ -308,17 +306,17 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
 	leaveWeight(t, h.namespace)
-	// Up to here nothing was denied. (Afterwards the role goes before the pods have ended.)
+	// No request was denied up to here. (Afterwards the role is deleted before the pods end.)
 	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
 		t.Error(err)
 	}
 	h.uninstall("gpuscaler", true)
-	stack.Eventually(t, 30*time.Second, "nothing is left", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "no object is left", func(ctx context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
 		}
 		if err := cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the registration stays: %v", err)
+			return fmt.Errorf("the registration still exists: %v", err)
 		}
 		return nil
 	})
@@ -326,7 +324,7 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left.Spec.Weight != nil {
-		t.Errorf("the weight of %d stays", *left.Spec.Weight)
+		t.Errorf("the weight is still %d", *left.Spec.Weight)
 	}
 	if err := whole(); err != nil {
 		t.Error(err)
@@ -341,27 +339,29 @@ func TestTheChartsOwnPodsServeOnAReadOnlyRootWithoutRights(t *testing.T) {
 	}
 	for _, name := range []string{"nudged-spot", "nudged-od"} {
 		if !strings.Contains(string(text), "NodePool "+name) {
-			t.Errorf("the hook did not put %s back:\n%s", name, text)
+			t.Errorf("the hook did not restore %s:\n%s", name, text)
 		}
 	}
 }
 
-// leaveWeight is a nudge that a controller left behind.
+// leaveWeight creates a NodePool with the override of a former controller.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "left"}, "spec": map[string]any{"weight": int64(90)},
 	}}
-	if err := as(t, namespace, "gpuscaler").Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"), client.ForceOwnership); err != nil {
+	if err := as(t, namespace, "gpuscaler").Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"),
+		client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// rolled wants every pod to be Ready and to have that argument.
+// rolled requires that every pod is Ready and has that argument.
 func rolled(namespace, argument string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList
-		if err := cluster.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
+		if err := cluster.Client.List(ctx, &list, client.InNamespace(namespace),
+			client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -373,7 +373,7 @@ func rolled(namespace, argument string) func(context.Context) error {
 	}
 }
 
-// unprivileged reads from the kernel what the process may do.
+// unprivileged reads the privileges of a process from the kernel.
 func unprivileged(t *testing.T, pid int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -390,19 +390,20 @@ func unprivileged(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(mounts)), "\n") {
-		fields := strings.Fields(line) // seen from its root: mount point, options
+		fields := strings.Fields(line) // relative to the root of the process: mount point, options
 		if (fields[4] == "/" || strings.HasPrefix(fields[4], "/etc")) && !strings.HasPrefix(fields[5], "ro") {
 			t.Errorf("process %d: %s is mounted %s", pid, fields[4], fields[5])
 		}
 	}
-	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 { // the binary, etc, proc, and the token
-		t.Errorf("process %d: its root holds %v (%v)", pid, files, err)
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 { // the binary, etc, proc and the token
+		t.Errorf("process %d: its root contains %v (%v)", pid, files, err)
 	}
 }
 
 func validate(t *testing.T, machine host) {
 	t.Helper()
-	if text, err := exec.CommandContext(t.Context(), machine.binary, "validate", machine.config+"/platform", machine.config+"/policies").CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(t.Context(), machine.binary, "validate", machine.config+"/platform",
+		machine.config+"/policies").CombinedOutput(); err != nil {
 		t.Errorf("helm test would fail: %v\n%s", err, text)
 	}
 }
@@ -410,13 +411,14 @@ func validate(t *testing.T, machine host) {
 func podsOf(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
-	if err := cluster.Client.List(t.Context(), &list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
+	if err := cluster.Client.List(t.Context(), &list, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": "gpuscaler"}); err != nil {
 		t.Fatal(err)
 	}
 	return list.Items
 }
 
-// dump shows the ends of the pods' logs where the test fails.
+// dump logs the ends of the pods' logs if the test fails.
 func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	if !t.Failed() {
 		return
@@ -425,19 +427,18 @@ func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	for _, path := range logs {
 		text, _ := os.ReadFile(path)
 		lines := strings.Split(string(text), "\n")
-		t.Logf("--- the end of %s\n%s", path, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+		t.Logf("--- end of %s\n%s", path, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 }
 
-// Every flag that the chart can write is one that its command knows: flags are
-// read before --help is answered.
-func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
+// The commands accept every flag in the chart: flags are parsed before --help is processed.
+func TestBinaryAcceptsEveryFlagOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../chart/testdata/everything.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	flags, commands := 0, 0
-	for _, document := range regexp.MustCompile(`(?m)^(---|# ---- .*)$`).Split(string(text), -1)[2:] { // before: the notes
+	for _, document := range regexp.MustCompile(`(?m)^(---|# ---- .*)$`).Split(string(text), -1)[2:] { // the first parts are the notes
 		var object any
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatal(err)
@@ -454,7 +455,7 @@ func TestTheBinaryKnowsEveryFlagOfTheChart(t *testing.T) {
 	}
 }
 
-// argsIn are the arguments of every container of an object.
+// argsIn returns the arguments of every container of an object.
 func argsIn(value any) (all [][]string) {
 	switch v := value.(type) {
 	case []any:

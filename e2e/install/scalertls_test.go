@@ -15,13 +15,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// scalerKnows wants the leader's external scaler to take requests from the
-// client whose certificate Helm generated, and from no other client.
+// scalerKnows requires that the leader's external scaler accepts the client with the certificate that Helm generated, and no other client.
 func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 	t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(issued["ca.crt"]) {
-		t.Fatalf("the Secret of KEDA's certificate holds no CA: %d keys", len(issued))
+		t.Fatalf("the Secret of KEDA's certificate has no CA: %d keys", len(issued))
 	}
 	pair, err := tls.X509KeyPair(issued["tls.crt"], issued["tls.key"])
 	if err != nil {
@@ -29,7 +28,8 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 	}
 	ask := func(shown ...tls.Certificate) error {
 		config := &tls.Config{RootCAs: roots, ServerName: "gpuscaler-scaler." + namespace + ".svc", Certificates: shown}
-		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true,
+			DisableKeepAlives: true}}
 		for _, p := range podsOf(t, namespace) {
 			if p.Labels[leaderproxy.LeaderLabel] != "true" {
 				continue
@@ -39,7 +39,7 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 				return err
 			}
 			defer answer.Body.Close()
-			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType { // it is gRPC
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType { // the server speaks gRPC
 				return fmt.Errorf("%s, %w", answer.Status, err)
 			}
 			return nil
@@ -48,6 +48,6 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 	}
 	stack.Eventually(t, 30*time.Second, "KEDA's certificate is accepted", func(context.Context) error { return ask(pair) })
 	if err := ask(); err == nil {
-		t.Error("a client without a certificate is served")
+		t.Error("a client without a certificate is accepted")
 	}
 }

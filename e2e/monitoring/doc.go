@@ -1,6 +1,4 @@
-// Package monitoring proves what is shipped for Prometheus and Grafana: that
-// each alert fires on what it is about and on nothing else, in Prometheus' own
-// rule engine; that every metric which an alert or a panel asks for is served by
-// gpuscaler, or is one of the exporters' that it names; that the chart ships the
-// same files as config/; and that each alert has a page which says what to do.
+// Package monitoring tests the files for Prometheus and Grafana: each alert fires for its fault and for no other, in Prometheus' own rule
+// engine; every metric in an alert or a panel is served by gpuscaler or by one of the exporters that it names; the chart has the same
+// files as config/; and each alert has a runbook.
 package monitoring

@@ -17,10 +17,9 @@ const (
 	group = `{group="chat"}`
 )
 
-// healthy is a day on which nobody should be woken: a busy server, a free GPU, a
-// MIG slice, a training job, a GPU whose counters are blank, a group with what
-// is only worth knowing.
-var healthy = world{
+// healthy are the series of a day without a fault: a busy server, a free GPU, a MIG slice, a training job, a GPU with blank counters, and
+// a group with a finding of severity info.
+var healthy = input{
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x300", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x300",
 	"DCGM_FI_DEV_FB_USED" + busyGPU: "41000x300", "DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x300", "DCGM_FI_DEV_GPU_TEMP" + busyGPU: "71x300",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_UTIL" + freeGPU: "0x300", "DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x300",
@@ -53,54 +52,64 @@ var healthy = world{
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
-// nvlinkRate is an hour of NVLink traffic of a field that is a rate.
+// nvlinkRate is an hour of NVLink traffic in a field that is a rate.
 var nvlinkRate = strings.Repeat("900 1100 ", 30)
 
-// Each fault begins after an hour; the alert is silent at `quiet` and fires at
-// `loud`, minutes from the start, alone unless `also` says who else.
+// Each fault begins after an hour. The alert is silent at `quiet` and fires at `loud`, in minutes from the start, alone unless `also`
+// names other alerts.
 var faults = []struct {
 	alert       string
 	quiet, loud int
 	fault       map[string]string
 	also        []string
 }{
-	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.01x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 2x240"}, nil},
+	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.01x240",
+		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 2x240"}, nil},
 	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x60 0x240"}, nil},
-	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.08x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 9x240"}, nil},
-	{"GPUMemoryGrowing", 160, 225, map[string]string{ // 5% of the memory an hour
+	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.08x240",
+		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 9x240"}, nil},
+	{"GPUMemoryGrowing", 160, 225, map[string]string{ // 5% of the memory in an hour
 		"DCGM_FI_DEV_FB_USED" + busyGPU: "20000x60 20000+38x240", "DCGM_FI_DEV_FB_FREE" + busyGPU: "25068x60 25068-38x240"}, nil},
-	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x60 54000x240"}, nil},  // it counts
-	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: nvlinkRate + " 0x240"}, nil}, // it is a rate
-	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "", "DCGM_FI_PROF_NVLINK_TX_BYTES" + honored: "0+9e9x60 540e9x240"}, nil},
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x60 54000x240"}, nil},  // a counter
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: nvlinkRate + " 0x240"}, nil}, // a rate
+	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "",
+		"DCGM_FI_PROF_NVLINK_TX_BYTES" + honored: "0+9e9x60 540e9x240"}, nil},
 	{"GPUUnderused", 60, 150, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.2x240"}, nil},
-	{"GPUUnderused", 110, 140, map[string]string{ // younger than an hour, it is not judged
+	{"GPUUnderused", 110, 140, map[string]string{ // the alert ignores pods younger than an hour
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "_x60 0.2x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "_x60 60x240"}, nil},
 	{"GPUMemoryFull", 70, 80, map[string]string{"DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x60 500x240"}, nil},
 	{"GPUHot", 62, 70, map[string]string{"DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x60 91x240"}, nil},
-	{"TrainingStalled", 75, 90, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored: "0.95x60 0x240", "DCGM_FI_DEV_GPU_UTIL" + honored: "99x60 0x240"}, []string{"GPUIdle"}},
+	{"TrainingStalled", 75, 90, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + honored: "0.95x60 0x240",
+		"DCGM_FI_DEV_GPU_UTIL" + honored: "99x60 0x240"}, []string{"GPUIdle"}},
 	{"GPUCounterStuck", 80, 95, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240"}, nil},
 
 	{"SignalLost", 68, 72, map[string]string{"gpuscaler_policy_degraded" + chat: "0x60 1x240"}, nil},
 	{"SourceDown", 66, 75, map[string]string{
-		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
-	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"}, nil}, // it never answered
+		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 " +
+			"240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
+	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"},
+		nil}, // no successful poll
 	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
 	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
 	{"PolicyRefused", 63, 70, map[string]string{
-		`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`: "1x60 _x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="Held"}`: "_x60 1x240"}, nil},
+		`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`: "1x60 " +
+			"_x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="Held"}`: "_x60 1x240"}, nil},
 	{"HPANotExact", 80, 95, map[string]string{`gpuscaler_hpa_findings{what="tolerance"}`: "0x60 2x240"}, nil},
 
 	{"CapacityConstrained", 70, 80, map[string]string{"gpuscaler_group_constrained_replicas" + group: "0x60 2x240"}, nil},
 	{"GroupFailing", 63, 67, map[string]string{"gpuscaler_group_failing" + group: "0x60 1x240"}, nil},
-	{"OverrideConflict", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"}, nil},
+	{"OverrideConflict", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"},
+		nil},
 	{"SpotUnavailable", 110, 125, map[string]string{
-		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
+		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 " +
+			"_x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
 
 	{"NoLeader", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
-	{"NoLeader", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"}, nil}, // both are gone
+	{"NoLeader", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"},
+		nil}, // both replicas are missing
 	{"TwoLeaders", 61, 65, map[string]string{`gpuscaler_leader{instance="b"}`: "0x60 1x240"}, nil},
 	{"APIServiceConflict", 60, 63, map[string]string{`gpuscaler_apiservice_conflict{instance="a"}`: "0x60 1x240"}, nil},
 	{"DecisionsStale", 61, 65, map[string]string{"gpuscaler_decision_timestamp_seconds" + chat: "0+60x60 3600x240"}, nil},
@@ -109,7 +118,7 @@ var faults = []struct {
 	{"RecordingFailed", 64, 67, map[string]string{`gpuscaler_recording_failed{instance="a"}`: "0x60 1x240"}, nil},
 }
 
-func TestNobodyIsWokenOnAHealthyDay(t *testing.T) {
+func TestNoAlertFiresWithoutAFault(t *testing.T) {
 	for i, names := range firing(t, healthy, 30, 90, 150, 240) {
 		if len(names) > 0 {
 			t.Errorf("look %d: %v", i, names)
@@ -117,7 +126,7 @@ func TestNobodyIsWokenOnAHealthyDay(t *testing.T) {
 	}
 }
 
-func TestEachAlertFiresOnItsFaultAndNoOtherDoes(t *testing.T) {
+func TestEachAlertFiresOnlyForItsFault(t *testing.T) {
 	tried := map[string]bool{}
 	for _, f := range faults {
 		tried[f.alert] = true
@@ -125,7 +134,7 @@ func TestEachAlertFiresOnItsFaultAndNoOtherDoes(t *testing.T) {
 			t.Parallel()
 			seen := firing(t, healthy.with(f.fault), f.quiet, f.loud)
 			if slices.Contains(seen[0], f.alert) {
-				t.Errorf("it fires at %d min already", f.quiet)
+				t.Errorf("the alert fires already at %d min", f.quiet)
 			}
 			want := append([]string{f.alert}, f.also...)
 			slices.Sort(want)
@@ -141,24 +150,24 @@ func TestEachAlertFiresOnItsFaultAndNoOtherDoes(t *testing.T) {
 	}
 }
 
-// A server that has nothing to do at night stands as still as a training job
-// that hangs.
-func TestAnIdleServerIsNoStalledTraining(t *testing.T) {
-	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})
+// A server without requests at night has the same metrics as a training job that hangs.
+func TestIdleServerIsNotAStalledTraining(t *testing.T) {
+	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240",
+		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})
 	if got := firing(t, w, 90)[0]; !slices.Equal(got, []string{"GPUIdle"}) {
 		t.Errorf("%v fire", got)
 	}
 }
 
-// One counter that is stuck at zero must not make a busy GPU an idle one.
-func TestABusyGPUWithAStuckCounterIsNotIdle(t *testing.T) {
+// A counter that is stuck at zero must not make a busy GPU look idle.
+func TestBusyGPUWithAStuckCounterIsNotIdle(t *testing.T) {
 	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0x300"})
 	if got := firing(t, w, 90)[0]; slices.Contains(got, "GPUIdle") || !slices.Contains(got, "GPUCounterStuck") {
 		t.Errorf("%v fire", got)
 	}
 }
 
-// Memory that is taken once, or that goes up and down, is no leak.
+// Memory that is allocated once, or that increases and decreases, is not a leak.
 func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
 	for name, values := range map[string]string{
 		"a second model": "20000x60 35000x240",
@@ -174,8 +183,8 @@ func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
 	}
 }
 
-// A training job that is idle is not a hung collective, and one GPU without NVLink traffic never was one.
-func TestABusyPodWithoutNVLinkIsNoStalledCollective(t *testing.T) {
+// An idle training job is not a stalled collective operation, and neither is a busy GPU that never had NVLink traffic.
+func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 	w := healthy.with(map[string]string{
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU:               "99x300",
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU:      "0.95x300",

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// served are metrics with their labels; nil: not looked at.
+// served are metrics with their labels; nil means that labels are not checked.
 type served map[string][]string
 
 var (
@@ -26,7 +26,7 @@ var (
 
 	row = regexp.MustCompile("^\\| `(gpuscaler_[a-z_]+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 
-	// What others serve, and where it was read.
+	// Metrics of other components, with the source of their labels.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// everything that a query may name.
+// everything returns all metrics that a query may use.
 func everything(t *testing.T) served {
 	t.Helper()
 	all := served{}
@@ -82,7 +82,7 @@ func everything(t *testing.T) served {
 	return all
 }
 
-// engineNames are the series that the profiles of engines read.
+// engineNames returns the series that the profiles of engines read.
 func engineNames(t *testing.T) (names []string) {
 	t.Helper()
 	profile, ok := exposition.Engine("vllm")
@@ -97,7 +97,7 @@ func engineNames(t *testing.T) (names []string) {
 	return names
 }
 
-// query is an expression and where it stands.
+// query is an expression and its position.
 type query struct{ where, expr string }
 
 func shippedQueries(t *testing.T) (all []query) {
@@ -152,10 +152,10 @@ func shippedQueries(t *testing.T) (all []query) {
 	return all
 }
 
-// Grafana puts these in before Prometheus sees them.
+// Grafana replaces these variables before Prometheus evaluates the query.
 var variables = strings.NewReplacer("$namespace", "team", "$policy", "chat", "$group", ".*")
 
-func TestEveryQueryAsksForWhatIsServed(t *testing.T) {
+func TestEveryQueryUsesServedMetrics(t *testing.T) {
 	known, asked := everything(t), map[string]bool{}
 	queries := shippedQueries(t)
 	if len(queries) < 60 {
@@ -185,20 +185,20 @@ func TestEveryQueryAsksForWhatIsServed(t *testing.T) {
 			return nil
 		})
 	}
-	for name := range foreign { // an entry that nothing asks for hides a typing error one day
+	for name := range foreign { // an unused entry could hide a misspelled name
 		if !asked[name] {
-			t.Errorf("nothing asks for %s any more", name)
+			t.Errorf("no query uses %s", name)
 		}
 	}
 }
 
-// What gpuscaler groups by must be labels of what it groups.
+// The labels of a grouping must be labels of the grouped metrics.
 func TestGroupedLabelsExist(t *testing.T) {
 	known := everything(t)
 	for _, q := range shippedQueries(t) {
 		expr, err := parser.NewParser(parser.Options{}).ParseExpr(variables.Replace(q.expr))
 		if err != nil {
-			continue // said above
+			continue // another test reports it
 		}
 		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 			a, ok := node.(*parser.AggregateExpr)
@@ -207,7 +207,7 @@ func TestGroupedLabelsExist(t *testing.T) {
 			}
 			for _, label := range a.Grouping {
 				if !anyHas(known, a.Expr, label) {
-					t.Errorf("%s: nothing in %s has the label %s", q.where, a.Expr, label)
+					t.Errorf("%s: no metric in %s has the label %s", q.where, a.Expr, label)
 				}
 			}
 			return nil
@@ -226,7 +226,7 @@ func anyHas(known served, expr parser.Expr, label string) (has bool) {
 	return has
 }
 
-func TestDashboardsAreWhole(t *testing.T) {
+func TestDashboardsAreComplete(t *testing.T) {
 	boards, _ := filepath.Glob(root + "/config/dashboards/*.json")
 	uids := map[string]string{}
 	for _, path := range boards {
@@ -252,7 +252,7 @@ func TestDashboardsAreWhole(t *testing.T) {
 		}
 		uids[board.UID] = path
 		if strings.Contains(string(text), "http://") || strings.Contains(string(text), "https://") {
-			t.Errorf("%s names an address", path)
+			t.Errorf("%s contains an address", path)
 		}
 		ids := map[int]bool{}
 		for i, p := range board.Panels {

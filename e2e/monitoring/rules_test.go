@@ -35,7 +35,7 @@ func groups(t *testing.T, o *rules.ManagerOptions) []*rules.Group {
 		t.Fatalf("%d groups", len(loaded))
 	}
 	list := slices.Collect(maps.Values(loaded))
-	// The recording rules first: the alerts read them.
+	// The recording rules come first, because the alerts read their results.
 	slices.SortFunc(list, func(a, b *rules.Group) int { return strings.Compare(order(a), order(b)) })
 	return list
 }
@@ -47,12 +47,11 @@ func order(g *rules.Group) string {
 	return g.Name()
 }
 
-// world is a set of series, by what they say of themselves: a fault replaces
-// some and adds others.
-type world map[string]string
+// input is a set of series by their text. A fault replaces some and adds others.
+type input map[string]string
 
-// with returns the world after a fault; an empty value takes a series away.
-func (w world) with(fault map[string]string) world {
+// with returns the input after a fault. An empty value removes a series.
+func (w input) with(fault map[string]string) input {
 	out := maps.Clone(w)
 	for series, values := range fault {
 		if values == "" {
@@ -67,7 +66,7 @@ func (w world) with(fault map[string]string) world {
 	return out
 }
 
-func (w world) load() string {
+func (w input) load() string {
 	var text strings.Builder
 	text.WriteString("load 1m\n")
 	for _, series := range slices.Sorted(maps.Keys(w)) {
@@ -76,9 +75,8 @@ func (w world) load() string {
 	return text.String()
 }
 
-// firing evaluates the rules from minute 0 on, and returns which alerts fire at
-// each of those minutes.
-func firing(t *testing.T, w world, minutes ...int) [][]string {
+// firing evaluates the rules from minute 0 and returns the alerts that fire at each of the given minutes.
+func firing(t *testing.T, w input, minutes ...int) [][]string {
 	t.Helper()
 	loader, err := promqltest.NewLazyLoader(w.load(), promqltest.LazyLoaderOpts{})
 	if err != nil {
@@ -130,7 +128,7 @@ func active(t *testing.T, groups []*rules.Group) (names []string) {
 	return names
 }
 
-// alerts are those of the file.
+// alerts returns the alerts in the file.
 func alerts(t *testing.T) (all []*rules.AlertingRule) {
 	t.Helper()
 	for _, g := range groups(t, &rules.ManagerOptions{}) {
@@ -143,7 +141,7 @@ func alerts(t *testing.T) (all []*rules.AlertingRule) {
 	return all
 }
 
-func TestTheChartShipsTheSameFiles(t *testing.T) {
+func TestChartHasTheSameFiles(t *testing.T) {
 	same := map[string]string{ruleFile: root + "/charts/gpuscaler/files/alerts.yaml"}
 	boards, err := filepath.Glob(root + "/config/dashboards/*.json")
 	if err != nil || len(boards) == 0 {
@@ -163,11 +161,11 @@ func TestTheChartShipsTheSameFiles(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(copied); err != nil || string(got) != string(want) {
-			t.Errorf("%s is not %s (%v): go test ./monitoring -update copies it", copied, source, err)
+			t.Errorf("%s differs from %s (%v): go test ./monitoring -update copies it", copied, source, err)
 		}
 	}
 	shipped, _ := filepath.Glob(root + "/charts/gpuscaler/files/dashboards/*.json")
 	if len(shipped) != len(boards) {
-		t.Errorf("the chart ships %d dashboards, config has %d", len(shipped), len(boards))
+		t.Errorf("the chart has %d dashboards, config has %d", len(shipped), len(boards))
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// At 3 a.m. the link of an alert leads to a page that says what it means, what
-// to look at and what to do.
+// The link of an alert leads to a page with the meaning of the alert, what to look at and what to do.
 func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil {
@@ -24,7 +23,7 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 		delete(orphans, name)
 		path, ours := strings.CutPrefix(a.Annotations().Get("runbook_url"), repository(t)+"/blob/main/")
 		if !ours || path != "config/runbooks/"+name+".md" {
-			t.Errorf("%s: runbook_url %q does not lead to its page in this repository", name, a.Annotations().Get("runbook_url"))
+			t.Errorf("%s: runbook_url %q is not the address of its page in this repository", name, a.Annotations().Get("runbook_url"))
 		} else if _, err := os.Stat(root + "/" + path); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -39,17 +38,17 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 		page := string(text)
 		for _, part := range []string{"# " + name + "\n", "\n## What it means\n", "\n## Look\n", "\n## Do\n"} {
 			if !strings.Contains("\n"+page, part) {
-				t.Errorf("%s: the page has no %q", name, strings.TrimSpace(part))
+				t.Errorf("%s: the page has no section %q", name, strings.TrimSpace(part))
 			}
 		}
 	}
 	delete(orphans, "README")
 	for name := range orphans {
-		t.Errorf("config/runbooks/%s.md is of no alert", name)
+		t.Errorf("config/runbooks/%s.md has no alert", name)
 	}
 }
 
-// repository is the address of this repository, which the module path names.
+// repository returns the address of this repository, which the module path contains.
 func repository(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/go.mod")
@@ -60,7 +59,7 @@ func repository(t *testing.T) string {
 	return "https://" + strings.TrimPrefix(line, "module ")
 }
 
-// A page links to pages and files that exist.
+// The links of a page lead to existing pages and files.
 func TestTheLinksOfRunbooksResolve(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil || len(pages) == 0 {

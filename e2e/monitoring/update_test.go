@@ -2,4 +2,4 @@ package monitoring
 
 import "flag"
 
-var update = flag.Bool("update", false, "write what is generated or copied anew")
+var update = flag.Bool("update", false, "regenerate and copy the generated files")

@@ -23,15 +23,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// After a lease has run out: the standby's next try, its mark on the pod, the
-// stand-in for kube-proxy, the first tick, and a busy machine that stalls.
+// afterLease allows for the standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a
+// busy machine.
 const afterLease = 6 * time.Second
 
-// The leader's process and its pod go at once, as when its machine dies.
-func TestTheLeaderIsKilledAndTheStandbyServesWithinItsLease(t *testing.T) {
+// The leader's process and its pod end at once, as when the node fails.
+func TestStandbyServesWithinTheLeaseAfterTheLeaderIsKilled(t *testing.T) {
 	s, load := busy(t, "killed", 5)
 	load.Set(67)
-	stack.Eventually(t, 20*time.Second, "a step up before, to be explained after", s.Followed(7))
+	stack.Eventually(t, 20*time.Second, "a target before the change of the leader", s.Followed(7))
 	asked := time.Now()
 	old := leader(t)
 	serving := watchServing(t, s, 7)
@@ -44,16 +44,16 @@ func TestTheLeaderIsKilledAndTheStandbyServesWithinItsLease(t *testing.T) {
 	stack.Eventually(t, lease+afterLease+5*time.Second, "the standby leads and decides", func(ctx context.Context) error {
 		return errors.Join(ledByAnother(ctx, old.UID), s.HasTarget(7)(ctx))
 	})
-	time.Sleep(2 * time.Second) // an HPA sync under the new leader
+	time.Sleep(2 * time.Second) // one sync of the HPA with the new leader
 	serving.end(t, lease+afterLease)
 	still(t, s, killed)
 	stack.Eventually(t, 20*time.Second, "two replicas again", suite.Ready(2))
 	explainedAcross(t, s, asked)
 }
 
-// A container that crashes comes back in the same pod, with the same name in
-// the Lease, and need not wait for it.
-func TestALeaderThatCrashesGoesOnWhereItWas(t *testing.T) {
+// A container that crashes is restarted in the same pod. It has the same identity in the Lease, so it does not wait for the Lease to
+// expire.
+func TestCrashedLeaderLeadsAgainAfterItsRestart(t *testing.T) {
 	s, _ := busy(t, "crashed", 4)
 	old := leader(t)
 	serving, crashed := watchServing(t, s, 4), time.Now()
@@ -68,17 +68,17 @@ func TestALeaderThatCrashesGoesOnWhereItWas(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	serving.end(t, lease+afterLease)
 	still(t, s, crashed)
-	stack.Eventually(t, 20*time.Second, "both are ready", suite.Ready(2))
+	stack.Eventually(t, 20*time.Second, "both replicas are ready", suite.Ready(2))
 }
 
-// explainedAcross asks for a moment of the former leader's time: the new one
-// does not know it and says where to look, and the logs of both do.
+// explainedAcross asks for a time before the change of the leader. The new leader does not have it and refers to the logs, and the logs of
+// both pods explain it.
 func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	t.Helper()
 	moment := at.UTC().Format(time.RFC3339)
 	text, err := suite.CLI(t.Context(), "explain", s.Policy(), "--at", moment, "--server", suite.PageURL())
 	if err == nil || !strings.Contains(text, "--from") {
-		t.Errorf("the new leader answers for the old one's time: %v\n%s", err, text)
+		t.Errorf("the new leader explains a time before it led: %v\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte(suite.Log()), 0o600); err != nil {
@@ -86,13 +86,12 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	}
 	text, err = suite.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
 	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, " needs 7 replicas") {
-		t.Errorf("the logs of both say: %v\n%s", err, text)
+		t.Errorf("explanation from the logs of both: %v\n%s", err, text)
 	}
 }
 
-// A leader whose machine stands still for a while does not know that it has
-// been replaced when it goes on, and every timer of its has run out.
-func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
+// A leader that is suspended for a while does not notice that another replica leads when it resumes, and all of its timers have expired.
+func TestSuspendedLeaderDoesNotLeadAfterItResumes(t *testing.T) {
 	s, _ := busy(t, "frozen", 4)
 	old := leader(t)
 	froze := time.Now()
@@ -100,13 +99,15 @@ func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, lease+afterLease+10*time.Second, "the standby leads", func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
-	time.Sleep(time.Until(froze.Add(16 * time.Second))) // the longest timer of a leader's is 15 s
+	stack.Eventually(t, lease+afterLease+10*time.Second, "the standby leads",
+		func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
+	time.Sleep(time.Until(froze.Add(16 * time.Second))) // the longest timer of a leader is 15 s
 	if err := process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	stack.Always(t, lease+2*time.Second, "the old leader takes nothing back", func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
-	stack.Eventually(t, 20*time.Second, "both are ready, one leads and its number is served", func(ctx context.Context) error {
+	stack.Always(t, lease+2*time.Second, "the old leader does not lead again",
+		func(ctx context.Context) error { return ledByAnother(ctx, old.UID) })
+	stack.Eventually(t, 20*time.Second, "both replicas are ready, one leads and its target is served", func(ctx context.Context) error {
 		n, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 		if err == nil && n != 4 {
 			err = fmt.Errorf("%d is served", n)
@@ -116,7 +117,7 @@ func TestALeaderThatStoodStillLeadsNobodyWhenItGoesOn(t *testing.T) {
 	still(t, s, froze)
 }
 
-func TestARollingUpdateOfBothReplicasCompletesAndNoHPAMoves(t *testing.T) {
+func TestRollingUpdateCompletesAndNoHPAScales(t *testing.T) {
 	s, _ := busy(t, "rolled", 6)
 	before, err := suite.Pods(t.Context())
 	if err != nil {
@@ -127,18 +128,19 @@ func TestARollingUpdateOfBothReplicasCompletesAndNoHPAMoves(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "two new replicas, and one leads", rolled(before))
 	stack.Eventually(t, 30*time.Second, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
-	// A leader that stops gives its lease up: nobody waits for it to run out,
-	// however often the lead moves during a rollout.
+	// A leader that stops releases its Lease, so no replica waits for it to expire, also if the leader changes several times during a
+	// rollout.
 	serving.end(t, afterLease)
 	still(t, s, began)
 }
 
-func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
+func TestDrainOfTheLeadersNodeCompletesAndNoHPAScales(t *testing.T) {
 	s, _ := busy(t, "drained", 3)
 	one := intstr.FromInt32(1)
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: controller.Namespace, Name: controller.Name},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "gpuscaler"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "gpuscaler"}}},
 	}
 	if err := suite.Stack.Client.Create(t.Context(), budget); err != nil {
 		t.Fatal(err)
@@ -150,12 +152,12 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 	t.Cleanup(func() { cordon(t, old.Spec.NodeName, false) })
 	began := time.Now()
 	stack.Eventually(t, 20*time.Second, "the leader is evicted", func(ctx context.Context) error {
-		// Refused while the budget has not seen both ready, as kubectl drain is, which asks again.
+		// The eviction is rejected until the disruption budget has observed both replicas as ready. kubectl drain retries too.
 		return suite.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name},
 		})
 	})
-	stack.Eventually(t, 60*time.Second, "two replicas elsewhere, and one leads", func(ctx context.Context) error {
+	stack.Eventually(t, 60*time.Second, "two replicas on other nodes, and one leads", func(ctx context.Context) error {
 		pods, err := suite.Pods(ctx)
 		if err != nil {
 			return err
@@ -167,7 +169,7 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 		}
 		return suite.Ready(2)(ctx)
 	})
-	stack.Eventually(t, 30*time.Second, "the number is decided and served", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the target is computed and served", func(ctx context.Context) error {
 		if n, err := suite.ServedTarget(ctx, s.Namespace, s.Name); err != nil || n != 3 {
 			return fmt.Errorf("%d, %v", n, err)
 		}
@@ -177,9 +179,8 @@ func TestADrainOfTheLeadersNodeCompletesAndNoHPAMoves(t *testing.T) {
 	still(t, s, began)
 }
 
-// Were a replica ready only while it leads, or while its sources answer, no
-// rollout of two could complete on a bad day.
-func TestReplicasAreReadyWithoutALeaseAndWithoutTheirSources(t *testing.T) {
+// If readiness depended on leading or on data sources, a rollout of two replicas could not complete while a source is down.
+func TestReadinessNeedsNeitherTheLeaseNorDataSources(t *testing.T) {
 	if err := suite.Stack.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -193,12 +194,12 @@ func TestReplicasAreReadyWithoutALeaseAndWithoutTheirSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	roll(t)
-	stack.Eventually(t, 60*time.Second, "two new replicas are ready while their source is gone", rolled(before))
-	// The replicas themselves: the aggregator may yet meet a connection of the leader that went.
-	stack.Always(t, 5*time.Second, "and stay so", bothReady)
+	stack.Eventually(t, 60*time.Second, "two new replicas are ready without their data source", rolled(before))
+	// Check the replicas directly: the API server may still use a connection to the former leader.
+	stack.Always(t, 5*time.Second, "both replicas stay ready", bothReady)
 }
 
-// bothReady wants two replicas, each of them Ready.
+// bothReady requires two replicas that are Ready.
 func bothReady(ctx context.Context) error {
 	pods, err := suite.Pods(ctx)
 	if err != nil || len(pods) != 2 {
@@ -214,7 +215,7 @@ func bothReady(ctx context.Context) error {
 	return nil
 }
 
-// rolled returns a check that two replicas are ready and none of those before is left.
+// rolled returns a check that two replicas are ready and no former pod exists.
 func rolled(before []corev1.Pod) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := suite.Pods(ctx)
@@ -224,7 +225,7 @@ func rolled(before []corev1.Pod) func(context.Context) error {
 		for _, p := range pods {
 			for _, b := range before {
 				if p.UID == b.UID {
-					return fmt.Errorf("%s is still there", p.Name)
+					return fmt.Errorf("%s still exists", p.Name)
 				}
 			}
 		}
@@ -242,7 +243,7 @@ func leader(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// ledByAnother wants one leader, and not that pod.
+// ledByAnother requires one leader other than that pod.
 func ledByAnother(ctx context.Context, uid types.UID) error {
 	pod, err := suite.Leader(ctx)
 	if err == nil && pod.UID == uid {

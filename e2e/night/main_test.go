@@ -1,6 +1,5 @@
-// Package night shows what happens to gpuscaler's two replicas, and what people
-// do with it, at 3 a.m.: a leader that dies or hangs, a rollout, a drain, a
-// registration that somebody takes, a pause and an override.
+// Package night tests operations on gpuscaler's two replicas: a leader that crashes or hangs, a rollout, a drain, a registration by
+// another server, a pause and an override.
 package night
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is how long a silent leader is believed here, longer than afterLease;
-// upstream's 15 s would only make the tests longer.
+// lease is the lease duration of these tests. It is longer than afterLease; the default of 15 s would only make the tests longer.
 const lease = 8 * time.Second
 
 var suite controller.Suite
@@ -32,8 +30,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nervous falls two seconds after the last reason not to, so that a number that
-// is lost for a moment is seen in the replicas.
+// nervous is a policy whose target decreases two seconds after the last reason, so that a target that is missing for a moment shows in the
+// replicas.
 const nervous = `
 maxReplicas: 12
 signals:
@@ -43,7 +41,7 @@ behavior:
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 2}
 `
 
-// busy is a Deployment of so many replicas with as much work as they can do.
+// busy creates a Deployment of so many replicas with as much work as they can process.
 func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, *exporter.Total) {
 	t.Helper()
 	ns, load := suite.Namespace(t, namespace), &exporter.Total{}
@@ -51,47 +49,46 @@ func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, 
 	suite.Export(t, workload.Metrics(ns, "chat", load))
 	s := suite.Workload(t, workload.Deployment(ns, "chat", replicas), nervous)
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.HasTarget(replicas))
-	stack.Eventually(t, 30*time.Second, "their HPA follows", s.Followed(replicas))
+	stack.Eventually(t, 30*time.Second, "the HPA follows", s.Followed(replicas))
 	return s, load
 }
 
-// still fails if the number, the HPA or the replicas moved since then.
+// still fails if the target, the HPA or the replicas have changed since then.
 func still(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	if moved := s.Targets(t).Since(since); len(moved) > 1 {
-		t.Errorf("the target moved: %v", moved)
+		t.Errorf("the target changed: %v", moved)
 	}
 	hpa, err := s.HPA.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if moved := hpa.Since(since); len(moved) > 1 {
-		t.Errorf("the HPA moved: %v", moved)
+		t.Errorf("the HPA changed: %v", moved)
 	}
 	replicas, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if moved := replicas.Since(since); len(moved) > 1 {
-		t.Errorf("the replicas moved: %v", moved)
+		t.Errorf("the replicas changed: %v", moved)
 	}
 }
 
-// outages measures for how long nobody could read a number.
+// outages measures for how long a target could not be read.
 type outages struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	longest time.Duration
 	answers int
-	last    error // of a question without an answer
-	wrong   error // an answer with another number
+	last    error // error of the last failed read
+	wrong   error // a read that returned another target
 }
 
-// watchServing asks for a policy's number, which is to stay, again and again. It
-// returns after the first answer.
+// watchServing reads a policy's target repeatedly and requires that it does not change. It returns after the first successful read.
 func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "the number is served", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the target is served", func(ctx context.Context) error {
 		_, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 		return err
 	})
@@ -107,7 +104,7 @@ func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 			case err != nil:
 				o.last = err
 			case n != want:
-				o.wrong = fmt.Errorf("at %s %d was served, not %d", now.Format("15:04:05.000"), n, want)
+				o.wrong = fmt.Errorf("at %s the target %d was served, want %d", now.Format("15:04:05.000"), n, want)
 				fallthrough
 			default:
 				o.longest, last, o.answers = max(o.longest, now.Sub(last)), now, o.answers+1
@@ -118,7 +115,7 @@ func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	return o
 }
 
-// end wants the longest time without an answer to be at most that.
+// end requires that the longest time without a successful read is at most that.
 func (o *outages) end(t *testing.T, most time.Duration) {
 	t.Helper()
 	o.stop()
@@ -127,8 +124,8 @@ func (o *outages) end(t *testing.T, most time.Duration) {
 		t.Error(o.wrong)
 	}
 	if o.answers == 0 || o.longest > most {
-		t.Errorf("for %s nobody served (%d answers), want at most %s: %v", o.longest, o.answers, most, o.last)
+		t.Errorf("the target could not be read for %s (%d successful reads), want at most %s: %v", o.longest, o.answers, most, o.last)
 	} else {
-		t.Logf("for %s nobody served", o.longest.Round(100*time.Millisecond))
+		t.Logf("the target could not be read for %s", o.longest.Round(100*time.Millisecond))
 	}
 }

@@ -15,11 +15,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// aTick is how soon what a person says counts: the watch, a tick of a second,
-// and a busy machine that stalls.
+// aTick bounds the time until an annotation takes effect: the watch, a tick of a second, and a stall of a busy machine.
 const aTick = 6 * time.Second
 
-func TestAPauseOnTheWorkloadStopsItAndExplainNamesWhoSaidSo(t *testing.T) {
+func TestPauseStopsScalingAndExplainNamesItsAuthor(t *testing.T) {
 	t.Parallel()
 	s, load := busy(t, "paused", 3)
 	d := workload.Deployment(s.Namespace, s.Name, 0)
@@ -42,32 +41,32 @@ func TestAPauseOnTheWorkloadStopsItAndExplainNamesWhoSaidSo(t *testing.T) {
 	}
 
 	annotate(t, d, "kubectl-annotate", "gpuscaler.io/paused", "")
-	stack.Eventually(t, 20*time.Second, "it follows again", s.HasReplicas(1))
+	stack.Eventually(t, 20*time.Second, "the target is followed again", s.HasReplicas(1))
 }
 
-func TestAnOverrideOnTheHPAHoldsAFloorUntilItsEndAndExplainNamesBoth(t *testing.T) {
+func TestOverrideRaisesTheMinimumUntilItsEndAndExplainNamesIt(t *testing.T) {
 	t.Parallel()
 	s, _ := busy(t, "override", 2)
 	began := time.Now()
 	end := began.Add(25 * time.Second).Truncate(time.Second)
 	annotate(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: workload.HPA(s.Namespace, s.Name, 1).ObjectMeta},
 		"night-shift", "gpuscaler.io/override", "min=6 until="+end.UTC().Format(time.RFC3339))
-	stack.Eventually(t, aTick, "six, and explain names who said so and until when", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, aTick, "six replicas, and explain names the author and the end", s.Explained(func(e explain.Explanation) error {
 		if e.Target != 6 || e.Operator == nil || !e.Operator.Until.Equal(end) || !strings.Contains(e.Operator.By, "night-shift") {
 			return fmt.Errorf("%d, operator %+v", e.Target, e.Operator)
 		}
 		return nil
 	}))
 	stack.Eventually(t, 30*time.Second, "six replicas", s.HasReplicas(6))
-	stack.Eventually(t, time.Until(end)+10*time.Second, "two again after its end", s.HasReplicas(2))
+	stack.Eventually(t, time.Until(end)+10*time.Second, "two replicas after the end", s.HasReplicas(2))
 	for _, step := range s.Targets(t) {
 		if step.N == 2 && step.At.After(began) && step.At.Before(end) {
-			t.Errorf("it fell at %s, before the override's end at %s", step.At, end)
+			t.Errorf("the replicas decreased at %s, before the end of the override at %s", step.At, end)
 		}
 	}
 }
 
-// annotate writes one annotation, or removes it, as somebody.
+// annotate writes or removes an annotation as the given field manager.
 func annotate(t *testing.T, object client.Object, who, name, value string) {
 	t.Helper()
 	text := "null"

@@ -16,35 +16,36 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// There is one registration in a cluster. Another adapter that is installed
-// takes it, and gpuscaler, started again, finds it taken.
-func TestATakenRegistrationRaisesTheAlarmAndIsNeverTakenBack(t *testing.T) {
+// A cluster has one registration for external metrics. Another adapter replaces it, and a restarted gpuscaler does not change it.
+func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
 	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`
 	registration := &apiregistrationv1.APIService{}
 	registration.Name = controller.ExternalMetrics
-	if err := suite.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)), client.FieldOwner("helm")); err != nil {
+	if err := suite.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)),
+		client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, "the alarm", gauge("gpuscaler_apiservice_conflict", 1))
-	stack.Eventually(t, 30*time.Second, "an Event", suite.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics, "APIServiceConflict"))
+	stack.Eventually(t, 30*time.Second, "an Event", suite.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics,
+		"APIServiceConflict"))
 	if !strings.Contains(suite.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
-		t.Error("no log line says who took it")
+		t.Error("no log line names the other server")
 	}
 
 	roll(t)
-	stack.Eventually(t, 40*time.Second, "replicas that never had it leave it and say whose it is", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "new replicas do not replace it and name its owner", func(ctx context.Context) error {
 		if !strings.Contains(suite.Log(), "not replaced in mode auto") {
-			return fmt.Errorf("nobody says so")
+			return fmt.Errorf("no such log line")
 		}
 		return gauge("gpuscaler_apiservice_conflict", 0)(ctx)
 	})
-	stack.Always(t, 12*time.Second, "the registration stays theirs, past the guard's next looks", owned("keda"))
+	stack.Always(t, 12*time.Second, "the registration is not replaced by later checks", owned("keda"))
 
 	if err := suite.Stack.Client.Delete(t.Context(), registration); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "once it is free it is ours and works", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "gpuscaler registers after the other registration is deleted", func(ctx context.Context) error {
 		if err := owned(controller.Namespace)(ctx); err != nil {
 			return err
 		}

@@ -1,6 +1,5 @@
-// Package outage shows what gpuscaler does while its inputs are broken: sources
-// that stop, hang or lie, and policies with mistakes. Nothing that is not known
-// lowers a number.
+// Package outage tests gpuscaler with failing inputs: sources that stop, hang or return invalid data, and invalid policies. Missing data
+// must never lower a target.
 package outage
 
 import (
@@ -19,15 +18,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pollEvery is the interval of every source here.
+// pollEvery is the poll interval of every source of these tests.
 const pollEvery = 2 * time.Second
 
 var (
 	suite controller.Suite
-	// broken are stand-ins before the one Prometheus, each for one fault, so
-	// that all faults are met at the same time.
+	// broken are proxies to the one Prometheus, one for each fault, so that all faults are tested at the same time.
 	broken = map[faults.Fault]*faults.Prometheus{}
-	// addresses of broken.
+	// addresses of the proxies in broken.
 	addresses = map[faults.Fault]string{}
 )
 
@@ -39,7 +37,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// breakable starts a stand-in for each fault.
+// breakable starts a proxy for each fault.
 func breakable(s *stack.Stack) error {
 	for _, f := range faults.All() {
 		port, err := s.Port()
@@ -54,29 +52,30 @@ func breakable(s *stack.Stack) error {
 			return err
 		}
 		addresses[f] = "http://" + l.Addr().String()
-		go http.Serve(l, broken[f]) //nolint:errcheck // until the process ends
+		go http.Serve(l, broken[f]) //nolint:errcheck // it ends with the process
 	}
 	return nil
 }
 
-// sourceOf is the name of the source that breaks in this way.
+// sourceOf returns the name of the source with this fault.
 func sourceOf(f faults.Fault) string { return "prom-" + slug(f) }
 
 func slug(f faults.Fault) string { return strings.ToLower(strings.ReplaceAll(f.String(), " ", "-")) }
 
 func platform(s *stack.Stack) string {
-	text := fmt.Sprintf("dataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\n", s.Prometheus.URL, pollEvery)
+	text := fmt.Sprintf("dataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\n", s.Prometheus.URL,
+		pollEvery)
 	for _, f := range faults.All() {
 		text += fmt.Sprintf("- {name: %s, type: prometheus, address: %q, interval: %s, maxBytes: 4Mi}\n", sourceOf(f), addresses[f], pollEvery)
 	}
 	return text + fmt.Sprintf("- {name: engines, type: scrape, profile: vllm, port: %d, interval: %s}\n", enginePort, pollEvery)
 }
 
-// enginePort is where replicas serve their own /metrics.
+// enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// spec is a policy on the queue of a source, which falls two seconds after the
-// last reason not to, and doubts what is older than four.
+// spec returns a policy for the queue of a source. Its target decreases two seconds after the last reason, and a reading is stale after
+// four seconds.
 func spec(source string) string {
 	return fmt.Sprintf(`
 maxReplicas: 12

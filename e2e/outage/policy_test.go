@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *testing.T) {
+func TestInvalidPolicyKeepsItsLastValidVersionAndBlocksNoOther(t *testing.T) {
 	ns, load, other := suite.Namespace(t, "typo"), &exporter.Total{}, &exporter.Total{}
 	load.Set(27)
 	other.Set(27)
@@ -29,11 +29,11 @@ func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *t
 	typo := controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplica: 4", 1))
 	put(t, s.File(), typo)
 	put(t, o.File(), controller.Policy(ns, "other", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 4", 1)))
-	stack.Eventually(t, 30*time.Second, "the gauge shows the document held", document(s.File(), "Held"))
+	stack.Eventually(t, 30*time.Second, "the metric reports the document as Held", document(s.File(), "Held"))
 	load.Set(85)
 	other.Set(85)
-	stack.Eventually(t, 20*time.Second, "the last good version decides, up to 12", s.HasReplicas(9))
-	stack.Eventually(t, 20*time.Second, "the other's new version decides, up to 4", o.HasReplicas(4))
+	stack.Eventually(t, 20*time.Second, "the last valid version is in force, up to 12", s.HasReplicas(9))
+	stack.Eventually(t, 20*time.Second, "the new version of the other policy is in force, up to 4", o.HasReplicas(4))
 	if now := suite.Explanation(t, s.Policy()).Origin; now != good {
 		t.Errorf("its origin is %s, not %s", now, good)
 	}
@@ -41,27 +41,27 @@ func TestATypoInAPolicyKeepsItsLastGoodVersionInForceAndHoldsBackNobodyElse(t *t
 		t.Error("no log line names the file and the field")
 	}
 	if text, err := suite.CLI(t.Context(), "validate", suite.Policies.Dir); err == nil || !strings.Contains(text, "maxReplicas") {
-		t.Errorf("validate says nothing of the field that was meant: %v\n%s", err, text)
+		t.Errorf("validate does not suggest the correct field: %v\n%s", err, text)
 	}
 
 	put(t, s.File(), controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 5", 1)))
-	stack.Eventually(t, 30*time.Second, "the gauge shows the mended document in force", document(s.File(), "InForce"))
-	stack.Eventually(t, 20*time.Second, "its new bound counts", s.HasReplicas(5))
+	stack.Eventually(t, 30*time.Second, "the metric reports the fixed document as InForce", document(s.File(), "InForce"))
+	stack.Eventually(t, 20*time.Second, "the new bound applies", s.HasReplicas(5))
 }
 
-func TestAPolicyThatIsWrongFromTheStartIsRefusedAlone(t *testing.T) {
+func TestInvalidNewPolicyIsRefusedAndBlocksNoOther(t *testing.T) {
 	ns := suite.Namespace(t, "refused")
 	suite.Policies.Write(t, "refused-wrong", controller.Policy(ns, "wrong", "maxReplicas: many\nsignals: []"))
-	stack.Eventually(t, 30*time.Second, "the gauge shows the document refused", document("refused-wrong", "Refused"))
+	stack.Eventually(t, 30*time.Second, "the metric reports the document as Refused", document("refused-wrong", "Refused"))
 	load := &exporter.Total{}
 	load.Set(18)
 	suite.Export(t, workload.Metrics(ns, "right", load))
 	s := suite.Workload(t, workload.Deployment(ns, "right", 1), spec("prom"))
-	stack.Eventually(t, 20*time.Second, "a policy beside it works", s.HasReplicas(2))
+	stack.Eventually(t, 20*time.Second, "another policy works", s.HasReplicas(2))
 }
 
-// The switch for a bad night: every metric answers 503, every HPA stays.
-func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
+// In mode hold every metric returns 503 and every HPA keeps its replicas.
+func TestModeHoldKeepsAllReplicasWithinATick(t *testing.T) {
 	ns, load := suite.Namespace(t, "hold"), &exporter.Total{}
 	load.Set(37)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
@@ -75,7 +75,7 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	put(t, "platform", controller.Platform("mode: hold\n"+text))
 	defer put(t, "platform", controller.Platform(text))
 	held := time.Now()
-	stack.Eventually(t, 6*time.Second, "no number is served", func(context.Context) error {
+	stack.Eventually(t, 6*time.Second, "no target is served", func(context.Context) error {
 		if n, err := suite.ServedTarget(t.Context(), ns, "chat"); err == nil {
 			return fmt.Errorf("it serves %d", n)
 		}
@@ -84,15 +84,15 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	load.Set(75)
 	time.Sleep(4 * time.Second) // two HPA syncs
 	load.Set(5)
-	time.Sleep(6 * time.Second) // and a fall
+	time.Sleep(6 * time.Second) // the stabilization window of a decrease
 	replicas, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if moved := replicas.Since(held); len(moved) != 1 {
-		t.Errorf("the replicas moved while held: %v", moved)
+		t.Errorf("the replicas changed in mode hold: %v", moved)
 	}
-	stack.Eventually(t, 30*time.Second, "explain says so", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain reports mode hold", s.Explained(func(e explain.Explanation) error {
 		if e.Mode != "hold" || !strings.Contains(e.Served, "mode: hold") {
 			return fmt.Errorf("mode %s, %s", e.Mode, e.Served)
 		}
@@ -100,7 +100,7 @@ func TestModeHoldKeepsEveryHPAWhereItIsWithinATick(t *testing.T) {
 	}))
 
 	put(t, "platform", controller.Platform(text))
-	stack.Eventually(t, 20*time.Second, "it follows again", s.HasReplicas(1))
+	stack.Eventually(t, 20*time.Second, "the target is followed again", s.HasReplicas(1))
 }
 
 func put(t *testing.T, file, text string) {
@@ -110,8 +110,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// document returns a check of the gauge that shows what became of a file's one
-// document.
+// document returns a check of the metric for the state of the one document in a file.
 func document(file, state string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		path := filepath.Join(suite.Policies.Dir, file+".yaml")

@@ -15,22 +15,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// blindFor is how long each fault lasts: past the age at which a reading is
-// doubted, the window of a fall and several polls.
+// blindFor is the duration of each fault: longer than the maximum age of a reading, the stabilization window and several polls.
 const blindFor = 12 * time.Second
 
-// resumeWithin is how soon a number may follow its input again: two polls, the
-// scrape before them, the tick after, and this machine with a stall.
+// resumeWithin bounds the time until a target follows its signal again: two polls, the preceding scrape, the tick, and a stall of this
+// machine.
 const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 4*time.Second
 
-func TestPrometheusStopsAndComesBack(t *testing.T) {
+func TestPrometheusStopsAndStarts(t *testing.T) {
 	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Stop() },
 		func(*exporter.Exporter) error {
 			if err := suite.Stack.Prometheus.Start(t.Context()); err != nil {
 				return err
 			}
-			// It is back once it has scraped, seconds after it answers.
+			// Prometheus has new samples after its first scrape, seconds after it responds.
 			return stack.Poll(t.Context(), 15*time.Second, fresh("stopped", 6))
 		})
 }
@@ -38,7 +37,8 @@ func TestPrometheusStopsAndComesBack(t *testing.T) {
 // fresh returns a check that Prometheus has new samples of so many engines.
 func fresh(namespace string, engines float64) func(context.Context) error {
 	return func(ctx context.Context) error {
-		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`, namespace))
+		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`,
+			namespace))
 		if err == nil && n != engines {
 			err = fmt.Errorf("%g of %g engines scraped", n, engines)
 		}
@@ -46,13 +46,13 @@ func fresh(namespace string, engines float64) func(context.Context) error {
 	}
 }
 
-func TestPrometheusHangsAndComesBack(t *testing.T) {
+func TestPrometheusHangsAndResumes(t *testing.T) {
 	blind(t, "frozen", "prom", []string{"stale", "unreachable"},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Freeze(t.Context()) },
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Thaw() })
 }
 
-func TestPrometheusAnswersWrongly(t *testing.T) {
+func TestPrometheusReturnsInvalidData(t *testing.T) {
 	t.Parallel()
 	for f, reasons := range map[faults.Fault][]string{
 		faults.Empty:     {"no data"},
@@ -73,9 +73,8 @@ func TestPrometheusAnswersWrongly(t *testing.T) {
 	}
 }
 
-// A huge page is left out: Prometheus, which scrapes these replicas too, would
-// be busy with nothing else.
-func TestReplicasAnswerWronglyWhenTheyAreScrapedDirectly(t *testing.T) {
+// The fault Huge is omitted: Prometheus scrapes these replicas too, and it would slow down the machine.
+func TestDirectScrapesReturnInvalidData(t *testing.T) {
 	t.Parallel()
 	for f, reasons := range map[faults.Fault][]string{
 		faults.Empty:     {"no data"},
@@ -95,9 +94,8 @@ func TestReplicasAnswerWronglyWhenTheyAreScrapedDirectly(t *testing.T) {
 	}
 }
 
-// blind breaks a source while the queue runs empty, and then mends it while the
-// queue is longer than ever. The number must not fall meanwhile, for one of the
-// reasons, and must follow soon after.
+// blind breaks a source while the queue drains, and repairs it when the queue is longer than before. Meanwhile the target must not
+// decrease, for one of the given reasons, and afterwards it must follow soon.
 func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := suite.Namespace(t, name), &exporter.Total{}
@@ -112,11 +110,11 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	if err := breakIt(e); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * pollEvery) // a query that was on its way may still see what comes now
+	time.Sleep(2 * pollEvery) // a running query may still read values of the next change
 	load.Set(3)
 	time.Sleep(blindFor)
 	held(t, s, broke)
-	stack.Eventually(t, 30*time.Second, "explain says that it decides on missing inputs, and why", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "explain reports missing signals and the cause", s.Explained(func(e explain.Explanation) error {
 		note := e.Signals[0].Note
 		for _, reason := range reasons {
 			if e.Degraded && e.Target == 6 && strings.Contains(note, reason) {
@@ -127,10 +125,10 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	}))
 
 	load.Set(83)
-	if source == "prom" { // stopped or frozen: what it scrapes next is new
+	if source == "prom" { // Prometheus was stopped or frozen, so its next samples are new
 		time.Sleep(2 * time.Second)
-	} else { // or the first good answer may still tell of what was before
-		stack.Eventually(t, 30*time.Second, "Prometheus has what is new", func(ctx context.Context) error {
+	} else { // otherwise the first valid response may contain old values
+		stack.Eventually(t, 30*time.Second, "Prometheus has new samples", func(ctx context.Context) error {
 			n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`sum(vllm:num_requests_waiting{namespace=%q})`, ns))
 			if source != "engines" && (err != nil || n < 80) {
 				return fmt.Errorf("it has %g (%v)", n, err)
@@ -141,25 +139,25 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	if err := mend(e); err != nil {
 		t.Fatal(err)
 	}
-	mended := time.Now()
-	stack.Eventually(t, time.Minute, "it follows again", s.Explained(func(e explain.Explanation) error {
+	repaired := time.Now()
+	stack.Eventually(t, time.Minute, "the target follows the signal again", s.Explained(func(e explain.Explanation) error {
 		if e.Target <= 6 {
-			return fmt.Errorf("it wants %d for 83 requests: %+v", e.Target, e.Signals)
+			return fmt.Errorf("target %d for 83 requests: %+v", e.Target, e.Signals)
 		}
 		return nil
 	}))
-	// By its own log: whoever asks may be the one who stalls.
-	if steps := s.Targets(t).Since(mended); len(steps) > 1 && steps[1].At.Sub(mended) > resumeWithin {
-		t.Errorf("it followed again %s after the source was mended, want at most %s: %v", steps[1].At.Sub(mended), resumeWithin, steps)
+	// Use the times of gpuscaler's log, because this test may be delayed.
+	if steps := s.Targets(t).Since(repaired); len(steps) > 1 && steps[1].At.Sub(repaired) > resumeWithin {
+		t.Errorf("the target followed %s after the source was repaired, want at most %s: %v", steps[1].At.Sub(repaired), resumeWithin, steps)
 	}
-	// What is new is scraped only after a while, and until then not all have reported.
+	// New replicas are scraped only after a while, and until then some are missing.
 	stack.Eventually(t, time.Minute, "nine replicas for 83 requests", s.HasTarget(9))
 	held(t, s, broke)
 	load.Set(28)
 	stack.Eventually(t, time.Minute, "three replicas for 28 requests", s.HasReplicas(3))
 }
 
-// held fails if the number, or the replicas, fell since then.
+// held fails if the target or the replicas have decreased since then.
 func held(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)
@@ -168,9 +166,9 @@ func held(t *testing.T, s controller.Workload, since time.Time) {
 		t.Fatal(err)
 	}
 	if f := targets.Fall(); f != nil {
-		t.Errorf("the target fell to %d: %v", f.N, targets)
+		t.Errorf("the target decreased to %d: %v", f.N, targets)
 	}
 	if f := replicas.Since(since).Fall(); f != nil {
-		t.Errorf("the replicas fell to %d: %v", f.N, replicas)
+		t.Errorf("the replicas decreased to %d: %v", f.N, replicas)
 	}
 }

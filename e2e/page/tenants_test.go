@@ -1,5 +1,4 @@
-// Package page shows who sees what of gpuscaler's page, by the real API
-// server's word: TokenReview and SubjectAccessReview.
+// Package page tests which namespaces a user sees on gpuscaler's page, with TokenReview and SubjectAccessReview of the real API server.
 package page
 
 import (
@@ -31,8 +30,8 @@ import (
 
 var (
 	suite   controller.Suite
-	address string // of the tenants' page
-	ca      string // file of its certificate
+	address string // address of the page for tenants
+	ca      string // file with the CA of its certificate
 )
 
 func TestMain(m *testing.M) {
@@ -83,14 +82,14 @@ signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}
 `
 
-// account makes a ServiceAccount, which a role of its own namespace or of the
-// cluster binds, and returns its kubeconfig.
+// account creates a ServiceAccount with a role in its own namespace or in the cluster, and returns its kubeconfig.
 func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeconfig string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	objects := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}}
 	if role != nil {
-		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: *role, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
+		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: *role,
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}})
 	}
 	workload.Create(t, suite.Stack.Client, objects...)
 	kubeconfig, err := suite.Stack.ServiceAccountKubeconfig(t.Context(), namespace, name)
@@ -100,15 +99,15 @@ func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeco
 	return kubeconfig
 }
 
-// token is that of a new ServiceAccount, which may get the HPAs of its own
-// namespace where told so.
+// token returns the token of a new ServiceAccount. If viewer is set, it may get the HPAs of its own namespace.
 func token(t *testing.T, namespace, name string, may bool) (file string) {
 	t.Helper()
 	var role *rbacv1.RoleRef
 	if may {
 		role = &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
 		workload.Create(t, suite.Stack.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get"}}}})
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"},
+				Verbs: []string{"get"}}}})
 	}
 	config, err := clientcmd.LoadFromFile(account(t, namespace, name, role))
 	if err != nil {
@@ -123,7 +122,7 @@ func token(t *testing.T, namespace, name string, may bool) (file string) {
 	return file
 }
 
-func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
+func TestTenantSeesOnlyNamespacesWithPermissionToGetHPAs(t *testing.T) {
 	chat, coded := suite.Namespace(t, "team-chat"), suite.Namespace(t, "team-code")
 	llama := suite.Workload(t, workload.Deployment(chat, "llama", 1), policy)
 	codestral := suite.Workload(t, workload.Deployment(coded, "codestral", 1), policy)
@@ -143,7 +142,7 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 		}
 		return text
 	}
-	stack.Eventually(t, 30*time.Second, "both policies stand on the loopback's page", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the page on loopback has both policies", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", "--server", suite.PageURL())
 		if err == nil && !(strings.Contains(text, llama.Policy()) && strings.Contains(text, codestral.Policy())) {
 			err = fmt.Errorf("it shows\n%s", text)
@@ -162,25 +161,26 @@ func TestATenantSeesTheNamespaceWhoseHPAsTheyMayGet(t *testing.T) {
 		{"bob, who may get no HPA", bob, nil, "POLICY", llama.Policy()},
 		{"bob, anna's", bob, []string{llama.Policy()}, "no policy " + llama.Policy(), "queue"},
 		{"a forged token", forged, nil, "does not accept your token", llama.Policy()},
-		{"nobody", "", nil, "does not accept your token", llama.Policy()},
+		{"no token", "", nil, "does not accept your token", llama.Policy()},
 	} {
 		text := ask(t.Context(), c.file, c.ask...)
 		if !strings.Contains(text, c.shows) || strings.Contains(text, c.hides) {
-			t.Errorf("%s sees\n%s\nwant %q in it and no %q", c.who, text, c.shows, c.hides)
+			t.Errorf("%s sees\n%s\nwant %q and not %q", c.who, text, c.shows, c.hides)
 		}
 	}
 }
 
-// The way of a person who has a kubeconfig and nothing else: no address, no
-// right to reach gpuscaler's pods.
-func TestWhoeverMayViewANamespaceMayAskWhy(t *testing.T) {
-	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace}, "explain.yaml"); err != nil {
+// A user with only a kubeconfig: no address of the page, and no access to gpuscaler's pods.
+func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
+	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace},
+		"explain.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	ns, other := suite.Namespace(t, "viewed"), suite.Namespace(t, "not-viewed")
 	s := suite.Workload(t, workload.Deployment(ns, "llama", 1), policy)
 	stranger := suite.Workload(t, workload.Deployment(other, "codestral", 1), policy)
-	kubeconfig := account(t, ns, "viewer", &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gpuscaler:" + controller.Name + ":explain"})
+	kubeconfig := account(t, ns, "viewer", &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+		Name: "gpuscaler:" + controller.Name + ":explain"})
 
 	stack.Eventually(t, 30*time.Second, "explain answers through the API server", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--kubeconfig", kubeconfig)
@@ -202,12 +202,12 @@ func TestWhoeverMayViewANamespaceMayAskWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	const group = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
-	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // kubectl get --raw
+	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // as kubectl get --raw
 	var e explain.Explanation
 	if err != nil || json.Unmarshal(raw, &e) != nil || e.Policy != s.Policy() {
 		t.Errorf("raw: %v\n%s", err, raw)
 	}
 	if raw, err := kube.RESTClient().Get().AbsPath(group + other + "/gpuscaler-explain").DoRaw(t.Context()); !apierrors.IsForbidden(err) {
-		t.Errorf("raw, another namespace's: %v\n%s", err, raw)
+		t.Errorf("raw request for another namespace: %v\n%s", err, raw)
 	}
 }

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Lag is what stands between a number and the HPA that follows it.
+// Lag is the maximum delay between a target and the HPA that follows it.
 type Lag struct {
-	Sync  time.Duration // how often the HPA looks
-	Slack time.Duration // for the look itself, the write, the watch, and a busy machine
+	Sync  time.Duration // sync period of the HPA
+	Slack time.Duration // time for the sync, the write, the watch, and a busy machine
 }
 
-// Follows judges an exact follower: a target that stood longer than two syncs
-// is the follower's number within one sync, and stays it as long as the target
-// stands. It returns the targets that stood that long.
-func Follows(targets, follower Steps, until time.Time, lag Lag) (stood []int32, err error) {
+// Follows checks an exact follower: a target that lasts longer than two syncs must be reached within one sync, and kept as long as the
+// target lasts. It returns the targets that lasted that long.
+func Follows(targets, follower Steps, until time.Time, lag Lag) (lasted []int32, err error) {
 	for i, step := range targets {
 		end := until
 		if i+1 < len(targets) {
@@ -23,21 +22,23 @@ func Follows(targets, follower Steps, until time.Time, lag Lag) (stood []int32, 
 		if end.Sub(step.At) <= 2*lag.Sync {
 			continue
 		}
-		stood = append(stood, step.N)
+		lasted = append(lasted, step.N)
 		due := step.At.Add(lag.Sync + lag.Slack)
 		if !due.Before(end) {
 			continue
 		}
 		if n, ok := follower.At(due); !ok || n != step.N {
-			return stood, fmt.Errorf("the target %d stood from %s to %s, and %s after it came the follower had %d", step.N, clock(step.At), clock(end), due.Sub(step.At), n)
+			return lasted, fmt.Errorf("the target %d lasted from %s to %s, and %s after it came the follower had %d", step.N, clock(step.At),
+				clock(end), due.Sub(step.At), n)
 		}
 		for _, f := range follower {
 			if f.At.After(due) && f.At.Before(end) && f.N != step.N {
-				return stood, fmt.Errorf("the target %d stood from %s to %s, and at %s the follower went to %d", step.N, clock(step.At), clock(end), clock(f.At), f.N)
+				return lasted, fmt.Errorf("the target %d lasted from %s to %s, and at %s the follower went to %d", step.N, clock(step.At), clock(end),
+					clock(f.At), f.N)
 			}
 		}
 	}
-	return stood, nil
+	return lasted, nil
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// course makes steps from seconds and numbers.
+// course returns steps made of pairs of seconds and replicas.
 func course(pairs ...float64) (s Steps) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = s.add(second(pairs[i]), int32(pairs[i+1]))
@@ -16,20 +16,20 @@ func course(pairs ...float64) (s Steps) {
 
 func second(n float64) time.Time { return time.Unix(0, int64(n*float64(time.Second))) }
 
-func TestAFollowerIsJudgedByTheTargetsThatStood(t *testing.T) {
+func TestFollowsChecksTargetsThatLast(t *testing.T) {
 	lag := Lag{Sync: 2 * time.Second, Slack: time.Second}
-	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // 11 stood too briefly at first
+	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // the first 11 does not last two syncs
 	for _, c := range []struct {
 		name     string
 		follower Steps
 		fine     bool
 	}{
-		{"one that is right within a sync", course(1, 10, 13, 12, 22, 11), true},
-		{"one that meets the brief target too", course(1, 10, 11, 11, 13, 12, 22, 11), true},
-		{"one that swallows a step", course(1, 10, 22, 11), false},
-		{"one that is late", course(1, 10, 16, 12, 22, 11), false},
-		{"one that leaves it again", course(1, 10, 6, 11, 7, 10, 13, 12, 22, 11), false},
-		{"one that never came", nil, false},
+		{"follows within a sync", course(1, 10, 13, 12, 22, 11), true},
+		{"follows the short target too", course(1, 10, 11, 11, 13, 12, 22, 11), true},
+		{"misses a step", course(1, 10, 22, 11), false},
+		{"too late", course(1, 10, 16, 12, 22, 11), false},
+		{"does not keep the target", course(1, 10, 6, 11, 7, 10, 13, 12, 22, 11), false},
+		{"no replicas", nil, false},
 	} {
 		stood, err := Follows(targets, c.follower, second(30), lag)
 		if (err == nil) != c.fine {
@@ -41,13 +41,13 @@ func TestAFollowerIsJudgedByTheTargetsThatStood(t *testing.T) {
 	}
 }
 
-func TestAFallIsFoundAndWhatWasBeforeIsLeftOut(t *testing.T) {
+func TestFallFindsADecreaseAndSinceDropsOlderSteps(t *testing.T) {
 	s := course(0, 5, 10, 7, 20, 6)
 	if f := s.Fall(); f == nil || f.N != 6 {
-		t.Errorf("the fall is %v", f)
+		t.Errorf("Fall returns %v", f)
 	}
 	if f := s.Since(second(25)).Fall(); f != nil {
-		t.Errorf("a fall to %v after the last step", f)
+		t.Errorf("Fall returns %v after the last step", f)
 	}
 	if got := s.Between(second(9), second(20)); !slices.Equal(got, []int32{5, 7, 6}) {
 		t.Errorf("between them %v", got)

@@ -1,6 +1,5 @@
-// Package record writes down how numbers move during a test, so that it is
-// judged afterwards as a whole: what gpuscaler wanted (from its log), what the
-// HPA and the Deployment did (by watch).
+// Package record records how targets and replicas change during a test, so that the whole course can be checked afterwards: the targets of
+// gpuscaler (from its log) and the replicas of the HPA and the Deployment (by watch).
 package record
 
 import (
@@ -23,13 +22,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Step is a number and when it came into force.
+// Step is a value and the time since which it is in force.
 type Step struct {
 	At time.Time
 	N  int32
 }
 
-// Steps is a number's course, oldest first, without repetitions.
+// Steps is the course of a value, oldest first, without repetitions.
 type Steps []Step
 
 func (s Steps) String() string {
@@ -43,7 +42,7 @@ func (s Steps) String() string {
 	return b.String()
 }
 
-// add appends a step unless the number stands already.
+// add appends a step unless the value is already in force.
 func (s Steps) add(at time.Time, n int32) Steps {
 	if len(s) > 0 && s[len(s)-1].N == n {
 		return s
@@ -51,7 +50,7 @@ func (s Steps) add(at time.Time, n int32) Steps {
 	return append(s, Step{at, n})
 }
 
-// At is the number in force at a time; ok is false before the first step.
+// At returns the value in force at a time; ok is false before the first step.
 func (s Steps) At(at time.Time) (n int32, ok bool) {
 	for _, step := range s {
 		if step.At.After(at) {
@@ -62,7 +61,7 @@ func (s Steps) At(at time.Time) (n int32, ok bool) {
 	return n, ok
 }
 
-// Between are the numbers in force at any time of a span, oldest first.
+// Between returns the values in force at any time of a span, oldest first.
 func (s Steps) Between(from, until time.Time) (numbers []int32) {
 	if n, ok := s.At(from); ok {
 		numbers = append(numbers, n)
@@ -75,7 +74,7 @@ func (s Steps) Between(from, until time.Time) (numbers []int32) {
 	return numbers
 }
 
-// Numbers is the course without its times.
+// Numbers returns the values without their times.
 func (s Steps) Numbers() []int32 {
 	var numbers []int32
 	for _, step := range s {
@@ -84,7 +83,7 @@ func (s Steps) Numbers() []int32 {
 	return numbers
 }
 
-// Since leaves out what was over before a time.
+// Since drops the steps that ended before a time.
 func (s Steps) Since(at time.Time) (rest Steps) {
 	if n, ok := s.At(at); ok {
 		rest = Steps{{at, n}}
@@ -97,7 +96,7 @@ func (s Steps) Since(at time.Time) (rest Steps) {
 	return rest
 }
 
-// Fall returns the first step down, or nil.
+// Fall returns the first decrease, or nil.
 func (s Steps) Fall() *Step {
 	for i := range s {
 		if i > 0 && s[i].N < s[i-1].N {
@@ -107,14 +106,14 @@ func (s Steps) Fall() *Step {
 	return nil
 }
 
-// Watched is a number of an object that is being watched.
+// Watched is a value of an object that is watched.
 type Watched struct {
 	mu    sync.Mutex
 	steps Steps
 	err   error
 }
 
-// Steps is the course so far; an error means that it has a hole.
+// Steps returns the course so far. An error means that the course has a gap.
 func (w *Watched) Steps() (Steps, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +153,8 @@ func Status(ctx context.Context, c client.WithWatch, namespace, name string) (*W
 	})
 }
 
-func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, namespace string, number func(runtime.Object) (int32, bool)) (*Watched, error) {
+func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, namespace string,
+	number func(runtime.Object) (int32, bool)) (*Watched, error) {
 	events, err := c.Watch(ctx, list, client.InNamespace(namespace))
 	if err != nil {
 		return nil, err
@@ -178,8 +178,7 @@ func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, nam
 	return w, nil
 }
 
-// Transitions are the explanations of a policy in the logs that a pattern
-// matches, oldest first: those of every replica that led.
+// Transitions returns the explanations of a policy in the log files that match a pattern, oldest first, from all replicas that led.
 func Transitions(pattern, policy string) (all []explain.Explanation, err error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -208,7 +207,7 @@ func transitions(file, policy string) (found []explain.Explanation, err error) {
 		var entry struct {
 			Explanation explain.Explanation `json:"explanation"`
 		}
-		// A line that another process is writing, or that a library wrote, is none.
+		// Skip incomplete lines of running processes and lines of libraries.
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Explanation.Policy == policy {
 			found = append(found, entry.Explanation)
 		}
@@ -216,7 +215,7 @@ func transitions(file, policy string) (found []explain.Explanation, err error) {
 	return found, lines.Err()
 }
 
-// Targets is the course of the number that transitions tell of.
+// Targets returns the course of the targets in transitions.
 func Targets(all []explain.Explanation) (s Steps) {
 	for _, e := range all {
 		s = s.add(e.At, e.Target)

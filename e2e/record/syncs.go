@@ -14,17 +14,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// LogsSyncs is what kube-controller-manager is told so that its log has every sync of every HPA.
+// LogsSyncs is the flag with which kube-controller-manager logs every sync of every HPA.
 const LogsSyncs = "--vmodule=horizontal=4"
 
-// Sync is one look of the real HPA controller, as its log tells.
+// Sync is one sync of the real HPA controller, read from its log.
 type Sync struct {
-	At       time.Time // when it had read its metrics
-	End      time.Time // when it had written, or decided not to
-	Proposed int32     // what they ask for
-	Known    bool      // they could be read; nobody reads them while the target is at zero
-	Failed   bool      // they could not
-	Replicas int32     // what spec.replicas was to be afterwards
+	At       time.Time // time after reading the metrics
+	End      time.Time // time after the write, or after the decision not to write
+	Proposed int32     // proposal of the metrics
+	Known    bool      // the metrics could be read; they are not read while the scale target has zero replicas
+	Failed   bool      // the metrics could not be read
+	Replicas int32     // spec.replicas after the sync
 }
 
 // Syncs reads the syncs of an HPA from the controller manager's log, oldest first.
@@ -46,7 +46,8 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 		case ours && strings.Contains(text, `"Proposing desired replicas`):
 			s.Known, ends = true, false
 			s.Proposed, err = logged(text)
-		case ours && strings.Contains(text, `"Decided not to scale"`), strings.Contains(text, `"Successfully rescaled" HPA="`+autoscaler.String()+`"`):
+		case ours && strings.Contains(text, `"Decided not to scale"`), strings.Contains(text,
+			`"Successfully rescaled" HPA="`+autoscaler.String()+`"`):
 			s.Replicas, err = logged(text)
 			ends = true
 		case strings.Contains(text, "failed to compute desired number of replicas based on listed metrics for "+target+":"):
@@ -71,7 +72,7 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 	return all, lines.Err()
 }
 
-// Written is the course of what an HPA wrote, from where it started.
+// Written returns the course of the HPA's writes, with its initial value.
 func Written(start int32, syncs []Sync) (s Steps) {
 	for _, sync := range syncs {
 		if !sync.Failed {
@@ -82,7 +83,7 @@ func Written(start int32, syncs []Sync) (s Steps) {
 	return s
 }
 
-// logged is the desiredReplicas of a line.
+// logged returns desiredReplicas of a log line.
 func logged(text string) (int32, error) {
 	_, rest, ok := strings.Cut(text, "desiredReplicas=")
 	if !ok {
@@ -93,7 +94,7 @@ func logged(text string) (int32, error) {
 	return int32(n), err
 }
 
-// loggedAt is when klog wrote a line; it leaves out the year.
+// loggedAt returns the time of a klog line, which has no year.
 func loggedAt(text string) (time.Time, error) {
 	const form = "20060102 15:04:05.000000"
 	if len(text) < 21 {
@@ -102,8 +103,8 @@ func loggedAt(text string) (time.Time, error) {
 	return time.ParseInLocation(form, fmt.Sprint(time.Now().Year())+text[1:21], time.Local)
 }
 
-// Agrees runs the replay's HPA, on replicas of its own, through the proposals of the real one's syncs at their instants: after every
-// sync both must have written the same number.
+// Agrees runs the replay's HPA with the proposals of the real HPA's syncs at their times. After every sync both must have written the same
+// replicas.
 func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 	return Fits(syncs, func(at []time.Time) (int, error) {
 		var c hpa.Controller
@@ -113,9 +114,9 @@ func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 			current, verdict = c.Sync(spec, at[i], current, []hpa.Proposal{{Replicas: s.Proposed, Known: s.Known}})
 			switch {
 			case s.Failed != (verdict == hpa.Failed):
-				return i, fmt.Errorf("sync %d at %s: the metrics failed: %t, and the replay said %d", i, clock(s.At), s.Failed, verdict)
+				return i, fmt.Errorf("sync %d at %s: the metrics failed: %t, and the replay returned %d", i, clock(s.At), s.Failed, verdict)
 			case !s.Failed && current != s.Replicas:
-				return i, fmt.Errorf("sync %d at %s: %d proposed; the HPA went to %d, the replay to %d", i, clock(s.At), s.Proposed, s.Replicas, current)
+				return i, fmt.Errorf("sync %d at %s: %d proposed; the HPA wrote %d, the replay %d", i, clock(s.At), s.Proposed, s.Replicas, current)
 			}
 		}
 		return len(syncs), nil
@@ -123,16 +124,16 @@ func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 }
 
 const (
-	// reach is longer than the windows and periods of a test's HPAs: what a sync of so long ago did counts no more.
+	// reach is longer than the windows and periods of a test's HPAs: an older sync has no influence.
 	reach = 15 * time.Second
-	// unclear is how many syncs before a difference are tried at another instant.
+	// unclear is the number of syncs before a difference that are tried with another time.
 	unclear = 8
 )
 
-// Fits tries a replay of syncs at the instants that their log allows. A sync read the clock somewhere between its two lines: a
-// millisecond apart as a rule, seconds where the machine stalled or the API server was slow to take the write, and then a window's edge
-// may lie between them. The attempt gets an instant for each sync and returns the first that differs from the real one, or how many
-// there are. Fits returns nil if instants are found at which none differs, else the error of the attempt that got farthest.
+// Fits tries to replay syncs at times that their log allows. A sync read the clock between its two log lines. They are usually a
+// millisecond apart, or seconds if the machine stalled or the API server was slow, and then the edge of a window may be between them.
+// attempt gets a time for each sync and returns the index of the first sync that differs from the real one, or the number of syncs. Fits
+// returns nil if it finds times at which no sync differs, else the error of the attempt that got farthest.
 func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	at := make([]time.Time, len(syncs))
 	for i := range syncs {
@@ -162,7 +163,7 @@ func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	return err
 }
 
-// other is a sync's other instant: its end for its beginning, and the other way round.
+// other returns a sync's other time: its end instead of its start, or the reverse.
 func other(s Sync, at time.Time) time.Time {
 	if at.Equal(s.At) {
 		return s.End

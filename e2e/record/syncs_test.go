@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// said is what a controller manager logs of two HPAs.
+// said is a log of the controller manager with two HPAs.
 const said = `E1121 23:38:00.503126   29206 horizontal.go:289] "Unhandled Error" err="failed to compute desired number of replicas based on listed metrics for Deployment/team/chat: invalid metrics (1 invalid out of 1)" logger="UnhandledError"
 I1121 23:38:02.533798   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" tolerances="[down:0.0%, up:0.0%]" timestamp="2026-11-21 23:38:01 +0000 UTC" scaleTarget="Deployment/team/chat"
 I1121 23:38:02.533884   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" desiredReplicas=4 lastScaleTime=""
@@ -45,12 +45,13 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 			t.Errorf("sync %d is %+v, want %+v", i, got, want)
 		}
 	}
-	spec := hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{StabilizationWindow: 3 * time.Second, Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 9, Period: time.Second}}}}}
+	spec := hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{StabilizationWindow: 3 * time.Second,
+		Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 9, Period: time.Second}}}}}
 	if err := Agrees(&spec, 4, syncs[:3]); err != nil {
 		t.Errorf("a window of three seconds: %v", err)
 	}
 	if end := syncs[2].End.Sub(syncs[2].At); end != 21540*time.Microsecond || !syncs[3].End.Equal(syncs[3].At) {
-		t.Errorf("the third ended %s after it began", end)
+		t.Errorf("the third sync took %s", end)
 	}
 	spec.Behavior.Up.StabilizationWindow = 0
 	if err := Agrees(&spec, 4, syncs[:3]); err == nil || !strings.Contains(err.Error(), "sync 1") {
@@ -61,11 +62,12 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 	}
 }
 
-// The API server took two seconds to take a write: the change counts from then on, and the rates reach farther than the log's first
-// line says. Who leaves less than the stall between two instants is told from it all the same.
-func TestAStallBetweenTheLinesOfASyncIsNoDifference(t *testing.T) {
+// The API server took two seconds for a write. The change applies from its end, so the rate limits allow more than the first log line
+// suggests. Differences that are larger than the stall are still detected.
+func TestStallWithinASyncIsNotADifference(t *testing.T) {
 	rate := func(period time.Duration) *hpa.Spec {
-		return &hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods, Value: 3, Period: period}}}}}
+		return &hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods,
+			Value: 3, Period: period}}}}}
 	}
 	syncs := func(stall time.Duration) []Sync {
 		return []Sync{
@@ -83,7 +85,7 @@ func TestAStallBetweenTheLinesOfASyncIsNoDifference(t *testing.T) {
 	}
 	for _, period := range []time.Duration{3 * time.Second, 9 * time.Second} {
 		if Agrees(rate(period), 4, syncs(2*time.Second)) == nil {
-			t.Errorf("a period of %s is not told from one of 5 s", period)
+			t.Errorf("a period of %s is not distinguished from 5 s", period)
 		}
 	}
 }

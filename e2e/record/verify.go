@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Recording is what a gpuscaler of a test writes down with `run --record`.
+// Recording is the file of a test's `run --record`.
 type Recording struct{ dir string }
 
-// NewRecording makes room for one.
+// NewRecording creates a directory for the file.
 func NewRecording() (Recording, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-recording-")
 	return Recording{dir}, err
 }
 
-// File is what --record is given.
+// File returns the value of --record.
 func (r Recording) File() string { return filepath.Join(r.dir, "recording.jsonl") }
 
-// Close removes it.
+// Close deletes the recording.
 func (r Recording) Close() { os.RemoveAll(r.dir) }
 
-// Verify decides again all that was decided, with the product's own `replay --verify`: so many decisions for workloads, and of capacity
-// groups, must have been there at least, all the same byte for byte.
+// Verify recomputes all recorded decisions with `replay --verify`. It requires a minimum of decisions for workloads and for capacity
+// groups, all identical byte for byte.
 func (r Recording) Verify(binary string, workloads, groups int) error {
 	out, err := exec.Command(binary, "replay", "--verify", r.File()).CombinedOutput()
 	fmt.Printf("%s", out)
@@ -38,7 +38,7 @@ func (r Recording) Verify(binary string, workloads, groups int) error {
 		}
 	}
 	if decisions < workloads || nodes < groups {
-		return fmt.Errorf("%s: %d decisions and %d for capacity groups prove nothing", r.File(), decisions, nodes)
+		return fmt.Errorf("%s: %d decisions and %d for capacity groups are too few", r.File(), decisions, nodes)
 	}
 	return nil
 }

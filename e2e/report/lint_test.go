@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// policyText wants an engine and the address of a Prometheus.
+// policyText is a PlatformConfig with the address of Prometheus, and a policy for an engine.
 const policyText = `
 apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
@@ -36,17 +36,16 @@ spec:
   - {name: gpu, type: dcgm, target: 70%%}
 `
 
-// A policy for an engine that nobody runs, a follower with the defaults of an
-// HPA, and a second HPA on the same replicas: lint tells all three, with exit
-// code 1. Then they are mended, and it has nothing to say.
-func TestLintFindsWhatIsWrongAndNothingOnceItIsMended(t *testing.T) {
+// A policy for an engine without series, an HPA with default values, and a second HPA on the same workload: lint reports all three and
+// exits with code 1. After they are fixed it reports nothing.
+func TestLintReportsProblemsUntilTheyAreFixed(t *testing.T) {
 	eventually(t, `min(count_over_time(vllm:num_requests_waiting{namespace="team-chat"}[1m])) > bool 2`, 1)
 	follower := workload.HPA(namespace, "chat", 8)
 	exact := follower.Spec.Behavior
 	follower.Spec.Behavior, follower.Spec.MaxReplicas = nil, 32
-	rival := workload.HPA(namespace, "chat", 8)
-	rival.Name = "by-hand"
-	for _, h := range []*autoscalingv2.HorizontalPodAutoscaler{follower, rival} {
+	second := workload.HPA(namespace, "chat", 8)
+	second.Name = "by-hand"
+	for _, h := range []*autoscalingv2.HorizontalPodAutoscaler{follower, second} {
 		if err := shared.Client.Create(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
@@ -55,14 +54,14 @@ func TestLintFindsWhatIsWrongAndNothingOnceItIsMended(t *testing.T) {
 	found, code := lint(t, fmt.Sprintf(policyText, "sglang", shared.Prometheus.URL))
 	for _, want := range []string{"TwoOwners", "Tolerance", "StabilizationWindow", "MetricMissing"} {
 		if !slices.Contains(found, want) {
-			t.Errorf("%s is not found: %v", want, found)
+			t.Errorf("%s is not reported: %v", want, found)
 		}
 	}
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 
-	if err := shared.Client.Delete(t.Context(), rival); err != nil {
+	if err := shared.Client.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	follower.Spec.Behavior, follower.Spec.MaxReplicas = exact, 8
@@ -70,12 +69,11 @@ func TestLintFindsWhatIsWrongAndNothingOnceItIsMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, code := lint(t, fmt.Sprintf(policyText, "vllm", shared.Prometheus.URL)); len(found) > 0 || code != 0 {
-		t.Errorf("mended, it still finds %v, exit code %d", found, code)
+		t.Errorf("after the fix it still reports %v, exit code %d", found, code)
 	}
 }
 
-// lint runs the command on a policy, and returns the checks that found
-// something, but for hints.
+// lint runs the command on a policy and returns the checks with findings, except for hints.
 func lint(t *testing.T, policy string) (checks []string, code int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "chat.yaml")

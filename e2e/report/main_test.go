@@ -1,5 +1,4 @@
-// Package report shows `gpuscaler report` and `gpuscaler lint`, as a person runs
-// them, on a real Prometheus and a real API server.
+// Package report runs `gpuscaler report` and `gpuscaler lint` with a real Prometheus and a real API server.
 package report
 
 import (
@@ -27,8 +26,7 @@ var (
 	binary string
 )
 
-// namespace holds a Deployment "chat" of two replicas with a GPU each, a quarter
-// of which is busy.
+// namespace has a Deployment "chat" of two replicas with one GPU each, which are 25% busy.
 const namespace = "team-chat"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -49,7 +47,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	cancel() // the exporter stops to look before the API server does
+	cancel() // stop the exporter before the API server
 	return code
 }
 
@@ -68,7 +66,7 @@ func prepare(ctx context.Context, dir string) (err error) {
 	if err := shared.Nodes(ctx, "gpu", 1, 4); err != nil {
 		return err
 	}
-	// What a cloud's node says of itself.
+	// Labels of a node in a cloud.
 	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand","topology.kubernetes.io/region":"us-east-1"}}}`
 	node := &corev1.Node{}
 	node.Name = "gpu-0"
@@ -87,7 +85,7 @@ func prepare(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// gpuscaler runs the command, and returns what it prints and its exit code.
+// gpuscaler runs a command and returns its output and exit code.
 func gpuscaler(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

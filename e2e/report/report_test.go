@@ -13,9 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Half a minute of a machine with four GPUs at $10.493, of which two are held
-// and a quarter busy, and two say nothing.
-func TestAReportOfHalfAMinuteOnARealPrometheus(t *testing.T) {
+// Half a minute of a node with four GPUs at $10.493: two are allocated and 25% busy, and two have no metrics.
+func TestReportOfHalfAMinuteWithARealPrometheus(t *testing.T) {
 	stack.Eventually(t, 100*time.Second, "forty seconds of samples of both GPUs", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `min(count_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE{exported_namespace="team-chat"}[2m]))`)
 		if err == nil && n < 40 {
@@ -23,7 +22,8 @@ func TestAReportOfHalfAMinuteOnARealPrometheus(t *testing.T) {
 		}
 		return err
 	})
-	args := []string{"report", "--prometheus", shared.Prometheus.URL, "--kubeconfig", shared.Kubeconfig, "--since", "30s", "--step", "5s", "--cluster", "e2e"}
+	args := []string{"report", "--prometheus", shared.Prometheus.URL, "--kubeconfig", shared.Kubeconfig, "--since", "30s", "--step", "5s",
+		"--cluster", "e2e"}
 	text, code := gpuscaler(t, append(args, "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("exit code %d", code)
@@ -51,7 +51,8 @@ func TestAReportOfHalfAMinuteOnARealPrometheus(t *testing.T) {
 	near("the chat's idle cost", chat.IdleByActivity, 10.493*hours/2*0.75)
 	near("the parts' sum", b.Total.Busy+b.Total.Idle()+b.Total.Unmeasured, b.Total.Cost)
 
-	for form, want := range map[string]string{"text": "team-chat/chat", "csv": ",e2e,,team-chat,chat,", "html": "<svg", "prom": `gpuscaler_cost_dollars{cluster="e2e",namespace="team-chat"`} {
+	for form, want := range map[string]string{"text": "team-chat/chat", "csv": ",e2e,,team-chat,chat,", "html": "<svg",
+		"prom": `gpuscaler_cost_dollars{cluster="e2e",namespace="team-chat"`} {
 		if text, code := gpuscaler(t, append(args, "-o", form)...); code != 0 || !strings.Contains(text, want) {
 			t.Errorf("-o %s: exit code %d, without %q:\n%.2000s", form, code, want, text)
 		} else if form == "text" {
@@ -60,8 +61,8 @@ func TestAReportOfHalfAMinuteOnARealPrometheus(t *testing.T) {
 	}
 }
 
-// Prometheus is stopped: the command says so, and does not hang.
-func TestAReportWithoutItsServerSaysSo(t *testing.T) {
+// With a stopped Prometheus the command returns an error and does not hang.
+func TestReportFailsWithoutItsServer(t *testing.T) {
 	if _, code := gpuscaler(t, "report", "--prometheus", "http://127.0.0.1:1", "--since", "1h"); code != 1 {
 		t.Errorf("exit code %d", code)
 	}

@@ -1,5 +1,4 @@
-// Command rights fails where the chart grants a right that no end-to-end test
-// has used. It reads what the packages of one run wrote down:
+// Command rights fails if the chart grants a permission that no end-to-end test used. It reads what the packages of one run recorded:
 //
 //	GPUSCALER_E2E_RIGHTS=DIR go test ./... && go run ./rights DIR
 package main
@@ -24,15 +23,16 @@ func main() {
 		os.Exit(2)
 	}
 	for _, r := range unused {
-		fmt.Println("granted and used by no test:", r, "- take it out of charts/gpuscaler/templates/rbac.yaml, show it in a test, or excuse it in e2e/audit/union.go")
+		fmt.Println("granted but not used by a test:", r, "- remove it from charts/gpuscaler/templates/rbac.yaml, use it in a test, or "+
+			"excuse it in e2e/audit/union.go")
 	}
 	for _, r := range stale {
-		fmt.Println("excused and used all the same:", r, "- take it out of e2e/audit/union.go")
+		fmt.Println("excused but used:", r, "- remove it from e2e/audit/union.go")
 	}
 	if len(unused)+len(stale) > 0 {
 		os.Exit(1)
 	}
-	fmt.Println("every right that the chart grants was used by a test, but for:")
+	fmt.Println("every permission of the chart was used by a test, except:")
 	for _, r := range slices.Sorted(maps.Keys(audit.Excused)) {
 		fmt.Printf("  %s: %s\n", r, audit.Excused[r])
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func TestPodsTakeTheGPUsThatThereAreAndLoadAsLongAsTheySay(t *testing.T) {
+func TestPodsUseFreeGPUsAndLoadForTheirStartupTime(t *testing.T) {
 	ns := namespace(t, "gpus")
 	big := deployment(ns, "big", 2)
 	big.Spec.Template.Spec.Containers[0].Resources.Limits[stack.GPU] = resource.MustParse("9")
@@ -37,23 +37,24 @@ func TestPodsTakeTheGPUsThatThereAreAndLoadAsLongAsTheySay(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "two pods of one GPU are ready", replicas(ns, "small", 2, 2))
 	stack.Eventually(t, 30*time.Second, "the slow pod is ready", replicas(ns, "slow", 1, 1))
 	var pods corev1.PodList
-	if err := shared.Client.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabels{"app": "slow"}); err != nil || len(pods.Items) != 1 {
+	if err := shared.Client.List(t.Context(), &pods, client.InNamespace(ns),
+		client.MatchingLabels{"app": "slow"}); err != nil || len(pods.Items) != 1 {
 		t.Fatal(len(pods.Items), err)
 	}
 	since := map[corev1.PodConditionType]time.Time{}
 	for _, c := range pods.Items[0].Status.Conditions {
 		since[c.Type] = c.LastTransitionTime.Time
 	}
-	// Whole seconds; judged by its own times, since a busy machine may look late.
+	// The times have a resolution of seconds. Use the times of the pod, because this test may be delayed.
 	if loaded := since[corev1.PodReady].Sub(since[corev1.PodScheduled]); loaded < 5*time.Second {
-		t.Errorf("it was ready %s after it had its node, and says that it loads for 6s", loaded)
+		t.Errorf("the pod was ready %s after it was scheduled, want 6s", loaded)
 	}
 	if err := replicas(ns, "big", 2, 0)(t.Context()); err != nil {
 		t.Error("pods of 9 GPUs on nodes of 8:", err)
 	}
 }
 
-func TestAServiceAccountMayDoNothingUntilItIsAllowed(t *testing.T) {
+func TestServiceAccountNeedsARole(t *testing.T) {
 	ns := namespace(t, "accounts")
 	stack.Eventually(t, 30*time.Second, "a token", func(ctx context.Context) error {
 		_, err := shared.ServiceAccountKubeconfig(ctx, ns, "default")
@@ -76,7 +77,7 @@ func TestAServiceAccountMayDoNothingUntilItIsAllowed(t *testing.T) {
 	}
 }
 
-// metricServer is an aggregated API server of one external metric.
+// metricServer is an aggregated API server with one external metric.
 type metricServer struct{ value atomic.Int64 }
 
 func (m *metricServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +100,7 @@ func (m *metricServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestTheRealHPAFollowsAnAggregatedMetricByOneReplica(t *testing.T) {
+func TestRealHPAFollowsAnAggregatedMetricByOneReplica(t *testing.T) {
 	ns := namespace(t, "hpa")
 	metric := &metricServer{}
 	metric.value.Store(10)
@@ -148,7 +149,7 @@ func serveAggregated(t *testing.T, ns string, handler http.Handler) {
 	})
 }
 
-// exactHPA follows the metric without tolerance or windows.
+// exactHPA returns an HPA without tolerance or windows.
 func exactHPA(ns, target string) *autoscalingv2.HorizontalPodAutoscaler {
 	zero, one, none := int32(0), resource.MustParse("1"), resource.MustParse("0")
 	rule := func(kind autoscalingv2.HPAScalingPolicyType, value int32) *autoscalingv2.HPAScalingRules {
@@ -160,8 +161,9 @@ func exactHPA(ns, target string) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: target},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: target},
-			MaxReplicas:    20,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
+				Name: target},
+			MaxReplicas: 20,
 			Metrics: []autoscalingv2.MetricSpec{{
 				Type: autoscalingv2.ExternalMetricSourceType,
 				External: &autoscalingv2.ExternalMetricSource{

@@ -25,10 +25,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// helperVariable makes this test's binary a pod's process.
+// helperVariable makes the test binary run as the process of a pod.
 const helperVariable = "E2E_SMOKE_HELPER"
 
-// helper says who it is until it is asked to end.
+// helper serves its pod's name until it receives SIGTERM.
 func helper() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
@@ -59,13 +59,14 @@ func hostDeployment(t *testing.T, ns string) *appsv1.Deployment {
 			{Name: "POD_NAME", ValueFrom: field("metadata.name")},
 			{Name: "POD_IP", ValueFrom: field("status.podIP")},
 		},
-		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromString("http")}}},
+		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz",
+			Port: intstr.FromString("http")}}},
 	}}
 	return d
 }
 
-func TestPodsRunAsProcessesRollAndTheProxyFollowsTheLeader(t *testing.T) {
+func TestPodsRunAsProcessesAndTheProxyFollowsTheLeader(t *testing.T) {
 	ns := namespace(t, "hosts")
 	k := kubelet.Run(t.Context(), shared)
 	create(t, hostDeployment(t, ns))
@@ -81,7 +82,7 @@ func TestPodsRunAsProcessesRollAndTheProxyFollowsTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := who(t.Context(), proxy); err == nil {
-		t.Error("an answer without a leader")
+		t.Error("a response without a leader")
 	}
 
 	first, second := hostPods(t, ns)[0], hostPods(t, ns)[1]
@@ -91,12 +92,11 @@ func TestPodsRunAsProcessesRollAndTheProxyFollowsTheLeader(t *testing.T) {
 	mark(t, second, true)
 	answers(t, proxy, second.Name)
 
-	// A leader that is killed keeps its label; nothing reaches it until its
-	// container is started again and ready.
+	// A killed leader keeps its label. It receives no connection until its container is started again and ready.
 	killed := k.Process(ns, second.Name)
 	killed.Kill()
-	if _, err := who(t.Context(), proxy); err == nil && k.Process(ns, second.Name) == killed { // after a stall it may be up again
-		t.Error("an answer from a killed leader")
+	if _, err := who(t.Context(), proxy); err == nil && k.Process(ns, second.Name) == killed { // after a stall it may run again
+		t.Error("a response of a killed leader")
 	}
 	answers(t, proxy, second.Name)
 
@@ -106,16 +106,16 @@ func TestPodsRunAsProcessesRollAndTheProxyFollowsTheLeader(t *testing.T) {
 	if err := shared.Client.Update(t.Context(), rolled); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "two new processes, and no old one", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "two new processes and no old one", func(ctx context.Context) error {
 		for _, p := range hostPods(t, ns) {
 			if p.Name == first.Name || p.Name == second.Name {
-				return fmt.Errorf("%s is still there", p.Name)
+				return fmt.Errorf("%s still exists", p.Name)
 			}
 		}
 		return replicas(ns, "who", 2, 2)(ctx)
 	})
 	if k.Process(ns, first.Name) != nil {
-		t.Error("the process of a pod that is gone still runs")
+		t.Error("the process of a deleted pod still runs")
 	}
 }
 
@@ -152,22 +152,22 @@ func evict(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// answers waits until the proxy leads to the pod, and to no other.
+// answers waits until the proxy forwards to the pod and to no other.
 func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "the proxy leads to "+pod, func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the proxy forwards to "+pod, func(ctx context.Context) error {
 		if len(proxy.Targets()) != 1 {
-			return fmt.Errorf("it has the targets %v", slices.Sorted(slices.Values(proxy.Targets())))
+			return fmt.Errorf("its targets are %v", slices.Sorted(slices.Values(proxy.Targets())))
 		}
 		name, err := who(ctx, proxy)
 		if err == nil && name != pod {
-			err = errors.New("it leads to " + name)
+			err = errors.New("it forwards to " + name)
 		}
 		return err
 	})
 }
 
-// who asks over a new connection, as only those are sent to a new leader.
+// who reads the pod's name over a new connection, because only new connections are forwarded to a new leader.
 func who(ctx context.Context, proxy *leaderproxy.Proxy) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy.Address+"/who", nil)
 	if err != nil {

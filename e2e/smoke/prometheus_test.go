@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func TestPrometheusScrapesWhatTheReplicasSayAndForgetsTheOnesThatGo(t *testing.T) {
+func TestPrometheusScrapesReplicasAndDropsDeletedOnes(t *testing.T) {
 	ns := namespace(t, "scrape")
 	create(t, deployment(ns, "chat", 3))
 	stack.Eventually(t, 20*time.Second, "three replicas", replicas(ns, "chat", 3, 3))
@@ -35,9 +35,9 @@ func TestPrometheusScrapesWhatTheReplicasSayAndForgetsTheOnesThatGo(t *testing.T
 
 	e.VLLM.Set(faults.HalfPods)
 	e.DCGM.Set(faults.NaN)
-	stack.Eventually(t, 30*time.Second, "fewer engines answer", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "fewer engines are scraped", func(ctx context.Context) error {
 		if n, err := shared.Prometheus.Value(ctx, engines); err == nil && n == 3 {
-			return errors.New("all three still do")
+			return errors.New("all three are still scraped")
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func TestPrometheusScrapesWhatTheReplicasSayAndForgetsTheOnesThatGo(t *testing.T
 	eventually(t, engines, 1)
 }
 
-func TestAStoppedPrometheusRefusesAFrozenOneHangsAndBothComeBack(t *testing.T) {
+func TestPrometheusCanBeStoppedFrozenAndResumed(t *testing.T) {
 	eventually(t, `vector(1)`, 1)
 	if err := shared.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAStoppedPrometheusRefusesAFrozenOneHangsAndBothComeBack(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := shared.Prometheus.Value(short, `vector(1)`); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("frozen: %v, want no answer", err)
+		t.Errorf("frozen: %v, want no response", err)
 	}
 	if err := shared.Prometheus.Thaw(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestRedisKeepsAList(t *testing.T) {
+func TestRedisStoresAList(t *testing.T) {
 	address, err := shared.Redis(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -17,6 +17,6 @@ func TestRedisKeepsAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := c.LLen(t.Context(), "jobs").Result(); n != 3 || err != nil {
-		t.Errorf("the list holds %d, %v; want 3", n, err)
+		t.Errorf("the list has %d entries, %v; want 3", n, err)
 	}
 }

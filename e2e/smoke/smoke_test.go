@@ -1,5 +1,4 @@
-// Package smoke shows that the stack is what it says it is, so that a failure
-// of another end-to-end test is about gpuscaler.
+// Package smoke tests the stack itself, so that a failure of another end-to-end test is caused by gpuscaler.
 package smoke
 
 import (
@@ -22,7 +21,7 @@ var shared *stack.Stack
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperVariable) != "" {
-		helper() // a pod's process: see hostpods_test.go
+		helper() // this process is a pod: see hostpods_test.go
 		return
 	}
 	os.Exit(run(m))
@@ -46,7 +45,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// deployment asks for one GPU a pod.
+// deployment returns a Deployment whose pods request one GPU each.
 func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -82,7 +81,7 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
-// replicas returns a check that so many replicas are wanted and so many ready.
+// replicas returns a check of the desired and the ready replicas.
 func replicas(namespace, name string, wanted, ready int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
@@ -90,7 +89,7 @@ func replicas(namespace, name string, wanted, ready int32) func(context.Context)
 			return err
 		}
 		if *d.Spec.Replicas != wanted || d.Status.ReadyReplicas != ready {
-			return fmt.Errorf("%s wants %d replicas and has %d ready; expected %d and %d",
+			return fmt.Errorf("%s has %d desired and %d ready replicas, want %d and %d",
 				name, *d.Spec.Replicas, d.Status.ReadyReplicas, wanted, ready)
 		}
 		return nil

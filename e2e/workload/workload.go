@@ -1,5 +1,5 @@
-// Package workload makes what is scaled in the end-to-end tests: Deployments of
-// pods with a GPU, and the HPA that follows gpuscaler's number exactly.
+// Package workload creates the workloads of the end-to-end tests: Deployments of pods with a GPU, and HPAs that follow gpuscaler's target
+// exactly.
 package workload
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Deployment asks for one GPU a pod.
+// Deployment returns a Deployment whose pods request one GPU each.
 func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -37,7 +37,7 @@ func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// Metrics is what a Deployment of this package says about itself under a load.
+// Metrics returns the metrics of a Deployment of this package under a load.
 func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	return &exporter.Workload{
 		Namespace: namespace, Name: name, Selector: map[string]string{"app": name},
@@ -45,8 +45,7 @@ func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	}
 }
 
-// HPA follows the number of the policy with the target's name without tolerance
-// or windows, which is what makes it exact.
+// HPA returns an HPA that follows the policy with the target's name exactly, without tolerance or windows.
 func HPA(namespace, target string, maxReplicas int32) *autoscalingv2.HorizontalPodAutoscaler {
 	zero, one, none := int32(0), resource.MustParse("1"), resource.MustParse("0")
 	rule := func(kind autoscalingv2.HPAScalingPolicyType, value int32) *autoscalingv2.HPAScalingRules {
@@ -85,7 +84,7 @@ func Create(t testing.TB, c client.Client, objects ...client.Object) {
 	}
 }
 
-// HasReplicas returns a check that a Deployment wants so many replicas and has so many ready.
+// HasReplicas returns a check that a Deployment has the given number of replicas and all of them are ready.
 func HasReplicas(c client.Client, namespace, name string, replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
@@ -93,7 +92,7 @@ func HasReplicas(c client.Client, namespace, name string, replicas int32) func(c
 			return err
 		}
 		if *d.Spec.Replicas != replicas || d.Status.ReadyReplicas != replicas {
-			return fmt.Errorf("%s wants %d replicas and has %d ready; expected %d", name, *d.Spec.Replicas, d.Status.ReadyReplicas, replicas)
+			return fmt.Errorf("%s has %d desired and %d ready replicas, want %d", name, *d.Spec.Replicas, d.Status.ReadyReplicas, replicas)
 		}
 		return nil
 	}
