@@ -10,7 +10,7 @@ var removals = []removal{
 	{"the size limits of a pod's page and its lines", []string{"Sources of readings"}, []edit{
 		{"pkg/telemetry/exposition/parse.go", "Limits{Line: 64 << 10,", "Limits{Line: 64 << 30,"},
 		{"pkg/telemetry/scrape/scrape.go", "podBytes = 8 << 20", "podBytes = 8000 << 20"}}},
-	{"the limit of a page's series", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", "if series++; series > l.Series || kept.Len()+len(line) > l.Kept {", "if series++; series < 0 {"}}},
+	{"the limit of a page's series", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", "if n++; n > l.Series || kept.Len()+len(line) > l.Kept {", "if n++; n < 0 {"}}},
 	{"the limit of a pod's headers", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "MaxResponseHeaderBytes: 64 << 10,", ""}}},
 	{"the check of resolved addresses", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "return g.Check(ap.Addr())", "_ = ap; return nil"}}},
 	{"the metadata addresses that are not link-local", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "slices.Contains(metadata, a),", "slices.Contains(metadata, netip.Addr{}),"}}},
@@ -26,7 +26,7 @@ var removals = []removal{
 	{"the limit of announced Redis strings", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.String:", "case s.kind == 'x':"}, {"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.Bytes-s.bytes:", "case s.kind == 'y':"}}},
 	{"the limit of nested Redis arrays", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "if len(s.open) >= s.limits.Depth {", "if false {"}}},
 	{"the limit of a Redis line", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "if s.line++; s.line > limit {", "if s.line++; limit < 0 {"}}},
-	{"the refusal of RESP3", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: it has the type %q", ErrProtocol, b)`, "s.state = inLine"}}},
+	{"the refusal of RESP3", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: type %q", ErrProtocol, b)`, "s.state = inLine"}}},
 	{"the check of what a Redis length is made of", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: a length contains %q", ErrProtocol, b)`, ""}}},
 	{"the check of sample times", []string{"Sources of readings"}, []edit{
 		{"pkg/telemetry/fetch/fetch.go", "case at.After(t.Received.Add(scaling.MaxAhead)), !at.After(time.UnixMilli(0)):\n\t\treturn time.Time{}\n\tcase", "case t.Received.Add(scaling.MaxAhead).IsZero():\n\t\treturn time.Time{}\n\tcase"},

@@ -28,13 +28,13 @@ type spending struct {
 
 func (c *controller) newSpending() *spending {
 	s := &spending{prices: &prices{path: c.options.prices, platform: c.policies.Platform, log: c.log}}
-	s.live = usage.NewLive(c.spendingQuestion, c.log)
+	s.live = usage.NewLive(c.spendingInput, c.log)
 	s.Collector = usage.NewCollector(s.live, time.Now)
 	return s
 }
 
-// spendingQuestion returns the queries for the present cost. ok is false if no server is configured or this process does not lead.
-func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
+// spendingInput returns the queries for the present cost. ok is false if no server is configured or this process does not lead.
+func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	s, platform := c.spending, c.policies.Platform()
 	s.prices.reread()
 	source := prometheusOf(platform)
@@ -49,7 +49,7 @@ func (c *controller) spendingQuestion() (q usage.Question, ok bool) {
 		}
 		s.source, s.server = *source, server
 	}
-	return usage.Question{
+	return usage.Input{
 		Server: s.server,
 		Options: usage.Options{Matchers: source.Matchers, Region: platform.Prices.Region, Nodes: c.cluster.Offers(),
 			NoPrices: platform.Prices.Source == "book", Scrape: exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel},
@@ -106,7 +106,7 @@ func (s *spending) hourly(o cost.Offer) float64 {
 
 // cost returns the cost on the page. ok is false if no server has GPU data.
 func (c *controller) cost() (dashboard.Cost, bool) {
-	bill, ok := c.spending.live.Present(time.Now())
+	bill, ok := c.spending.live.Current(time.Now())
 	if !ok {
 		return dashboard.Cost{}, false
 	}

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// What a policy can ask of the dcgm type. Each is a fraction 0..1 of a pod's GPUs, the mean over them.
+// Metrics of the signal type dcgm. Each is the mean over a pod's GPUs of a fraction from 0 to 1.
 const (
 	Activity       = "activity"       // SM_ACTIVE, else GR_ENGINE_ACTIVE, else GPU_UTIL/100
-	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate ahead and never give back
+	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate it at their start and do not free it
 	TensorActivity = "tensorActivity" // PROF_PIPE_TENSOR_ACTIVE
 	DRAMActivity   = "dramActivity"   // PROF_DRAM_ACTIVE
 )
 
-// Field is one DCGM field that matters here.
+// Field is a DCGM field that is read.
 type Field uint8
 
 const (
@@ -33,7 +33,7 @@ var fieldNames = [numFields]string{
 	"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
 }
 
-// fields holds each name as the exporter writes it and in lower case, as older deployments do.
+// fields has each name as the exporter writes it, and in lower case as older deployments write it.
 var fields = func() map[string]Field {
 	m := make(map[string]Field, 2*numFields)
 	for f, name := range fieldNames {
@@ -43,17 +43,17 @@ var fields = func() map[string]Field {
 }()
 
 var fieldsOf = map[string][]Field{
-	// The fields after the first three are what a counter that is stuck at 0 is found out by.
+	// The last two fields reveal an activity counter that is stuck at 0.
 	Activity:       {smActive, grActive, gpuUtil, powerUsage},
 	Memory:         {fbUsed, fbFree},
 	TensorActivity: {tensorActive},
 	DRAMActivity:   {dramActive},
 }
 
-// IsDCGMMetric tells whether the dcgm type knows a metric of that name.
+// IsDCGMMetric reports whether the signal type dcgm has a metric of that name.
 func IsDCGMMetric(name string) bool { return fieldsOf[name] != nil }
 
-// DCGMNames returns the series names that the metrics need, in both spellings.
+// DCGMNames returns the names of all series that the metrics need, in upper and lower case.
 func DCGMNames(metrics ...string) []string {
 	var want [numFields]bool
 	for _, m := range metrics {
@@ -70,7 +70,7 @@ func DCGMNames(metrics ...string) []string {
 	return out
 }
 
-// GPUs gathers the GPUs, or MIG instances, that one pod holds.
+// GPUs collects the GPUs, or MIG instances, of one pod.
 type GPUs struct{ list []gpu }
 
 type gpu struct {
@@ -78,10 +78,10 @@ type gpu struct {
 	model                 string
 	value                 [numFields]float64
 	at                    [numFields]time.Time // zero: not served
-	untimed               bool                 // a field was served without a usable time
+	untimed               bool                 // a field has no usable time
 }
 
-// Add takes in a series of a GPU that the pod holds; series of other names are ignored.
+// Add adds a sample of a GPU that the pod holds. It ignores samples of other series.
 func (g *GPUs) Add(s *Sample) {
 	f, ok := fields[s.Name]
 	if !ok {
@@ -92,14 +92,14 @@ func (g *GPUs) Add(s *Sample) {
 		d.untimed = true
 		return
 	}
-	// Two scrape jobs report one GPU twice: the newest counts, of two of the same age the greater.
+	// Two scrape jobs report one GPU twice. The newest sample counts, and of two with the same time the greater one.
 	if s.At.Before(d.at[f]) || (s.At.Equal(d.at[f]) && s.Value <= d.value[f]) {
 		return
 	}
 	d.value[f], d.at[f] = s.Value, s.At
 }
 
-// deviceOf returns what identifies a GPU, or a MIG instance of it. Some relabelings drop the UUID: the index is unique within a host.
+// deviceOf returns what identifies a GPU or a MIG instance of it. Some relabelings remove the UUID; the index is unique within a host.
 func deviceOf(l Labels) (uuid, index, instance string) {
 	uuid, index, instance = l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
 	if uuid == "" {
@@ -111,7 +111,7 @@ func deviceOf(l Labels) (uuid, index, instance string) {
 	return uuid, index, instance
 }
 
-// Device returns the identity of the GPU or MIG instance that a series is of, empty where no label identifies it.
+// Device returns the identity of the GPU or MIG instance of a series, or "" where no label identifies it.
 func Device(l Labels) string {
 	uuid, index, instance := deviceOf(l)
 	if uuid == "" {
@@ -131,7 +131,8 @@ func (g *GPUs) device(l Labels) *gpu {
 	return &g.list[len(g.list)-1]
 }
 
-// Value returns the mean over the pod's GPUs. One blank or suspected GPU makes the pod so: half of a pod says little of the other.
+// Value returns the mean over the pod's GPUs. One GPU whose value is blank or suspected makes the whole value so, because the other GPUs
+// of the pod do not show its load.
 func (g *GPUs) Value(metric string) Value {
 	out, n := Value{}, 0
 	for i := range g.list {
@@ -173,7 +174,7 @@ func (d *gpu) read(metric string) Value {
 	return Value{}
 }
 
-// fraction reads a field whose full value is full (1 for a ratio, 100 for a percentage).
+// fraction returns a field as a fraction. full is the field's greatest value: 1 for a ratio, 100 for a percentage.
 func (d *gpu) fraction(f Field, full float64) Value {
 	if d.at[f].IsZero() {
 		return Value{}
@@ -184,8 +185,8 @@ func (d *gpu) fraction(f Field, full float64) Value {
 	return Value{Value: min(d.value[f]/full, 1), At: d.at[f], Quality: Good}
 }
 
-// activity walks the chain SM_ACTIVE -> GR_ENGINE_ACTIVE -> GPU_UTIL/100. A blank value falls through to the next field, as an
-// absent one does: the chain exists because fields are blank where the hardware or the exporter's configuration lacks them.
+// activity returns the first good value of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL/100. A blank value is skipped like an absent one,
+// because fields are blank where the hardware or the exporter's configuration does not have them.
 func (d *gpu) activity() Value {
 	blank := Value{}
 	for _, f := range [...]Field{smActive, grActive} {
@@ -200,7 +201,7 @@ func (d *gpu) activity() Value {
 			blank = v
 		}
 	}
-	// With MIG, GPU_UTIL is not supported: absent in most versions, and a false zero in some.
+	// With MIG, GPU_UTIL is not supported: most versions do not serve it, and some serve a false 0.
 	if d.instance != "" {
 		return blank
 	}
@@ -210,14 +211,14 @@ func (d *gpu) activity() Value {
 	return blank
 }
 
-// busyUtil is the GPU_UTIL from which an activity of exactly 0 is not believed. A few percent are a monitoring tool's own kernels.
+// busyUtil is the GPU_UTIL above which an activity of exactly 0 is suspected. The kernels of a monitoring tool alone cause a few percent.
 const busyUtil = 20
 
-// busyElsewhere tells whether the other counters contradict an activity of 0: after weeks of uptime the profiling counters of some
-// driver versions read 0 while GPU_UTIL reads 99, until somebody runs dcgmi (NVIDIA/dcgm-exporter#662).
+// busyElsewhere reports whether other counters contradict an activity of 0. After weeks of uptime the profiling counters of some driver
+// versions read 0 while GPU_UTIL reads 99, until dcgmi runs (NVIDIA/dcgm-exporter#662).
 func (d *gpu) busyElsewhere() bool {
 	if d.instance != "" {
-		return false // both are of the whole GPU, which other instances keep busy
+		return false // both counters are of the whole GPU, which other instances use too
 	}
 	if !d.at[gpuUtil].IsZero() && Check(d.value[gpuUtil], 105) == Good && d.value[gpuUtil] >= busyUtil {
 		return true
@@ -226,17 +227,17 @@ func (d *gpu) busyElsewhere() bool {
 	return !d.at[powerUsage].IsZero() && Check(watts, 1e4) == Good && watts >= busyWatts(d.model)
 }
 
-// busyWatts is half of a model's board power: an idle GPU that holds weights draws a tenth to a third of it.
+// busyWatts returns half of a model's board power. An idle GPU that holds model weights draws a tenth to a third of it.
 func busyWatts(model string) float64 {
 	for _, b := range boards {
 		if strings.Contains(model, b.name) {
 			return b.watts / 2
 		}
 	}
-	return 300 // an unknown board: no GPU idles at 300 W
+	return 300 // for an unknown model: no idle GPU draws 300 W
 }
 
-// boards lists board power in watts by a part of modelName, longer names before those that they contain.
+// boards has the board power in watts by a part of modelName, with longer names before those that they contain.
 var boards = []struct {
 	name  string
 	watts float64
@@ -248,7 +249,7 @@ var boards = []struct {
 	{"4090", 450}, {"5090", 575}, {"3090", 350},
 }
 
-// memory is used / (used + free). FB_RESERVED stays out of it: no program can have it.
+// memory returns used / (used + free). It leaves out FB_RESERVED, which programs cannot use.
 func (d *gpu) memory() Value {
 	if d.at[fbUsed].IsZero() || d.at[fbFree].IsZero() {
 		return Value{}

@@ -2,44 +2,45 @@ package exposition
 
 import "slices"
 
-// The engines, with names as they were found in the projects' sources and in real output. The mapping across engines follows the
-// Gateway API inference extension's model server protocol.
+// engines has the names of metrics as they are in the projects' sources and in real output. Metrics correspond to each other across
+// engines as in the model server protocol of the Gateway API inference extension.
 var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi()}
 
-// vLLM's names without a prefix, newest first. V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
-func vllmMetrics(spell func(names ...string) []Series) []Metric {
+// vllmMetrics returns vLLM's metrics; series returns the series of a name without its prefix. Names are newest first: V1 renamed
+// gpu_cache_usage_perc and time_per_output_token_seconds.
+func vllmMetrics(series func(names ...string) []Series) []Metric {
 	return []Metric{
-		gauge(RequestsWaiting, Sum, spell("num_requests_waiting")...),
-		gauge(RequestsRunning, Sum, spell("num_requests_running")...),
-		usage(KVCacheUsage, spell("kv_cache_usage_perc", "gpu_cache_usage_perc")...),
-		latency(TimeToFirstToken, spell("time_to_first_token_seconds")...),
-		latency(InterTokenLatency, spell("inter_token_latency_seconds", "time_per_output_token_seconds")...),
-		latency(RequestLatency, spell("e2e_request_latency_seconds")...),
-		latency(QueueTime, spell("request_queue_time_seconds")...),
+		gauge(RequestsWaiting, Sum, series("num_requests_waiting")...),
+		gauge(RequestsRunning, Sum, series("num_requests_running")...),
+		usage(KVCacheUsage, series("kv_cache_usage_perc", "gpu_cache_usage_perc")...),
+		latency(TimeToFirstToken, series("time_to_first_token_seconds")...),
+		latency(InterTokenLatency, series("inter_token_latency_seconds", "time_per_output_token_seconds")...),
+		latency(RequestLatency, series("e2e_request_latency_seconds")...),
+		latency(QueueTime, series("request_queue_time_seconds")...),
 	}
 }
 
 var vllmParts = []string{"instance", "model_name", "engine"}
 
 func vllm() Profile {
-	spell := func(names ...string) []Series { return spelled("vllm", names...) }
-	return Profile{Engine: "vllm", Port: 8000, Path: "/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell)}
+	series := func(names ...string) []Series { return prefixed("vllm", names...) }
+	return Profile{Engine: "vllm", Port: 8000, Path: "/metrics", Parts: vllmParts, Metrics: vllmMetrics(series)}
 }
 
 func sglang() Profile {
-	spell := func(names ...string) []Series { return spelled("sglang", names...) }
+	series := func(names ...string) []Series { return prefixed("sglang", names...) }
 	return Profile{
 		Engine: "sglang", Port: 30000, Path: "/metrics",
-		// tp_rank, pp_rank and moe_ep_rank are not parts: each rank of a parallel group repeats the group's one queue.
+		// tp_rank, pp_rank and moe_ep_rank are not parts: each rank of a parallel group exports the same queue of the group.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
-			gauge(RequestsWaiting, Sum, spell("num_queue_reqs")...),
-			gauge(RequestsRunning, Sum, spell("num_running_reqs")...),
-			usage(KVCacheUsage, spell("token_usage")...),
-			latency(TimeToFirstToken, spell("time_to_first_token_seconds")...),
-			latency(InterTokenLatency, spell("inter_token_latency_seconds", "time_per_output_token_seconds")...),
-			latency(RequestLatency, spell("e2e_request_latency_seconds")...),
-			latency(QueueTime, spell("queue_time_seconds")...),
+			gauge(RequestsWaiting, Sum, series("num_queue_reqs")...),
+			gauge(RequestsRunning, Sum, series("num_running_reqs")...),
+			usage(KVCacheUsage, series("token_usage")...),
+			latency(TimeToFirstToken, series("time_to_first_token_seconds")...),
+			latency(InterTokenLatency, series("inter_token_latency_seconds", "time_per_output_token_seconds")...),
+			latency(RequestLatency, series("e2e_request_latency_seconds")...),
+			latency(QueueTime, series("queue_time_seconds")...),
 		},
 	}
 }
@@ -47,7 +48,8 @@ func sglang() Profile {
 func triton() Profile {
 	const trt = "nv_trt_llm_request_metrics"
 	micros := func(name, counter string) Metric {
-		return Metric{Name: name, Shape: Quotient, Scale: 1e-6, Busy: []string{RequestsWaiting}, From: []Series{{Name: counter, Per: "nv_inference_request_success"}}}
+		return Metric{Name: name, Shape: Quotient, Scale: 1e-6, Busy: []string{RequestsWaiting},
+			From: []Series{{Name: counter, Per: "nv_inference_request_success"}}}
 	}
 	gpu := gauge(GPUUtilization, Average, plain("nv_gpu_utilization")...)
 	gpu.Max = fullCache
@@ -55,7 +57,7 @@ func triton() Profile {
 		Engine: "triton", Port: 8002, Path: "/metrics",
 		Parts: []string{"instance", "model", "version", "gpu_uuid"},
 		Metrics: []Metric{
-			// The TRT-LLM backend takes requests in at once, so that Triton's own pending count stays at 0 while they wait inside.
+			// The TRT-LLM backend accepts requests at once, so that Triton's own pending count is 0 while they wait in the backend.
 			gauge(RequestsWaiting, Sum, labelled(trt, "request_type", "waiting"), Series{Name: "trtllm_num_requests_waiting"},
 				Series{Name: "nv_inference_pending_request_count"}),
 			gauge(RequestsRunning, Sum, labelled(trt, "request_type", "scheduled"), Series{Name: "trtllm_num_requests_running"}),
@@ -68,17 +70,17 @@ func triton() Profile {
 	}
 }
 
-// NIM serves vLLM's names without a prefix; newer images serve vLLM's own.
+// nim serves vLLM's names without a prefix; newer images serve vLLM's own names.
 func nim() Profile {
-	spell := func(names ...string) []Series { return slices.Concat(plain(names...), spelled("vllm", names...)) }
-	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(spell)}
+	series := func(names ...string) []Series { return slices.Concat(plain(names...), prefixed("vllm", names...)) }
+	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(series)}
 }
 
-// Ray exports vLLM's metrics under its own prefix, beside those of Ray Serve. SessionName and WorkerId change at each restart, so
-// only WorkerId is a part: two workers on one node are two engines.
+// ray exports vLLM's metrics with a prefix of its own, and the metrics of Ray Serve. SessionName and WorkerId change at each restart.
+// Only WorkerId is a part, because two workers on one node are two engines.
 func ray() Profile {
-	spell := func(names ...string) []Series { return spelled("ray_vllm", names...) }
-	metrics := append(vllmMetrics(spell),
+	series := func(names ...string) []Series { return prefixed("ray_vllm", names...) }
+	metrics := append(vllmMetrics(series),
 		gauge("queuedQueries", Sum, plain("ray_serve_deployment_queued_queries")...),
 		gauge("processingQueries", Sum, plain("ray_serve_replica_processing_queries")...),
 	)

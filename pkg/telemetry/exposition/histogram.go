@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Bucket is one cumulative bucket: Count observations were at most Upper seconds.
+// Bucket is a cumulative bucket: Count observations are at most Upper seconds.
 type Bucket struct{ Upper, Count float64 }
 
-// Histogram is a classic histogram, or the increase of one over a window: cumulative buckets in ascending order, the last one +Inf
-// where the source kept buckets at all. A Quotient is a Histogram without buckets.
+// Histogram is a classic histogram, or its increase over a window: cumulative buckets in ascending order, of which the last one is +Inf
+// if there are buckets. A Quotient is a Histogram without buckets.
 type Histogram struct {
 	Buckets    []Bucket
 	Sum, Count float64
 }
 
-// AddBucket adds observations to the bucket of that bound, which is created where it is new. NaN bounds are left out.
+// AddBucket adds observations to the bucket of a bound, and creates the bucket if there is none. It ignores a bound that is NaN.
 func (h *Histogram) AddBucket(upper, count float64) {
 	if math.IsNaN(upper) {
 		return
@@ -37,8 +37,8 @@ func (h *Histogram) AddBucket(upper, count float64) {
 	h.Buckets = slices.Insert(h.Buckets, i, Bucket{upper, count})
 }
 
-// Merge adds o to h. Where their bounds differ (two versions of a server side by side), a bound that one of them lacks is given its
-// count at the next lower bound that it has: latency is rather over- than underestimated.
+// Merge adds o to h. Where their bounds differ (two versions of a server run side by side), a bound that one of them does not have gets
+// its count at the next lower bound, so that the latency is overestimated and not underestimated.
 func (h *Histogram) Merge(o *Histogram) {
 	h.Sum += o.Sum
 	h.Count += o.Count
@@ -86,7 +86,7 @@ func sameBounds(a, b []Bucket) bool {
 	return slices.EqualFunc(a, b, func(x, y Bucket) bool { return x.Upper == y.Upper })
 }
 
-// Mean returns sum / count; ok is false where nothing was observed.
+// Mean returns sum / count; ok is false without observations.
 func (h *Histogram) Mean() (seconds float64, ok bool) {
 	if !(h.Count > 0) {
 		return 0, false
@@ -94,8 +94,8 @@ func (h *Histogram) Mean() (seconds float64, ok bool) {
 	return h.Sum / h.Count, true
 }
 
-// Quantile interpolates as PromQL's histogram_quantile does: linearly within a bucket, and the highest finite bound where the
-// quantile lies above it. ok is false where nothing was observed, or no bucket has a finite bound.
+// Quantile interpolates as PromQL's histogram_quantile does: linearly within a bucket, and it returns the highest finite bound for a
+// quantile above it. ok is false without observations and where no bucket has a finite bound.
 func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	n := len(h.Buckets)
 	if n < 2 || !math.IsInf(h.Buckets[n-1].Upper, 1) || !(h.Buckets[n-1].Count > 0) {
@@ -104,7 +104,7 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	rank := q * h.Buckets[n-1].Count
 	lower, under := 0.0, 0.0
 	for i, b := range h.Buckets {
-		count := max(b.Count, under) // counts read at different instants may step down
+		count := max(b.Count, under) // counts that were read at different times may decrease
 		if count < rank {
 			lower, under = b.Upper, count
 			continue
@@ -120,8 +120,8 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	return h.Buckets[n-2].Upper, true
 }
 
-// Since returns the increase of the counters from prev to h. A counter that stands lower than before started anew with its process,
-// so that all it holds is new; one such counter means that all of them did.
+// Since returns the increase of the counters from prev to h. A counter that is lower than before started again with its process, so that
+// its whole value is new; where one counter did, all of them did.
 func (h *Histogram) Since(prev *Histogram) Histogram {
 	if h.Count < prev.Count || h.Sum < prev.Sum || !sameBounds(h.Buckets, prev.Buckets) {
 		return h.clone()
@@ -140,7 +140,7 @@ func (h *Histogram) clone() Histogram {
 	return Histogram{Sum: h.Sum, Count: h.Count, Buckets: slices.Clone(h.Buckets)}
 }
 
-// finite tells whether every number is one.
+// finite reports whether every number is finite and not negative.
 func (h *Histogram) finite() bool {
 	good := func(v float64) bool { return v >= 0 && v < math.MaxFloat64 }
 	if !good(h.Sum) || !good(h.Count) {
@@ -154,13 +154,13 @@ func (h *Histogram) finite() bool {
 	return true
 }
 
-// maxSteps bounds the memory of a Window: an hour at 15 s.
+// maxSteps bounds the memory of a Window to an hour at 15 s.
 const maxSteps = 240
 
-// Window keeps what a pod's counters gained, poll by poll, and sums it over a stretch of time.
+// Window keeps what the counters of a pod gained between polls, and sums it over a time range. The zero Window is ready to use.
 type Window struct {
 	last   Histogram
-	lastAt time.Time // zero: never observed
+	lastAt time.Time // zero: no observation yet
 	steps  []step
 }
 
@@ -169,8 +169,8 @@ type step struct {
 	gain     Histogram
 }
 
-// Observe takes in the counters as they stood at that time. A value that is no counter's (negative, NaN) is left out and makes the
-// window forget, so that the next one does not seem a leap.
+// Observe adds the values of the counters at a time. A value that a counter cannot have (negative, NaN) deletes the window, so that the
+// next value does not look like a large increase.
 func (w *Window) Observe(h Histogram, at time.Time) {
 	if !h.finite() {
 		*w = Window{}
@@ -178,7 +178,7 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	}
 	if !w.lastAt.IsZero() {
 		if !at.After(w.lastAt) {
-			return // the same scrape again
+			return // the same scrape
 		}
 		if len(w.steps) == maxSteps {
 			w.steps = slices.Delete(w.steps, 0, 1)
@@ -188,8 +188,8 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	w.last, w.lastAt = h, at
 }
 
-// Gain returns what was gained within span before the newest observation; ok is false until there were two. Steps count whole: a
-// step that began before the span is left out unless it is the only one.
+// Gain returns the increase within span before the newest observation; ok is false before the second observation. It does not divide the
+// time between two observations: one that began before the span is left out unless it is the only one.
 func (w *Window) Gain(span time.Duration) (gain Histogram, at time.Time, ok bool) {
 	if len(w.steps) == 0 {
 		return Histogram{}, w.lastAt, false

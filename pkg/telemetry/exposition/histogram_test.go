@@ -73,17 +73,17 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 func TestSilenceIsIdlenessOnlyWhereNobodyWaits(t *testing.T) {
 	p, _ := Engine("vllm")
 	m, _ := p.Lookup(TimeToFirstToken)
-	idle := Observed{At: scraped, Quality: Good, Told: len(m.Busy)}.Settle(m)
+	idle := Observed{At: scraped, Quality: Good, Reported: len(m.Busy)}.WithoutObservations(m)
 	if v, q := m.Latency(&idle.Gain, 0.95); idle.Quality != Good || v != 0 || q != Good {
 		t.Errorf("idle server: %g (%d, %d), want 0", v, q, idle.Quality)
 	}
-	if stuck := (Observed{At: scraped, Quality: Good, Load: 12}).Settle(m); stuck.Quality != Suspected {
+	if stuck := (Observed{At: scraped, Quality: Good, Load: 12}).WithoutObservations(m); stuck.Quality != Suspected {
 		t.Errorf("12 requests wait and none gets its first token: quality %d, want suspected", stuck.Quality)
 	}
-	if blind := (Observed{At: scraped, Quality: Good}).Settle(m); blind.Quality != Missing {
+	if blind := (Observed{At: scraped, Quality: Good}).WithoutObservations(m); blind.Quality != Missing {
 		t.Errorf("no gauge tells whether anybody waits: quality %d, want missing", blind.Quality)
 	}
-	if busy := (Observed{At: scraped, Quality: Good, Gain: Histogram{Count: 1}}).Settle(m); busy.Quality != Good {
+	if busy := (Observed{At: scraped, Quality: Good, Gain: Histogram{Count: 1}}).WithoutObservations(m); busy.Quality != Good {
 		t.Errorf("an observation needs no gauge: quality %d", busy.Quality)
 	}
 }

@@ -4,18 +4,18 @@ import "slices"
 
 // ScrapeLabels are the labels in which a scrape stores the pod that it read. Empty names mean namespace and pod.
 //
-// A scrape without honor_labels sets these labels itself: the page cannot change them, and a label of the same name on the page is
-// stored with the prefix exported_. Every other label is written by the page. With honor_labels the page writes all labels; a series
-// then cannot be distinguished from one that the named pod served itself, so honor_labels belongs on trusted jobs only.
+// A scrape without honor_labels sets these labels itself: the page cannot change them, and a label of the same name on the page is stored
+// with the prefix exported_. The page writes every other label. With honor_labels the page writes all labels, and a series cannot be
+// distinguished from one that the named pod served itself; use honor_labels for trusted jobs only.
 type ScrapeLabels struct{ Namespace, Pod string }
 
 // Naming is what the labels of a stored series say about pods.
 type Naming struct {
-	Scraped Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
-	Claimed Owner // another pod that the page names; zero for none
+	Scraped  Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
+	Reported Owner // another pod that the page names; zero for none
 }
 
-// scrapeNames lists the names under which scrape configurations store the scraped pod.
+// scrapeNames are the label names in which scrape configurations store the scraped pod.
 var scrapeNames = []struct {
 	namespace string
 	pods      []string
@@ -26,37 +26,38 @@ var scrapeNames = []struct {
 	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same, unescaped
 }
 
-// claimLabels lists the pairs of labels that only a page writes.
-var claimLabels = []struct{ namespace, pod string }{
+// reportLabels are the pairs of labels that only a page writes.
+var reportLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // the DCGM exporter's --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 }
 
-// Read returns what a series says about pods; ok is false where labels contradict each other about the scraped pod, so that one of them
-// was written by the page, or where no label names a namespace.
+// Read returns the pods that the labels of a series name. ok is false where labels contradict each other about the scraped pod, so that
+// the page wrote one of them, and where no label names a namespace.
 func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
-	claims := claimLabels
-	if s.usual() {
+	pairs := reportLabels
+	if s.isDefault() {
 		n.Scraped, ok = scrapedPod(l)
 	} else {
 		n.Scraped = Owner{l.Get(s.NamespaceLabel()), l.Get(s.pod())}
 		ok = n.Scraped.Namespace != ""
-		claims = append(slices.Clone(claims), struct{ namespace, pod string }{"namespace", "pod"})
+		pairs = append(slices.Clone(pairs), struct{ namespace, pod string }{"namespace", "pod"})
 	}
-	for _, c := range claims {
+	for _, c := range pairs {
 		o := Owner{l.Get(c.namespace), l.Get(c.pod)}
 		if o.Namespace != "" && o.Pod != "" && o != n.Scraped {
-			n.Claimed = o
+			n.Reported = o
 			break
 		}
 	}
 	return n, ok
 }
 
-func (s ScrapeLabels) usual() bool { return s.NamespaceLabel() == "namespace" && s.pod() == "pod" }
+func (s ScrapeLabels) isDefault() bool { return s.NamespaceLabel() == "namespace" && s.pod() == "pod" }
 
-// NamespaceLabel returns the label in which the scrape stores the namespace of the scraped pod.
+// Names returns the labels that Read uses, for queries that keep no other labels. Names that need quotes in PromQL are left out: servers
+// before Prometheus 3.0 have no such labels.
 func (s ScrapeLabels) NamespaceLabel() string { return orElse(s.Namespace, "namespace") }
 func (s ScrapeLabels) pod() string            { return orElse(s.Pod, "pod") }
 
@@ -67,8 +68,8 @@ func orElse(name, otherwise string) string {
 	return name
 }
 
-// scrapedPod returns the pod on which all known names agree. An attacker's page can add names that the scrape does not set, and cannot
-// remove those that it does.
+// scrapedPod returns the pod on which all known label names agree. A hostile page can add labels that the scrape does not set, and cannot
+// remove those that it sets.
 func scrapedPod(l Labels) (out Owner, ok bool) {
 	for _, names := range scrapeNames {
 		o := Owner{Namespace: l.Get(names.namespace)}
@@ -88,24 +89,24 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 	return out, ok
 }
 
-// Namespaces lists the labels in which Read looks for the namespace of the scraped pod, and for that of a pod that the page names. Names
-// that need quotes in PromQL are left out, as in Names.
-func (s ScrapeLabels) Namespaces() (scraped, claimed []string) {
-	for _, c := range claimLabels {
-		if !slices.Contains(claimed, c.namespace) {
-			claimed = append(claimed, c.namespace)
+// Namespaces returns the labels in which Read finds the namespace of the scraped pod and of a pod that the page names. Names that need
+// quotes in PromQL are left out, as in Names.
+func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
+	for _, c := range reportLabels {
+		if !slices.Contains(reported, c.namespace) {
+			reported = append(reported, c.namespace)
 		}
 	}
-	if !s.usual() {
+	if !s.isDefault() {
 		if s.NamespaceLabel() != "namespace" {
-			claimed = append(claimed, "namespace")
+			reported = append(reported, "namespace")
 		}
-		return []string{s.NamespaceLabel()}, claimed
+		return []string{s.NamespaceLabel()}, reported
 	}
 	for _, names := range scrapeNames[:3] {
 		scraped = append(scraped, names.namespace)
 	}
-	return scraped, claimed
+	return scraped, reported
 }
 
 // Names lists the labels that Read looks at, for queries that keep nothing else. Names that need quotes in PromQL are left out: they are
@@ -123,7 +124,7 @@ func (s ScrapeLabels) Names() []string {
 			add(pod)
 		}
 	}
-	for _, c := range claimLabels {
+	for _, c := range reportLabels {
 		add(c.namespace)
 		add(c.pod)
 	}

@@ -6,10 +6,10 @@ import "testing"
 func TestAPageCannotNameThePodThatWasScraped(t *testing.T) {
 	none := Owner{}
 	for _, c := range []struct {
-		name, labels     string
-		scrape           ScrapeLabels
-		scraped, claimed Owner
-		ok               bool
+		name, labels      string
+		scrape            ScrapeLabels
+		scraped, reported Owner
+		ok                bool
 	}{
 		{"a pod's own series", "x{namespace=chat,pod=llama-0}", ScrapeLabels{}, Owner{"chat", "llama-0"}, none, true},
 		{"a page that names another pod", "x{namespace=gpu,pod=dcgm-1,exported_namespace=chat,exported_pod=llama-0}", ScrapeLabels{}, Owner{"gpu", "dcgm-1"}, Owner{"chat", "llama-0"}, true},
@@ -28,8 +28,8 @@ func TestAPageCannotNameThePodThatWasScraped(t *testing.T) {
 		{"nothing", "x{gpu=0}", ScrapeLabels{}, none, none, false},
 	} {
 		s := series(c.labels, 0, scraped)
-		if n, ok := c.scrape.Read(s.Labels); n.Scraped != c.scraped || n.Claimed != c.claimed || ok != c.ok {
-			t.Errorf("%s: %+v %t, want scraped %v, claimed %v, %t", c.name, n, ok, c.scraped, c.claimed, c.ok)
+		if n, ok := c.scrape.Read(s.Labels); n.Scraped != c.scraped || n.Reported != c.reported || ok != c.ok {
+			t.Errorf("%s: %+v %t, want scraped %v, reported %v, %t", c.name, n, ok, c.scraped, c.reported, c.ok)
 		}
 	}
 }

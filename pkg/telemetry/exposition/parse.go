@@ -15,33 +15,33 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Accept is what to ask a /metrics endpoint for.
+// Accept is the Accept header for a /metrics page.
 const Accept = "text/plain;version=0.0.4"
 
-// Limits bound the part of a text that is looked at closely; the whole text is bounded by whoever fetched it.
+// Limits bound the lines that Parse keeps. The caller bounds the whole text.
 type Limits struct {
 	Line   int // bytes of one line
-	Series int // wanted series
-	Kept   int // bytes of the wanted lines together
+	Series int // kept series
+	Kept   int // bytes of the kept lines together
 }
 
-// DefaultLimits are above what any engine serves: seven latencies of 25 buckets each of a few models are 1,000 series of 200 bytes,
-// the GPUs of a host in MIG mode 500 of 600. A parsed page takes about ten times its bytes.
+// DefaultLimits are more than any engine serves: seven latencies with 25 buckets each for a few models are 1,000 series of 200 bytes; the
+// GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page takes about ten times its bytes of memory.
 var DefaultLimits = Limits{Line: 64 << 10, Series: 4000, Kept: 1 << 20}
 
 var (
-	// ErrTruncated says that a text passed a limit or ended within a line.
+	// ErrTruncated is returned for a text that exceeds a limit or ends within a line.
 	ErrTruncated = errors.New("exposition cut")
-	// ErrFormat says that a text is no exposition.
+	// ErrFormat is returned for a text that is not an exposition.
 	ErrFormat = errors.New("not an exposition")
 )
 
-// Parse reads an exposition and calls each for every series whose name is wanted: histogram and summary series by their full names
-// (_bucket, _sum, _count). Lines of other metrics are dropped unparsed, so that a page of megabytes costs little and an oddity of
-// one exporter's other metrics does not matter. Samples without a time of their own get at; a time before 1970 or after the year 9999
-// is none, and the zero time, which is stale.
-func Parse(r io.Reader, wanted map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
-	kept, err := sift(r, wanted, l)
+// Parse reads an exposition and calls each for every series whose name is in series; histograms and summaries are named in full (_bucket,
+// _sum, _count). It drops the lines of other metrics without parsing them, so that a page of megabytes costs little and an unusual line
+// of another metric has no effect. A sample without a time gets at. A sample with a time before 1970 or after the year 9999 gets the zero
+// time.
+func Parse(r io.Reader, series map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
+	kept, err := filter(r, series, l)
 	if err != nil {
 		return err
 	}
@@ -58,22 +58,22 @@ func Parse(r io.Reader, wanted map[string]bool, l Limits, at time.Time, each fun
 	return nil
 }
 
-// sift keeps the lines of wanted metrics and the TYPE lines of their families, each once.
-func sift(r io.Reader, wanted map[string]bool, l Limits) ([]byte, error) {
+// filter returns the lines of the given series and the TYPE lines of their families, each TYPE line once.
+func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	var kept bytes.Buffer
 	typed := map[string]bool{}
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 4096), l.Line)
 	in.Split(wholeLines)
-	series := 0
+	n := 0
 	for in.Scan() {
 		line := bytes.TrimLeft(in.Bytes(), " \t")
-		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name: no engine's
+		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name, which no engine uses
 			continue
 		}
 		if line[0] == '#' {
-			if name := typeLine(line); name != "" && !typed[name] && family(name, wanted) {
-				typed[name] = true // a second one, as multi-process servers write, would fail the parser
+			if name := typeLine(line); name != "" && !typed[name] && isFamily(name, series) {
+				typed[name] = true // the parser refuses a second one, which multi-process servers write
 				kept.Write(line)
 				kept.WriteByte('\n')
 			}
@@ -83,10 +83,10 @@ func sift(r io.Reader, wanted map[string]bool, l Limits) ([]byte, error) {
 		if name == "" {
 			return nil, fmt.Errorf("%w: line %.40q", ErrFormat, line)
 		}
-		if !wanted[name] {
+		if !series[name] {
 			continue
 		}
-		if series++; series > l.Series || kept.Len()+len(line) > l.Kept {
+		if n++; n > l.Series || kept.Len()+len(line) > l.Kept {
 			return nil, fmt.Errorf("%w: more than %d series or %d bytes", ErrTruncated, l.Series, l.Kept)
 		}
 		kept.Write(line)
@@ -98,7 +98,8 @@ func sift(r io.Reader, wanted map[string]bool, l Limits) ([]byte, error) {
 	return kept.Bytes(), in.Err()
 }
 
-// wholeLines is bufio.ScanLines, but for a last line without an end: the format demands one, so the text was cut.
+// wholeLines is bufio.ScanLines, except that a last line without an end is an error: the format requires the line feed, so that the text
+// was cut.
 func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, bytes.TrimRight(data[:i], "\r"), nil
@@ -109,7 +110,7 @@ func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// typeLine returns the name that a TYPE line speaks of, "" for another comment.
+// typeLine returns the name in a TYPE line, or "" for another comment.
 func typeLine(line []byte) string {
 	fields := bytes.Fields(line)
 	if len(fields) != 4 || string(fields[0]) != "#" || string(fields[1]) != "TYPE" {
@@ -118,12 +119,12 @@ func typeLine(line []byte) string {
 	return string(fields[2])
 }
 
-// family tells whether any wanted series belongs to a family of that name.
-func family(name string, wanted map[string]bool) bool {
-	return wanted[name] || wanted[name+"_bucket"] || wanted[name+"_sum"] || wanted[name+"_count"]
+// isFamily reports whether a series belongs to the family of a name.
+func isFamily(name string, series map[string]bool) bool {
+	return series[name] || series[name+"_bucket"] || series[name+"_sum"] || series[name+"_count"]
 }
 
-// metricName returns the name that a sample line begins with, "" where it is none.
+// metricName returns the metric name at the start of a sample line, or "" where there is none.
 func metricName(line []byte) string {
 	n := 0
 	for n < len(line) && isNameByte(line[n], n) {
@@ -139,6 +140,7 @@ func isNameByte(b byte, at int) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == ':' || (at > 0 && b >= '0' && b <= '9')
 }
 
+// flatten calls each for every series of a metric.
 func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each func(*Sample)) {
 	s := Sample{At: at}
 	if m.TimestampMs != nil {
@@ -173,15 +175,15 @@ func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each
 	}
 }
 
-// year10000 is in milliseconds. JSON holds no time after it, and a recording of the cluster would end at one pod's stamp.
+// year10000 is in Unix milliseconds. JSON cannot represent a later time, and a recording of the cluster would fail at it.
 const year10000 = 253_402_300_800_000
 
-// stamp reads a sample's own time; what is no time is the zero time, which is stale.
+// stamp converts the time of a sample. It returns the zero time, which is stale, for a value that is not a usable time.
 func stamp(ms int64) time.Time {
 	if ms <= 0 || ms >= year10000 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC() // by the clock of a zone in the east the last hours would be of the year after
+	return time.UnixMilli(ms).UTC() // in a zone east of UTC, the last hours of 9999 are in the year 10000
 }
 
 func floatOr(f float64, n uint64) float64 {
@@ -198,7 +200,7 @@ func formatBound(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// SeriesNames lists every series name that the metrics need, with the gauges that their Busy lists name.
+// SeriesNames returns the names of all series that the metrics need, with the gauges of their Busy lists.
 func (p *Profile) SeriesNames(metrics ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range metrics {

@@ -1,62 +1,62 @@
 package exposition
 
-// Shape says how a metric's series become a value.
+// Shape is how the series of a metric become a value.
 type Shape uint8
 
 const (
-	// Gauge is a level as it stands.
+	// Gauge is the current value.
 	Gauge Shape = iota
-	// Histogrammed is a classic histogram of seconds; a quantile or mean of what was observed within a window.
+	// Histogrammed is a classic histogram in seconds; the value is a quantile or the mean of the observations within a window.
 	Histogrammed
 	// Quotient is the increase of one counter over the increase of another within a window (a mean latency).
 	Quotient
 )
 
-// Fold says how the series of one pod become the pod's value, once copies are set aside.
+// Fold is how the parts of one pod become the value of the pod.
 type Fold uint8
 
 const (
-	// Sum adds queues of several models, engines and data-parallel ranks.
+	// Sum adds up the queues of several models, engines and data-parallel ranks.
 	Sum Fold = iota
-	// Max takes the fullest: a request needs room in its own engine's cache, an idle sibling's room is no use to it.
+	// Max takes the greatest part: a request needs space in the cache of its own engine, and cannot use that of another one.
 	Max
 	// Average is for parts that share the work evenly, such as the GPUs of a pod.
 	Average
 )
 
-// Series names one spelling of a metric, and the label that selects it where several metrics share a name.
+// Series is one name of a metric, with the label that selects it where several metrics share the name.
 type Series struct {
 	Name         string
 	Label, Value string // empty: every series of that name
 	Per          string // Quotient: the counter that divides
 }
 
-// Metric is one reading that an engine can give per pod.
+// Metric is one value that an engine serves for each pod.
 type Metric struct {
-	Name  string // the word in a policy
+	Name  string // as a policy writes it
 	Shape Shape
 	Fold  Fold
-	// From lists the spellings, newest first. The first that a pod serves counts and the others are left out: a server in
-	// transition serves both gpu_cache_usage_perc and kv_cache_usage_perc.
+	// From lists the names, newest first. The first name that a pod serves counts: during an upgrade a server serves both
+	// gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
 	Scale float64 // multiplies the raw value into the unit of the signal (seconds, fraction, count)
-	Max   float64 // raw values above are invalid; 0: no bound of its own
-	// Busy names the gauges of the same profile that must be at 0 for "nothing was observed in the window" to mean "nobody waits".
+	Max   float64 // greatest valid raw value; 0: Absurd
+	// Busy names the gauges of the profile that must be 0 for a window without observations to mean that no request waits.
 	Busy []string
 }
 
-// Profile is what is known of one engine's /metrics.
+// Profile describes the /metrics page of one engine.
 type Profile struct {
 	Engine string
-	Port   int // where the engine serves by default
+	Port   int // by default
 	Path   string
-	// Parts are the labels that split a pod's value into parts to be folded. Series that differ in any other label are copies of
-	// each other (SGLang's tp_rank, two scrape jobs, a pair of Prometheus servers) and the newest one counts.
+	// Parts are the labels that identify the parts of a pod's value. Series that differ in any other label are copies of each other
+	// (SGLang's tp_rank, two scrape jobs, a pair of Prometheus servers), of which the newest one counts.
 	Parts   []string
 	Metrics []Metric
 }
 
-// Lookup returns the metric of that name.
+// Lookup returns the metric of a name, as a policy writes it.
 func (p *Profile) Lookup(name string) (*Metric, bool) {
 	for i := range p.Metrics {
 		if p.Metrics[i].Name == name {
@@ -66,7 +66,7 @@ func (p *Profile) Lookup(name string) (*Metric, bool) {
 	return nil, false
 }
 
-// Engine returns the profile of an engine by the word that a signal's type uses.
+// Engine returns the profile of an engine by its name, which is the type of a signal.
 func Engine(name string) (*Profile, bool) {
 	for i := range engines {
 		if engines[i].Engine == name {
@@ -76,7 +76,7 @@ func Engine(name string) (*Profile, bool) {
 	return nil, false
 }
 
-// Names of the readings that several engines share.
+// Names of metrics that several engines serve.
 const (
 	RequestsWaiting   = "requestsWaiting"
 	RequestsRunning   = "requestsRunning"
@@ -88,7 +88,8 @@ const (
 	GPUUtilization    = "gpuUtilization"
 )
 
-// fullCache is a little above 1: engines round, and 1.0000001 is full, while 55 is a percentage where a fraction belongs.
+// fullCache is the greatest valid value of a fraction. It is more than 1 because engines round; 55 is a percentage where a fraction is
+// expected.
 const fullCache = 1.05
 
 func gauge(name string, fold Fold, from ...Series) Metric {
@@ -99,8 +100,8 @@ func usage(name string, from ...Series) Metric {
 	return Metric{Name: name, Fold: Max, From: from, Scale: 1, Max: fullCache}
 }
 
-// latency is observed once per request or token. The first token of a request that runs may have been long ago, so that for it
-// only waiting requests contradict a silent histogram.
+// latency returns a latency, which is observed once for each request or token. The first token of a running request may have been
+// observed long ago, so that only waiting requests contradict a histogram without observations.
 func latency(name string, from ...Series) Metric {
 	m := Metric{Name: name, Shape: Histogrammed, From: from, Scale: 1, Busy: []string{RequestsWaiting, RequestsRunning}}
 	if name == TimeToFirstToken || name == QueueTime {
@@ -109,8 +110,8 @@ func latency(name string, from ...Series) Metric {
 	return m
 }
 
-// spelled gives prefix:name and prefix_name for each name: colons are legal in names, and many tools rewrite them.
-func spelled(prefix string, names ...string) []Series {
+// prefixed returns prefix:name and prefix_name for each name: colons are valid in metric names, and many tools replace them.
+func prefixed(prefix string, names ...string) []Series {
 	var out []Series
 	for _, n := range names {
 		out = append(out, Series{Name: prefix + ":" + n}, Series{Name: prefix + "_" + n})
@@ -118,7 +119,7 @@ func spelled(prefix string, names ...string) []Series {
 	return out
 }
 
-// plain gives each name as it stands.
+// plain returns a Series for each name.
 func plain(names ...string) []Series {
 	var out []Series
 	for _, n := range names {

@@ -1,6 +1,6 @@
-// Package exposition knows what GPU exporters and model servers write on /metrics: their names and renames, which series of a pod
-// are copies and which are parts, what counts as blank, and how a value per pod is made of them. It is fed by a scrape's text or by
-// an answer of Prometheus alike.
+// Package exposition reads the metrics of GPU exporters and model servers: their names and former names, which series of a pod are copies
+// and which are parts, which values are blank, and how they become one value for each pod. Samples come from the text of a /metrics page
+// or from an answer of Prometheus.
 package exposition
 
 import "time"
@@ -11,7 +11,7 @@ type Label struct{ Name, Value string }
 // Labels is a small set of labels in no particular order.
 type Labels []Label
 
-// Get returns the label's value, "" where it is absent: Prometheus itself does not tell the two apart.
+// Get returns the value of a label, or "" where it is absent. Prometheus does not distinguish an absent label from an empty one.
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {

@@ -1,6 +1,5 @@
-// Package fetch is every HTTP request that leaves for a source of metrics. Whatever the other side does, a request is bounded in
-// time, bytes and redirects, goes to no address that only the local machine or a cloud's metadata service answers on, and uses no
-// proxy from the environment.
+// Package fetch sends the HTTP requests to sources of metrics. A request is bounded in time and bytes, follows no redirect, uses no proxy
+// from the environment, and connects to no address that only the local machine or a cloud's metadata service has.
 package fetch
 
 import (
@@ -21,16 +20,16 @@ import (
 
 const userAgent = "gpuscaler"
 
-// maxErrorBody is how much of an error's body is kept for people: a proxy's HTML page says who refused within its first lines.
+// maxErrorBody is the number of bytes of an error's body that are kept for error messages.
 const maxErrorBody = 512
 
-// ErrTruncated says that an answer was longer than its cap, or ended before its end.
-var ErrTruncated = errors.New("answer cut: over the cap, or ended early")
+// ErrTruncated is returned for an answer that exceeds its limit of bytes, or ends before its end.
+var ErrTruncated = errors.New("answer truncated: it exceeds its limit of bytes or ended early")
 
-// StatusError is an answer other than 200.
+// StatusError is returned for an answer whose status is not 200.
 type StatusError struct {
 	Code int
-	Body string // the first bytes, for people
+	Body string // the first bytes
 }
 
 func (e *StatusError) Error() string {
@@ -40,22 +39,23 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Body)
 }
 
-// Client fetches from one source.
+// Client sends requests to one source.
 type Client struct {
 	http *http.Client
 }
 
-// Config is how one source is reached, in Prometheus' own words.
+// Config describes how one source is reached, by Prometheus' own configuration types.
 type Config struct {
 	HTTP  config.HTTPClientConfig // TLS, basic auth, bearer and password files, OAuth2, headers
 	SigV4 *sigv4.SigV4Config      // nil: unsigned; set for Amazon Managed Service for Prometheus
 	Guard Guard
 }
 
-// NewClient returns a client for a source that the platform team declared.
+// NewClient returns a client for a source in the PlatformConfig.
 func NewClient(c Config) (*Client, error) {
 	c.HTTP.FollowRedirects = false
-	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(c.Guard.DialContext), config.WithUserAgent(userAgent))
+	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(c.Guard.DialContext),
+		config.WithUserAgent(userAgent))
 	if err != nil {
 		return nil, err
 	}
@@ -68,35 +68,36 @@ func NewClient(c Config) (*Client, error) {
 	return &Client{http: hc}, nil
 }
 
-// A redirect is not followed: the answer itself is returned and fails on its status, so that no credential travels on.
+// refuseRedirect makes the client return a redirect as the answer, which then fails by its status, so that no credential is sent to
+// another server.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close drops the idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Request is one bounded exchange.
+// Request is one request with its limits.
 type Request struct {
 	URL    string
-	Form   url.Values // sent as a POST form when set, else the request is a GET
+	Form   url.Values // sent by POST; nil: the request is a GET
 	Accept string
-	Bytes  int64  // cap on the body after decompression, > 0
-	Clock  *Clock // of the source; nil: its times are taken as they are
+	Bytes  int64  // greatest size of the body after decompression, > 0
+	Clock  *Clock // of the source; nil: its times are not corrected
 }
 
-// Answer is the body of a 200. It gives at most Request.Bytes bytes and then ErrTruncated.
+// Answer is the body of an answer with status 200. Reads return at most Request.Bytes bytes and then ErrTruncated.
 type Answer struct {
 	io.Reader
 	Timing
 }
 
-// Timing is what is known of the clock that wrote the times in an answer.
+// Timing is what is known about the clock that wrote the times in an answer.
 type Timing struct {
 	Skew     time.Duration // how far that clock is ahead of ours; see Clock
-	Received time.Time     // when the answer began to arrive
+	Received time.Time     // when the headers of the answer were received
 }
 
 // SampleTime returns the time of a sample of the answer by our clock, never later than Received. It returns the zero time for a time that
-// cannot be used: more than scaling.MaxAhead ahead after the source's clock is corrected, or not after 1970.
+// cannot be used: more than scaling.MaxAhead ahead after the correction of the source's clock, or not after 1970.
 func (t Timing) SampleTime(at time.Time) time.Time {
 	at = at.Add(-t.Skew)
 	switch {
@@ -108,7 +109,7 @@ func (t Timing) SampleTime(at time.Time) time.Time {
 	return at
 }
 
-// Do sends r and hands the answer to read. It returns the bytes that were read. Every answer but 200 is a *StatusError.
+// Do sends r and calls read with the answer. It returns the number of bytes read. An answer whose status is not 200 is a *StatusError.
 func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (int64, error) {
 	req, err := r.build(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.Join(err, body.failed)
 	}
-	// A reader that met the cap may have wrapped it in a syntax error of its own; the cap is the cause.
+	// A parser that met the limit may have returned a syntax error of its own; the limit is the cause.
 	if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
 	}
@@ -158,24 +159,24 @@ func (r Request) build(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// bounded reads at most left bytes and fails where an honest end would have let more through: io.LimitReader would end quietly,
-// and half an answer would look like a whole one.
+// bounded reads at most left bytes and fails where more bytes follow. io.LimitReader would end without an error, and a part of an answer
+// would look like a whole one.
 type bounded struct {
 	r      io.Reader
 	left   int64
 	n      int64
 	cut    bool
-	failed error // what the transport said, other than a clean end
+	failed error // of the transport, other than io.EOF
 }
 
-// Bound returns a reader of at most n bytes of r that fails with ErrTruncated where r has more.
+// Bound returns a reader of at most n bytes of r. It fails with ErrTruncated where r has more.
 func Bound(r io.Reader, n int64) io.Reader { return &bounded{r: r, left: n} }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	// One byte more than the cap is asked for, so that a body of exactly the cap passes.
+	// One byte more than the limit is read, so that a body of exactly the limit is accepted.
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}

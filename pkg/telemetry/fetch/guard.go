@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Guard refuses connections by the address that a name resolved to, after resolution: a check of the name alone is passed by a
-// name that resolves to 169.254.169.254.
+// Guard refuses connections by the resolved address. A check of the name would accept a name that resolves to 169.254.169.254.
 type Guard struct {
-	// Loopback allows 127.0.0.0/8 and ::1. It is set where the configured address itself says so, never by a resolver's answer.
+	// Loopback permits 127.0.0.0/8 and ::1. It is set where the configured host is a loopback address or localhost, and never because a
+	// name resolves to one.
 	Loopback bool
 }
 
-// AddressError says that a resolved address is one that no source of metrics has.
+// AddressError is returned for a resolved address that no source of metrics has.
 type AddressError struct{ Addr netip.Addr }
 
 func (e *AddressError) Error() string { return fmt.Sprintf("address %s refused", e.Addr) }
 
-// DialContext dials like net.Dialer, and refuses link-local (cloud metadata services), multicast, unspecified and, unless allowed,
-// loopback addresses.
+// DialContext dials like net.Dialer. It refuses link-local addresses (cloud metadata services), multicast and unspecified addresses and,
+// unless permitted, loopback addresses.
 func (g Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return g.dialer().DialContext(ctx, network, address)
 }
@@ -42,7 +42,7 @@ func (g Guard) control(_, address string, _ syscall.RawConn) error {
 	return g.Check(ap.Addr())
 }
 
-// Check returns *AddressError for an address that is refused.
+// Check returns an *AddressError for an address that is refused.
 func (g Guard) Check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	switch {
@@ -64,7 +64,8 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
 }
 
-// nat64 are the prefixes by which a network translates IPv6 to IPv4 (RFC 6052, RFC 8215); sixToFour carries the IPv4 address in front.
+// nat64 are the prefixes by which a network translates IPv6 to IPv4 (RFC 6052, RFC 8215). sixToFour (RFC 3056) has the IPv4 address after
+// its prefix.
 var (
 	nat64     = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/96")}
 	sixToFour = netip.MustParsePrefix("2002::/16")
@@ -85,19 +86,19 @@ func translated(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// GuardFor returns the guard of a source that is configured with this host.
+// GuardFor returns the guard for a source whose configured host is host.
 func GuardFor(host string) Guard {
 	a, err := netip.ParseAddr(host)
 	return Guard{Loopback: host == "localhost" || (err == nil && a.Unmap().IsLoopback())}
 }
 
-// NewPodClient returns a client for pods' own /metrics: plain HTTP or unverified TLS is what pods speak, so nothing secret is ever
-// sent. Connections are few per pod and short-lived, headers are small.
+// NewPodClient returns a client for the /metrics pages of pods. It sends no credentials, because pods serve plain HTTP or TLS that cannot
+// be verified.
 func NewPodClient(g Guard) *Client {
 	return &Client{http: &http.Client{
 		CheckRedirect: refuseRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy from the environment would see every pod's address
+			Proxy:                  nil, // a proxy from the environment would learn the address of every pod
 			DialContext:            g.DialContext,
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           1024,
@@ -109,7 +110,7 @@ func NewPodClient(g Guard) *Client {
 	}}
 }
 
-// DialTLS returns a dialer that speaks TLS over guarded connections.
+// DialTLS returns a dialer for TLS connections to addresses that the guard permits.
 func (g Guard) DialTLS(c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := tls.Dialer{Config: c, NetDialer: g.dialer()}

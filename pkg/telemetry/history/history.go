@@ -1,6 +1,6 @@
-// Package history asks a Prometheus-compatible server about days, through Prometheus' own client library: for the report and for
-// lint, which a person waits for. The poller, which asks every few seconds for years, has its own reader (promapi), which decodes an
-// answer series by series. Here an answer is held whole, so each is bounded in bytes, series and time.
+// Package history sends queries over time ranges to a Prometheus-compatible server, through Prometheus' own client library, for reports
+// and lint. The library keeps an answer in memory as a whole, so each answer is bounded in bytes, series and time. The poller uses
+// package promapi instead, which decodes an answer series by series.
 package history
 
 import (
@@ -23,37 +23,38 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Limits bound one answer. The zero value of each field is the default.
+// Limits bound one answer. The zero value of each field is its default.
 type Limits struct {
 	Bytes  int64         // of the body after decompression; default 256 MiB
 	Series int           // default 50,000
-	Time   time.Duration // of one question; default 2 minutes
+	Time   time.Duration // of one query; default 2 minutes
 }
 
 // Server is one Prometheus-compatible server. It is safe for concurrent use.
 type Server struct {
 	api     v1.API
-	address string // for people
+	address string // for error messages
 	limits  Limits
 
 	mu       sync.Mutex
 	warnings []string
 }
 
-// Open returns the server at address, e.g. "https://prometheus.example:9090" or a URL with a path prefix. h says how it is reached, in
-// Prometheus' own words (http_config). Nothing is asked yet.
+// Open returns the server at address, such as "https://prometheus.example:9090" or a URL with a path prefix. h is Prometheus' own
+// configuration of HTTP clients (http_config). Open sends no request.
 func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) {
 	return OpenSigned(address, h, nil, l)
 }
 
-// OpenSigned is Open with requests that are signed for Amazon Managed Service for Prometheus; nil: they are not.
+// OpenSigned is Open with requests that are signed for Amazon Managed Service for Prometheus. Where sign is nil, they are not signed.
 func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Config, l Limits) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("%q is no address of a Prometheus server: want http://HOST:PORT or https://HOST, with its path where it has one", address)
+		return nil, fmt.Errorf("%q is not the address of a Prometheus server: want http://HOST:PORT or https://HOST, with its path if it has one",
+			address)
 	}
 	shown := u.Redacted()
-	// Thanos and VictoriaMetrics answer with what is left of a broken fan-out unless told not to: half of the GPUs would cost nothing.
+	// Without these, Thanos and VictoriaMetrics answer with a part of the series while one of their backends fails.
 	u.RawQuery = url.Values{"partial_response": {"false"}, "deny_partial_response": {"1"}}.Encode()
 	guard := fetch.GuardFor(u.Hostname())
 	client, err := config.NewClientFromConfig(h, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent("gpuscaler"))
@@ -82,10 +83,11 @@ func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Conf
 	return &Server{api: v1.NewAPI(c), address: shown, limits: l}, nil
 }
 
-// ErrTooLarge says that an answer is beyond the limits. A smaller step, a shorter time or a narrower selection helps.
-var ErrTooLarge = errors.New("the answer is larger than allowed")
+// ErrTooLarge is returned for an answer that exceeds the limits. A greater step, a shorter time range or a narrower selector makes it
+// smaller.
+var ErrTooLarge = errors.New("the answer exceeds its limit")
 
-// bounded cuts answers at their cap.
+// bounded bounds the bodies of answers.
 type bounded struct {
 	next  http.RoundTripper
 	bytes int64
@@ -94,19 +96,19 @@ type bounded struct {
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
-		response.Body = &capped{response.Body, b.bytes}
+		response.Body = &boundedBody{response.Body, b.bytes}
 	}
 	return response, err
 }
 
-type capped struct {
+type boundedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (c *capped) Read(p []byte) (int, error) {
+func (c *boundedBody) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		// One byte more tells the end from the cap.
+		// One byte more distinguishes the end from the limit.
 		if n, err := c.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
 			return 0, err
 		}
@@ -117,8 +119,9 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ask runs one question with its time and its options, and keeps the server's warnings.
-func ask[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
+// query runs f with the time limit and the options of the server, and keeps the server's warnings. what describes the query in error
+// messages.
+func query[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()
 	answer, warnings, err := f(ctx, v1.WithTimeout(s.limits.Time), v1.WithLimit(uint64(s.limits.Series)+1))
@@ -132,7 +135,7 @@ func ask[T any](ctx context.Context, s *Server, what string, f func(context.Cont
 	return answer, s.explain(err, what)
 }
 
-// explain makes an error readable: who does not answer, or what was asked. The library's own text repeats the whole encoded question.
+// explain returns an error that names the server or the query. The error of the library repeats the whole encoded query.
 func (s *Server) explain(err error, what string) error {
 	var transport *url.Error
 	switch {
@@ -141,19 +144,20 @@ func (s *Server) explain(err error, what string) error {
 	case errors.As(err, &transport):
 		return fmt.Errorf("%s does not answer: %w", s.address, transport.Err)
 	}
-	return fmt.Errorf("%w\nthe question was: %s", err, what)
+	return fmt.Errorf("%w\nthe query was: %s", err, what)
 }
 
-func (s *Server) count(n int, what string) error {
+// checkSeries returns an error for more series than the limit.
+func (s *Server) checkSeries(n int, what string) error {
 	if n > s.limits.Series {
-		return fmt.Errorf("%w: more than %d series\nthe question was: %s", ErrTooLarge, s.limits.Series, what)
+		return fmt.Errorf("%w: more than %d series\nthe query was: %s", ErrTooLarge, s.limits.Series, what)
 	}
 	return nil
 }
 
-// Range asks an expression from start to end.
+// Range evaluates an expression over a time range.
 func (s *Server) Range(ctx context.Context, expr string, r v1.Range) (model.Matrix, error) {
-	v, err := ask(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
+	v, err := query(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
 		return s.api.QueryRange(ctx, expr, r, o...)
 	})
 	if err != nil {
@@ -161,14 +165,14 @@ func (s *Server) Range(ctx context.Context, expr string, r v1.Range) (model.Matr
 	}
 	m, ok := v.(model.Matrix)
 	if !ok {
-		return nil, fmt.Errorf("answered a %s, want a matrix\nthe question was: %s", v.Type(), expr)
+		return nil, fmt.Errorf("the answer is a %s, want a matrix\nthe query was: %s", v.Type(), expr)
 	}
-	return m, s.count(len(m), expr)
+	return m, s.checkSeries(len(m), expr)
 }
 
-// Instant asks an expression at a moment.
+// Instant evaluates an expression at a time.
 func (s *Server) Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error) {
-	v, err := ask(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
+	v, err := query(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
 		return s.api.Query(ctx, expr, at, o...)
 	})
 	if err != nil {
@@ -176,14 +180,14 @@ func (s *Server) Instant(ctx context.Context, expr string, at time.Time) (model.
 	}
 	vector, ok := v.(model.Vector)
 	if !ok {
-		return nil, fmt.Errorf("answered a %s, want a vector\nthe question was: %s", v.Type(), expr)
+		return nil, fmt.Errorf("the answer is a %s, want a vector\nthe query was: %s", v.Type(), expr)
 	}
-	return vector, s.count(len(vector), expr)
+	return vector, s.checkSeries(len(vector), expr)
 }
 
-// Names lists the metrics among those that match between from and to.
+// Names returns the names of the metrics that match a selector between from and to.
 func (s *Server) Names(ctx context.Context, match string, from, to time.Time) ([]string, error) {
-	values, err := ask(ctx, s, "metric names of "+match, func(ctx context.Context, o ...v1.Option) (model.LabelValues, v1.Warnings, error) {
+	values, err := query(ctx, s, "metric names of "+match, func(ctx context.Context, o ...v1.Option) (model.LabelValues, v1.Warnings, error) {
 		return s.api.LabelValues(ctx, model.MetricNameLabel, []string{match}, from, to, o...)
 	})
 	var out []string
@@ -193,18 +197,18 @@ func (s *Server) Names(ctx context.Context, match string, from, to time.Time) ([
 	return out, err
 }
 
-// Series lists the label sets that match between from and to.
+// Series returns the label sets that match a selector between from and to.
 func (s *Server) Series(ctx context.Context, match string, from, to time.Time) ([]model.LabelSet, error) {
-	sets, err := ask(ctx, s, match, func(ctx context.Context, o ...v1.Option) ([]model.LabelSet, v1.Warnings, error) {
+	sets, err := query(ctx, s, match, func(ctx context.Context, o ...v1.Option) ([]model.LabelSet, v1.Warnings, error) {
 		return s.api.Series(ctx, []string{match}, from, to, o...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sets, s.count(len(sets), match)
+	return sets, s.checkSeries(len(sets), match)
 }
 
-// Kind returns what a metric's exporter says it is: "gauge", "counter", "histogram"; "" where nobody says.
+// Kind returns the type of a metric according to its exporter, such as "gauge", "counter" or "histogram", or "" where it is not known.
 func (s *Server) Kind(ctx context.Context, metric string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()
@@ -218,7 +222,7 @@ func (s *Server) Kind(ctx context.Context, metric string) (string, error) {
 	return "", nil
 }
 
-// Version is what the server says of itself.
+// Version returns the version of the server.
 func (s *Server) Version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()
@@ -226,7 +230,7 @@ func (s *Server) Version(ctx context.Context) (string, error) {
 	return info.Version, err
 }
 
-// Warnings are what the server remarked on its answers, each once.
+// Warnings returns the warnings in the server's answers so far, without duplicates.
 func (s *Server) Warnings() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ func TestDaysAreAskedOfARealEngine(t *testing.T) {
 	if _, err := s.Instant(t.Context(), "1", time.Unix(60, 0)); err == nil {
 		t.Error("a scalar is taken for a vector")
 	}
-	if _, err := s.Instant(t.Context(), "sum(", time.Unix(60, 0)); err == nil || !strings.Contains(err.Error(), "the question was: sum(") {
+	if _, err := s.Instant(t.Context(), "sum(", time.Unix(60, 0)); err == nil || !strings.Contains(err.Error(), "the query was: sum(") {
 		t.Errorf("%v", err)
 	}
 }

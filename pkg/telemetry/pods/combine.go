@@ -105,7 +105,7 @@ func (l *List) Latency(w *Workload, r *source.Request, m *exposition.Metric, obs
 	var merged exposition.Histogram
 	worst, n := exposition.Missing, 0
 	for row := w.first; row < w.end; row++ {
-		o := observed(row).Settle(m)
+		o := observed(row).WithoutObservations(m)
 		if o.Quality == exposition.Good && o.At.IsZero() {
 			o.Quality = exposition.Untimed
 		}

@@ -19,17 +19,17 @@ import (
 type Series struct {
 	Labels exposition.Labels // __name__ included where the server sent it
 	Value  float64           // of a vector's element, or the newest of a matrix's
-	At     time.Time         // a vector's evaluation time, or the time of a matrix's newest sample; by our clock, zero where unusable
-	Timing fetch.Timing      // for times that are values; At is converted already
-	Valid  bool              // false: the element carried no float (a native histogram)
+	At     time.Time         // evaluation time of a vector, or time of the newest sample of a matrix; by our clock, zero where unusable
+	Timing fetch.Timing      // to convert times that are values; At is converted already
+	Valid  bool              // false: the element has no float (a native histogram)
 }
 
-// Decode reads one answer of /api/v1/query. Every malformed, oversized or partial answer is an error; it never panics.
+// Decode reads one answer of /api/v1/query. It returns an error for every malformed, oversized or partial answer.
 func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	d := &decoder{json: json.NewDecoder(r), limits: l, each: each, names: internedNames{}}
 	err := d.answer()
 	if err == nil {
-		// Something after the answer is somebody's proxy speaking; the answer was whole, but is not to be trusted.
+		// Bytes after the answer come from a proxy, or from a second answer: the first one is not trusted either.
 		if _, e := d.json.Token(); e != io.EOF {
 			err = formatErrorf("bytes after the end of the answer")
 		}
@@ -47,10 +47,10 @@ func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	return err
 }
 
-// ErrSeries says that an answer has more series than its limit. It is a fetch.ErrTruncated.
+// ErrSeries is returned for an answer with more series than its limit. It wraps fetch.ErrTruncated.
 var ErrSeries = fmt.Errorf("%w: too many series", fetch.ErrTruncated)
 
-// FormatError says that an answer is not what a Prometheus server answers: a proxy's login page, a broken implementation.
+// FormatError is returned for an answer that is not the JSON of a Prometheus server, such as the login page of a proxy.
 type FormatError struct{ text string }
 
 func (e *FormatError) Error() string { return e.text }
@@ -107,8 +107,8 @@ func (d *decoder) answer() error {
 	return lacking(warnings)
 }
 
-// lacking tells by the warnings that an answer is not whole: Prometheus answers 200 with what it has where a remote storage failed, or
-// where a limit cut the result. What it has to say of the query itself begins with "PromQL".
+// lacking returns an error where warnings show that an answer is not complete. Prometheus answers with status 200 and a part of the
+// series where a remote storage failed or a limit applied. Warnings about the query itself begin with "PromQL".
 func lacking(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
@@ -130,9 +130,9 @@ func (d *decoder) data() error {
 			return d.json.Decode(&kind)
 		case "result":
 			seen = true
-			// "scalar" and "string" results are flat arrays without labels, so nothing in them belongs to a workload.
+			// "scalar" and "string" results have no labels, so that they match no workload.
 			if kind == "scalar" || kind == "string" {
-				return formatErrorf("result is a %s, which no workload can be matched to", kind)
+				return formatErrorf("result is a %s, which matches no workload", kind)
 			}
 			return d.result()
 		}
@@ -166,21 +166,21 @@ func (d *decoder) result() error {
 	return d.expect(']')
 }
 
-// object walks the members of the next value, which must be an object (null counts as an empty one).
+// object calls member for each member of the next value, which must be an object; null is an empty one.
 func (d *decoder) object(member func(key string) error) error {
 	t, err := d.json.Token()
 	if err != nil || t == nil {
 		return err
 	}
 	if t != json.Delim('{') {
-		return formatErrorf("answer holds %v where an object belongs", t)
+		return formatErrorf("the answer has %v, want an object", t)
 	}
 	for d.json.More() {
 		key, err := d.json.Token()
 		if err != nil {
 			return err
 		}
-		if err := member(key.(string)); err != nil { // a key is always a string: the decoder checked
+		if err := member(key.(string)); err != nil { // the decoder has checked that a key is a string
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (d *decoder) expect(want json.Delim) error {
 		return err
 	}
 	if t != want {
-		return formatErrorf("answer holds %v where %q belongs", t, rune(want))
+		return formatErrorf("the answer has %v, want %q", t, rune(want))
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	}
 	point := e.Value
 	if len(e.Values) > 0 {
-		// The newest sample is the last; the ones before it only came along because a range was asked for to learn its true time.
+		// The newest sample is the last one. The query asks for a range only because its samples have their own times.
 		if i := bytes.LastIndexByte(e.Values, '['); i > 0 {
 			point = bytes.TrimRight(e.Values[i:], " \t\r\n")
 			point = point[:len(point)-1]
@@ -247,7 +247,7 @@ func parsePoint(b []byte) (time.Time, float64, error) {
 		return time.Time{}, 0, formatErrorf("sample %q is not [time, \"value\"]", clip(b))
 	}
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(b[1:comma])), 64)
-	// Outside of these years the conversion to nanoseconds would wrap.
+	// A later time would overflow in the conversion to nanoseconds.
 	if err != nil || !(seconds >= 0 && seconds < 1<<33) {
 		return time.Time{}, 0, formatErrorf("sample time %q", clip(b))
 	}

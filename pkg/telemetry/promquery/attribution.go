@@ -84,11 +84,11 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	node, declared := a.nodes[n.Scraped]
 	switch {
 	case !consistent:
-		return s, false, [2]exposition.Owner{n.Scraped, n.Claimed}
-	case !declared || n.Claimed == exposition.Owner{}:
-		return subject{pod: n.Scraped}, n.Scraped.Pod != "", [2]exposition.Owner{n.Claimed}
+		return s, false, [2]exposition.Owner{n.Scraped, n.Reported}
+	case !declared || n.Reported == exposition.Owner{}:
+		return subject{pod: n.Scraped}, n.Scraped.Pod != "", [2]exposition.Owner{n.Reported}
 	}
-	return subject{n.Claimed, n.Scraped, node}, true, refused
+	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
 // rows calls each with the rows of the pod that a series is about. Rows of a pod that an undeclared pod names get that as their fault, so

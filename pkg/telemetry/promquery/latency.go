@@ -172,7 +172,7 @@ func (r *podRates) add(s *promapi.Series) {
 // missing.
 func (r *podRates) observe() exposition.Observed {
 	o := r.observed
-	o.Told = bits.OnesCount(r.reported)
+	o.Reported = bits.OnesCount(r.reported)
 	switch {
 	case !r.counted:
 		o.Quality = exposition.Missing

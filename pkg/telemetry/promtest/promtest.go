@@ -1,6 +1,6 @@
-// Package promtest is a Prometheus server for tests: Prometheus' own query engine over samples in memory, behind the parts of its HTTP
-// API that are asked about days (query, query_range, series, label values, metadata, build information). What a test shows of a
-// question holds for the real server, the look-back and duplicate-label errors included.
+// Package promtest is a Prometheus server for tests: Prometheus' own query engine over samples in memory, with the parts of its HTTP API
+// that package history uses (query, query_range, series, label values, metadata, build information). A query that works in a test works
+// with the real server, with the same lookback and duplicate-label errors.
 package promtest
 
 import (
@@ -27,20 +27,20 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// Parser reads PromQL as the server does.
+// Parser parses PromQL as the server does.
 var Parser = parser.NewParser(parser.Options{})
 
-// Server answers until the test ends.
+// Server runs until the test ends.
 type Server struct {
 	URL   string
 	Begin time.Time         // of the first sample
-	Kinds map[string]string // what /metadata says: metric to gauge, counter ...; set before the first question
+	Kinds map[string]string // the answer of /metadata: the type of each metric; set it before the first request
 
 	engine *promql.Engine
 	series []*series
 
-	mu    sync.Mutex
-	asked []string
+	mu      sync.Mutex
+	queries []string
 }
 
 type series struct {
@@ -61,11 +61,13 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// Serve starts a server with series in the notation of Prometheus' own tests, one a line: up{job="a"} 1x60. They have a value each
-// minute from begin on.
+// Serve starts a server with series in the notation of Prometheus' own tests, one in each line: up{job="a"} 1x60. They have one value
+// each minute from begin on.
 func Serve(t testing.TB, begin time.Time, text string) *Server {
 	t.Helper()
-	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: Parser})}
+	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: Parser,
+	})}
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -89,17 +91,17 @@ func Serve(t testing.TB, begin time.Time, text string) *Server {
 	return s
 }
 
-// Asked returns the expressions that were asked so far.
-func (s *Server) Asked() []string {
+// Queries returns the expressions of all queries so far.
+func (s *Server) Queries() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
+	return slices.Clone(s.queries)
 }
 
-// Selectors returns every selector of every expression that was asked.
+// Selectors returns every selector of every query so far.
 func (s *Server) Selectors(t testing.TB) (out []string) {
 	t.Helper()
-	for _, q := range s.Asked() {
+	for _, q := range s.Queries() {
 		expr, err := Parser.ParseExpr(q)
 		if err != nil {
 			t.Errorf("%s: %v", q, err)
@@ -115,7 +117,7 @@ func (s *Server) Selectors(t testing.TB) (out []string) {
 	return out
 }
 
-// ServeHTTP answers as Prometheus does.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var data any
 	var err error
@@ -150,7 +152,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) query(r *http.Request) (any, error) {
 	text := r.FormValue("query")
 	s.mu.Lock()
-	s.asked = append(s.asked, text)
+	s.queries = append(s.queries, text)
 	s.mu.Unlock()
 	var q promql.Query
 	var err error
@@ -158,7 +160,8 @@ func (s *Server) query(r *http.Request) (any, error) {
 		q, err = s.engine.NewInstantQuery(r.Context(), s, nil, text, moment(r.FormValue("time")))
 	} else {
 		step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
-		q, err = s.engine.NewRangeQuery(r.Context(), s, nil, text, moment(r.FormValue("start")), moment(r.FormValue("end")), time.Duration(step*float64(time.Second)))
+		start, end := moment(r.FormValue("start")), moment(r.FormValue("end"))
+		q, err = s.engine.NewRangeQuery(r.Context(), s, nil, text, start, end, time.Duration(step*float64(time.Second)))
 	}
 	if err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func (s *Server) query(r *http.Request) (any, error) {
 func moment(text string) time.Time {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return time.Now() // I/O edge: an instant query without a time means the server's present
+		return time.Now() // I/O edge: an instant query without a time is evaluated at the current time
 	}
 	return time.UnixMilli(int64(math.Round(seconds * 1000)))
 }
@@ -203,7 +206,7 @@ func encode(v parser.Value) any {
 	return out
 }
 
-// matching lists what matches match[] within start and end, each once.
+// matching returns what for each series that a selector of match[] selects between start and end, without duplicates.
 func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err
@@ -238,7 +241,7 @@ func (s *series) within(from, to int64) (out []chunks.Sample) {
 	return out
 }
 
-// Querier makes the server a storage.Queryable.
+// Querier implements storage.Queryable.
 func (s *Server) Querier(from, to int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 		set := &list{at: -1}

@@ -18,10 +18,10 @@ import (
 	"syscall"
 )
 
-// ErrLimit says that a reply exceeds a limit.
+// ErrLimit is returned for a reply that exceeds a limit.
 var ErrLimit = errors.New("reply exceeds a limit")
 
-// ErrProtocol says that a reply is not RESP2.
+// ErrProtocol is returned for a reply that is not RESP2.
 var ErrProtocol = errors.New("reply is not RESP2")
 
 // Limits bound what a server may send between two writes of the client. All are greater than 0.
@@ -33,7 +33,7 @@ type Limits struct {
 	Depth    int   // arrays inside arrays
 }
 
-// maxNumber is how many bytes a line of a length or an integer has at most: the sign and 19 digits of an int64 have 20.
+// maxNumber is the greatest length of a line with a length or an integer: the sign and the 19 digits of an int64 are 20 bytes.
 const maxNumber = 32
 
 // Bound returns a connection whose reads fail with ErrLimit or ErrProtocol instead of returning bytes outside the limits. After such a
@@ -41,7 +41,7 @@ const maxNumber = 32
 func Bound(c net.Conn, l Limits) net.Conn {
 	b := &conn{Conn: c, scan: scanner{limits: l}}
 	if raw, ok := c.(syscall.Conn); ok {
-		return &socket{b, raw} // the client looks at an idle socket before it reuses the connection
+		return &socket{b, raw} // the client checks an idle socket before it reuses the connection
 	}
 	return b
 }
@@ -90,7 +90,7 @@ const (
 	atFeed                // the line feed that ends a bulk string
 )
 
-// scanner follows a stream of replies byte by byte. It holds no bytes of it.
+// scanner follows a stream of replies byte by byte. It keeps none of the bytes.
 type scanner struct {
 	limits   Limits
 	bytes    int64
@@ -98,7 +98,7 @@ type scanner struct {
 
 	state  state
 	kind   byte    // of the value that is being read
-	last   byte    // the byte before
+	last   byte    // the previous byte
 	line   int     // bytes of the line so far
 	length int64   // that the line announced so far; -1: null
 	left   int64   // bytes of the bulk string that have not arrived
@@ -157,7 +157,7 @@ func (s *scanner) begin(b byte) error {
 	case '+', '-', ':':
 		s.state = inLine
 	default:
-		return fmt.Errorf("%w: it has the type %q", ErrProtocol, b)
+		return fmt.Errorf("%w: type %q", ErrProtocol, b)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (s *scanner) text(b byte) error {
 	return nil
 }
 
-// digit reads a length. It is compared with its limit at each digit, so that it can neither overflow nor be delivered.
+// digit reads a length. It compares the length with its limit at each digit, so that it can neither overflow nor reach the client.
 func (s *scanner) digit(b byte) error {
 	if s.line++; s.line > maxNumber {
 		return fmt.Errorf("%w: a length of more than %d digits", ErrLimit, maxNumber)
@@ -219,7 +219,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// announced takes in a length that is complete.
+// announced handles a complete length.
 func (s *scanner) announced() error {
 	switch {
 	case s.length < 0, s.kind == '*' && s.length == 0:
@@ -241,7 +241,7 @@ func (s *scanner) announced() error {
 	return nil
 }
 
-// end closes a value, and every array of which it is the last element.
+// end ends a value, and every array of which it is the last element.
 func (s *scanner) end() {
 	s.state = atType
 	for len(s.open) > 0 {

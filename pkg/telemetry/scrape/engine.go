@@ -212,7 +212,7 @@ func (r *engineRound) observed(row int, m *exposition.Metric, window time.Durati
 			continue
 		}
 		if v := r.pages[row].load[i].Value(b); v.Quality == exposition.Good {
-			o.Load, o.Told = o.Load+v.Value, o.Told+1
+			o.Load, o.Reported = o.Load+v.Value, o.Reported+1
 		}
 	}
 	return o

@@ -27,29 +27,30 @@ type chunk struct {
 
 type podName struct{ namespace, name string }
 
-// seriesKey is one GPU or MIG instance that one pod holds, or no pod, as one source reports it.
+// seriesKey is one GPU or MIG instance with the pod that holds it, if any, as one source reports it.
 type seriesKey struct {
 	host, uuid, instance string
-	pod, exporter        podName // exporter is empty for what the holder itself serves
+	pod, exporter        podName // exporter is empty for a series that the pod itself serves
 }
 
 // deviceKey is one GPU of one node.
 type deviceKey struct{ node, uuid string }
 
+// series is the values of one seriesKey.
 type series struct {
 	labels    exposition.Labels
 	model     string
 	profile   string
 	container string
-	node      string               // as the series itself says
-	values    map[string][]float64 // by metric, step by step; NaN: nothing
-	holder    []cost.Pod           // who holds it; nobody: empty
+	node      string               // by the labels of the series
+	values    map[string][]float64 // by metric, for each step; NaN: no sample
+	holder    []cost.Pod           // the pod that holds it; empty: none
 }
 
-// hostLabels name the machine, the surest first. instance is an address and is no name.
+// hostLabels are the labels that name the node, the most reliable first. The label instance is an address and not a name.
 var hostLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node", "exported_node"}
 
-// take sorts one series of a metric.
+// take adds one series of a metric.
 func (c *chunk) take(name string, s *model.SampleStream) {
 	l := labelsOf(s.Metric)
 	k := seriesKey{host: first(s.Metric, hostLabels...), instance: first(s.Metric, "GPU_I_ID")}
@@ -66,7 +67,7 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 			container: first(s.Metric, "exported_container", "container_name", "container"), values: map[string][]float64{}}
 		c.series[k] = have
 	}
-	// The label that the person's own relabeling put there, where Hostname is the exporter's pod.
+	// Where Hostname is the exporter's pod, a relabeling of the user sets node.
 	have.node = first(s.Metric, "node", "kubernetes_node", "Hostname", "hostname")
 	values := have.values[name]
 	if values == nil {
@@ -77,18 +78,18 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 		i := int(p.Timestamp.Time().Sub(c.begin)/c.options.Step) - 1
 		v := float64(p.Value)
 		if math.IsNaN(v) {
-			v = math.Inf(1) // served and not known, which is not the same as not served
+			v = math.Inf(1) // served without a value, which differs from not served
 		}
-		// Two scrape jobs report one GPU twice: the greater that is known counts.
+		// Two scrape jobs report one GPU twice. The greater known value counts.
 		if i >= 0 && i < c.steps && (math.IsNaN(values[i]) || math.IsInf(values[i], 1) || v > values[i] && !math.IsInf(v, 1)) {
 			values[i] = v
 		}
 	}
 }
 
-// settle makes moments of what was read, step by step.
-func (c *chunk) settle() {
-	// One order, so that sums come out the same to the last bit.
+// addToLedger adds the steps to the ledger.
+func (c *chunk) addToLedger() {
+	// A fixed order, so that sums of floating-point numbers are the same in each run.
 	keys := make([]seriesKey, 0, len(c.series))
 	for k := range c.series {
 		keys = append(keys, k)
@@ -107,7 +108,7 @@ func (c *chunk) settle() {
 	var kept []seriesKey
 	var placed []*node
 	for i, k := range keys {
-		if !c.credible(k, reported, deviceKey{nodes[i].name, k.uuid}) {
+		if !c.counts(k, reported, deviceKey{nodes[i].name, k.uuid}) {
 			continue
 		}
 		kept, placed = append(kept, k), append(placed, nodes[i])
@@ -124,15 +125,15 @@ func (p podName) compare(o podName) int {
 	return cmp.Or(cmp.Compare(p.namespace, o.namespace), cmp.Compare(p.name, o.name))
 }
 
-// place finds the node of a series: where its exporter runs, else where its pod runs, else by the labels of the series, which a page can
-// write. A node that is described nowhere has no instance type.
+// place returns the node of a series: the node of its exporter, else that of its pod, else the one that its labels name, which a page can
+// write. A node without a description has no instance type.
 func (c *chunk) place(k seriesKey) *node {
 	runs := cmp.Or(c.pods[k.exporter].node, c.pods[k.pod].node)
 	for _, name := range []string{runs, c.series[k].node, k.host} {
 		if n := c.nodes[name]; n != nil {
 			return n
 		}
-		// ip-10-0-1-2 is ip-10-0-1-2.ec2.internal.
+		// ip-10-0-1-2.ec2.internal and ip-10-0-1-2 are the same node.
 		short, _, _ := strings.Cut(name, ".")
 		if n := c.nodes[short]; n != nil && short != "" {
 			return n
@@ -144,6 +145,7 @@ func (c *chunk) place(k seriesKey) *node {
 	return n
 }
 
+// moment returns the nodes and GPUs of one step.
 func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval {
 	m := cost.Interval{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
 	devices := map[*node][]*cost.Device{}
@@ -164,11 +166,11 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	for _, name := range sortedKeys(c.nodes) {
 		n := c.nodes[name]
 		if n.name != name || len(devices[n]) == 0 && !n.presentAt(step) {
-			continue // the short name of a machine, or one that is not there
+			continue // the short name of a node, or a node that does not exist in this step
 		}
 		out := cost.Node{Name: n.name, Offer: n.offer, Pool: n.pool, Observed: c.price(n.offer), GPUs: n.gpus}
 		for _, d := range devices[n] {
-			tidy(d)
+			dropWholeGPU(d)
 			out.Devices = append(out.Devices, *d)
 			c.gpus++
 			if n.offer.InstanceType == "" {
@@ -180,13 +182,13 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	return m
 }
 
-// slicePart is what one series says of a slice, with the memory of the GPU.
+// slicePart is what one series reports about a slice, with the memory of the GPU.
 type slicePart struct {
 	cost.Slice
 	total float64
 }
 
-// measured is a series at a step; ok is false where it said nothing.
+// measured returns the slice of a series at a step; ok is false where it has no sample.
 func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	s := c.series[k]
 	var gpus exposition.GPUs
@@ -200,7 +202,7 @@ func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	if !ok {
 		return out, false
 	}
-	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // whoever appends gets a copy
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // an append copies it
 	switch v := gpus.Value(exposition.Activity); v.Quality {
 	case exposition.Good:
 		out.Activity = cost.Of(v.Value)
@@ -226,7 +228,8 @@ func (s *series) field(name string, step int) float64 {
 	return math.NaN()
 }
 
-// join puts what a series says of a slice to what others say of it: two pods share it in time, or followed each other in the step.
+// join adds what one series reports about a slice to what others report. Two pods share the slice in time, or held it one after the other
+// within the step.
 func join(d *cost.Device, s slicePart) {
 	if s.ID == "" {
 		d.MemoryMiB = max(d.MemoryMiB, s.total)
@@ -236,27 +239,27 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// A GPU without a pod is one that somebody held for a part of the step, or the copy of another scrape job.
+		// A series without a pod is of a GPU that a pod held for a part of the step, or a copy from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
-				have.Pods = append(have.Pods, p) // else two exporters report it
+				have.Pods = append(have.Pods, p)
 			}
 		}
-		have.Activity, have.Memory, have.UsedMiB = most(have.Activity, s.Activity), most(have.Memory, s.Memory), max(have.UsedMiB, s.UsedMiB)
+		have.Activity, have.Memory, have.UsedMiB = greater(have.Activity, s.Activity), greater(have.Memory, s.Memory), max(have.UsedMiB, s.UsedMiB)
 		return
 	}
 	d.Slices = append(d.Slices, s.Slice)
 }
 
-func most(a, b cost.Fraction) cost.Fraction {
+func greater(a, b cost.Fraction) cost.Fraction {
 	if !a.Known || b.Known && b.Value > a.Value {
 		return b
 	}
 	return a
 }
 
-// tidy drops the whole GPU of one that is cut: DCGM reports both.
-func tidy(d *cost.Device) {
+// dropWholeGPU removes the slice of the whole GPU where the GPU is divided into MIG instances, because DCGM reports both.
+func dropWholeGPU(d *cost.Device) {
 	cut := slices.ContainsFunc(d.Slices, func(s cost.Slice) bool { return s.ID != "" })
 	d.Slices = slices.DeleteFunc(d.Slices, func(s cost.Slice) bool { return cut && s.ID == "" })
 }

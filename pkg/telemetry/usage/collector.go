@@ -11,38 +11,38 @@ import (
 var (
 	perLine = []string{"cluster", "team", "namespace", "workload", "use", "instance_type", "capacity_type"}
 
-	costGPUs = describe("cost_gpus", "GPUs that are paid for, by who holds them and what they are. Use tells held by a pod from what no pod holds.", perLine)
-	costIdle = describe("cost_idle_gpus", "GPUs of these that did nothing over the last two minutes: two that are half busy are one.", perLine)
-	hourly   = describe("cost_per_hour", "Dollars an hour; absent where no price is known.", perLine)
-	// One series for each way to tell, since a sum over two of them would count twice what each is a part of.
-	hourlyIdle       = describe("cost_idle_per_hour", "Cost of idle GPUs per hour, by the basis of the measurement: activity, memory, unallocated.", append(perLine[:len(perLine):len(perLine)], "basis"))
-	hourlyUnmeasured = describe("cost_unmeasured_per_hour", "Dollars an hour of which it is not known whether they are idle.", perLine)
-	costAt           = describe("cost_timestamp_seconds", "When what GPUs cost was last known, Unix time.", nil)
+	costGPUs = describe("cost_gpus", "GPUs that are paid for, by the workload that holds them and by their use.", perLine)
+	costIdle = describe("cost_idle_gpus", "GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.", perLine)
+	hourly   = describe("cost_per_hour", "Dollars per hour; absent where no price is known.", perLine)
+	// One series for each basis, so that a sum over them counts no dollar twice.
+	hourlyIdle       = describe("cost_idle_per_hour", "Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).", append(perLine[:len(perLine):len(perLine)], "basis"))
+	hourlyUnmeasured = describe("cost_unmeasured_per_hour", "Dollars per hour for GPUs of which it is not known whether they are idle.", perLine)
+	costAt           = describe("cost_timestamp_seconds", "Time of the newest known cost of GPUs, in Unix seconds.", nil)
 )
 
 func describe(name, help string, labels []string) *prometheus.Desc {
 	return prometheus.NewDesc("gpuscaler_"+name, help, labels, nil)
 }
 
-// Collector exports what GPUs cost at present, to charge it to whom it belongs.
+// Collector exports the current cost of GPUs by namespace and workload.
 type Collector struct {
 	live  *Live
 	clock func() time.Time
 }
 
-// NewCollector returns a collector of what live knows.
+// NewCollector returns a collector of the result of live.
 func NewCollector(live *Live, clock func() time.Time) *Collector { return &Collector{live, clock} }
 
-// Describe sends every metric's description.
+// Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{costGPUs, costIdle, hourly, hourlyIdle, hourlyUnmeasured, costAt} {
 		out <- d
 	}
 }
 
-// Collect sends a line for each namespace, workload and kind of machine; none where nothing is known.
+// Collect implements prometheus.Collector. It sends nothing where the cost is not known.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	b, ok := c.live.Present(c.clock())
+	b, ok := c.live.Current(c.clock())
 	if !ok {
 		return
 	}
@@ -68,7 +68,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// withoutOwners joins the lines that differ in the person alone: who runs a notebook stands in a report, not in everybody's dashboard.
+// withoutOwners merges the lines that differ only in the owner: the user of a notebook is shown in a report, and not in a dashboard that
+// every team can read.
 func withoutOwners(lines []cost.Line) []*cost.Line {
 	at, out := map[cost.Line]*cost.Line{}, []*cost.Line(nil)
 	for i := range lines {

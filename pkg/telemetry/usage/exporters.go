@@ -11,19 +11,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// attribute returns the pod that holds the GPU of a series (empty: none) and the declared exporter that says so (empty: the series is the
-// scraped pod's own, or a scrape with honor_labels stored it). ok is false for a claim that does not count.
+// attribute returns the pod that holds the GPU of a series (empty: none) and the declared exporter that reports it (empty: the series is
+// the scraped pod's own, or a scrape with honor_labels stored it). ok is false for a report that does not count.
 //
-// Every scraped pod can write labels that name another pod. They count only where they come from a declared exporter; settle checks that
-// the pod runs on the exporter's node.
+// Every scraped pod can write labels that name another pod. They count only where they come from a declared exporter; addToLedger checks
+// that the pod runs on the exporter's node.
 func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok bool) {
 	n, consistent := c.options.Scrape.Read(l)
-	scraped, claimed := podName{n.Scraped.Namespace, n.Scraped.Pod}, podName{n.Claimed.Namespace, n.Claimed.Pod}
+	scraped, reported := podName{n.Scraped.Namespace, n.Scraped.Pod}, podName{n.Reported.Namespace, n.Reported.Pod}
 	declared := consistent && scraped.name != "" && c.options.Exporter != nil && c.options.Exporter(scraped.namespace, scraped.name)
 	switch {
 	case declared:
-		return claimed, scraped, true
-	case claimed != podName{} || !consistent && scraped.namespace != "":
+		return reported, scraped, true
+	case reported != podName{} || !consistent && scraped.namespace != "":
 		c.undeclared[scraped] = true
 		return podName{}, podName{}, false
 	case scraped.name == "":
@@ -32,9 +32,9 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 	return scraped, podName{}, true
 }
 
-// credible returns whether a series is kept once the nodes of pods are known. An exporter sees the GPUs of its own node only; and of a GPU
-// that a declared exporter reports, other pods' words do not count.
-func (c *chunk) credible(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
+// counts reports whether a series is used, once the nodes of pods are known. An exporter reads the GPUs of its own node only, and other
+// pods' reports about a GPU that a declared exporter reports do not count.
+func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
 	if k.exporter == (podName{}) {
 		return !reported[at]
 	}
@@ -42,7 +42,7 @@ func (c *chunk) credible(k seriesKey, reported map[deviceKey]bool, at deviceKey)
 	return k.pod.name == "" || own == "" || holders == "" || own == holders
 }
 
-// servedIn matches the series that pods of some namespaces serve, and those of a scrape that stores no namespace.
+// servedIn matches the series of pods in some namespaces, and series of a scrape that stores no namespace.
 func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	pattern := ""
 	for _, ns := range namespaces {
@@ -51,7 +51,7 @@ func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, o.Scrape.NamespaceLabel(), pattern)
 }
 
-// undeclaredText names the pods whose claims were not trusted; empty for none.
+// undeclaredText names the pods whose reports did not count; it is empty for none.
 func (r *reader) undeclaredText() string {
 	if len(r.undeclared) == 0 {
 		return ""

@@ -15,18 +15,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// node is a machine with GPUs, as somebody other than the exporter described it.
+// node is a node with GPUs, as a source other than the exporter describes it.
 type node struct {
 	name    string
 	pool    string
 	offer   cost.Offer
-	gpus    int    // of the machine; 0: nobody said
-	present []bool // step by step; nil: only where GPUs report
+	gpus    int    // of the node; 0: not known
+	present []bool // for each step; nil: the node exists where its GPUs have samples
 }
 
 func (n *node) presentAt(step int) bool { return n.present != nil && n.present[step] }
 
-// readNodes asks what the machines are: the API server's word first, then Karpenter's, then kube-state-metrics'.
+// readNodes reads what the nodes are. The API server takes precedence over Karpenter, and Karpenter over kube-state-metrics.
 func (c *chunk) readNodes(ctx context.Context) error {
 	if err := c.readLabels(ctx); err != nil {
 		return err
@@ -35,12 +35,12 @@ func (c *chunk) readNodes(ctx context.Context) error {
 		return err
 	}
 	for _, name := range sortedKeys(c.options.Nodes) {
-		c.know(name).offer = c.complete(c.options.Nodes[name])
+		c.node(name).offer = c.complete(c.options.Nodes[name])
 	}
 	return nil
 }
 
-// readKarpenter asks which GPU nodes there were, at each step: one that boots is paid for and reports nothing.
+// readKarpenter reads which GPU nodes existed at each step. A node that boots is paid for and has no samples of the exporter.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
 	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) (max_over_time(%s[%s]))",
@@ -54,11 +54,11 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 			continue
 		}
 		c.karpenter = true
-		n := c.know(name)
+		n := c.node(name)
 		n.pool = first(s.Metric, "nodepool")
 		n.offer = c.complete(cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"),
 			Region: first(s.Metric, "region"), Zone: first(s.Metric, "zone")})
-		// AWS' provider says it in a label of its own; what is allocatable counts slices and shares of time.
+		// The AWS provider has a label for it; the allocatable resource counts slices and time shares.
 		if gpus, err := strconv.Atoi(first(s.Metric, "instance_gpu_count")); err == nil && gpus > 0 && gpus <= 64 {
 			n.gpus = gpus
 		}
@@ -74,8 +74,8 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 	return nil
 }
 
-// know returns the machine of that name, which also answers to its short name.
-func (c *chunk) know(name string) *node {
+// node returns the node of a name, and adds it if there is none. It is found by its short name too.
+func (c *chunk) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
 		n = &node{name: name}
@@ -87,13 +87,13 @@ func (c *chunk) know(name string) *node {
 	return n
 }
 
-// complete fills in what follows from the rest.
+// complete sets the region from the zone where it is empty.
 func (c *chunk) complete(o cost.Offer) cost.Offer {
 	o.Region = cmp.Or(o.Region, RegionOf(o.Zone, c.options.Region))
 	return o
 }
 
-// Node labels as kube-state-metrics writes them, where its --metric-labels-allowlist lets them through.
+// Node labels as kube-state-metrics exports them, if its --metric-labels-allowlist includes them.
 const (
 	labelInstance  = "label_node_kubernetes_io_instance_type"
 	labelRegion    = "label_topology_kubernetes_io_region"
@@ -104,7 +104,7 @@ const (
 	labelAKSSpot   = "label_kubernetes_azure_com_scalesetpriority"
 )
 
-// readLabels asks kube-state-metrics, for clusters and node groups without Karpenter.
+// readLabels reads the labels of nodes from kube-state-metrics, for clusters and node groups without Karpenter.
 func (c *chunk) readLabels(ctx context.Context) error {
 	by := strings.Join([]string{"node", labelInstance, labelRegion, labelZone, labelKarpenter, labelEKS, labelGKESpot, labelAKSSpot}, ", ")
 	v, err := c.last(ctx, by, "kube_node_labels", c.options.servedIn(c.options.StateMetrics))
@@ -119,14 +119,14 @@ func (c *chunk) readLabels(ctx context.Context) error {
 		name, kind := first(s.Metric, "node"), first(s.Metric, labelInstance)
 		short, _, _ := strings.Cut(name, ".")
 		if name == "" || kind == "" || !hosts[name] && !hosts[short] {
-			continue // without a GPU, or without what we came for
+			continue // without a GPU, or without an instance type
 		}
-		c.know(name).offer = c.complete(cost.Offer{InstanceType: kind, CapacityType: capacityType(s.Metric), Region: first(s.Metric, labelRegion), Zone: first(s.Metric, labelZone)})
+		c.node(name).offer = c.complete(cost.Offer{InstanceType: kind, CapacityType: capacityType(s.Metric), Region: first(s.Metric, labelRegion), Zone: first(s.Metric, labelZone)})
 	}
 	return nil
 }
 
-// capacityType translates the clouds' own words.
+// capacityType returns the capacity type in Karpenter's terms.
 func capacityType(m model.Metric) string {
 	if v := first(m, labelKarpenter); v != "" {
 		return v
@@ -138,22 +138,22 @@ func capacityType(m model.Metric) string {
 	case first(m, labelEKS) == "CAPACITY_BLOCK":
 		return cost.Reserved
 	}
-	return cost.OnDemand // what a node is that says nothing else, on each of these clouds
+	return cost.OnDemand // the default of each of these clouds
 }
 
-// last asks for the label sets that a metric had within the chunk.
+// last returns the label sets that a metric had within the chunk.
 func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
 	return c.server.Instant(ctx, fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), model.Duration(c.end.Sub(c.begin))), c.end)
 }
 
-// podFacts is what kube-state-metrics says of a pod.
+// podFacts is what kube-state-metrics reports about a pod.
 type podFacts struct {
 	node, workload string
 	owner          string
 	notebook       bool
 }
 
-// Pod labels that name a person or an interactive session: JupyterHub's (KubeSpawner), Kubeflow's, and the usual ones for people.
+// Pod labels that name a user or an interactive session: those of JupyterHub (KubeSpawner) and Kubeflow, and common ones for users.
 const (
 	labelHubUser   = "label_hub_jupyter_org_username"
 	labelComponent = "label_component"
@@ -162,7 +162,7 @@ const (
 	labelUser      = "label_user"
 )
 
-// readPods asks whose the pods are that held GPUs.
+// readPods reads the owners of the pods that held GPUs.
 func (c *chunk) readPods(ctx context.Context) error {
 	var namespaces []string
 	for k := range c.series {
@@ -187,7 +187,7 @@ func (c *chunk) readPods(ctx context.Context) error {
 	for _, s := range v {
 		c.reader.pods = true
 		c.pods[podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}] = podFacts{node: first(s.Metric, "node"),
-			workload: maker(first(s.Metric, "created_by_kind"), first(s.Metric, "created_by_name"))}
+			workload: workloadOf(first(s.Metric, "created_by_kind"), first(s.Metric, "created_by_name"))}
 	}
 	v, err = c.last(ctx, strings.Join([]string{"namespace, pod", labelHubUser, labelComponent, labelNotebook, labelOwner, labelUser}, ", "), "kube_pod_labels", in)
 	for _, s := range v {
@@ -206,35 +206,35 @@ var (
 	podSuffix   = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`) // of a pod, after its Deployment or StatefulSet
 )
 
-// maker is the workload behind what made a pod: a Deployment's ReplicaSet goes by the Deployment's name.
-func maker(kind, name string) string {
+// workloadOf returns the workload of the object that created a pod: for a ReplicaSet, the name of its Deployment.
+func workloadOf(kind, name string) string {
 	switch kind {
 	case "ReplicaSet":
 		return replicaHash.ReplaceAllString(name, "")
 	case "Job":
 		return cronMinute.ReplaceAllString(name, "")
-	case "Node", "<none>": // a static pod; a pod of its own
+	case "Node", "<none>": // a static pod, or a pod without an owner
 		return ""
 	}
 	return name
 }
 
-// pod says who holds a GPU.
+// pod returns the pod that holds a GPU.
 func (c *chunk) pod(p podName, container string) cost.Pod {
 	f := c.pods[p]
 	out := cost.Pod{Namespace: p.namespace, Name: p.name, Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, "")), Owner: f.owner, Notebook: f.notebook}
-	// JupyterHub names pods after people, and its container after what it is.
+	// JupyterHub names pods after users, and the container "notebook".
 	if user, is := strings.CutPrefix(p.name, "jupyter-"); is {
 		out.Notebook, out.Owner = true, cmp.Or(f.owner, user)
 	}
 	out.Notebook = out.Notebook || container == "notebook"
 	if out.Notebook && f.workload == "" {
-		out.Workload = "notebooks" // a pod that nobody's object made is called after its person, who is no label of a metric
+		out.Workload = "notebooks" // the pod's name has the name of a user, which must not become a metric label
 	}
 	return out
 }
 
-// readPrices asks Karpenter what the offers cost, per zone, on average over the chunk.
+// readPrices reads the prices of Karpenter's offers by zone, as means over the chunk.
 func (c *chunk) readPrices(ctx context.Context) error {
 	if c.options.NoPrices {
 		return nil
@@ -262,7 +262,7 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	return err
 }
 
-// price is what Karpenter says. Where the node's zone is not known no price is: spot differs between zones.
+// price returns Karpenter's price. It is not known for a node without a zone, because spot prices differ between zones.
 func (c *chunk) price(o cost.Offer) cost.Price { return observed(c.prices, o) }
 
 func observed(prices map[cost.Offer]float64, o cost.Offer) cost.Price {

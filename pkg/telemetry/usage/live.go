@@ -11,50 +11,53 @@ import (
 )
 
 const (
-	// window is the time over which the present is a mean: two scrapes of a minute. Over less, a GPU that is scraped slowly would seem gone.
+	// window is the time range of the current cost: two scrapes of a minute. In a shorter one, a GPU with a long scrape interval would be
+	// missing.
 	window = 2 * time.Minute
-	// every is how often it is looked at. A page of what an hour costs need not be newer, and the server is asked about ten questions.
-	every = time.Minute
-	// again is when it is looked at again while nothing is known, as before the first scrape of an exporter.
-	again = 15 * time.Second
-	// stale is how old it may become before nobody is shown it any more.
-	stale = 5 * time.Minute
-	// patience bounds one look. A bill is as old as its first question, so a longer look would bring what nobody is shown any more.
-	patience = 2 * time.Minute
+	// updateInterval is the time between updates. Each update sends about ten queries.
+	updateInterval = time.Minute
+	// retryInterval is the time between updates while there is no result, for example before the first scrape of an exporter.
+	retryInterval = 15 * time.Second
+	// maxAge is the age above which a result is no longer returned.
+	maxAge = 5 * time.Minute
+	// updateTimeout bounds one update. The result has the time of its first query, so that it would be too old after a longer update.
+	updateTimeout = 2 * time.Minute
 )
 
-// Question is what Live asks: of whom, and what is known beside it.
-type Question struct {
+// Input is what one update reads.
+type Input struct {
 	Server  Server
-	Options Options // but for the time
+	Options Options // without the time range
 	Ledger  cost.Options
 }
 
-// Live keeps what GPUs cost at present, and what of it is idle, by the same questions and sums as a report. Make one with NewLive.
+// Live keeps the current cost of GPUs and how much of it is idle. It sends the same queries as a report. Create it with NewLive.
 type Live struct {
-	ask    func() (Question, bool)
+	input  func() (Input, bool)
 	log    *slog.Logger
 	latest atomic.Pointer[cost.Bill]
-	prices atomic.Pointer[asked]
-	failed bool // the last look, as was logged
+	prices atomic.Pointer[offerPrices]
+	failed bool // the last update, as it was logged
 }
 
-// asked is what offers cost when Karpenter's metric was asked.
-type asked struct {
+// offerPrices are the prices of Karpenter's offers at a time.
+type offerPrices struct {
 	at     time.Time
 	prices map[cost.Offer]float64
 }
 
-// NewLive returns one that knows nothing before it has looked. ask says whom to ask at each look; false: nobody, at present.
-func NewLive(ask func() (Question, bool), log *slog.Logger) *Live { return &Live{ask: ask, log: log} }
+// NewLive returns a Live without a result. input returns what each update reads; false: nothing at present.
+func NewLive(input func() (Input, bool), log *slog.Logger) *Live {
+	return &Live{input: input, log: log}
+}
 
-// Run looks each minute until ctx ends, more often while nothing is known.
+// Run updates the result at updateInterval until ctx ends, and at retryInterval while there is none.
 func (l *Live) Run(ctx context.Context) {
 	for {
-		l.tell(ctx, l.Look(ctx, time.Now())) // I/O edge: the present is asked for
-		wait := time.NewTimer(every)         // I/O edge: paces the polls
+		l.logChange(ctx, l.Update(ctx, time.Now())) // I/O edge: reads the current usage
+		wait := time.NewTimer(updateInterval)       // I/O edge: schedules updates in real time
 		if l.latest.Load() == nil {
-			wait.Reset(again)
+			wait.Reset(retryInterval)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,65 +68,66 @@ func (l *Live) Run(ctx context.Context) {
 	}
 }
 
-// Look asks once, about the minutes before now. What it cannot learn leaves what is known as it is, until that is too old.
-func (l *Live) Look(ctx context.Context, now time.Time) error {
-	q, ok := l.ask()
+// Update reads the minutes before now. Where it fails, the last result stays until it is too old.
+func (l *Live) Update(ctx context.Context, now time.Time) error {
+	in, ok := l.input()
 	if !ok {
-		l.forget()
+		l.clear()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	now = now.Truncate(time.Second) // a server rounds to milliseconds, and a sample of the first nanoseconds would lie before the window
-	q.Options.From, q.Options.To, q.Options.Step = now.Add(-window), now, window
-	q.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&asked{now, prices}) }
-	ledger := cost.NewLedger(q.Ledger)
-	notes, err := Read(ctx, q.Server, q.Options, ledger)
+	now = now.Truncate(time.Second) // a server rounds to milliseconds, so that a sample could be before the start of the window
+	in.Options.From, in.Options.To, in.Options.Step = now.Add(-window), now, window
+	in.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&offerPrices{now, prices}) }
+	ledger := cost.NewLedger(in.Ledger)
+	notes, err := Read(ctx, in.Server, in.Options, ledger)
 	if err != nil {
 		return err
 	}
-	if _, ok := l.ask(); !ok {
-		l.forget() // another process leads by now, and two bills would be charged twice
+	if _, ok := l.input(); !ok {
+		l.clear() // another process leads now, and two bills would be counted twice
 		return nil
 	}
-	bill := ledger.Bill(cost.Period{From: q.Options.From, To: now, Step: window})
+	bill := ledger.Bill(cost.Period{From: in.Options.From, To: now, Step: window})
 	bill.Notes = notes
 	l.latest.Store(bill)
 	return nil
 }
 
-func (l *Live) forget() {
+func (l *Live) clear() {
 	l.latest.Store(nil)
 	l.prices.Store(nil)
 }
 
-// tell logs the first of several failures, and the end of them.
-func (l *Live) tell(ctx context.Context, err error) {
+// logChange logs the first of several failures, and the first success after them.
+func (l *Live) logChange(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, ErrNoGPUs) && !l.failed:
-		l.log.Info("cost: the data source has no GPU metric, so only what no pod holds has a price", "why", err)
+		l.log.Info("cost: the data source has no GPU metric, so only the cost of GPUs that no pod holds is known", "reason", err)
 	case err != nil && !l.failed:
-		l.log.Warn("cost: the data source does not say what GPUs do", "err", err)
+		l.log.Warn("cost: GPU usage could not be read", "err", err)
 	case err == nil && l.failed:
-		l.log.Info("cost: known again")
+		l.log.Info("cost: GPU usage is read again")
 	}
 	l.failed = err != nil
 }
 
-// Present is the bill of the last minutes; ok is false where nothing is known, or nothing new enough.
-func (l *Live) Present(now time.Time) (b *cost.Bill, ok bool) {
+// Current returns the cost of the last minutes; ok is false where there is no result or the result is too old.
+func (l *Live) Current(now time.Time) (b *cost.Bill, ok bool) {
 	b = l.latest.Load()
-	if b == nil || now.Sub(b.To) > stale {
+	if b == nil || now.Sub(b.To) > maxAge {
 		return nil, false
 	}
 	return b, true
 }
 
-// Price is what Karpenter's metric said of an offer when it was last asked; unknown where it said nothing of that zone, or too long ago.
+// Price returns the price of an offer according to Karpenter's metric. It is unknown where the metric has none for that zone, or was read
+// too long ago.
 func (l *Live) Price(o cost.Offer, now time.Time) cost.Price {
 	last := l.prices.Load()
-	if last == nil || now.Sub(last.at) > stale {
+	if last == nil || now.Sub(last.at) > maxAge {
 		return cost.Price{}
 	}
 	return observed(last.prices, o)

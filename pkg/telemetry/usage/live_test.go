@@ -21,21 +21,21 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 func liveOn(t *testing.T, series string) *Live {
 	t.Helper()
 	_, server := serve(t, series)
-	return NewLive(func() (Question, bool) {
-		return Question{Server: server, Options: Options{Exporter: inGPUOperator}, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
+	return NewLive(func() (Input, bool) {
+		return Input{Server: server, Options: Options{Exporter: inGPUOperator}, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
 	}, slog.New(slog.DiscardHandler))
 }
 
 func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
 	l := liveOn(t, busyHalf+karpenterNode)
 	now := time.Unix(1800, 0)
-	if _, ok := l.Present(now); ok {
+	if _, ok := l.Current(now); ok {
 		t.Error("something is known before anybody looked")
 	}
-	if err := l.Look(t.Context(), now); err != nil {
+	if err := l.Update(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	b, ok := l.Present(now.Add(time.Minute))
+	b, ok := l.Current(now.Add(time.Minute))
 	if !ok {
 		t.Fatal("nothing is known after a look")
 	}
@@ -50,22 +50,22 @@ func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
 
 	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="allocated",workload="llama"`
 	err := testutil.CollectAndCompare(NewCollector(l, func() time.Time { return now }), strings.NewReader(`
-# HELP gpuscaler_cost_gpus GPUs that are paid for, by who holds them and what they are. Use tells held by a pod from what no pod holds.
+# HELP gpuscaler_cost_gpus GPUs that are paid for, by the workload that holds them and by their use.
 # TYPE gpuscaler_cost_gpus gauge
 gpuscaler_cost_gpus{`+labels+`} 1
-# HELP gpuscaler_cost_idle_gpus GPUs of these that did nothing over the last two minutes: two that are half busy are one.
+# HELP gpuscaler_cost_idle_gpus GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.
 # TYPE gpuscaler_cost_idle_gpus gauge
 gpuscaler_cost_idle_gpus{`+labels+`} 0.5
-# HELP gpuscaler_cost_idle_per_hour Cost of idle GPUs per hour, by the basis of the measurement: activity, memory, unallocated.
+# HELP gpuscaler_cost_idle_per_hour Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).
 # TYPE gpuscaler_cost_idle_per_hour gauge
 gpuscaler_cost_idle_per_hour{basis="activity",`+labels+`} 6
-# HELP gpuscaler_cost_per_hour Dollars an hour; absent where no price is known.
+# HELP gpuscaler_cost_per_hour Dollars per hour; absent where no price is known.
 # TYPE gpuscaler_cost_per_hour gauge
 gpuscaler_cost_per_hour{`+labels+`} 12
-# HELP gpuscaler_cost_timestamp_seconds When what GPUs cost was last known, Unix time.
+# HELP gpuscaler_cost_timestamp_seconds Time of the newest known cost of GPUs, in Unix seconds.
 # TYPE gpuscaler_cost_timestamp_seconds gauge
 gpuscaler_cost_timestamp_seconds 1800
-# HELP gpuscaler_cost_unmeasured_per_hour Dollars an hour of which it is not known whether they are idle.
+# HELP gpuscaler_cost_unmeasured_per_hour Dollars per hour for GPUs of which it is not known whether they are idle.
 # TYPE gpuscaler_cost_unmeasured_per_hour gauge
 gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 `))
@@ -79,7 +79,7 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 func TestALookSucceedsInEveryFractionOfASecond(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
-		if err := l.Look(t.Context(), at); err != nil {
+		if err := l.Update(t.Context(), at); err != nil {
 			t.Errorf("%v: %v", at.Sub(time.Unix(1800, 0)), err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestALookSucceedsInEveryFractionOfASecond(t *testing.T) {
 func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	now := time.Unix(1800, 0)
-	if err := l.Look(t.Context(), now); err != nil {
+	if err := l.Update(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	c := NewCollector(l, func() time.Time { return now })
@@ -100,20 +100,20 @@ func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
 	}
 	down, end := context.WithCancel(t.Context())
 	end()
-	if err := l.Look(down, now.Add(time.Minute)); err == nil {
+	if err := l.Update(down, now.Add(time.Minute)); err == nil {
 		t.Fatal("a server that does not answer was believed")
 	}
-	if _, ok := l.Present(now.Add(4 * time.Minute)); !ok {
+	if _, ok := l.Current(now.Add(4 * time.Minute)); !ok {
 		t.Error("one failed look took away what was known")
 	}
-	if _, ok := l.Present(now.Add(6 * time.Minute)); ok {
+	if _, ok := l.Current(now.Add(6 * time.Minute)); ok {
 		t.Error("what is six minutes old is shown as the present")
 	}
 }
 
 func TestACollectorWithoutAServerSaysNothing(t *testing.T) {
-	l := NewLive(func() (Question, bool) { return Question{}, false }, slog.New(slog.DiscardHandler))
-	if err := l.Look(t.Context(), time.Unix(1800, 0)); err != nil {
+	l := NewLive(func() (Input, bool) { return Input{}, false }, slog.New(slog.DiscardHandler))
+	if err := l.Update(t.Context(), time.Unix(1800, 0)); err != nil {
 		t.Error(err)
 	}
 	if n := testutil.CollectAndCount(NewCollector(l, func() time.Time { return time.Unix(1800, 0) })); n != 0 {
@@ -125,7 +125,7 @@ func TestAServerThatStaysSilentIsToldOnce(t *testing.T) {
 	var text strings.Builder
 	l := NewLive(nil, slog.New(slog.NewTextHandler(&text, nil)))
 	for _, err := range []error{errors.New("refused"), errors.New("refused"), nil, nil, ErrNoGPUs, ErrNoGPUs} {
-		l.tell(t.Context(), err)
+		l.logChange(t.Context(), err)
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != 3 {
 		t.Errorf("%d lines, want a failure, its end and the next:\n%s", lines, text.String())

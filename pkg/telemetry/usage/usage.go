@@ -1,7 +1,8 @@
-// Package usage reads from a Prometheus server what GPUs did over days, and who held them, into a ledger of package cost.
+// Package usage reads GPU usage from a Prometheus server into a ledger of package cost: the activity and memory of each GPU, the pods
+// that held it, and what its node is and costs.
 //
-// It asks for means over a step, so that a step shows what happened within it and not only at its end. What the exporter could not
-// know makes such a mean absurd (DCGM's blank values start at 2^47) and is unknown, not 0.
+// Queries are means over a step, so that a step shows what happened within it and not only at its end. A mean with a value that the
+// exporter marks as blank (DCGM's start at 2^47) is not plausible, and counts as unknown and not as 0.
 package usage
 
 import (
@@ -22,40 +23,41 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Server answers questions about the past; *history.Server is one.
+// Server queries a Prometheus server over time ranges. *history.Server implements it.
 type Server interface {
 	Range(ctx context.Context, expr string, r v1.Range) (model.Matrix, error)
 	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
 	Names(ctx context.Context, match string, from, to time.Time) ([]string, error)
 }
 
-// Options say what to read.
+// Options select what Read reads.
 type Options struct {
 	From, To time.Time
 	Step     time.Duration
-	Matchers map[string]string // put into every question: {cluster: prod}
-	Region   string            // of nodes that do not say theirs
-	// Scrape are the labels in which this server stores the scraped pod, and Exporter returns whether a pod is a declared DCGM exporter.
-	// Only its labels may name other pods as the holders of GPUs, and only pods on its own node. nil: no pod is.
+	Matchers map[string]string // added to every selector, such as {cluster: prod}
+	Region   string            // of nodes without a region label
+	// Scrape are the labels in which this server stores the scraped pod. Exporter reports whether a pod is a declared DCGM exporter: only
+	// the series of declared exporters may name other pods as holders of GPUs, and only pods on the exporter's node. With nil, no pod is
+	// one.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool
-	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. What nodes are and cost counts from there, and from
-	// scrapes that store no namespace.
+	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. Descriptions and prices of nodes count only from
+	// there, and from scrapes that store no namespace.
 	Karpenter, StateMetrics []string
-	Nodes                   map[string]cost.Offer // what the API server says of nodes, by name; it wins over Prometheus
+	Nodes                   map[string]cost.Offer // nodes from the API server, by name; they take precedence over Prometheus
 	NoPrices                bool                  // do not read Karpenter's prices
-	// Priced is told what Karpenter's offers cost, as far as they were asked for; nil: nobody wants to know.
+	// Priced is called with the prices of Karpenter's offers that were read; nil: it is not called.
 	Priced   func(map[cost.Offer]float64)
-	Progress func(done float64) // nil: nobody looks
+	Progress func(done float64) // called with the fraction that is done; nil: it is not called
 }
 
-// chunkSteps is how many steps one question is for. A day at five minutes of 1,000 GPUs is about 10 MB a metric.
+// chunkSteps is the number of steps in one query. A day at five minutes of 1,000 GPUs is about 10 MB for each metric.
 const chunkSteps = 288
 
-// ErrNoGPUs says that no GPU reported.
-var ErrNoGPUs = errors.New("no DCGM metric in this time: is the DCGM exporter scraped by this server? `gpuscaler lint --prometheus URL` looks closer")
+// ErrNoGPUs is returned where no GPU has samples in the time range.
+var ErrNoGPUs = errors.New("no DCGM metric in this time range: check that this server scrapes the DCGM exporter; `gpuscaler lint --prometheus URL` shows why")
 
-// Read reads everything into the ledger, day by day, and returns what the reader of a report must know of how it was measured.
+// Read reads the time range into the ledger, and returns notes on how it was measured for the reader of a report.
 func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes []string, err error) {
 	if !o.To.After(o.From) || o.Step <= 0 {
 		return nil, fmt.Errorf("nothing to read from %s to %s in steps of %s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339), o.Step)
@@ -88,6 +90,7 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 
 var dcgmNames = exposition.DCGMNames(exposition.Activity, exposition.Memory)
 
+// reader is one call of Read.
 type reader struct {
 	server  Server
 	options Options
@@ -95,13 +98,13 @@ type reader struct {
 	ledger  *cost.Ledger
 
 	gpus               int              // GPU-steps
-	unknown, suspected int              // of these: no activity; contradicted by the hardware
-	undeclared         map[podName]bool // pods that named others and are no declared exporters
-	unplaced           int              // on no machine that anybody described
-	karpenter, pods    bool             // what the server knows
+	unknown, suspected int              // of these: without activity; with an activity that other counters contradict
+	undeclared         map[podName]bool // pods that name other pods and are not declared exporters
+	unplaced           int              // on nodes without an instance type
+	karpenter, pods    bool             // the server has Karpenter's node metrics, and kube_pod_info
 }
 
-// selector renders a matcher, with the ones that belong into every question.
+// selector returns a selector with the given matchers and those of every query.
 func (o *Options) selector(matchers ...*labels.Matcher) string {
 	for _, name := range sortedKeys(o.Matchers) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, name, o.Matchers[name]))
@@ -109,7 +112,7 @@ func (o *Options) selector(matchers ...*labels.Matcher) string {
 	return (&parser.VectorSelector{LabelMatchers: matchers}).String()
 }
 
-// metric is the selector of one metric.
+// metric returns a selector of one metric.
 func (o *Options) metric(name string, matchers ...*labels.Matcher) string {
 	return o.selector(append([]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}, matchers...)...)
 }
@@ -123,12 +126,12 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// chunk reads the steps that end after from.
+// chunk reads up to chunkSteps steps from a time on.
 func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	o := &r.options
 	steps := int(min(chunkSteps, o.To.Sub(from)/o.Step))
 	if steps == 0 {
-		return nil // less than a step is left
+		return nil // the rest is shorter than a step
 	}
 	c := &chunk{reader: r, steps: steps, begin: from, end: from.Add(time.Duration(steps) * o.Step), series: map[seriesKey]*series{},
 		nodes: map[string]*node{}, pods: map[podName]podFacts{}}
@@ -141,41 +144,42 @@ func (r *reader) chunk(ctx context.Context, from time.Time) error {
 			c.take(name, s)
 		}
 	}
-	for _, ask := range []func(context.Context) error{c.readNodes, c.readPods, c.readPrices} {
-		if err := ask(ctx); err != nil {
+	for _, read := range []func(context.Context) error{c.readNodes, c.readPods, c.readPrices} {
+		if err := read(ctx); err != nil {
 			return err
 		}
 	}
-	c.settle()
+	c.addToLedger()
 	return nil
 }
 
+// over evaluates an expression for each step of a chunk.
 func (r *reader) over(ctx context.Context, c *chunk, expr string) (model.Matrix, error) {
 	return r.server.Range(ctx, expr, v1.Range{Start: c.begin.Add(r.options.Step), End: c.end, Step: r.options.Step})
 }
 
-// notes say how it was measured.
+// notes returns how the usage was measured.
 func (r *reader) notes() (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	add("Means over steps of %s: a pod or node that lived for a part of a step is charged for all of it.", model.Duration(r.options.Step))
+	add("Means over steps of %s: a pod or node that existed for a part of a step is charged for all of it.", model.Duration(r.options.Step))
 	share := func(n int) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(r.gpus)) }
 	if r.unknown > 0 {
-		add("%s of the GPU time has no usable activity; it is judged by memory, or unmeasured.", share(r.unknown))
+		add("%s of the GPU time has no usable activity; it is idle by its memory use, or unmeasured.", share(r.unknown))
 	}
 	if r.suspected > 0 {
-		add("%s of the GPU time shows activity 0 while GPU_UTIL or the power contradict it (NVIDIA/dcgm-exporter#662): unmeasured.", share(r.suspected))
+		add("%s of the GPU time has activity 0, which GPU_UTIL or the power contradicts (NVIDIA/dcgm-exporter#662): unmeasured.", share(r.suspected))
 	}
 	if text := r.undeclaredText(); text != "" {
 		add("%s.", text)
 	}
 	if r.unplaced > 0 {
-		add("%s of the GPU time is on nodes whose instance type nobody told: scrape Karpenter or kube-state-metrics' kube_node_labels, or give --kubeconfig.", share(r.unplaced))
+		add("%s of the GPU time is on nodes whose instance type is not known: scrape Karpenter or kube-state-metrics' kube_node_labels, or set --kubeconfig.", share(r.unplaced))
 	}
 	if !r.karpenter {
-		add("Karpenter's node metrics are not there: nodes whose exporter is silent, as while they boot, may be missing.")
+		add("Karpenter's node metrics are missing: nodes without samples of the exporter, for example while they boot, are not counted.")
 	}
 	if !r.pods {
-		add("kube_pod_info is not there: workloads are guessed from pods' names.")
+		add("kube_pod_info is missing: workloads are derived from the names of pods.")
 	}
 	return out
 }
@@ -198,11 +202,12 @@ func labelsOf(m model.Metric) exposition.Labels {
 	return out
 }
 
-// RegionOf is the region of a zone: us-east-1a is in us-east-1, us-central1-a in us-central1.
+// RegionOf returns the region of a zone: us-east-1a is in us-east-1, us-central1-a in us-central1. It returns otherwise for a zone of
+// another form.
 func RegionOf(zone, otherwise string) string {
 	trimmed := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	if len(zone)-len(trimmed) != 1 {
-		return otherwise // "westeurope-1", a local zone, or none
+		return otherwise // "westeurope-1", a local zone, or no zone
 	}
 	return cmp.Or(strings.TrimSuffix(trimmed, "-"), otherwise)
 }

@@ -246,7 +246,7 @@ kube_node_labels{node="no-gpu",label_node_kubernetes_io_instance_type="m5.large"
 		if len(b.Lines) != 1 || b.Lines[0].InstanceType != "g5.xlarge" || b.Lines[0].CapacityType != kind || b.Unpriced[0].Region != "us-east-1" {
 			t.Errorf("%s: %+v, %+v", labels, b.Lines, b.Unpriced)
 		}
-		if !strings.Contains(strings.Join(notes, " "), "Karpenter's node metrics are not there") {
+		if !strings.Contains(strings.Join(notes, " "), "Karpenter's node metrics are missing") {
 			t.Errorf("notes %v", notes)
 		}
 	}

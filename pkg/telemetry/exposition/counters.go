@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Counters gathers the counters of one latency of one pod within one scrape: a classic histogram, or a Quotient's two counters.
-// Copies of a series (see Profile.Parts) are added up: both sides of every division grow alike.
+// Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. Copies
+// of a series (see Profile.Parts) are added up, because both sides of each division grow alike.
 type Counters struct {
-	spelling  int
+	name      int // index in Metric.From of the collected series
 	histogram Histogram
 	seen      bool
 	at        time.Time
 }
 
-// Add takes in a series that the metric names; others are ignored.
+// Add adds a sample of a series that the metric names. It ignores other samples, and samples of an older name than one that it has.
 func (c *Counters) Add(m *Metric, s *Sample) {
 	for i := range m.From {
-		if c.seen && i > c.spelling {
+		if c.seen && i > c.name {
 			return
 		}
 		put := m.From[i].target(m.Shape, s)
 		if put == nil {
 			continue
 		}
-		if !c.seen || i < c.spelling {
-			*c = Counters{spelling: i, seen: true, at: s.At}
+		if !c.seen || i < c.name {
+			*c = Counters{name: i, seen: true, at: s.At}
 		}
 		if s.At.Before(c.at) {
 			c.at = s.At
@@ -37,7 +37,7 @@ func (c *Counters) Add(m *Metric, s *Sample) {
 	}
 }
 
-// target tells where a sample belongs, nil for nowhere.
+// target returns the function that adds a sample's value to a histogram, or nil for a sample of another metric.
 func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	sum := func(h *Histogram, v float64) { h.Sum += v }
 	count := func(h *Histogram, v float64) { h.Count += v }
@@ -62,47 +62,47 @@ func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	case "_bucket":
 		upper, err := strconv.ParseFloat(s.Labels.Get("le"), 64)
 		if err != nil {
-			upper = math.NaN() // AddBucket leaves it out
+			upper = math.NaN() // AddBucket ignores it
 		}
 		return func(h *Histogram, v float64) { h.AddBucket(upper, v) }
 	}
 	return nil
 }
 
-// Histogram returns what was gathered; ok is false where the pod served none of it.
+// Histogram returns the collected counters and the time of the oldest sample; ok is false where the pod served none of them.
 func (c *Counters) Histogram() (h Histogram, at time.Time, ok bool) {
 	h = c.histogram
-	// Some documents leave the +Inf bucket out; the count is the same number.
+	// Some engines leave the +Inf bucket out; its count is that of the histogram.
 	if n := len(h.Buckets); n > 0 && !math.IsInf(h.Buckets[n-1].Upper, 1) {
 		h.AddBucket(math.Inf(1), h.Count)
 	}
 	return h, c.at, c.seen
 }
 
-// Observed is what one pod gained in a window, ready to be put together with other pods'.
+// Observed is what the counters of one pod gained in a window.
 type Observed struct {
-	Gain    Histogram
-	At      time.Time
-	Quality Quality
-	Load    float64 // requests that wait or run, by the gauges that Metric.Busy names
-	Told    int     // how many of those gauges told
+	Gain     Histogram
+	At       time.Time
+	Quality  Quality
+	Load     float64 // requests that wait or run: the sum of the gauges that Metric.Busy names
+	Reported int     // how many of those gauges have a value
 }
 
-// Settle turns an Observed of the metric without observations into what it means. Where requests wait and none finished, the histogram
-// is blind exactly when users suffer most: that is Suspected. Where nothing waits, nobody waited; where nothing says whether anything
-// waits, nothing is known.
-func (o Observed) Settle(m *Metric) Observed {
+// WithoutObservations sets the quality of a window without observations. Where requests wait and none has finished, a latency of 0 would
+// hide a blocked server: the quality is Suspected. Where no request waits, the latency is 0. Where a gauge has no value, the quality is
+// Missing.
+func (o Observed) WithoutObservations(m *Metric) Observed {
 	switch {
 	case o.Quality != Good || o.Gain.Count > 0:
 	case o.Load > 0:
 		o.Quality = Suspected
-	case o.Told < len(m.Busy):
+	case o.Reported < len(m.Busy):
 		o.Quality = Missing
 	}
 	return o
 }
 
-// Latency returns the quantile of what was gained, or the mean for quantile 0, in the signal's unit. Without observations it is 0.
+// Latency returns a quantile of the observations, or their mean for quantile 0, in the unit of the signal. It is 0 without observations.
 func (m *Metric) Latency(gain *Histogram, quantile float64) (v float64, q Quality) {
 	if !(gain.Count > 0) {
 		return 0, Good
