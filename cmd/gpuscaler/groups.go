@@ -50,7 +50,7 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 
 // logGroup logs a change of a capacity group as one JSON line and writes Events.
 func (c *controller) logGroup(r engine.GroupRecord) {
-	c.cluster.TellGroup(&r)
+	c.cluster.ReportYields(&r)
 	reasons := make([]string, 0, len(r.Reasons))
 	for _, reason := range r.Reasons {
 		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))

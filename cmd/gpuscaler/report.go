@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	files "github.com/gpuscaler/gpuscaler/config"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -290,7 +290,7 @@ func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	offers, err := cluster.Offers(ctx, client)
+	offers, err := karpenter.Offers(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("present instance types (--kubeconfig): %w", err)
 	}

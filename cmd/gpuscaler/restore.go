@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/restore"
 )
 
 // restoreOptions are the flags of `gpuscaler restore`.
@@ -66,7 +67,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	done, err := cluster.Restore(ctx, kube, cluster.RestoreOptions{
+	done, err := cluster.Restore(ctx, kube, restore.Options{
 		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME",
 			hostname()), KeepLease: o.keepLease,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
@@ -77,7 +78,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	return errors.Join(o.print(out, done), err)
 }
 
-func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
+func (o *restoreOptions) print(out io.Writer, done []restore.Result) error {
 	failed := 0
 	for _, r := range done {
 		if r.Error != "" {
@@ -99,7 +100,7 @@ func (o *restoreOptions) print(out io.Writer, done []cluster.Restored) error {
 	return nil
 }
 
-func printRestored(out io.Writer, done []cluster.Restored, dryRun bool) {
+func printRestored(out io.Writer, done []restore.Result, dryRun bool) {
 	if len(done) == 0 {
 		fmt.Fprintln(out, "nothing to restore: no NodePool or pod has changes by gpuscaler, and no CapacityBuffer is its own")
 		return

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -61,7 +61,7 @@ type Options struct {
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (nodeSchema, error) // nil: the API server is asked; tests know
+	schemas func() (karpenter.Schema, error) // nil: the API server is asked; tests know
 }
 
 // Cluster is the live cluster behind the engine's ports. View, Pods and Apply are safe for concurrent use.
@@ -81,7 +81,7 @@ type Cluster struct {
 	transitions *transitions
 	activator   *activator
 	releases    *leader.Releases
-	nodes       *nodes // nil where Options.Groups is
+	nodes       *nodePort // nil where Options.Groups is
 
 	decidersMu  sync.Mutex
 	decidersOf  []scaling.Workload
@@ -95,20 +95,9 @@ var (
 
 // New prepares a Cluster; nothing is read before Run.
 func New(cfg *rest.Config, o Options) (*Cluster, error) {
-	cfg = rest.CopyConfig(cfg)
-	if cfg.QPS == 0 { // client-go's default of 5 a second would make a Monday morning's activations wait for minutes
-		cfg.QPS, cfg.Burst = 50, 100
-	}
-	typed := rest.CopyConfig(cfg)
-	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	typed.ContentType = "application/vnd.kubernetes.protobuf"
-	clients, err := kubernetes.NewForConfig(typed)
+	clients, objects, err := newClients(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes client: %w", err)
-	}
-	objects, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("dynamic client: %w", err)
+		return nil, err
 	}
 	return newCluster(clients, objects, o), nil
 }
@@ -132,7 +121,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	c.releases = leader.NewReleases(typed, o.Release)
 	c.scales = newScales(c)
 	if o.Groups != nil {
-		c.nodes = newNodes(c)
+		c.nodes = newNodePort(c)
 	}
 	c.late = newLateKinds(c)
 	return c
@@ -170,7 +159,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		return nil
 	}
 	if c.nodes != nil {
-		c.nodes.waitForSync(ctx)
+		c.nodes.WaitForSync(ctx, c.late.patience)
 	}
 	running.Go(func() { (&linter{cluster: c, told: map[complaint]time.Time{}}).run(ctx) })
 	if c.activator.numbers != nil && c.options.Policies != nil {

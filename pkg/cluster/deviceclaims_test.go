@@ -23,7 +23,7 @@ const (
 	oneNIC    = `[{name: nic, exactly: {deviceClassName: rdma.example.com}}]`
 )
 
-// claims is a pod that waits and claims devices.
+// claimsPod returns a pending pod that claims devices.
 func claimsPod(name, more, ref string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -32,7 +32,7 @@ metadata: {namespace: team, name: %s, labels: {app: train}%s}
 spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i}], resourceClaims: [{name: devices, %s}]}`, name, more, ref)
 }
 
-func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
+func TestPodWithAClaimForGPUsMakesDemandUnknown(t *testing.T) {
 	classes := []string{
 		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf("large", `device.driver == 'gpu.amd.com' && true`),
 		deviceClassOf("anything", `true`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
@@ -46,18 +46,18 @@ func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
 		ref  string
 		want bool
 	}{
-		"a template of GPUs":               {"resourceClaimTemplateName: gpu", true},
-		"a claim of GPUs":                  {"resourceClaimName: shared", true},
-		"a class whose selector says GPU":  {"resourceClaimTemplateName: custom", true},
-		"a class of any device":            {"resourceClaimTemplateName: any", true},
-		"a GPU as the second choice":       {"resourceClaimTemplateName: either", true},
-		"a claim that is not read yet":     {"resourceClaimTemplateName: later", true},
-		"a class that is not read yet":     {"resourceClaimTemplateName: unread-class", true},
-		"a network card":                   {"resourceClaimTemplateName: nic", false},
-		"administrative access":            {"resourceClaimTemplateName: admin", false},
-		"a template of the name elsewhere": {"resourceClaimName: nic", true},
+		"a template of GPUs":                        {"resourceClaimTemplateName: gpu", true},
+		"a claim of GPUs":                           {"resourceClaimName: shared", true},
+		"a class whose selector names a GPU driver": {"resourceClaimTemplateName: custom", true},
+		"a class of any device":                     {"resourceClaimTemplateName: any", true},
+		"a GPU as the second choice":                {"resourceClaimTemplateName: either", true},
+		"a claim that is not read yet":              {"resourceClaimTemplateName: later", true},
+		"a class that is not read yet":              {"resourceClaimTemplateName: unread-class", true},
+		"a network card":                            {"resourceClaimTemplateName: nic", false},
+		"administrative access":                     {"resourceClaimTemplateName: admin", false},
+		"a claim with the name of a template":       {"resourceClaimName: nic", true},
 	} {
-		cluster := grounds(t, append(classes, claimsPod("job", "", c.ref))...)
+		cluster := clusterWithPools(t, append(classes, claimsPod("job", "", c.ref))...)
 		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ZeroLimit: true,
 			Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
 		if err != nil {
@@ -73,14 +73,14 @@ func TestAPodWithAClaimOfAGPUClassMakesDemandUnknown(t *testing.T) {
 	}
 }
 
-func TestAWorkloadWhoseTemplateClaimsGPUsIsSeen(t *testing.T) {
+func TestWorkloadWhoseTemplateClaimsGPUs(t *testing.T) {
 	deployment := `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {namespace: team, name: chat}
 spec: {replicas: 1, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: %s}]}}}`
 	for template, want := range map[string]bool{"gpu": true, "nic": false} {
-		c := grounds(t, deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
+		c := clusterWithPools(t, deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
 			claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC), fmt.Sprintf(deployment, template))
 		chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}
 		o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
@@ -91,11 +91,11 @@ spec: {replicas: 1, selector: {matchLabels: {app: chat}}, template: {metadata: {
 	}
 }
 
-// Without Karpenter the role has no right to read claims, and every list of them would be refused.
+// Without Karpenter the role has no right to read claims, and the API server would reject every list.
 func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
-	cluster := grounds(t)
+	cluster := clusterWithPools(t)
 	if len(cluster.nodes.devices) == 0 {
-		t.Fatal("no kind of DRA is known")
+		t.Fatal("no kind of DRA is watched")
 	}
 	for _, k := range cluster.nodes.devices {
 		if k.allowed == nil || k.allowed(t.Context()) {

@@ -116,7 +116,7 @@ func TestABrokenGroupIsReadWithoutHarm(t *testing.T) {
 
 // A LeaderWorkerSet says how many pods a replica has; nodes are decided by replicas.
 func TestNodesAreDecidedByReplicasOfGroups(t *testing.T) {
-	c := grounds(t)
+	c := clusterWithPools(t)
 	c.world.putTarget(must(trimLeaderWorkerSet(leaderWorkerSet("big", 11))).(*targetFacts))
 	for group := range 11 {
 		for worker := range 4 {

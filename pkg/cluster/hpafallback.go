@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/openapi"
 )
 
 // FallbackScalesDown is an external metric's fallback (KEP-5679, feature gate HPAExternalMetricFallback) that can lower the replicas. The
@@ -127,7 +129,7 @@ func servesFallback(d discovery.DiscoveryInterface) (bool, error) {
 func hasFallback(text []byte) (bool, error) {
 	var document struct {
 		Components struct {
-			Schemas map[string]property `json:"schemas"`
+			Schemas map[string]openapi.Property `json:"schemas"`
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(text, &document); err != nil {
@@ -135,7 +137,7 @@ func hasFallback(text []byte) (bool, error) {
 	}
 	for name, schema := range document.Components.Schemas {
 		if strings.HasSuffix(name, ".ExternalMetricSource") {
-			_, ok := schema.at("fallback")
+			_, ok := schema.At("fallback")
 			return ok, nil
 		}
 	}

@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
 // What keeps NodePools from going to zero, or from standing in for one another. Each is stable.
@@ -23,12 +25,12 @@ const (
 // LintNodePools finds NodePools with GPUs that cannot reach zero, and groups that cannot fall back. groups holds the PlatformConfig's: the
 // NodePools of each by capacity type; without any, fallback is judged over all GPU pools together.
 func LintNodePools(pools []*unstructured.Unstructured, groups map[string]map[string]string) (found []ObjectFinding) {
-	byName := map[string]*poolFacts{}
-	var gpus []*poolFacts
+	byName := map[string]*karpenter.NodePool{}
+	var gpus []*karpenter.NodePool
 	for _, u := range pools {
-		f := poolOf(u)
+		f := karpenter.DecodeNodePool(u)
 		byName[u.GetName()] = f
-		if f.hasGPUs() {
+		if hasGPUs(f) {
 			gpus = append(gpus, f)
 		}
 	}
@@ -39,14 +41,16 @@ func LintNodePools(pools []*unstructured.Unstructured, groups map[string]map[str
 		}
 	}
 	for name, f := range byName {
-		if in[name] || f.hasGPUs() {
-			found = append(found, f.zero()...)
+		if in[name] || hasGPUs(f) {
+			found = append(found, lintZero(f)...)
 		}
 	}
 	for _, group := range sortedNames(groups) {
 		found = append(found, fallback(group, groups[group], byName)...)
 	}
-	if len(groups) == 0 && len(gpus) > 0 && !slices.ContainsFunc(gpus, func(f *poolFacts) bool { return f.allows("on-demand") || f.allows("reserved") }) {
+	if len(groups) == 0 && len(gpus) > 0 && !slices.ContainsFunc(gpus, func(f *karpenter.NodePool) bool {
+		return allowsCapacityType(f, "on-demand") || allowsCapacityType(f, "reserved")
+	}) {
 		found = append(found, poolFinding(gpus[0], NoFallback, "every NodePool with GPUs allows spot alone: when the market has none, pods wait",
 			`let one allow karpenter.sh/capacity-type "on-demand", with a lower weight`))
 	}
@@ -54,34 +58,35 @@ func LintNodePools(pools []*unstructured.Unstructured, groups map[string]map[str
 	return found
 }
 
-func poolFinding(f *poolFacts, what, why, fix string) ObjectFinding {
-	return ObjectFinding{Object: "NodePool " + f.object.GetName(), Grave: grave[what], Finding: Finding{what, why, fix}}
+func poolFinding(f *karpenter.NodePool, what, why, fix string) ObjectFinding {
+	return ObjectFinding{Object: "NodePool " + f.Name(), Grave: grave[what], Finding: Finding{what, why, fix}}
 }
 
-// hasGPUs tells a pool whose nodes have GPUs, by what it requires, limits, taints or has.
-func (f *poolFacts) hasGPUs() bool {
+// hasGPUs reports whether the nodes of a NodePool have GPUs, by its requirements, limits and resources.
+func hasGPUs(f *karpenter.NodePool) bool {
 	gpu := func(name string) bool {
 		return strings.Contains(name, "gpu") || strings.Contains(name, "nvidia.com/mig")
 	}
-	for i := range f.requirements {
-		r := &f.requirements[i]
-		if gpu(r.key) && r.operator != "DoesNotExist" {
+	for i := range f.Spec.Template.Spec.Requirements {
+		r := &f.Spec.Template.Spec.Requirements[i]
+		if gpu(r.Key) && r.Operator != corev1.NodeSelectorOpDoesNotExist {
 			return true
 		}
-		if r.operator == "In" && (strings.HasSuffix(r.key, "/instance-category") || strings.HasSuffix(r.key, "/instance-family") || r.key == "node.kubernetes.io/instance-type") &&
-			len(r.values) > 0 && !slices.ContainsFunc(r.values, func(v string) bool { return !acceleratedFamily(v) }) {
+		if r.Operator == corev1.NodeSelectorOpIn && namesInstances(r.Key) && len(r.Values) > 0 &&
+			!slices.ContainsFunc(r.Values, func(v string) bool { return !acceleratedFamily(v) }) {
 			return true
 		}
 	}
-	if slices.ContainsFunc(f.view.Limits, func(l capacity.LimitView) bool { return gpu(l.Resource) }) {
+	if slices.ContainsFunc(f.Limits(), func(l capacity.LimitView) bool { return gpu(l.Resource) }) {
 		return true
 	}
-	for name, n := range f.usage {
-		if gpu(name) && n > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.UsedResources(), gpu)
+}
+
+// namesInstances reports whether the values of a label are instance types, families or categories.
+func namesInstances(label string) bool {
+	return strings.HasSuffix(label, "/instance-category") || strings.HasSuffix(label, "/instance-family") ||
+		label == corev1.LabelInstanceTypeStable || label == corev1.LabelInstanceType
 }
 
 // acceleratedFamily tells AWS' families with GPUs by type, family or category: "g6e.xlarge", "p5", "gr6", "g".
@@ -95,45 +100,37 @@ func acceleratedFamily(v string) bool {
 	return rest == "" || rest[0] >= '0' && rest[0] <= '9'
 }
 
-// allows tells whether the pool may launch a capacity type. One that does not say may launch all.
-func (f *poolFacts) allows(kind string) bool {
-	for i := range f.requirements {
-		if r := &f.requirements[i]; r.key == capacityTypeLabel && !r.fits(kind) {
-			return false
-		}
-	}
-	return true
+// allowsCapacityType reports whether the NodePool may launch a capacity type. Without a requirement it may launch every one.
+func allowsCapacityType(f *karpenter.NodePool, kind string) bool {
+	return f.Schedulability.Allows(karpv1.CapacityTypeLabelKey, kind)
 }
 
 // zero finds what keeps nodes that nobody uses.
-func (f *poolFacts) zero() (found []ObjectFinding) {
+func lintZero(f *karpenter.NodePool) (found []ObjectFinding) {
 	add := func(what, why, fix string) { found = append(found, poolFinding(f, what, why, fix)) }
-	if f.static {
-		if n, _, _ := unstructured.NestedInt64(f.object.Object, "spec", "replicas"); n > 0 {
+	if f.Static() {
+		if n := *f.Spec.Replicas; n > 0 {
 			add(NoZero, fmt.Sprintf("spec.replicas keeps %d nodes whether anybody uses them or not", n), "remove spec.replicas, or accept that they are paid for")
 		}
 	}
-	if after, _, _ := unstructured.NestedString(f.object.Object, "spec", "disruption", "consolidateAfter"); after == "Never" {
+	if f.ConsolidateAfter() == `"`+karpv1.Never+`"` {
 		add(NoZero, "consolidateAfter: Never: empty nodes stay", "set spec.disruption.consolidateAfter, such as 5m; a group's schedule can say Never for hours of the day")
 	}
-	budgets, _, _ := unstructured.NestedSlice(f.object.Object, "spec", "disruption", "budgets")
-	for i, raw := range budgets {
-		b, _ := raw.(map[string]any)
-		nodes, _ := b["nodes"].(string)
-		_, scheduled := b["schedule"]
-		reasons, _, _ := unstructured.NestedStringSlice(b, "reasons")
-		if (nodes == "0" || nodes == "0%") && !scheduled && (len(reasons) == 0 || slices.Contains(reasons, "Empty")) {
+	for i := range f.Spec.Disruption.Budgets {
+		b := &f.Spec.Disruption.Budgets[i]
+		blocksEmpty := len(b.Reasons) == 0 || slices.Contains(b.Reasons, karpv1.DisruptionReasonEmpty)
+		if (b.Nodes == "0" || b.Nodes == "0%") && b.Schedule == nil && blocksEmpty {
 			add(NoZero, fmt.Sprintf("budget %d allows no node to go, at any time: empty nodes stay", i), `let spec.disruption.budgets allow {nodes: "100%", reasons: [Empty]}, and remove this one or give it a schedule`)
 		}
 	}
-	if !slices.ContainsFunc(f.taints, func(t corev1.Taint) bool { return t.Effect == "NoSchedule" || t.Effect == "NoExecute" }) {
+	if !slices.ContainsFunc(f.Spec.Template.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == "NoSchedule" || t.Effect == "NoExecute" }) {
 		add(NoTaint, "its nodes have no taint: pods without a GPU land on them, and keep them", "add the taint nvidia.com/gpu:NoSchedule to spec.template.spec.taints (pods that ask for GPUs tolerate it by the ExtendedResourceToleration admission plugin, or say so)")
 	}
 	return found
 }
 
 // fallback judges one group of NodePools.
-func fallback(group string, names map[string]string, byName map[string]*poolFacts) (found []ObjectFinding) {
+func fallback(group string, names map[string]string, byName map[string]*karpenter.NodePool) (found []ObjectFinding) {
 	about := "capacityGroup " + group
 	add := func(what, why, fix string) {
 		found = append(found, ObjectFinding{Object: about, Grave: grave[what], Finding: Finding{what, why, fix}})
@@ -143,9 +140,9 @@ func fallback(group string, names map[string]string, byName map[string]*poolFact
 		switch {
 		case f == nil:
 			add(NoSuchPool, fmt.Sprintf("its %s NodePool %s is not there", kind, names[kind]), "correct the name in the PlatformConfig, or create the NodePool")
-		case !f.allows(kind):
-			add(NoFallback, fmt.Sprintf("NodePool %s stands for %s and does not allow it", names[kind], kind), fmt.Sprintf("let its requirement %s contain %q", capacityTypeLabel, kind))
-		case f.limitIsZero():
+		case !allowsCapacityType(f, kind):
+			add(NoFallback, fmt.Sprintf("NodePool %s stands for %s and does not allow it", names[kind], kind), fmt.Sprintf("let its requirement %s contain %q", karpv1.CapacityTypeLabelKey, kind))
+		case limitIsZero(f):
 			add(NoFallback, fmt.Sprintf("NodePool %s has a limit of 0 that is not ours: it launches nothing", names[kind]), "remove the limit, or hand it over with gpuscaler.io/nudge: limits")
 		}
 	}
@@ -160,12 +157,14 @@ func fallback(group string, names map[string]string, byName map[string]*poolFact
 	return found
 }
 
-func weightOf(f *poolFacts) int64 {
-	n, _, _ := unstructured.NestedInt64(f.object.Object, "spec", "weight")
-	return n
+func weightOf(f *karpenter.NodePool) int32 {
+	if f.Spec.Weight == nil {
+		return 0
+	}
+	return *f.Spec.Weight
 }
 
 // limitIsZero tells a NodePool that its owner closed. Ours is a fence, which opens again.
-func (f *poolFacts) limitIsZero() bool {
-	return slices.ContainsFunc(f.view.Limits, func(l capacity.LimitView) bool { return !l.Ours && (l.Value == `"0"` || l.Value == "0") })
+func limitIsZero(f *karpenter.NodePool) bool {
+	return slices.ContainsFunc(f.Limits(), func(l capacity.LimitView) bool { return !l.Ours && (l.Value == `"0"` || l.Value == "0") })
 }

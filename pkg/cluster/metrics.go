@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+)
 
 // metrics is what the cluster room tells about itself.
 type metrics struct {
@@ -24,10 +28,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "gpuscaler_kind_watched",
 			Help: "1 while objects of a kind that comes with a CRD are watched, 0 while the API server does not serve it.",
 		}, []string{"group", "kind"}),
-		nodeWrites: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuscaler_node_writes_total",
-			Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result (written, outrun by somebody else's edit, failed).",
-		}, []string{"object", "result"}),
+		nodeWrites: nodepoolwriter.NewWritesMetric(),
 	}
 	if r != nil {
 		r.MustRegister(m.findings, m.activations, m.kindsWatched, m.nodeWrites)

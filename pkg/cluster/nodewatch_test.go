@@ -16,13 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
 type fixedGroups []*capacity.Group
 
 func (f fixedGroups) Groups() []*capacity.Group { return f }
 
-// lines is a log that may be read while it is written.
+// lines is a log that can be read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +41,7 @@ func (l *lines) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-func TestWithoutKarpenterReplicasAreSeenAndItIsSaidOnceAndItMayComeLater(t *testing.T) {
+func TestKarpenterIsInstalledLater(t *testing.T) {
 	client := fake.NewClientset(deployment("chat", 2, "2"))
 	on := serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"}}})
 	on.Store(false)
@@ -49,28 +50,30 @@ func TestWithoutKarpenterReplicasAreSeenAndItIsSaidOnceAndItMayComeLater(t *test
 		t.Fatal(err)
 	}
 	kinds := map[schema.GroupVersionResource]string{
-		nodePoolResource: "NodePoolList", nodeClaimKind.GroupVersion().WithResource("nodeclaims"): "NodeClaimList",
+		karpenter.NodePools: "NodePoolList", karpenter.NodeClaims: "NodeClaimList",
 	}
 	log, g := &lines{}, spotAndOnDemand(t)
-	schemas := func() (nodeSchema, error) { return nodeSchema{known: true, limits: true, weight: true}, nil }
+	schemas := func() (karpenter.Schema, error) {
+		return karpenter.Schema{Known: true, Limits: true, Weight: true}, nil
+	}
 	c := beginWith(t, client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool), Options{Groups: fixedGroups{g}, schemas: schemas, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if _, ok := c.View(workload("chat")); !ok {
-		t.Error("without Karpenter the replicas are not seen")
+		t.Error("without Karpenter the target has no view")
 	}
 	o := capacity.Observation{}
 	c.nodes.Observe(g, nil, &o)
 	if o.Lost || o.Pools[0].Exists {
 		t.Errorf("without Karpenter: %+v", o)
 	}
-	const said = "no NodePools are served here"
-	eventually(t, "it is said", func() bool { return log.count(said) == 1 })
+	const absent = "the API server serves no NodePools"
+	eventually(t, "the absence is logged", func() bool { return log.count(absent) == 1 })
 
 	on.Store(true)
-	eventually(t, "Karpenter comes, and its NodePool is seen with the fields that its CRD has", func() bool {
+	eventually(t, "Karpenter is installed, and its NodePool is observed with the fields that its CRD has", func() bool {
 		c.nodes.Observe(g, nil, &o)
 		return !o.Lost && o.Pools[0].Exists && !o.Pools[0].Weight.Unsupported && o.Pools[0].Budgets.Unsupported
 	})
-	if n := log.count(said); n != 1 {
-		t.Errorf("it is said %d times", n)
+	if n := log.count(absent); n != 1 {
+		t.Errorf("the absence is logged %d times", n)
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
 // Offline is a cluster as files show it, as `kubectl get -o yaml` prints them: NodePools, NodeClaims, Nodes, pods, Deployments,
@@ -24,7 +28,7 @@ func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) 
 		}
 	}
 	if c.nodes != nil {
-		c.nodes.schema = nodeSchema{known: true, limits: true, weight: true, consolidateAfter: true, consolidationPolicy: true, budgets: true}
+		c.nodes.SetSchema(karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true})
 	}
 	c.synced.Store(true)
 	return c, nil
@@ -57,20 +61,20 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 		return nil
 	}
 	switch u.GetKind() {
-	case nodePoolKind.Kind:
-		c.nodes.putPool(u)
-	case resourceClaimKind.Kind, resourceClaimTemplateKind.Kind:
-		return into(u, trimDeviceRequests, func(r *deviceRequests) { c.nodes.requests[r.key()] = r })
-	case deviceClassKind.Kind:
-		return into(u, trimDeviceClass, func(d *deviceClass) { c.nodes.classes[d.Name] = d })
-	case nodeClaimKind.Kind:
-		c.nodes.putClaim(claimOf(u))
+	case karpenter.NodePoolKind.Kind:
+		c.nodes.PutNodePool(u)
+	case karpenter.NodeClaimKind.Kind:
+		c.nodes.PutNodeClaim(karpenter.DecodeNodeClaim(u))
+	case deviceclaims.ClaimKind.Kind, deviceclaims.TemplateKind.Kind:
+		return into(u, deviceclaims.TrimClaim, c.nodes.claims.PutClaim)
+	case deviceclaims.ClassKind.Kind:
+		return into(u, deviceclaims.TrimClass, c.nodes.claims.PutClass)
 	case "Node":
 		n := &corev1.Node{}
 		if err := typed(n); err != nil {
 			return err
 		}
-		return into(n, trimNode, func(f *nodeFacts) { c.nodes.putNode(nil, f) })
+		return into(n, nodes.TrimNode, func(node *nodes.Node) { c.nodes.PutNode(nil, node) })
 	}
 	return nil
 }

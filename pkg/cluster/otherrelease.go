@@ -9,9 +9,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
-// HolderAnnotation is set beside the record on a NodePool. It names the Lease of the release that overrides the NodePool's fields.
-const HolderAnnotation = "gpuscaler.io/holder"
-
 // OtherReleaseError reports that another release leads and overrides a NodePool that a capacity group of this release names. Both
 // releases write with the same field manager, so each would restore what the other one overrides.
 type OtherReleaseError struct{ Pool, Group, Holder, Why string }
@@ -30,26 +27,16 @@ func (c *Cluster) OtherRelease(ctx context.Context) error {
 	}
 	for _, g := range c.options.Groups.Groups() {
 		for i := range g.Pools {
-			c.nodes.mu.RLock()
-			facts := c.nodes.pools[g.Pools[i].Name]
-			c.nodes.mu.RUnlock()
-			if facts == nil {
+			pool := c.nodes.NodePool(g.Pools[i].Name)
+			if pool == nil {
 				continue
 			}
-			if why := c.overridden(ctx, facts); why != "" {
-				err := &OtherReleaseError{Pool: g.Pools[i].Name, Group: g.Name, Holder: facts.holder, Why: why}
-				c.events.Send(facts.reference(), corev1.EventTypeWarning, events.AnotherRelease, err.Error())
+			if why := c.overridden(ctx, pool); why != "" {
+				err := &OtherReleaseError{Pool: pool.Name(), Group: g.Name, Holder: pool.Holder, Why: why}
+				c.events.Send(pool.Reference(), corev1.EventTypeWarning, events.AnotherRelease, err.Error())
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// overridden returns why another release that overrides the NodePool counts as leading. It is empty if there is none.
-func (c *Cluster) overridden(ctx context.Context, f *poolFacts) string {
-	if f.view.Record == "" {
-		return ""
-	}
-	return c.releases.Leads(ctx, f.holder)
 }

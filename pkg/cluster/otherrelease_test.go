@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
@@ -32,11 +33,12 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 // heldBy returns the spot NodePool with a record of the release.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
-	u := atVersion(t, "1", 7)
+	u := object(t, spotPool)
+	u.SetResourceVersion("1")
 	annotations := u.GetAnnotations()
-	annotations[RecordAnnotation] = `{"v":1}`
+	annotations[karpenter.RecordAnnotation] = `{"v":1}`
 	if holder != "" {
-		annotations[HolderAnnotation] = holder
+		annotations[karpenter.HolderAnnotation] = holder
 	}
 	u.SetAnnotations(annotations)
 	return u
@@ -54,7 +56,7 @@ func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Ob
 		*applied = append(*applied, u.GetAnnotations())
 		return true, u, err
 	})
-	c.nodes.putPool(pool)
+	c.nodes.PutNodePool(pool)
 	c.nodes.Observe(g, nil, &capacity.Observation{})
 	return c, g, applied
 }
@@ -84,35 +86,17 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 			if sent := notes(c); (len(sent) > 0) != (w.want != "") {
 				t.Errorf("Events %v", sent)
 			}
-			raised := raise(true)
-			patch := raised[0].(capacity.NodePoolPatch)
-			patch.Record = `{"v":1}`
+			patch := capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: true, Record: `{"v":1}`, Changes: []capacity.Change{
+				{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}}
 			<-c.nodes.Act(g, []capacity.Action{patch})
 			if (len(*applied) > 0) != (w.want == "") {
 				t.Errorf("patches %v", *applied)
 			}
 			for _, annotations := range *applied {
-				if annotations[HolderAnnotation] != ours || annotations[RecordAnnotation] == "" {
+				if annotations[karpenter.HolderAnnotation] != ours || annotations[karpenter.RecordAnnotation] == "" {
 					t.Errorf("the record is written with %v, want the holder of this release", annotations)
 				}
 			}
 		})
-	}
-}
-
-func TestRestoreSkipsTheNodePoolsOfAnotherLeadingReleaseUnlessTheyAreNamed(t *testing.T) {
-	for name, w := range map[string]struct {
-		holder string
-		names  []string
-		want   bool
-	}{
-		"ours": {ours, nil, true}, "theirs": {theirs, nil, false}, "theirs, by its name": {theirs, []string{"l40s-spot"}, true},
-		"of a release that is gone": {"gone/gpuscaler", nil, true}, "ours, where another is named": {ours, []string{"other"}, false},
-	} {
-		c, _, _ := release(t, heldBy(t, w.holder), leaseOf(theirs, "theirs-0", 0))
-		r := restorer{cluster: c, options: RestoreOptions{Names: w.names}}
-		if got := r.asked(t.Context(), "l40s-spot", c.nodes.pools["l40s-spot"]); got != w.want {
-			t.Errorf("%s: restored %t", name, got)
-		}
 	}
 }

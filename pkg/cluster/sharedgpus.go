@@ -15,10 +15,7 @@ func (c *Cluster) SharesGPUs(node string) bool {
 	if c.nodes == nil || node == "" {
 		return false
 	}
-	c.nodes.mu.RLock()
-	defer c.nodes.mu.RUnlock()
-	f := c.nodes.nodes[node]
-	return f != nil && f.sharesGPUs
+	return c.nodes.SharesGPUs(node)
 }
 
 // sharedGPUs lists the targets whose policy reads the activity of GPUs that are shared.

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -25,28 +24,15 @@ func TestSharesOfGPUsAreRecognized(t *testing.T) {
 			t.Errorf("a pod that requests %s: shared %t, want %t", name, got, want)
 		}
 	}
-	for label, want := range map[string]bool{"nvidia.com/gpu.replicas=4": true, "nvidia.com/gpu.replicas=1": false, "nvidia.com/gpu.replicas=x": false, "nvidia.com/mig-1g.10gb.replicas=2": true,
-		"cloud.google.com/gke-max-shared-clients-per-gpu=8": true, "nvidia.com/gpu.count=4": false, "example.com/gpu.replicas=4": false} {
-		key, value, _ := strings.Cut(label, "=")
-		f, err := trimNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{key: value}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := f.(*nodeFacts).sharesGPUs; got != want {
-			t.Errorf("a node with %s: shares %t, want %t", label, got, want)
-		}
-	}
 }
 
 // The device plugin is reconfigured while pods run: the node's label changes, and with it what its pods are.
 func TestANodesGPUsAreSharedAsSoonAsItSaysSo(t *testing.T) {
-	c := grounds(t)
+	c := clusterWithPools(t)
 	node := func(replicas string) {
-		f, err := trimNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"nvidia.com/gpu.replicas": replicas}}})
-		if err != nil {
+		if err := c.show(object(t, `{apiVersion: v1, kind: Node, metadata: {name: "n", labels: {nvidia.com/gpu.replicas: "`+replicas+`"}}}`)); err != nil {
 			t.Fatal(err)
 		}
-		c.nodes.putNode(c.nodes.nodes["n"], f.(*nodeFacts))
 	}
 	for _, step := range []struct {
 		replicas string
@@ -64,7 +50,7 @@ func TestANodesGPUsAreSharedAsSoonAsItSaysSo(t *testing.T) {
 
 // An Event on the workload names the signal that will not raise.
 func TestTheLinterNamesASignalOfSharedGPUs(t *testing.T) {
-	c := grounds(t)
+	c := clusterWithPools(t)
 	w := scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "llama"}, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
 		Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "queue", Type: "vllm"}, {Name: "gpu", Type: "dcgm"}}}}
 	c.options.Policies = surveyPolicies{w}

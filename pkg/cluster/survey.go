@@ -18,6 +18,7 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -77,7 +78,7 @@ func ReadSurvey(ctx context.Context, objects dynamic.Interface, versions discove
 	}
 	hpas, _ := list(hpasResource, "")
 	kedas, _ := list(scaledObjectsResource, "")
-	pools, served := list(nodePoolResource, "")
+	pools, served := list(karpenter.NodePools, "")
 	s.nudges = served
 	for _, items := range [][]unstructured.Unstructured{hpas, kedas, pools} {
 		for i := range items {
@@ -109,7 +110,7 @@ func (s *Survey) Add(u *unstructured.Unstructured) error {
 		s.fallbacks.add(u)
 	case kindScaledObject:
 		s.scaledObjects = append(s.scaledObjects, u)
-	case nodePoolKind.Kind:
+	case karpenter.NodePoolKind.Kind:
 		s.pools = append(s.pools, u)
 	}
 	return nil

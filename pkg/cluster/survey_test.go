@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -132,7 +133,7 @@ status: {conditions: [{type: Available, status: "False", reason: MissingEndpoint
 
 func surveyOf(t *testing.T, minor string, objects ...runtime.Object) *Survey {
 	t.Helper()
-	lists := map[schema.GroupVersionResource]string{hpasResource: "HorizontalPodAutoscalerList", scaledObjectsResource: "ScaledObjectList", nodePoolResource: "NodePoolList",
+	lists := map[schema.GroupVersionResource]string{hpasResource: "HorizontalPodAutoscalerList", scaledObjectsResource: "ScaledObjectList", karpenter.NodePools: "NodePoolList",
 		deploymentsResource: "DeploymentList", apiservice.Resource: "APIServiceList"}
 	s, err := ReadSurvey(t.Context(), fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), fixedVersion(minor))
 	if err != nil {

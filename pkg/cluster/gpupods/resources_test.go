@@ -1,6 +1,7 @@
 package gpupods
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,18 @@ func TestGPUsAreWhatTheSchedulerReserves(t *testing.T) {
 	} {
 		if got := GPUs(&c.spec); got != c.want {
 			t.Errorf("%s: %d GPUs, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestNodeSharesGPUs(t *testing.T) {
+	for label, want := range map[string]bool{
+		"nvidia.com/gpu.replicas=4": true, "nvidia.com/gpu.replicas=1": false, "nvidia.com/gpu.replicas=x": false, "nvidia.com/mig-1g.10gb.replicas=2": true,
+		"cloud.google.com/gke-max-shared-clients-per-gpu=8": true, "nvidia.com/gpu.count=4": false, "example.com/gpu.replicas=4": false,
+	} {
+		key, value, _ := strings.Cut(label, "=")
+		if got := NodeSharesGPUs(map[string]string{key: value}); got != want {
+			t.Errorf("a node with %s: shared %t, want %t", label, got, want)
 		}
 	}
 }

@@ -1,0 +1,269 @@
+// Package buffers reads and writes CapacityBuffers, which make Karpenter (from 1.15, behind a feature gate) or the cluster autoscaler
+// keep nodes for pods that do not exist yet. They are the only objects that gpuscaler creates for other controllers.
+package buffers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Kind is the kind of CapacityBuffers, and Resource their resource in the API.
+var (
+	Kind     = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Kind: "CapacityBuffer"}
+	Resource = Kind.GroupVersion().WithResource("capacitybuffers")
+)
+
+const (
+	namePrefix     = "gpuscaler-" // a buffer's name is the prefix and the name of its policy
+	managedByLabel = "app.kubernetes.io/managed-by"
+	// responseTimeout is how long an autoscaler may take to set a condition on a buffer. If it sets none, its feature gate is off.
+	responseTimeout = time.Minute
+	// retryInterval is how long no further buffer is written then. The gate may be turned on meanwhile.
+	retryInterval = time.Hour
+	// maxReplicas limits the value of another owner's buffer.
+	maxReplicas = 1 << 30
+)
+
+// Target is the workload for whose pods a buffer keeps nodes.
+type Target struct{ Namespace, Group, Kind, Name string }
+
+// targetOf returns the target of a policy. The kind is a Deployment if the policy names none.
+func targetOf(w *scaling.Workload) Target {
+	t := Target{Namespace: w.Key.Namespace, Group: "apps", Kind: w.Target.Kind, Name: w.Target.Name}
+	if t.Kind == "" {
+		t.Kind = "Deployment"
+	}
+	if w.Target.APIVersion != "" {
+		group, _, found := strings.Cut(w.Target.APIVersion, "/")
+		if !found {
+			group = "" // "v1" is the core group
+		}
+		t.Group = group
+	}
+	return t
+}
+
+// Buffer is the part of a CapacityBuffer that the informer stores.
+type Buffer struct {
+	metav1.ObjectMeta
+	target    Target
+	replicas  int32
+	held      int32 // replicas for which an autoscaler holds nodes, by the status
+	ours      bool  // by its label and its field manager
+	responded bool  // an autoscaler has set a condition
+	created   time.Time
+}
+
+func (b *Buffer) key() string { return b.Namespace + "/" + b.Name }
+
+// Trim is the transform of the CapacityBuffer informer.
+func Trim(obj any) (any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return Decode(u), nil
+	}
+	return obj, nil
+}
+
+// Decode reads a CapacityBuffer.
+func Decode(u *unstructured.Unstructured) *Buffer {
+	text := func(field string) string {
+		s, _, _ := unstructured.NestedString(u.Object, "spec", "scalableRef", field)
+		return s
+	}
+	replicas := func(part string) int32 {
+		n, _, _ := unstructured.NestedInt64(u.Object, part, "replicas")
+		return int32(min(max(n, 0), maxReplicas))
+	}
+	return &Buffer{
+		ObjectMeta: informer.Identity(u),
+		target:     Target{Namespace: u.GetNamespace(), Group: text("apiGroup"), Kind: text("kind"), Name: text("name")},
+		replicas:   replicas("spec"),
+		held:       replicas("status"),
+		ours:       u.GetLabels()[managedByLabel] == ownership.Manager && ownership.HasManager(u.GetManagedFields(), ownership.Manager),
+		responded:  hasCondition(u, "ReadyForProvisioning"),
+		created:    u.GetCreationTimestamp().Time,
+	}
+}
+
+func hasCondition(u *unstructured.Unstructured, kind string) bool {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(raw any) bool {
+		c, _ := raw.(map[string]any)
+		return c["type"] == kind && c["status"] != nil && c["status"] != ""
+	})
+}
+
+// Cache contains the CapacityBuffers of the cluster. It is safe for concurrent use.
+type Cache struct {
+	options Options
+
+	mu            sync.RWMutex
+	kind          informer.CRD
+	buffers       map[string]*Buffer // by namespace/name
+	mayWrite      bool               // the last answer of the API server
+	missingLogged bool               // a warning about the missing right was logged
+	ignoredSince  time.Time          // when no autoscaler had responded to a buffer in time; zero if one does or it is not known
+}
+
+// Options connect a Cache with the rest of the controller.
+type Options struct {
+	// Allowed asks the API server whether this account may use a verb on CapacityBuffers in all namespaces.
+	Allowed func(ctx context.Context, verb string) (bool, error)
+	// Requested reports whether a capacity group requests buffers.
+	Requested func() bool
+	// Changed is called after each change of a buffer.
+	Changed func()
+	Log     *slog.Logger
+}
+
+// New returns an empty Cache.
+func New(o Options) *Cache { return &Cache{options: o, buffers: map[string]*Buffer{}} }
+
+// Watch sets the state of the informer. It is called once, before the informer starts.
+func (c *Cache) Watch(kind informer.CRD) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kind = kind
+}
+
+// Put adds or replaces a buffer.
+func (c *Cache) Put(b *Buffer) { c.change(func() { c.buffers[b.key()] = b }) }
+
+// Delete removes a buffer.
+func (c *Cache) Delete(b *Buffer) { c.change(func() { delete(c.buffers, b.key()) }) }
+
+func (c *Cache) change(what func()) {
+	c.mu.Lock()
+	what()
+	c.mu.Unlock()
+	c.options.Changed()
+}
+
+// Usable reports whether gpuscaler may write a buffer and an autoscaler is expected to act on it.
+func (c *Cache) Usable() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.kind == nil {
+		return false
+	}
+	synced := c.kind.Synced()
+	return synced != nil && synced() && c.mayWrite && c.ignoredSince.IsZero()
+}
+
+// Replicas returns the replicas of gpuscaler's buffer for a workload, 0 without one and -1 for a buffer with another target.
+func (c *Cache) Replicas(w *scaling.Workload) int32 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.replicas(w)
+}
+
+func (c *Cache) replicas(w *scaling.Workload) int32 {
+	b := c.buffers[keyOf(w.Key.Namespace, w.Key.Name)]
+	switch {
+	case b == nil || !b.ours:
+		return 0
+	case b.target != targetOf(w):
+		return -1
+	}
+	return b.replicas
+}
+
+// OthersHold reports whether a CapacityBuffer of another owner holds nodes and gpuscaler has no buffer for the workloads. With a buffer of
+// its own the cause is not known; that buffer is reported by its group for as long as it exists.
+func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if slices.ContainsFunc(workloads, func(w *scaling.Workload) bool { return c.replicas(w) != 0 }) {
+		return false
+	}
+	for _, b := range c.buffers {
+		if !b.ours && b.held > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func keyOf(namespace, policy string) string { return namespace + "/" + namePrefix + policy }
+
+// Orphaned returns actions that remove gpuscaler's buffers whose policy or capacity group no longer exists.
+func (c *Cache) Orphaned(groups []*capacity.Group, workloads []scaling.Workload) (all []capacity.Action) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	current := map[string]bool{}
+	for i := range workloads {
+		w := &workloads[i]
+		if slices.ContainsFunc(groups, func(g *capacity.Group) bool { return g.Name == w.Group }) {
+			current[keyOf(w.Key.Namespace, w.Key.Name)] = true
+		}
+	}
+	keys := make([]string, 0, len(c.buffers))
+	for key, b := range c.buffers {
+		if b.ours && !current[key] {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		b := c.buffers[key]
+		all = append(all, capacity.Buffer{Workload: b.Namespace + "/" + strings.TrimPrefix(b.Name, namePrefix)})
+	}
+	return all
+}
+
+// CheckResponses finds out whether an autoscaler responds to gpuscaler's buffers. Without a response no buffer is written for an hour.
+func (c *Cache) CheckResponses(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ignoredSince.IsZero() && now.Sub(c.ignoredSince) > retryInterval {
+		c.ignoredSince = time.Time{}
+	}
+	for _, b := range c.buffers {
+		if b.ours && !b.responded && now.Sub(b.created) > responseTimeout && c.ignoredSince.IsZero() {
+			c.ignoredSince = now
+			c.options.Log.Warn("no autoscaler has set a condition on the CapacityBuffer within a minute; its feature gate is probably off; "+
+				"no buffer is written for an hour", "buffer", b.key(), "karpenter", "FEATURE_GATES=CapacityBuffer=true")
+		}
+	}
+}
+
+// Task is a buffer to be written or removed.
+type Task struct {
+	Namespace, Policy string
+	Target            Target
+	Owner             *metav1.OwnerReference // the target, so that the buffer is deleted with it; nil if the target does not exist
+	LimitsOnly        bool                   // the pod template of the target has a limit of a GPU and no request
+	Replicas          int32
+	existing          *Buffer // nil if there is none
+}
+
+// NewTask returns a task for a workload, "namespace/policy", with the buffer that exists now. The caller fills Target, Owner and
+// LimitsOnly.
+func (c *Cache) NewTask(a capacity.Buffer) Task {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	t := Task{Replicas: a.Replicas}
+	t.Namespace, t.Policy, _ = strings.Cut(a.Workload, "/")
+	t.existing = c.buffers[keyOf(t.Namespace, t.Policy)]
+	return t
+}
+
+// For sets the target of the task to that of a workload.
+func (t *Task) For(w *scaling.Workload) { t.Target = targetOf(w) }
+
+// String returns "team/chat 3", the policy and the number of replicas.
+func (t *Task) String() string { return fmt.Sprintf("%s/%s %d", t.Namespace, t.Policy, t.Replicas) }

@@ -1,0 +1,315 @@
+package buffers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const chatBuffer = `
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata:
+  namespace: team
+  name: gpuscaler-chat
+  uid: u7
+  creationTimestamp: "2026-11-21T08:00:00Z"
+  labels: {app.kubernetes.io/managed-by: gpuscaler}
+  managedFields: [{manager: gpuscaler, operation: Apply}]
+spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
+
+func decode(t *testing.T, text string) *Buffer {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return Decode(u)
+}
+
+func chatWorkload() *scaling.Workload {
+	return &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+}
+
+// servedKind is a kind that the API server serves and whose informer has synced.
+type servedKind bool
+
+func (s servedKind) Synced() cache.InformerSynced {
+	if !s {
+		return nil
+	}
+	return func() bool { return true }
+}
+
+// newCache returns an empty cache for which a group requests buffers.
+func newCache(allowed func(ctx context.Context, verb string) (bool, error)) *Cache {
+	return New(Options{Allowed: allowed, Requested: func() bool { return true }, Changed: func() {}, Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestReplicasCountOwnBuffersWithTheSameTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to string
+		want     int32
+	}{
+		"own":                    {"", "", 3},
+		"of another owner":       {"managed-by: gpuscaler", "managed-by: Helm", 0},
+		"of another manager":     {"manager: gpuscaler", "manager: kubectl", 0},
+		"with another target":    {"name: chat}", "name: chat-v1}", -1},
+		"of another policy":      {"name: gpuscaler-chat", "name: gpuscaler-code", 0},
+		"with negative replicas": {"replicas: 3", "replicas: -3", 0},
+		"of the core API group":  {"apiGroup: apps", "apiGroup: \"\"", -1},
+		"with another kind":      {"kind: Deployment", "kind: StatefulSet", -1},
+	} {
+		b := newCache(nil)
+		b.Put(decode(t, strings.Replace(chatBuffer, c.from, c.to, 1)))
+		if got := b.Replicas(chatWorkload()); got != c.want {
+			t.Errorf("%s: %d replicas, want %d", name, got, c.want)
+		}
+		if b.Usable() {
+			t.Errorf("%s: buffers are usable although the kind is not served", name)
+		}
+	}
+}
+
+func TestOrphanedBuffers(t *testing.T) {
+	b := newCache(nil)
+	b.Put(decode(t, chatBuffer))
+	b.Put(decode(t, strings.NewReplacer("gpuscaler-chat", "own", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer)))
+	groups, workloads := []*capacity.Group{{Name: "chat"}}, []scaling.Workload{*chatWorkload()}
+	if got := b.Orphaned(groups, workloads); len(got) != 0 {
+		t.Errorf("with its policy: %v", got)
+	}
+	if got := b.Orphaned(groups, nil); fmt.Sprint(got) != "[{team/chat 0}]" {
+		t.Errorf("without its policy: %v", got)
+	}
+	if got := b.Orphaned(nil, workloads); len(got) != 1 {
+		t.Errorf("without its group: %v", got)
+	}
+}
+
+// Karpenter installs the CRD even if its feature gate is off. No controller holds a node then.
+func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
+	b := newCache(nil)
+	own := decode(t, chatBuffer)
+	b.Put(own)
+	if b.CheckResponses(own.created.Add(59 * time.Second)); !b.ignoredSince.IsZero() {
+		t.Error("ignored within the first minute")
+	}
+	ignored := own.created.Add(61 * time.Second)
+	if b.CheckResponses(ignored); !b.ignoredSince.Equal(ignored) {
+		t.Error("not ignored after a minute")
+	}
+	b.Delete(own)
+	if b.CheckResponses(ignored.Add(59 * time.Minute)); b.ignoredSince.IsZero() {
+		t.Error("tried again within the hour")
+	}
+	if b.CheckResponses(ignored.Add(61 * time.Minute)); !b.ignoredSince.IsZero() {
+		t.Error("not tried again after an hour")
+	}
+	b.Put(decode(t, chatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: ScalableRefNotFound}]}"))
+	if b.CheckResponses(ignored.Add(2 * time.Hour)); !b.ignoredSince.IsZero() {
+		t.Error("a buffer with a condition counts as ignored")
+	}
+}
+
+// newWriter returns a writer and the requests that it sent since the last call.
+func newWriter() (w *Writer, client *dynamicfake.FakeDynamicClient, sent func() []string) {
+	var requests []string
+	client = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	client.PrependReactor("*", "capacitybuffers", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		switch a := a.(type) {
+		case clienttesting.PatchAction:
+			requests = append(requests, string(a.GetPatch()))
+			u := &unstructured.Unstructured{}
+			return true, u, json.Unmarshal(a.GetPatch(), &u.Object)
+		case clienttesting.DeleteActionImpl:
+			requests = append(requests, fmt.Sprintf("delete %s/%s %s", a.Namespace, a.Name, *a.DeleteOptions.Preconditions.UID))
+		}
+		return true, &unstructured.Unstructured{Object: map[string]any{}}, nil
+	})
+	writes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "writes"}, []string{"object", "result"})
+	w = &Writer{Client: client, Leading: func() bool { return true }, Writes: writes, Log: slog.New(slog.DiscardHandler)}
+	return w, client, func() []string { all := requests; requests = nil; return all }
+}
+
+var chatOwner = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat", UID: "d1"}
+
+func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
+	w, _, sent := newWriter()
+	task := Task{Namespace: "team", Policy: "chat", Target: targetOf(chatWorkload()), Owner: chatOwner, Replicas: 3}
+	w.Write(task)
+	want := `{"apiVersion":"autoscaling.x-k8s.io/v1beta1","kind":"CapacityBuffer","metadata":{"labels":{"app.kubernetes.io/managed-by":"gpuscaler"},` +
+		`"name":"gpuscaler-chat","namespace":"team","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"chat","uid":"d1"}]},` +
+		`"spec":{"replicas":3,"scalableRef":{"apiGroup":"apps","kind":"Deployment","name":"chat"}}}`
+	if got := sent(); len(got) != 1 || strings.TrimSpace(got[0]) != want {
+		t.Errorf("sent %s\nwant %s", got, want)
+	}
+	task.existing, task.Replicas = decode(t, chatBuffer), 0
+	w.Write(task)
+	if got := fmt.Sprint(sent()); got != "[delete team/gpuscaler-chat u7]" {
+		t.Errorf("sent %s", got)
+	}
+
+	for name, change := range map[string]func(b *Task){
+		"the buffer belongs to another owner":           func(b *Task) { b.existing.ours = false },
+		"the buffer to remove belongs to another owner": func(b *Task) { b.existing.ours, b.Replicas = false, 0 },
+		"nothing to remove":                             func(b *Task) { b.existing, b.Replicas = nil, 0 },
+		"limits of GPUs without requests":               func(b *Task) { b.LimitsOnly = true },
+		"the target does not exist":                     func(b *Task) { b.Owner = nil },
+		"not the leader any more":                       func(*Task) { w.Leading = func() bool { return false } },
+	} {
+		b := Task{Namespace: "team", Policy: "chat", Target: task.Target, Owner: chatOwner, Replicas: 2, existing: decode(t, chatBuffer)}
+		change(&b)
+		if w.Write(b); len(sent()) != 0 {
+			t.Errorf("%s: a request was sent", name)
+		}
+		w.Leading = func() bool { return true }
+	}
+}
+
+// The rights change with an upgrade of the chart, while the controller runs.
+func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
+	allowed, unanswered := "", false
+	b := newCache(func(_ context.Context, verb string) (bool, error) {
+		if unanswered {
+			return false, errors.New("no answer")
+		}
+		return strings.Contains(allowed, verb), nil
+	})
+	for _, c := range []struct {
+		allowed         string
+		watches, writes bool
+	}{{"", false, false}, {"create", false, false}, {"delete", true, false}, {"create delete", true, true}} {
+		allowed = c.allowed
+		if got := b.MayWatch(t.Context()); got != c.watches || b.mayWrite != c.writes || b.missingLogged == c.writes {
+			t.Errorf("%q: watches %t, writes %t, logged %t", c.allowed, got, b.mayWrite, b.missingLogged)
+		}
+	}
+	b.RefreshRights(t.Context()) // the kind is not served: no request
+	b.Watch(servedKind(true))
+	if !b.Usable() {
+		t.Error("not usable with both rights")
+	}
+	unanswered = true
+	if b.RefreshRights(t.Context()); !b.Usable() || b.MayWatch(t.Context()) {
+		t.Error("a request without an answer changed a right")
+	}
+	unanswered, allowed = false, "delete"
+	if b.RefreshRights(t.Context()); b.Usable() || !b.missingLogged {
+		t.Error("usable without the right to create")
+	}
+	allowed = "create delete"
+	if b.RefreshRights(t.Context()); !b.Usable() || b.missingLogged {
+		t.Error("not usable after the right was granted again")
+	}
+}
+
+// The API server also answers 403 if a ResourceQuota of one namespace rejects a buffer. Buffers of other namespaces are still written.
+func TestBufferThatAQuotaRejectsDoesNotDisableOthers(t *testing.T) {
+	w, client, _ := newWriter()
+	b := newCache(func(context.Context, string) (bool, error) { return true, nil })
+	b.Watch(servedKind(true))
+	b.MayWatch(t.Context())
+	client.PrependReactor("patch", "capacitybuffers", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(Resource.GroupResource(), "gpuscaler-chat", errors.New("exceeded quota: none"))
+	})
+	w.Write(Task{Namespace: "team", Policy: "chat", Target: targetOf(chatWorkload()), Owner: chatOwner, Replicas: 3})
+	if len(w.failed) != 1 || !b.Usable() {
+		t.Errorf("after the rejection: failed %v, usable %t", w.failed, b.Usable())
+	}
+}
+
+// apiServer is an API server with two buffers, one of which is gpuscaler's. It records the paths of deleted objects.
+func apiServer(t *testing.T, lists, removes bool) (cfg *rest.Config, deleted *[]string) {
+	deleted = &[]string{}
+	items := strings.ReplaceAll(chatBuffer, "\n", "\n  ")
+	other := strings.NewReplacer("gpuscaler-chat", "own", "manager: gpuscaler", "manager: kubectl").Replace(items)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer := func(text string) {
+			out, err := sigsyaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(out)
+		}
+		switch {
+		case r.Method == http.MethodDelete:
+			*deleted = append(*deleted, r.URL.Path)
+			answer("{kind: Status, apiVersion: v1, status: Success}")
+		case r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, metadata: {}, spec: {}, status: {allowed: %t}}", removes))
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1":
+			answer("{kind: APIResourceList, apiVersion: v1, groupVersion: autoscaling.x-k8s.io/v1beta1, resources: [{name: capacitybuffers, kind: CapacityBuffer, namespaced: true, verbs: [list]}]}")
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers" && !lists:
+			w.WriteHeader(http.StatusForbidden)
+			answer("{kind: Status, apiVersion: v1, metadata: {}, status: Failure, reason: Forbidden, code: 403}")
+		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers":
+			answer("kind: CapacityBufferList\napiVersion: autoscaling.x-k8s.io/v1beta1\nmetadata: {}\nitems:\n-" + items[2:] + "\n-" + other[2:])
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			answer("{kind: Status, apiVersion: v1, metadata: {}, status: Failure, reason: NotFound, code: 404}")
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}, deleted
+}
+
+func TestRemoveAllDeletesOnlyOwnBuffers(t *testing.T) {
+	for name, c := range map[string]struct {
+		lists, deletes, dryRun bool
+		object                 string
+		fix                    bool // the error says what to do
+		deleted                int
+	}{
+		"allowed":                       {true, true, false, "CapacityBuffer team/gpuscaler-chat", false, 1},
+		"dry run":                       {true, true, true, "CapacityBuffer team/gpuscaler-chat", false, 0},
+		"deletion not allowed":          {true, false, false, "CapacityBuffer team/gpuscaler-chat", true, 0},
+		"dry run, deletion not allowed": {true, false, true, "CapacityBuffer team/gpuscaler-chat", true, 0},
+		"list not allowed":              {false, false, false, "CapacityBuffers", true, 0},
+	} {
+		cfg, deleted := apiServer(t, c.lists, c.deletes)
+		client, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := dynamic.NewForConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Remover{Discovery: client.Discovery(), Client: objects, DryRun: c.dryRun,
+			Allowed: func(ctx context.Context, verb string) (bool, error) { return AskAllowed(ctx, client, verb) }}
+		done, err := r.RemoveAll(t.Context())
+		if err != nil || len(done) != 1 || done[0].Object != c.object || len(*deleted) != c.deleted {
+			t.Errorf("%s: %+v, %v, deleted %v", name, done, err, *deleted)
+			continue
+		}
+		if said := done[0].Err != nil && strings.Contains(done[0].Err.Error(), "kubectl delete capacitybuffers"); said != c.fix || !c.fix && done[0].Err != nil {
+			t.Errorf("%s: %v", name, done[0].Err)
+		}
+	}
+}

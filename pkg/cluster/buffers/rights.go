@@ -1,0 +1,74 @@
+package buffers
+
+import (
+	"context"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// The rights on CapacityBuffers have two parts. Every installation that works with Karpenter may watch and delete them. The right to
+// create one exists only if karpenter.capacityBuffers is set in the values of the chart. When that right is removed, gpuscaler can still
+// delete the buffers that it created.
+
+// MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. Without an answer
+// of the API server it returns false; the next call asks again.
+func (c *Cache) MayWatch(ctx context.Context) bool {
+	deletes, err := c.options.Allowed(ctx, "delete")
+	if err != nil {
+		return false
+	}
+	if !deletes {
+		c.setMayWrite(false)
+		return false
+	}
+	creates, err := c.options.Allowed(ctx, "create")
+	if err != nil {
+		return false
+	}
+	c.setMayWrite(creates)
+	return true
+}
+
+// RefreshRights asks again whether this account may create buffers, because the role may change while the controller runs. Without an
+// answer nothing changes.
+func (c *Cache) RefreshRights(ctx context.Context) {
+	c.mu.RLock()
+	served := c.kind != nil && c.kind.Synced() != nil
+	c.mu.RUnlock()
+	if !served || !c.options.Requested() {
+		return
+	}
+	if creates, err := c.options.Allowed(ctx, "create"); err == nil {
+		c.setMayWrite(creates)
+	}
+}
+
+// setMayWrite stores whether buffers may be created, and logs once that they may not although a group requests one.
+func (c *Cache) setMayWrite(may bool) {
+	missing := !may && c.options.Requested()
+	c.mu.Lock()
+	c.mayWrite = may
+	log := missing && !c.missingLogged
+	c.missingLogged = missing
+	c.mu.Unlock()
+	if log {
+		c.options.Log.Warn("a capacity group requests a buffer, but this account may not create CapacityBuffers: " +
+			"set karpenter.capacityBuffers in the values of the chart")
+	}
+}
+
+// AskAllowed asks the API server whether this account may use a verb on CapacityBuffers in all namespaces.
+func AskAllowed(ctx context.Context, client kubernetes.Interface, verb string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: Kind.Group, Resource: Resource.Resource},
+	}}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}

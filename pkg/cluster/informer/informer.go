@@ -1,0 +1,44 @@
+// Package informer has what every informer of the cluster needs: a handler of typed objects and the metadata that a store needs.
+package informer
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Handler returns an event handler for an informer whose transform returns *T. put is called for new and changed objects, with the
+// previous version or nil; drop is called for deleted objects. Objects of other types are ignored.
+func Handler[T any](put func(old, object *T), drop func(object *T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if object, ok := obj.(*T); ok {
+				put(nil, object)
+			}
+		},
+		UpdateFunc: func(before, obj any) {
+			old, _ := before.(*T)
+			if object, ok := obj.(*T); ok {
+				put(old, object)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if final, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = final.Obj
+			}
+			if object, ok := obj.(*T); ok {
+				drop(object)
+			}
+		},
+	}
+}
+
+// Identity returns the metadata that the store of an informer needs.
+func Identity(m metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.GetName(), Namespace: m.GetNamespace(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion()}
+}
+
+// CRD is a kind whose CustomResourceDefinition may be installed or removed while the controller runs.
+type CRD interface {
+	// Synced returns whether the first list of the kind was processed. It returns nil while the API server does not serve the kind.
+	Synced() cache.InformerSynced
+}

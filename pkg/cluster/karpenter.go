@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/restore"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// ReasonYielded is the reason of an Event: another client edited a field that gpuscaler overrides, and gpuscaler does not override it
+// again for some time.
+const ReasonYielded = "OverrideYielded"
+
+// nodePort connects the cache of Karpenter's objects and the writers. It implements engine.Nodes.
+type nodePort struct {
+	*nodes.Cache
+	cluster      *Cluster
+	claims       *deviceclaims.Cache
+	buffers      *buffers.Cache
+	bufferWriter *buffers.Writer
+	writer       *nodepoolwriter.Writer
+
+	pool    *lateKind // NodePools
+	claim   *lateKind // NodeClaims
+	buffer  *lateKind
+	devices []*lateKind // of dynamic resource allocation
+
+	// yielded is until when gpuscaler leaves each field that another client edited, by NodePool and field, as the last Event said. It is
+	// used by the tick only.
+	yielded map[string]time.Time
+}
+
+var _ engine.Nodes = (*nodePort)(nil)
+
+func newNodePort(c *Cluster) *nodePort {
+	n := &nodePort{cluster: c, yielded: map[string]time.Time{}}
+	changed := func() { n.Changed() }
+	n.claims = deviceclaims.New(changed)
+	n.buffers = buffers.New(buffers.Options{
+		Allowed: n.allowed, Requested: n.requestsBuffers, Changed: changed, Log: c.log,
+	})
+	n.Cache = nodes.New(nodes.Options{
+		Workloads: c.world, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
+		ReadSchema: n.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
+	})
+	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.metrics.nodeWrites, Log: c.log}
+	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
+		Client: c.dynamic, Release: c.options.Release, Leading: c.leading, OverriddenByOther: c.overridden, Current: n.NodePool,
+		Event: c.events.Send, Writes: c.metrics.nodeWrites, Log: c.log,
+	})
+	n.newKinds()
+	n.Watch(n.pool, n.claim)
+	n.buffers.Watch(n.buffer)
+	return n
+}
+
+// newKinds creates the kinds whose CRD may be absent. The kinds of dynamic resource allocation are watched only while NodePools are
+// served: without Karpenter gpuscaler sets no limit, and its role has no right to read them.
+func (n *nodePort) newKinds() {
+	n.pool = &lateKind{kind: karpenter.NodePoolKind, trim: untrimmed, on: informer.Handler(
+		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
+		func(u *unstructured.Unstructured) { n.DeleteNodePool(u.GetName()) },
+	)}
+	n.claim = &lateKind{kind: karpenter.NodeClaimKind, trim: karpenter.TrimNodeClaim, on: informer.Handler(
+		func(_, c *karpenter.NodeClaim) { n.PutNodeClaim(c) }, n.DeleteNodeClaim,
+	)}
+	n.buffer = &lateKind{kind: buffers.Kind, trim: buffers.Trim, allowed: n.buffers.MayWatch, on: informer.Handler(
+		func(_, b *buffers.Buffer) { n.buffers.Put(b) }, n.buffers.Delete,
+	)}
+	claims := informer.Handler(func(_, c *deviceclaims.Claim) { n.claims.PutClaim(c) }, n.claims.DeleteClaim)
+	classes := informer.Handler(func(_, c *deviceclaims.Class) { n.claims.PutClass(c) }, n.claims.DeleteClass)
+	allowed := func(context.Context) bool { return n.pool.Synced() != nil }
+	n.devices = []*lateKind{
+		{kind: deviceclaims.ClaimKind, trim: deviceclaims.TrimClaim, on: claims, allowed: allowed},
+		{kind: deviceclaims.TemplateKind, trim: deviceclaims.TrimClaim, on: claims, allowed: allowed},
+		{kind: deviceclaims.ClassKind, trim: deviceclaims.TrimClass, on: classes, allowed: allowed},
+	}
+}
+
+// untrimmed keeps the whole object: there are few NodePools, and a restored value must be the original.
+func untrimmed(obj any) (any, error) { return obj, nil }
+
+// Synced returns whether the first list of the kind was processed. It returns nil while the API server does not serve the kind.
+func (k *lateKind) Synced() cache.InformerSynced { return k.synced() }
+
+func (n *nodePort) run(ctx context.Context) {
+	n.Run(ctx, n.cluster.typed, n.cluster.late.looked, n.cluster.options.DiscoveryPeriod)
+}
+
+func (n *nodePort) readSchema() (karpenter.Schema, error) {
+	if read := n.cluster.options.schemas; read != nil {
+		return read()
+	}
+	return karpenter.ReadSchema(n.cluster.typed.Discovery())
+}
+
+// betaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
+func (n *nodePort) betaServed() bool {
+	list, err := n.cluster.typed.Discovery().ServerResourcesForGroupVersion(karpenter.UnsupportedVersion)
+	return err == nil && pluralOf(list, karpenter.NodePoolKind.Kind) != ""
+}
+
+func (n *nodePort) requestsBuffers() bool {
+	for _, g := range n.cluster.options.Groups.Groups() {
+		if g.Buffer {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *nodePort) allowed(ctx context.Context, verb string) (bool, error) {
+	allowed, err := buffers.AskAllowed(ctx, n.cluster.typed, verb)
+	if err != nil {
+		n.cluster.log.Debug("the API server did not answer whether CapacityBuffers may be written", "verb", verb, "error", err)
+	}
+	return allowed, err
+}
+
+// Act starts to carry out actions. The patch of a NodePool is based on the version that the last Observe of the group returned.
+func (n *nodePort) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	done := make(chan struct{})
+	if !n.cluster.leading() {
+		close(done)
+		return done
+	}
+	var running sync.WaitGroup
+	for _, action := range actions {
+		switch a := action.(type) {
+		case capacity.NodePoolPatch:
+			if base := n.PatchBase(g, a.Pool); base != nil {
+				running.Go(func() { n.writer.Write(a, base) })
+			}
+		case capacity.PodAnnotation:
+			running.Go(func() { n.writer.WriteAnnotation(a) })
+		case capacity.Buffer:
+			task := n.BufferTask(g, a)
+			running.Go(func() { n.bufferWriter.Write(task) })
+		}
+	}
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// Nodes returns the engine's port to NodePools, nil without Options.Groups.
+func (c *Cluster) Nodes() engine.Nodes {
+	if c.nodes == nil {
+		return nil
+	}
+	return c.nodes
+}
+
+// Offers returns the instance type, capacity type and location of GPU nodes, by node name. It is empty without capacity groups.
+func (c *Cluster) Offers() map[string]cost.Offer {
+	if c.nodes == nil {
+		return map[string]cost.Offer{}
+	}
+	return c.nodes.Offers()
+}
+
+// ReportYields sends an Event for each overridden field that another client edited, so that its user learns of the conflict. An edit is
+// reported once. It is called by the tick only and does not wait.
+func (c *Cluster) ReportYields(r *engine.GroupRecord) {
+	if c.nodes == nil || !c.leading() {
+		return
+	}
+	for _, reason := range r.Reasons {
+		if reason.Rule != capacity.RuleForeignEdit || reason.Pool < 0 || int(reason.Pool) >= len(r.Group.Pools) {
+			continue
+		}
+		pool := r.Group.Pools[reason.Pool].Name
+		key := pool + " " + reason.Name
+		if c.nodes.yielded[key].Equal(reason.Until) {
+			continue
+		}
+		c.nodes.yielded[key] = reason.Until
+		if p := c.nodes.NodePool(pool); p != nil {
+			c.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group))
+		}
+	}
+}
+
+// overridden returns why another release that overrides the NodePool counts as leading. It is empty if there is none.
+func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
+	if p.Record() == "" {
+		return ""
+	}
+	return c.releases.Leads(ctx, p.Holder)
+}
+
+// Restore runs package restore with clients for the API server at cfg.
+func Restore(ctx context.Context, cfg *rest.Config, o restore.Options) ([]restore.Result, error) {
+	client, objects, err := newClients(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return restore.Run(ctx, client, objects, o)
+}
+
+// newClients returns the typed and the dynamic client.
+func newClients(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 { // the default of client-go, 5 requests a second, would delay many activations at once by minutes
+		cfg.QPS, cfg.Burst = 50, 100
+	}
+	typed := rest.CopyConfig(cfg)
+	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	typed.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("dynamic client: %w", err)
+	}
+	return client, objects, nil
+}

@@ -1,0 +1,82 @@
+package karpenter
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons of Events about NodeClaims.
+const (
+	// InsufficientCapacity is the reason of Karpenter when the provider has no capacity for a launch.
+	InsufficientCapacity = "InsufficientCapacityError"
+	// Unconsolidatable is the reason of Karpenter when it does not consolidate a node; the message says why.
+	Unconsolidatable = "Unconsolidatable"
+
+	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory
+)
+
+// UnconsolidatableInterval is longer than the time after which Karpenter repeats an Unconsolidatable Event: 15 minutes.
+const UnconsolidatableInterval = 20 * time.Minute
+
+// interruptionReasons are the reasons with which Karpenter's AWS provider reports that the provider will take a node.
+var interruptionReasons = []string{
+	"SpotInterrupted", "InstanceStopping", "InstanceTerminating", "TerminatingOnInterruption", "CapacityReservationInstanceInterrupted",
+}
+
+// interruptionTaints are the taints of nodes that the provider will take.
+var interruptionTaints = []string{"cloud.google.com/impending-node-termination", "aws-node-termination-handler/spot-itn"}
+
+// HasInterruptionTaint reports whether a taint says that the provider will take the node.
+func HasInterruptionTaint(taints []corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return slices.Contains(interruptionTaints, t.Key) })
+}
+
+// ClaimEvent is the part of an Event about a NodeClaim that the informer stores.
+type ClaimEvent struct {
+	metav1.ObjectMeta
+	ClaimUID, Claim string // of the NodeClaim
+	Reason          string
+	Buffered        bool // Karpenter keeps the node for pods of a CapacityBuffer
+	At              time.Time
+}
+
+// TrimClaimEvent is the transform of the informer for Events about NodeClaims. It keeps a ClaimEvent for a launch failure, an
+// interruption or a node that a CapacityBuffer keeps, and only the metadata of every other Event.
+func TrimClaimEvent(obj any) (any, error) {
+	e, ok := obj.(*corev1.Event)
+	if !ok {
+		return obj, nil
+	}
+	if c := decodeClaimEvent(e); c.Buffered || e.Reason == InsufficientCapacity || slices.Contains(interruptionReasons, e.Reason) {
+		return c, nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: storeKey(e)}, nil
+}
+
+// decodeClaimEvent uses the time of the first occurrence: a repeated Event reports the same failure or interruption again. A node that a
+// CapacityBuffer keeps is a state that lasts, so its last occurrence counts.
+func decodeClaimEvent(e *corev1.Event) *ClaimEvent {
+	at := e.EventTime.Time
+	for _, t := range []time.Time{e.FirstTimestamp.Time, e.CreationTimestamp.Time} {
+		if at.IsZero() {
+			at = t
+		}
+	}
+	buffered := e.Reason == Unconsolidatable && strings.Contains(e.Message, bufferMessage)
+	if buffered && e.LastTimestamp.After(at) {
+		at = e.LastTimestamp.Time
+	}
+	return &ClaimEvent{
+		ObjectMeta: storeKey(e), ClaimUID: string(e.InvolvedObject.UID), Claim: e.InvolvedObject.Name,
+		Reason: e.Reason, Buffered: buffered, At: at,
+	}
+}
+
+// storeKey returns the metadata that the store of an informer needs.
+func storeKey(e *corev1.Event) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace, UID: e.UID, ResourceVersion: e.ResourceVersion}
+}

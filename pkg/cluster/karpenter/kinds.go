@@ -1,0 +1,34 @@
+// Package karpenter decodes Karpenter's NodePools and NodeClaims, and what Kubernetes Events and the CRD schema say about them, into the
+// terms of package capacity. It reads objects only; informers and writers are in other packages.
+package karpenter
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/karpenter/pkg/apis"
+)
+
+// Kinds and resources of Karpenter.
+var (
+	NodePoolKind  = schema.GroupVersionKind{Group: apis.Group, Version: "v1", Kind: "NodePool"}
+	NodeClaimKind = schema.GroupVersionKind{Group: apis.Group, Version: "v1", Kind: "NodeClaim"}
+
+	NodePools  = NodePoolKind.GroupVersion().WithResource("nodepools")
+	NodeClaims = NodeClaimKind.GroupVersion().WithResource("nodeclaims")
+)
+
+// UnsupportedVersion is the API version of Karpenter before 1.0, and HowToConvert what a user does about it.
+const (
+	UnsupportedVersion = apis.Group + "/v1beta1"
+	HowToConvert       = "upgrade Karpenter through 1.0, which converts stored objects, and read them back as v1: " +
+		"kubectl get nodepools.v1.karpenter.sh -o yaml"
+)
+
+// Annotations of a NodePool.
+const (
+	// ConsentAnnotation lists the fields that the owner of a NodePool lets gpuscaler override: "limits,weight,disruption".
+	ConsentAnnotation = "gpuscaler.io/nudge"
+	// RecordAnnotation contains the overridden fields, their original values and owners, and the state of the capacity group.
+	RecordAnnotation = "gpuscaler.io/record"
+	// HolderAnnotation is set beside the record. It names the Lease of the release that overrides the fields: NAMESPACE/NAME.
+	HolderAnnotation = "gpuscaler.io/holder"
+)

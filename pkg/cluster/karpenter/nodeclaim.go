@@ -1,0 +1,115 @@
+package karpenter
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+// NodeClaim is the part of a NodeClaim that the informer stores. The whole object takes 24 KB.
+type NodeClaim struct {
+	metav1.ObjectMeta           // name, UID and resourceVersion only
+	NodePool, Node    string    // Node: the name of its node; empty before it registers
+	Created, Deleted  time.Time // Deleted: the deletion timestamp; zero without one
+	ExpireAfter       time.Duration
+	Launched          bool // an instance exists
+	Initialized       bool
+	Voluntary         bool // Karpenter set a reason for the disruption
+	InstanceType      string
+	CapacityType      string
+	Zone, Region      string
+	Extended          map[string]int64   // extended resources: of status.capacity, else requested
+	Capacity          map[string]float64 // every resource of status.capacity; limits of NodePools count these
+	Err               error              // why the NodeClaim could not be decoded; only its metadata is known then
+}
+
+// TrimNodeClaim is the transform of the NodeClaim informer.
+func TrimNodeClaim(obj any) (any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return DecodeNodeClaim(u), nil
+	}
+	return obj, nil
+}
+
+// DecodeNodeClaim decodes a NodeClaim. An object that cannot be decoded is returned with its metadata and Err.
+func DecodeNodeClaim(u *unstructured.Unstructured) *NodeClaim {
+	labels := u.GetLabels()
+	c := &NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
+		NodePool:   labels[karpv1.NodePoolLabelKey], CapacityType: labels[karpv1.CapacityTypeLabelKey],
+		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], Region: labels[corev1.LabelTopologyRegion],
+		Created: u.GetCreationTimestamp().Time, Extended: map[string]int64{}, Capacity: map[string]float64{},
+	}
+	if t := u.GetDeletionTimestamp(); t != nil {
+		c.Deleted = t.Time
+	}
+	typed, err := decodeTyped[karpv1.NodeClaim](u)
+	if c.Err = err; err == nil {
+		c.read(typed)
+	}
+	return c
+}
+
+func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
+	is := func(kind string) bool {
+		for i := range typed.Status.Conditions {
+			if typed.Status.Conditions[i].Type == kind {
+				return typed.Status.Conditions[i].Status == metav1.ConditionTrue
+			}
+		}
+		return false
+	}
+	c.Node = typed.Status.NodeName
+	c.Launched = typed.Status.ProviderID != "" || is(karpv1.ConditionTypeLaunched)
+	c.Initialized, c.Voluntary = is(karpv1.ConditionTypeInitialized), is(karpv1.ConditionTypeDisruptionReason)
+	if typed.Spec.ExpireAfter.Duration != nil {
+		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration
+	}
+	for _, list := range []corev1.ResourceList{typed.Spec.Resources.Requests, typed.Status.Capacity} { // the status takes precedence
+		for name, q := range list {
+			if gpupods.IsExtended(name) {
+				c.Extended[string(name)] = max(q.Value(), 0)
+			}
+		}
+	}
+	for name, q := range typed.Status.Capacity {
+		c.Capacity[string(name)] = fraction(&q)
+	}
+}
+
+// ExpiresBy reports whether Karpenter deletes the NodeClaim at the given time because of its age. Karpenter sets no disruption reason
+// then, and the deletion is not a loss.
+func (c *NodeClaim) ExpiresBy(at time.Time) bool {
+	return c.ExpireAfter > 0 && at.Sub(c.Created) >= c.ExpireAfter-time.Minute
+}
+
+// Stage returns how far the launch of the node has progressed.
+func (c *NodeClaim) Stage() capacity.Stage {
+	switch {
+	case c.Initialized:
+		return capacity.Usable
+	case c.Launched:
+		return capacity.Launched
+	}
+	return capacity.Requested
+}
+
+// Offer returns the instance type, capacity type and location of the node.
+func (c *NodeClaim) Offer() cost.Offer {
+	return cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType, Zone: c.Zone, Region: c.Region}
+}
+
+// NodePoolOfClaimName returns the NodePool in the name of a NodeClaim, "<NodePool>-<random>". It is used for a NodeClaim that was deleted
+// before the informer read it.
+func NodePoolOfClaimName(name string) string {
+	i := strings.LastIndexByte(name, '-')
+	return name[:max(i, 0)]
+}

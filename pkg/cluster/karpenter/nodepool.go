@@ -1,0 +1,241 @@
+package karpenter
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
+)
+
+// NodePool is a NodePool of the API server. A patch is computed from Object, so that unknown fields and the original notation of values
+// are kept; everything else is read from the typed object.
+type NodePool struct {
+	Object *unstructured.Unstructured
+	Spec   karpv1.NodePoolSpec
+	// Schedulability answers which pods nodes of the NodePool can run.
+	Schedulability schedulability.NodePool
+	// UnknownConsent is the first word of the consent annotation that is not known; empty if there is none.
+	UnknownConsent string
+	// Holder is the release that wrote the record: the Lease by which it leads, NAMESPACE/NAME.
+	Holder string
+	// Ours reports whether the NodePool carries a record of gpuscaler or has a field that gpuscaler owns.
+	Ours bool
+	// Err is why the typed object could not be decoded. Spec is empty then, and every schedulability answer is unknown.
+	Err error
+
+	view  capacity.PoolView // without nodes, usage and the fields that the CRD does not have
+	usage corev1.ResourceList
+}
+
+// DecodeNodePool decodes a NodePool. An object that cannot be decoded is returned with the fields that could be read, and Err.
+func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
+	p := &NodePool{Object: u}
+	p.view.Ready = true
+	typed, err := decodeTyped[karpv1.NodePool](u)
+	if p.Err = err; err == nil {
+		p.Spec, p.usage = typed.Spec, typed.Status.Resources
+		p.Schedulability = schedulability.Of(u.GetName(), &p.Spec.Template)
+		p.view.Ready = !isFalse(typed, "Ready")
+		p.view.NodeGPUs, p.view.Mixed = largestNode(&p.Spec.Template), p.launchesSpotAndOthers()
+	}
+	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
+	v := &p.view
+	v.Exists = u.GetDeletionTimestamp() == nil
+	v.Record, v.Template = annotations[RecordAnnotation], annotations[karpv1.NodePoolHashAnnotationKey]
+	v.Consent, p.UnknownConsent = capacity.ConsentOf(annotations[ConsentAnnotation])
+	v.Weight = p.field(owned, "spec", "weight")
+	v.ConsolidateAfter = p.field(owned, "spec", "disruption", "consolidateAfter")
+	v.ConsolidationPolicy = p.field(owned, "spec", "disruption", "consolidationPolicy")
+	v.Budgets = p.field(owned, "spec", "disruption", "budgets")
+	limits, _, _ := unstructured.NestedMap(u.Object, "spec", "limits")
+	for _, name := range sortedKeys(limits) {
+		v.Limits = append(v.Limits, capacity.LimitView{Resource: name, FieldView: p.field(owned, "spec", "limits", name)})
+	}
+	p.Holder = annotations[HolderAnnotation]
+	p.Ours = v.Record != "" || ownership.HasManager(u.GetManagedFields(), ownership.Manager)
+	return p
+}
+
+// decodeTyped converts an object of Karpenter's v1 API to its type.
+func decodeTyped[T any](u *unstructured.Unstructured) (*T, error) {
+	typed := new(T)
+	if version := u.GetAPIVersion(); version == UnsupportedVersion {
+		return typed, fmt.Errorf("%s %s is written as %s, which is not supported: %s", u.GetKind(), u.GetName(), version, HowToConvert)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+		return typed, fmt.Errorf("decode %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return typed, nil
+}
+
+// Name returns the name of the NodePool.
+func (p *NodePool) Name() string { return p.Object.GetName() }
+
+// Exists reports whether the NodePool is not being deleted.
+func (p *NodePool) Exists() bool { return p.view.Exists }
+
+// Static reports whether the NodePool has a fixed number of nodes (spec.replicas).
+func (p *NodePool) Static() bool { return p.Spec.Replicas != nil }
+
+// Record returns the record annotation.
+func (p *NodePool) Record() string { return p.view.Record }
+
+// Consent returns the fields that the owner of the NodePool lets gpuscaler override.
+func (p *NodePool) Consent() capacity.Fields { return p.view.Consent }
+
+// Limits returns the entries of spec.limits, sorted by resource.
+func (p *NodePool) Limits() []capacity.LimitView { return p.view.Limits }
+
+// ConsolidateAfter returns spec.disruption.consolidateAfter as it is written.
+func (p *NodePool) ConsolidateAfter() capacity.Value { return p.view.ConsolidateAfter.Value }
+
+// Used returns how much of a resource the nodes of the NodePool have, by status.resources.
+func (p *NodePool) Used(name string) int64 { return wholeCount(p.usage, name) }
+
+// UsedResources returns the names of the resources of which the nodes of the NodePool have any, by status.resources.
+func (p *NodePool) UsedResources() (names []string) {
+	for name, q := range p.usage {
+		if q.Sign() > 0 {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
+// Reference returns the reference of an Event to the NodePool.
+func (p *NodePool) Reference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: p.Object.GetAPIVersion(), Kind: NodePoolKind.Kind, Name: p.Name(), UID: p.Object.GetUID()}
+}
+
+// field returns the value at a path and its owners other than gpuscaler.
+func (p *NodePool) field(owned ownership.Fields, path ...string) capacity.FieldView {
+	v := capacity.FieldView{}
+	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {
+		v.Value = EncodeValue(value)
+	}
+	var others []string
+	for _, o := range owned.Owners(path...) {
+		if o.Manager == ownership.Manager {
+			v.Ours = true
+			continue
+		}
+		others = append(others, o.String())
+	}
+	v.Owner = strings.Join(others, ",")
+	return v
+}
+
+// EncodeValue returns a value of an object as package capacity stores it: as JSON.
+func EncodeValue(value any) capacity.Value {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "" // not possible: the value was decoded from JSON
+	}
+	return capacity.Value(text)
+}
+
+// largestNode returns the largest number of GPUs of one node that the requirements name, 0 if they name none.
+func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
+	for i := range template.Spec.Requirements {
+		r := &template.Spec.Requirements[i]
+		if !strings.HasSuffix(r.Key, "/instance-gpu-count") || r.Operator != corev1.NodeSelectorOpIn {
+			continue
+		}
+		for _, value := range r.Values {
+			if n, err := strconv.ParseInt(value, 10, 32); err == nil {
+				gpus = max(gpus, n)
+			}
+		}
+	}
+	return gpus
+}
+
+// launchesSpotAndOthers reports whether the NodePool may launch spot and another capacity type. A NodePool without a requirement of the
+// capacity type launches spot and on-demand.
+func (p *NodePool) launchesSpotAndOthers() bool {
+	types := []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand}
+	if p.Schedulability.Mentions(karpv1.CapacityTypeLabelKey) {
+		types = append(types, karpv1.CapacityTypeReserved)
+	}
+	types = slices.DeleteFunc(types, func(t string) bool { return !p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, t) })
+	return len(types) > 1 && slices.Contains(types, karpv1.CapacityTypeSpot)
+}
+
+// View returns the NodePool as a capacity group observes it. Fields that the CRD does not have are marked as unsupported. It does not
+// fill the nodes, launch failures and losses.
+func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capacity.PoolView {
+	v := p.view
+	v.Usage = p.Used(g.Resource)
+	v.Weight.Unsupported = p.Static() || !s.Weight
+	v.ConsolidateAfter.Unsupported = !s.ConsolidateAfter
+	v.ConsolidationPolicy.Unsupported = !s.ConsolidationPolicy
+	v.Budgets.Unsupported = !s.Budgets
+	v.Limits = slices.Clone(p.view.Limits)
+	for _, name := range g.Limits() {
+		if !slices.ContainsFunc(v.Limits, func(l capacity.LimitView) bool { return l.Resource == name }) {
+			v.Limits = append(v.Limits, capacity.LimitView{Resource: name})
+		}
+	}
+	for i := range v.Limits {
+		l := &v.Limits[i]
+		l.Unsupported = p.Static() || !s.Limits
+		l.Used, l.Node = p.usedAndSmallest(l.Resource, claims)
+	}
+	return v
+}
+
+// usedAndSmallest returns how much of a resource the nodes of the NodePool have, and the least that one of them has. The sum over the
+// NodeClaims is newer than status.resources, which Karpenter updates with a delay; the greater of the two is used.
+func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
+	for _, c := range claims {
+		n := c.Capacity[name]
+		if used += n; n > 0 && (smallest == 0 || n < smallest) {
+			smallest = n
+		}
+	}
+	return max(used, fractionOf(p.usage, name)), smallest
+}
+
+// isFalse reports whether a condition has the status False. A write of the spec sets Ready to Unknown until Karpenter has checked the
+// NodePool again; such a NodePool still launches nodes.
+func isFalse(p *karpv1.NodePool, kind string) bool {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == kind {
+			return p.Status.Conditions[i].Status == metav1.ConditionFalse
+		}
+	}
+	return false
+}
+
+func fractionOf(list corev1.ResourceList, name string) float64 {
+	q := list[corev1.ResourceName(name)]
+	return fraction(&q)
+}
+
+func fraction(q *resource.Quantity) float64 { return max(q.AsApproximateFloat64(), 0) }
+
+func wholeCount(list corev1.ResourceList, name string) int64 {
+	q := list[corev1.ResourceName(name)]
+	return max(q.Value(), 0)
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,159 @@
+package karpenter
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+)
+
+const spotPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
+spec:
+  weight: 80
+  limits: {nvidia.com/gpu: 16, cpu: "400"}
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
+  template:
+    metadata: {labels: {pool: l40s}}
+    spec:
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
+      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
+status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
+
+func decode(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func decodeNodePool(t *testing.T, text string) *NodePool {
+	t.Helper()
+	p := DecodeNodePool(decode(t, text))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	return p
+}
+
+func TestViewOfANodePool(t *testing.T) {
+	p := decodeNodePool(t, spotPool)
+	v := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{Known: true, Limits: true, Weight: true, Budgets: true})
+	if !v.Exists || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 || v.Weight.Value != "80" || v.Template != "1" || v.Consent.String() != "limits,weight" {
+		t.Errorf("view %+v", v)
+	}
+	if v.Budgets.Value != `[{"nodes":"10%"}]` || v.ConsolidateAfter.Value != `"1m"` || !v.ConsolidateAfter.Unsupported || v.Budgets.Unsupported {
+		t.Errorf("disruption %+v %+v", v.Budgets, v.ConsolidateAfter)
+	}
+	if len(v.Limits) != 2 || v.Limits[0].Resource != "cpu" || v.Limits[0].Value != `"400"` || v.Limits[1].Value != `16` {
+		t.Errorf("limits %+v", v.Limits)
+	}
+	mig := p.View(groupOf(t, "nvidia.com/mig-1g.10gb"), nil, Schema{})
+	if len(mig.Limits) != 3 || mig.Limits[2].Value != "" || !mig.Limits[2].Unsupported || mig.Usage != 0 {
+		t.Errorf("another resource: %+v", mig.Limits)
+	}
+	static := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {replicas: 2}}`)
+	if v := static.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{Known: true, Limits: true, Weight: true}); !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
+		t.Errorf("a static NodePool supports a weight or a GPU limit: %+v", v)
+	}
+}
+
+// groupOf returns a group of one NodePool that counts a resource.
+func groupOf(t *testing.T, resource string) *capacity.Group {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "g", Resource: resource, Pools: []capacity.Pool{{Name: "p"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestLimitsHaveUsageAndSmallestNode(t *testing.T) {
+	p := decodeNodePool(t, `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec: {limits: {nvidia.com/gpu: "8", cpu: 100, memory: 300Gi, nodes: 4}, template: {spec: {requirements: []}}}
+status: {resources: {nvidia.com/gpu: "2", cpu: "12", memory: "20Gi", nodes: "2"}}`)
+	claim := func(name, capacity string) *NodeClaim {
+		return DecodeNodeClaim(decode(t, `
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: p}}
+spec: {resources: {requests: {nvidia.com/gpu: "1", cpu: 100m, memory: 1Mi}}}
+status: {capacity: `+capacity+`}`))
+	}
+	claims := []*NodeClaim{claim("a", `{nvidia.com/gpu: "1", cpu: "7910m", memory: 64Gi}`), claim("b", `{nvidia.com/gpu: "1", cpu: "4", memory: 64Gi}`), claim("asked", `{}`)}
+	v := p.View(groupOf(t, "nvidia.com/gpu"), claims, Schema{Limits: true})
+	got := map[string][2]float64{}
+	for _, l := range v.Limits {
+		got[l.Resource] = [2]float64{l.Used, l.Node}
+	}
+	want := map[string][2]float64{"nvidia.com/gpu": {2, 1}, "cpu": {12, 4}, "memory": {128 << 30, 64 << 30}, "nodes": {2, 0}}
+	if !maps.Equal(got, want) {
+		t.Errorf("used, and least of one node: %v, want %v", got, want)
+	}
+}
+
+func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
+	for requirement, want := range map[string]bool{
+		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}`: false, // as documented for capacity reservations
+		`{key: karpenter.sh/capacity-type, operator: NotIn, values: [spot]}`:             false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}`:            false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}`:           false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot]}`:                false,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot, reserved]}`:      true,
+		`{key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}`:     true,
+		`{key: karpenter.sh/capacity-type, operator: Exists}`:                            true,
+		`{key: kubernetes.io/arch, operator: In, values: [amd64]}`:                       true,
+	} {
+		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+requirement+`]}}}}`)
+		if got := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{}).Mixed; got != want {
+			t.Errorf("%s: mixed %v, want %v", requirement, got, want)
+		}
+	}
+}
+
+// A write of the spec sets Ready to Unknown until Karpenter has checked the NodePool; it launches nodes meanwhile.
+func TestNodePoolIsNotReadyOnlyIfTheConditionIsFalse(t *testing.T) {
+	for status, want := range map[string]bool{"True": true, "Unknown": true, "False": false} {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status}}},
+		}}
+		if got := DecodeNodePool(u).view.Ready; got != want {
+			t.Errorf("Ready %s: %t, want %t", status, got, want)
+		}
+	}
+	if !DecodeNodePool(&unstructured.Unstructured{Object: map[string]any{}}).view.Ready {
+		t.Error("a NodePool without conditions is not ready")
+	}
+}
+
+func TestUndecodableNodePoolKeepsItsFieldsAndReportsWhy(t *testing.T) {
+	old := DecodeNodePool(decode(t, strings.Replace(spotPool, "karpenter.sh/v1", "karpenter.sh/v1beta1", 1)))
+	if old.Err == nil || !strings.Contains(old.Err.Error(), "kubectl get nodepools.v1.karpenter.sh") || old.view.Weight.Value != "80" {
+		t.Errorf("v1beta1: %v, view %+v", old.Err, old.view)
+	}
+	broken := DecodeNodePool(decode(t, strings.Replace(spotPool, "labels: {pool: l40s}", "labels: [pool]", 1)))
+	if broken.Err == nil || len(broken.view.Limits) != 2 || !broken.view.Exists {
+		t.Errorf("broken template: %v, view %+v", broken.Err, broken.view)
+	}
+}
+
+func TestUndecodableNodeClaimKeepsItsMetadata(t *testing.T) {
+	c := DecodeNodeClaim(decode(t, `{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: c, labels: {karpenter.sh/nodepool: p}}, status: []}`))
+	if c.Err == nil || c.Name != "c" || c.NodePool != "p" || c.Stage() != capacity.Requested {
+		t.Errorf("%+v", c)
+	}
+}

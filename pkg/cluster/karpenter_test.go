@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+type noGroups struct{}
+
+func (noGroups) Groups() []*capacity.Group { return nil }
+
+const spotPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
+spec:
+  weight: 80
+  limits: {nvidia.com/gpu: 16, cpu: "400"}
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
+  template:
+    metadata: {labels: {pool: l40s}}
+    spec:
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
+      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
+status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
+
+// clusterWithPools returns a cluster with the NodePools l40s-spot and l40s-od and further objects.
+func clusterWithPools(t *testing.T, more ...string) *Cluster {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	demand := strings.NewReplacer("l40s-spot", "l40s-od", "[spot]", "[on-demand]", "weight: 80", "weight: 20").Replace(spotPool)
+	for _, text := range append([]string{spotPool, demand}, more...) {
+		objects = append(objects, object(t, text))
+	}
+	c, err := Offline(objects, Options{Groups: noGroups{}, Hourly: func(o cost.Offer) float64 {
+		return map[string]float64{"g6e.xlarge spot": 0.8, "g6e.xlarge on-demand": 1.9}[o.InstanceType+" "+o.CapacityType]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func spotAndOnDemand(t *testing.T) *capacity.Group {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu",
+		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func claim(name, pool, kind, node string) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:00:00Z", labels: {karpenter.sh/nodepool: %[2]s, karpenter.sh/capacity-type: %[3]s, node.kubernetes.io/instance-type: g6e.xlarge}}
+spec: {expireAfter: 720h, resources: {requests: {nvidia.com/gpu: "1"}}}
+status: {nodeName: %[4]s, providerID: x, conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]}`, name, pool, kind, node)
+}
+
+func readyNode(name string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {nvidia.com/gpu: "1"}, conditions: [{type: Ready, status: "True"}]}}`, name)
+}
+
+func gpuPodOn(name, node, more string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: team, name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:01:00Z", labels: {app: %[3]s}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: u1, controller: true}]}
+spec: {nodeName: %[2]q, tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}
+status: {conditions: [{type: Ready, status: "True"}]}`, name, node, more)
+}
+
+const chatDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: team, name: chat}
+spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}}}
+status: {conditions: [{type: ReplicaFailure, status: "True", message: "pods \"x\" is forbidden: exceeded quota: gpus"}]}`
+
+func TestObservationHasNodesPodsOfPoliciesAndOtherPods(t *testing.T) {
+	c := clusterWithPools(t, chatDeployment,
+		claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), claim("o1", "l40s-od", "on-demand", "n2"), readyNode("n2"), claim("o2", "l40s-od", "on-demand", "n3"), readyNode("n3"),
+		gpuPodOn("chat-1", "n1", "chat"), gpuPodOn("chat-2", "", "chat"), gpuPodOn("job", "n2", "train"), gpuPodOn("elsewhere", "n9", "train"), gpuPodOn("waits", "", "train"),
+		`{apiVersion: v1, kind: Pod, metadata: {namespace: team, name: cpu, annotations: {karpenter.sh/do-not-disrupt: "true"}}, spec: {nodeName: n3, containers: [{name: c, image: i}]}}`,
+	)
+	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+	c.nodes.Observe(spotAndOnDemand(t), []*scaling.Workload{chat}, &o)
+	if o.Lost || len(o.Pools) != 2 || len(o.Pools[0].Nodes) != 1 || len(o.Pools[1].Nodes) != 2 {
+		t.Fatalf("observation %+v", o)
+	}
+	if n := o.Pools[0].Nodes[0]; n.Name != "n1" || n.Type != capacity.Spot || n.Stage != capacity.Usable || !n.Ready || n.GPUs != 1 || n.Used != 1 || n.Hourly != 0.8 {
+		t.Errorf("spot node %+v", n)
+	}
+	if n := o.Pools[1].Nodes[1]; n.Used != 0 || n.BlockingPods != 1 || n.DoNotDisruptPods != 1 || n.Hourly != 1.9 {
+		t.Errorf("a node with a CPU pod: %+v", n)
+	}
+	w := o.Workloads[0]
+	if w.Current != 2 || w.GPUs != 1 || !w.Quota || len(w.Pods) != 2 || w.Pods[0].Pool != 0 || !w.Pods[1].Pending || w.Pods[0].Owner != capacity.OwnerReplicaSet {
+		t.Errorf("workload %+v", w)
+	}
+	var others []string
+	for _, p := range o.UnmanagedPods {
+		others = append(others, fmt.Sprintf("%s %d %t", p.Name, p.Pool, p.Pending))
+	}
+	if want := []string{"job 1 false", "waits -1 true"}; !slices.Equal(others, want) {
+		t.Errorf("other pods %q, want %q", others, want)
+	}
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return u
+}
+
+func TestObserveWithoutAChangeDoesNotAllocate(t *testing.T) {
+	c := clusterWithPools(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"))
+	g, o := spotAndOnDemand(t), capacity.Observation{}
+	c.nodes.Observe(g, nil, &o)
+	if n := testing.AllocsPerRun(100, func() { c.nodes.Observe(g, nil, &o); c.nodes.Orphans([]*capacity.Group{g}, nil) }); n > 8 {
+		t.Errorf("%v allocations", n)
+	}
+	before := &o.Pools[0]
+	if err := c.show(object(t, strings.Replace(readyNode("n1"), "True", "False", 1))); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes.Observe(g, nil, &o)
+	if &o.Pools[0] == before || o.Pools[0].Nodes[0].Ready {
+		t.Error("the observation still has the node as Ready")
+	}
+}
+
+func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
+	left := strings.Replace(strings.Replace(spotPool, "l40s-spot", "left", 1), "karpenter.sh/nodepool-hash: \"1\"", `gpuscaler.io/record: "{}"`, 1)
+	marked := strings.Replace(gpuPodOn("marked", "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}]`, 1)
+	c := clusterWithPools(t, left, marked)
+	orphans, marks := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)
+	if len(orphans) != 1 || orphans[0].Pool != "left" || orphans[0].Record != "{}" {
+		t.Errorf("orphans %+v", orphans)
+	}
+	if len(marks) != 1 || strings.TrimSpace(marks[0].Text()) != "team/marked controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
+		t.Errorf("marks %v", marks)
+	}
+}
+
+// Three thousand requests in one tick would delay a patch that lifts a limit.
+func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
+	marked := func(i int) string {
+		return strings.Replace(gpuPodOn(fmt.Sprintf("marked-%d", i), "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5", karpenter.sh/do-not-disrupt: "true"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}, {manager: gpuscaler-shield, operation: Apply}]`, 1)
+	}
+	var pods []string
+	for i := range 40 {
+		pods = append(pods, marked(i))
+	}
+	c, g := clusterWithPools(t, pods...), []*capacity.Group{spotAndOnDemand(t)}
+	ticks, left := 0, map[string]bool{}
+	for i := range 40 {
+		left[fmt.Sprintf("marked-%d", i)] = true
+	}
+	for ; ticks < 20 && len(left) > 0; ticks++ {
+		_, marks := c.nodes.Orphans(g, nil)
+		if len(marks) == 0 || len(marks) > 16 {
+			t.Fatalf("%d actions in tick %d with %d pods left", len(marks), ticks, len(left))
+		}
+		for _, m := range marks {
+			name := m.(capacity.PodAnnotation).Name
+			if err := c.show(object(t, gpuPodOn(name, "n1", "x"))); err != nil {
+				t.Fatal(err)
+			}
+			delete(left, name)
+		}
+	}
+	if _, marks := c.nodes.Orphans(g, nil); len(left) > 0 || len(marks) > 0 {
+		t.Errorf("%d pods have annotations after %d ticks", len(left), ticks)
+	}
+
+	// If no object changes meanwhile, because the API server is slow, the next ticks still remove the others.
+	c = clusterWithPools(t, pods...)
+	for tick := range 3 {
+		if _, marks := c.nodes.Orphans(g, nil); len(marks) == 0 {
+			t.Errorf("tick %d without a change removes none of 80 annotations", tick)
+		}
+	}
+}
+
+func TestPodThatMayNotUseSpotIsPinned(t *testing.T) {
+	for label, want := range map[string]bool{"pool": false, "eks.amazonaws.com/compute-type": true, "team": true} {
+		pod := strings.Replace(gpuPodOn("p", "n1", "chat"), "spec: {", "spec: {nodeSelector: {"+label+": l40s}, ", 1)
+		c := clusterWithPools(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), pod)
+		o := capacity.Observation{}
+		c.nodes.Observe(spotAndOnDemand(t), nil, &o)
+		if len(o.UnmanagedPods) != 1 || o.UnmanagedPods[0].Pinned != want || o.UnmanagedPods[0].UnknownLabels != (label == "eks.amazonaws.com/compute-type") {
+			t.Errorf("a pod with the node selector %s: %+v, want pinned %v", label, o.UnmanagedPods, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package nodepoolwriter
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+)
+
+// Patch restores the fields that the patch gives back and then applies the fields that it overrides. All requests are based on the
+// version of base; the API server answers with a conflict if the NodePool was changed since.
+func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
+	current, err := w.restore(ctx, p, base.Object)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	return w.apply(ctx, p, current)
+}
+
+// restore restores original values and makes the recorded owners the owners of the fields again. It needs two requests, because the API
+// server makes the manager of a request the owner of each field that the request changes:
+//
+//  1. the values, as gpuscaler: after a crash the fields are still gpuscaler's, and the next leader continues
+//  2. managedFields: gpuscaler's entries lose the fields, the entries of the recorded owners get them
+func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	values, err := restoredValues(p, base)
+	if err != nil {
+		return nil, err
+	}
+	current := base
+	if len(values) > 0 {
+		if current, err = w.jsonPatch(ctx, current, values); err != nil {
+			return nil, err
+		}
+	}
+	owned, changed := ownership.Read(current.GetManagedFields()), false
+	for _, c := range p.Changes {
+		if !c.Restore {
+			continue
+		}
+		var owners []ownership.Owner // an absent field has no owner
+		if c.To != "" {
+			owners = ownership.ParseOwners(c.Owner)
+		}
+		if owned.Transfer(c.Path(), owners, current.GetAPIVersion()) {
+			changed = true
+		}
+	}
+	if !changed {
+		return current, nil
+	}
+	entries, err := owned.Entries()
+	if err != nil {
+		return nil, err
+	}
+	return w.jsonPatch(ctx, current, []operation{{Op: "replace", Path: "/metadata/managedFields", Value: entries}})
+}
+
+// apply applies every field that gpuscaler overrides, with the record. A field that an apply omits is no longer owned.
+func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current *unstructured.Unstructured) error {
+	object := newObject(karpenter.NodePoolKind, "", p.Pool)
+	object.SetResourceVersion(current.GetResourceVersion())
+	if p.Record != "" {
+		annotations := map[string]string{karpenter.RecordAnnotation: p.Record}
+		if w.options.Release != "" {
+			annotations[karpenter.HolderAnnotation] = w.options.Release
+		}
+		object.SetAnnotations(annotations)
+	}
+	for _, c := range overrides(p) {
+		value, err := decodeValue(c.To)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			continue // the override is that the field is absent
+		}
+		if err := unstructured.SetNestedField(object.Object, value, c.Path()...); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := w.options.Client.Resource(karpenter.NodePools).Apply(ctx, p.Pool, object, metav1.ApplyOptions{FieldManager: ownership.Manager, Force: true})
+	return err
+}
+
+// overrides returns every field that gpuscaler overrides after the patch.
+func overrides(p capacity.NodePoolPatch) []capacity.Change {
+	all := append([]capacity.Change(nil), p.Overrides...)
+	for _, c := range p.Changes {
+		listed := c.Restore
+		for _, other := range p.Overrides {
+			listed = listed || other.Path().Pointer() == c.Path().Pointer()
+		}
+		if !listed {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func newObject(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(kind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+// jsonPatch changes a NodePool at the version of base.
+func (w *Writer) jsonPatch(ctx context.Context, base *unstructured.Unstructured, operations []operation) (*unstructured.Unstructured, error) {
+	version := operation{Op: "replace", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}
+	body, err := encode(append([]operation{version}, operations...))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	options := metav1.PatchOptions{FieldManager: ownership.Manager}
+	return w.options.Client.Resource(karpenter.NodePools).Patch(ctx, base.GetName(), types.JSONPatchType, body, options)
+}

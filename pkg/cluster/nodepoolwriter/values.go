@@ -1,0 +1,84 @@
+package nodepoolwriter
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// operation is one operation of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+func encode(operations []operation) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(operations)
+	return b.Bytes(), err
+}
+
+// decodeValue converts a value to the types of unstructured objects, with whole numbers as int64. An absent value is nil.
+func decodeValue(v capacity.Value) (value any, err error) {
+	if v == "" {
+		return nil, nil
+	}
+	if err := utiljson.Unmarshal([]byte(v), &value); err != nil {
+		return nil, fmt.Errorf("value %s: %w", v, err)
+	}
+	return value, nil
+}
+
+// restoredValues returns the operations that restore original values. A field that already has its original value needs none.
+func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (all []operation, err error) {
+	limits, _, _ := unstructured.NestedMap(base.Object, "spec", "limits")
+	left := len(limits)
+	for _, c := range p.Changes {
+		if !c.Restore {
+			continue
+		}
+		path := c.Path()
+		current := capacity.Value("")
+		if value, found, _ := unstructured.NestedFieldNoCopy(base.Object, path...); found {
+			current = karpenter.EncodeValue(value)
+		}
+		value, err := decodeValue(c.To)
+		switch {
+		case err != nil:
+			return nil, err
+		case current == c.To:
+		case value == nil:
+			all = append(all, operation{Op: "remove", Path: path.Pointer()})
+			if c.Field >= capacity.FieldLimit {
+				left--
+			}
+		default:
+			all = append(all, missingParents(base, path)...)
+			all = append(all, operation{Op: "add", Path: path.Pointer(), Value: value})
+		}
+	}
+	// If the restore removes every limit, the NodePool had no spec.limits before the override.
+	if len(limits) > 0 && left == 0 {
+		all = append(all, operation{Op: "remove", Path: "/spec/limits"})
+	}
+	return all, nil
+}
+
+// missingParents returns the operations that create the parents of a field that were removed meanwhile.
+func missingParents(base *unstructured.Unstructured, path capacity.Path) (all []operation) {
+	for i := 2; i < len(path); i++ {
+		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {
+			all = append(all, operation{Op: "add", Path: path[:i].Pointer(), Value: map[string]any{}})
+		}
+	}
+	return all
+}

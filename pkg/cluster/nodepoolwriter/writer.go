@@ -1,0 +1,147 @@
+// Package nodepoolwriter writes the decisions of capacity groups: the overridden fields of NodePools, and annotations of pods. Package
+// capacity computes what a patch changes; this package sends it to the API server.
+package nodepoolwriter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// requestTimeout limits one request. A write that did not happen is repeated after the next observation.
+const requestTimeout = 10 * time.Second
+
+// Reasons of Events about NodePools.
+const (
+	ReasonOverridden = "NodePoolOverridden" // a field that the owner handed over was changed
+	ReasonRestored   = "NodePoolRestored"   // the original value of a field was restored
+)
+
+// Options connect a Writer with the rest of the controller.
+type Options struct {
+	Client dynamic.Interface
+	// Release is the Lease of this release, NAMESPACE/NAME. It is written beside each record; empty: it is not written.
+	Release string
+	// Leading reports whether this process may write.
+	Leading func() bool
+	// OverriddenByOther returns why another release that overrides the NodePool counts as leading; empty if there is none.
+	OverriddenByOther func(context.Context, *karpenter.NodePool) string
+	// Current returns the NodePool in the cache, nil if there is none.
+	Current func(name string) *karpenter.NodePool
+	// Event sends an Event and does not wait.
+	Event func(about corev1.ObjectReference, kind, reason, note string)
+	// Writes counts requests by object and result.
+	Writes *prometheus.CounterVec
+	Log    *slog.Logger
+}
+
+// Writer writes NodePools and pods. Patches of one NodePool are written one after the other.
+type Writer struct {
+	options Options
+
+	mu    sync.Mutex
+	locks map[string]*sync.Mutex // by NodePool
+}
+
+// New returns a Writer.
+func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
+
+// Write writes one patch, which was computed from base, and reports the result in the log, in a metric and as an Event. A patch that lets
+// Karpenter launch more nodes is repeated once if only the status of the NodePool was changed meanwhile.
+func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
+	lock := w.lock(p.Pool)
+	lock.Lock()
+	defer lock.Unlock()
+	// The wait for the lock may have taken longer than the Lease was valid.
+	if !w.options.Leading() || w.options.OverriddenByOther(context.Background(), base) != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout) // not the context of the tick, which may have ended
+	defer cancel()
+	err := w.Patch(ctx, p, base)
+	if p.Loosens && apierrors.IsConflict(err) {
+		if current := w.sameSpec(base); current != nil {
+			base, err = current, w.Patch(ctx, p, current)
+		}
+	}
+	w.report(p, base, err)
+}
+
+func (w *Writer) lock(pool string) *sync.Mutex {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.locks[pool] == nil {
+		w.locks[pool] = &sync.Mutex{}
+	}
+	return w.locks[pool]
+}
+
+// sameSpec returns the newer version of a NodePool in the cache if its spec is the same, for example after Karpenter has written its
+// status. The patch is valid for that version too. It returns nil if there is none.
+func (w *Writer) sameSpec(base *karpenter.NodePool) *karpenter.NodePool {
+	current := w.options.Current(base.Name())
+	if current == nil {
+		return nil
+	}
+	before, now := base.Object, current.Object
+	if now.GetUID() != before.GetUID() || now.GetGeneration() != before.GetGeneration() || now.GetResourceVersion() == before.GetResourceVersion() {
+		return nil
+	}
+	return current
+}
+
+// report logs and counts the result of a patch, and sends an Event about a written one.
+func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err error) {
+	log, text := w.options.Log, p.Text()
+	switch {
+	case err == nil:
+		w.count("nodepool", "written")
+		log.Info("NodePool written", "nodepool", p.Pool, "change", text)
+		w.sendEvent(p, base)
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// The NodePool was changed since it was observed; the next tick decides on the new version.
+		w.count("nodepool", "conflict")
+		log.Debug("the NodePool was changed meanwhile", "nodepool", p.Pool, "error", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		w.count("nodepool", "failed")
+		log.Warn("the API server did not answer in time; the patch is repeated", "nodepool", p.Pool, "change", text)
+	default:
+		w.count("nodepool", "failed")
+		log.Error("the NodePool was not written", "nodepool", p.Pool, "change", text, "error", err)
+	}
+}
+
+// sendEvent sends an Event about a written patch. A patch that changes only the record has none.
+func (w *Writer) sendEvent(p capacity.NodePoolPatch, base *karpenter.NodePool) {
+	if len(p.Changes) == 0 {
+		return
+	}
+	reason := ReasonRestored
+	for _, c := range p.Changes {
+		if !c.Restore {
+			reason = ReasonOverridden
+		}
+	}
+	w.options.Event(base.Reference(), corev1.EventTypeNormal, reason, strings.TrimSpace(p.Text()))
+}
+
+func (w *Writer) count(object, result string) { w.options.Writes.WithLabelValues(object, result).Inc() }
+
+// NewWritesMetric returns the counter of requests for capacity groups. The caller registers it.
+func NewWritesMetric() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gpuscaler_node_writes_total",
+		Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result: written, conflict (another client changed the object first) or failed.",
+	}, []string{"object", "result"})
+}

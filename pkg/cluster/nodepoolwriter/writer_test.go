@@ -1,0 +1,156 @@
+package nodepoolwriter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// server is an API server with one NodePool, and the cache of it.
+type server struct {
+	writer *Writer
+	base   *karpenter.NodePool
+
+	mu     sync.Mutex
+	cached *karpenter.NodePool
+	sent   []string // the version on which each patch is based
+	events []string
+}
+
+// nodePool returns the NodePool at a version and a generation.
+func nodePool(version string, generation int64) *karpenter.NodePool {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+		"metadata": map[string]any{"name": "l40s-spot"}, "spec": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(16)}}}}
+	u.SetResourceVersion(version)
+	u.SetGeneration(generation)
+	return karpenter.DecodeNodePool(u)
+}
+
+// newServer returns a server with the NodePool at version 1. answer is the result of each patch, by the version on which it is based.
+func newServer(answer func(s *server, version string) error) *server {
+	s := &server{base: nodePool("1", 7)}
+	s.cached = s.base
+	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	client.PrependReactor("patch", "nodepools", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &u.Object); err != nil {
+			return true, nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sent = append(s.sent, u.GetResourceVersion())
+		return true, u, answer(s, u.GetResourceVersion())
+	})
+	s.writer = New(Options{
+		Client: client, Leading: func() bool { return true }, OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
+		Current: func(string) *karpenter.NodePool { s.mu.Lock(); defer s.mu.Unlock(); return s.cached },
+		Event:   func(_ corev1.ObjectReference, _, reason, note string) { s.events = append(s.events, reason+": "+note) },
+		Writes:  NewWritesMetric(), Log: slog.New(slog.DiscardHandler),
+	})
+	return s
+}
+
+func raisedLimit(loosens bool) capacity.NodePoolPatch {
+	return capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: loosens, Changes: []capacity.Change{
+		{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}}
+}
+
+func conflict(s *server) error {
+	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", fmt.Errorf("the object is at version %s", s.cached.Object.GetResourceVersion()))
+}
+
+// Karpenter writes the status of a NodePool often. A limit that keeps pods pending is lifted without waiting for the next tick.
+func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
+	for name, w := range map[string]struct {
+		loosens    bool
+		generation int64
+		version    string // in the cache after the first patch
+		want       string
+	}{
+		"the status was written":           {true, 7, "2", "[1 2]"},
+		"the spec was written":             {true, 8, "2", "[1]"},
+		"the cache has no newer version":   {true, 7, "1", "[1]"},
+		"the patch does not loosen limits": {false, 7, "2", "[1]"},
+	} {
+		s := newServer(func(s *server, version string) error {
+			if version != "1" {
+				return nil
+			}
+			s.cached = nodePool(w.version, w.generation)
+			return conflict(s)
+		})
+		s.writer.Write(raisedLimit(w.loosens), s.base)
+		if got := fmt.Sprint(s.sent); got != w.want {
+			t.Errorf("%s: patches based on versions %s, want %s", name, got, w.want)
+		}
+	}
+}
+
+func TestConflictIsRepeatedOnce(t *testing.T) {
+	version := 1
+	s := newServer(func(s *server, _ string) error {
+		version++
+		s.cached = nodePool(fmt.Sprint(version), 7)
+		return conflict(s)
+	})
+	s.writer.Write(raisedLimit(true), s.base)
+	if got := fmt.Sprint(s.sent); got != "[1 2]" {
+		t.Errorf("patches based on versions %s", got)
+	}
+}
+
+// A patch may wait for another patch of the same NodePool for longer than this process leads.
+func TestPatchIsNotSentAfterTheLeaseWasLost(t *testing.T) {
+	s := newServer(func(*server, string) error { return nil })
+	var leading atomic.Bool
+	leading.Store(true)
+	s.writer.options.Leading = leading.Load
+	lock := s.writer.lock("l40s-spot")
+	lock.Lock()
+	done := make(chan struct{})
+	go func() { defer close(done); s.writer.Write(raisedLimit(true), s.base) }()
+	leading.Store(false)
+	lock.Unlock()
+	<-done
+	if len(s.sent) != 0 {
+		t.Errorf("patches based on versions %s", s.sent)
+	}
+}
+
+func TestWrittenPatchIsReportedOnItsNodePool(t *testing.T) {
+	s := newServer(func(*server, string) error { return nil })
+	s.writer.Write(raisedLimit(true), s.base)
+	s.writer.Write(capacity.NodePoolPatch{Pool: "l40s-spot", Record: "{}"}, s.base) // only the record changes
+	if len(s.events) != 1 || !strings.HasPrefix(s.events[0], ReasonOverridden+": l40s-spot") {
+		t.Errorf("Events %q", s.events)
+	}
+}
+
+func TestRestoreRemovesLimitsThatDidNotExistBefore(t *testing.T) {
+	base := nodePool("1", 7).Object
+	removed := capacity.Change{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "", Restore: true}
+	operations, err := restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{removed}}, base)
+	if err != nil || fmt.Sprint(operations) != "[{remove /spec/limits/nvidia.com~1gpu <nil>} {remove /spec/limits <nil>}]" {
+		t.Errorf("%v, %v", operations, err)
+	}
+	weight := capacity.Change{Field: capacity.FieldConsolidateAfter, From: `"Never"`, To: `"1m"`, Restore: true}
+	operations, err = restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{weight}}, base)
+	if err != nil || fmt.Sprint(operations) != "[{add /spec/disruption map[]} {add /spec/disruption/consolidateAfter 1m}]" {
+		t.Errorf("%v, %v", operations, err)
+	}
+}

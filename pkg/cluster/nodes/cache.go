@@ -1,0 +1,224 @@
+// Package nodes observes NodePools, NodeClaims and Nodes, together with the pods that use or need them, and builds the observation from
+// which package capacity decides. Karpenter may be absent, be installed later or be removed.
+package nodes
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// Options connect a Cache with the rest of the controller.
+type Options struct {
+	Workloads Workloads
+	// WorkloadsSynced reports whether all targets and pods were read once.
+	WorkloadsSynced func() bool
+	Groups          engine.Groups
+	// Hourly returns the price of an instance per hour, 0 if it is not known. nil: no price is known.
+	Hourly func(cost.Offer) float64
+	// ReadSchema reads the schema of NodePools from the API server.
+	ReadSchema func() (karpenter.Schema, error)
+	// BetaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
+	BetaServed func() bool
+	Buffers    *buffers.Cache
+	Claims     *deviceclaims.Cache
+	Log        *slog.Logger
+}
+
+// Cache contains Karpenter's objects. Observe, Orphans, PatchBase and BufferTask are called by the engine only; all other methods are
+// safe for concurrent use.
+type Cache struct {
+	options Options
+	pool    informer.CRD
+	claim   informer.CRD
+
+	mu           sync.RWMutex
+	version      uint64 // changes with every change of the fields below, of buffers and of device claims
+	pools        map[string]*karpenter.NodePool
+	claims       map[string]*karpenter.NodeClaim // by name
+	nodes        map[string]*Node
+	deleted      map[string]outcome   // NodeClaims that were deleted without a sign that the provider took the node, by UID
+	interrupted  map[string]time.Time // UIDs of NodeClaims that the provider takes, and since when
+	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
+	outcomes     outcomes
+	schema       karpenter.Schema
+	synced       []cache.InformerSynced // of Nodes and Events
+	absentLogged bool                   // it was logged that no NodePools are served
+	priced       time.Time              // when the prices were last read again
+
+	// Used by the engine only.
+	views   map[*capacity.Group]*groupView
+	orphans orphanView
+}
+
+// New returns an empty Cache.
+func New(o Options) *Cache {
+	return &Cache{
+		options: o, pools: map[string]*karpenter.NodePool{}, claims: map[string]*karpenter.NodeClaim{}, nodes: map[string]*Node{},
+		deleted: map[string]outcome{}, interrupted: map[string]time.Time{}, buffered: map[string]time.Time{}, outcomes: outcomes{},
+		views: map[*capacity.Group]*groupView{},
+	}
+}
+
+// Changed counts a change of an object that is stored elsewhere: of a buffer or a device claim.
+func (n *Cache) Changed() { n.change(func() {}) }
+
+func (n *Cache) change(what func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	what()
+	n.version++
+}
+
+// NodePool returns a NodePool, nil if it does not exist.
+func (n *Cache) NodePool(name string) *karpenter.NodePool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.pools[name]
+}
+
+// SetSchema sets the schema of NodePools, for a cluster that is read from files.
+func (n *Cache) SetSchema(s karpenter.Schema) { n.change(func() { n.schema = s }) }
+
+// PutNodePool adds or replaces a NodePool.
+func (n *Cache) PutNodePool(u *unstructured.Unstructured) {
+	p := karpenter.DecodeNodePool(u)
+	n.change(func() { n.pools[p.Name()] = p })
+	if p.Err != nil {
+		n.options.Log.Error("the template of a NodePool cannot be read; whether pods can use it is unknown", "nodepool", p.Name(), "error", p.Err)
+	}
+	if p.UnknownConsent != "" {
+		n.options.Log.Warn("the annotation of a NodePool contains an unknown word", "nodepool", p.Name(),
+			"annotation", karpenter.ConsentAnnotation, "word", p.UnknownConsent, "known", "limits, weight, disruption")
+	}
+}
+
+// DeleteNodePool removes a NodePool.
+func (n *Cache) DeleteNodePool(name string) { n.change(func() { delete(n.pools, name) }) }
+
+// PutNodeClaim adds or replaces a NodeClaim. It detects the loss of a node: a NodeClaim that is being deleted although neither Karpenter
+// nor its age is the reason, and whose node the provider took.
+func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
+	if c.Err != nil {
+		n.options.Log.Error("a NodeClaim cannot be read", "nodeclaim", c.Name, "error", c.Err)
+	}
+	n.change(func() {
+		n.claims[c.Name] = c
+		p := n.pools[c.NodePool]
+		if c.Deleted.IsZero() || !c.Initialized || c.Voluntary || c.ExpiresBy(c.Deleted) || p == nil || !p.Exists() || p.Static() {
+			return
+		}
+		uid := string(c.UID)
+		if _, known := n.deleted[uid]; known {
+			return // the node stops reporting while it is drained; this is no sign of the provider
+		}
+		if n.takenByProvider(c) {
+			n.outcomes.addLoss(uid, c.NodePool, c.Deleted)
+		} else {
+			n.deleted[uid] = outcome{pool: c.NodePool, at: c.Deleted}
+		}
+	})
+}
+
+// nodeRepairDelay is the shortest time for which a node is unhealthy before Karpenter's node repair replaces it. An instance that the
+// provider took is removed sooner: Karpenter looks for instances that no longer exist every two minutes.
+const nodeRepairDelay = 10 * time.Minute
+
+// takenByProvider reports whether the provider took the node of a NodeClaim that is being deleted: it announced an interruption, or the
+// node stopped reporting or disappeared before. A node whose NodeClaim a user deletes is Ready until then, and a node that node repair
+// replaces has been unhealthy for longer. The caller holds the lock.
+func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
+	if _, announced := n.interrupted[string(c.UID)]; announced {
+		return true
+	}
+	node := n.nodes[c.Node]
+	if node == nil {
+		return c.Node != "" && n.options.WorkloadsSynced() // before that the node may not have been read yet
+	}
+	silent := c.Deleted.Sub(node.readyChanged)
+	return node.interrupted || !node.ready && silent >= 0 && silent < nodeRepairDelay
+}
+
+// DeleteNodeClaim removes a NodeClaim. One without an instance is a failed launch.
+func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
+	now := time.Now() // I/O edge: when the deletion was received
+	n.change(func() {
+		if known := n.claims[c.Name]; known != nil && known.UID == c.UID {
+			delete(n.claims, c.Name)
+		}
+		if p := n.pools[c.NodePool]; !c.Launched && p != nil && !p.Static() {
+			n.outcomes.addFailure(string(c.UID), c.NodePool, now, false)
+		}
+	})
+}
+
+// PutEvent adds an Event about a NodeClaim.
+func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
+	n.change(func() {
+		pool := karpenter.NodePoolOfClaimName(e.Claim)
+		if c := n.claims[e.Claim]; c != nil && string(c.UID) == e.ClaimUID {
+			pool = c.NodePool
+		}
+		switch e.Reason {
+		case karpenter.InsufficientCapacity:
+			n.outcomes.addFailure(e.ClaimUID, pool, e.At, true)
+		case karpenter.Unconsolidatable:
+			if e.At.After(n.buffered[e.ClaimUID]) {
+				n.buffered[e.ClaimUID] = e.At
+			}
+		default:
+			n.interrupted[e.ClaimUID] = e.At
+			if d, known := n.deleted[e.ClaimUID]; known { // the two watches are not ordered: the deletion was read first
+				delete(n.deleted, e.ClaimUID)
+				n.outcomes.addLoss(e.ClaimUID, d.pool, d.at)
+			}
+		}
+	})
+}
+
+// PutNode adds or replaces a Node. A version that differs only in its heartbeat changes nothing.
+func (n *Cache) PutNode(old, node *Node) {
+	if old == nil || !old.sameFacts(node) {
+		n.change(func() { n.nodes[node.Name] = node })
+	}
+}
+
+// DeleteNode removes a Node.
+func (n *Cache) DeleteNode(name string) { n.change(func() { delete(n.nodes, name) }) }
+
+// SharesGPUs reports whether several pods share the GPUs of a node. Nodes are known only where Karpenter's NodePools are served.
+func (n *Cache) SharesGPUs(name string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	node := n.nodes[name]
+	return node != nil && node.sharesGPUs
+}
+
+// Offers returns the instance type, capacity type and location of GPU nodes, by node name.
+func (n *Cache) Offers() map[string]cost.Offer {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	out := map[string]cost.Offer{}
+	for name, node := range n.nodes {
+		if node.offer.InstanceType != "" {
+			out[name] = node.offer
+		}
+	}
+	for _, c := range n.claims {
+		if c.Node != "" && c.InstanceType != "" {
+			out[c.Node] = c.Offer()
+		}
+	}
+	return out
+}

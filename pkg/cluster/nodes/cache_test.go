@@ -1,0 +1,241 @@
+package nodes
+
+import (
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// noWorkloads is a cache without targets and pods.
+type noWorkloads struct{}
+
+func (noWorkloads) RLock()                                      {}
+func (noWorkloads) RUnlock()                                    {}
+func (noWorkloads) Version() uint64                             { return 1 }
+func (noWorkloads) NodeTarget(*scaling.Workload) (Target, bool) { return Target{}, false }
+func (noWorkloads) TargetPods(*scaling.Workload) []Pod          { return nil }
+func (noWorkloads) GPUPods() iter.Seq[Pod]                      { return slices.Values[[]Pod](nil) }
+func (noWorkloads) AllPods() iter.Seq[Pod]                      { return slices.Values[[]Pod](nil) }
+
+const spotPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: l40s-spot}
+spec: {weight: 80, template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]}}}`
+
+const claimS1 = `
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: s1, uid: uid-s1, creationTimestamp: "2026-11-21T08:00:00Z", labels: {karpenter.sh/nodepool: l40s-spot, karpenter.sh/capacity-type: spot}}
+status: {nodeName: n1, providerID: x, conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]}`
+
+func decode(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// newCache returns a cache with the spot NodePool.
+func newCache(t *testing.T, hourly func(cost.Offer) float64) *Cache {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	var n *Cache
+	n = New(Options{
+		Workloads: noWorkloads{}, WorkloadsSynced: func() bool { return true }, Hourly: hourly, Claims: deviceclaims.New(func() {}), Log: log,
+		Buffers: buffers.New(buffers.Options{Changed: func() { n.Changed() }, Log: log}),
+	})
+	n.PutNodePool(decode(t, spotPool))
+	return n
+}
+
+func spotGroup(t *testing.T) *capacity.Group {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestOutcomesOfNodeClaims(t *testing.T) {
+	n, now := newCache(t, nil), time.Now()
+	made := func(name string, change func(f *karpenter.NodeClaim)) *karpenter.NodeClaim {
+		f := &karpenter.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, NodePool: "l40s-spot",
+			Created: now.Add(-time.Hour), Launched: true, Initialized: true}
+		change(f)
+		n.PutNodeClaim(f)
+		return f
+	}
+	node := func(name string, ready bool, since time.Duration, notice bool) {
+		n.PutNode(nil, &Node{ObjectMeta: metav1.ObjectMeta{Name: name}, ready: ready, readyChanged: now.Add(-since), interrupted: notice})
+	}
+	node("ready", true, time.Hour, false)
+	node("silent", false, 3*time.Minute, false)
+	node("repaired", false, 30*time.Minute, false)
+	node("tainted", true, time.Hour, true)
+	made("by kubectl", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
+	node("ready", false, -time.Minute, false) // drained
+	made("by kubectl", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
+	node("ready", true, time.Hour, false)
+	made("by node repair", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "repaired" })
+	made("silent, then gone", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "silent" })
+	made("tainted, then gone", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "tainted" })
+	made("without its node", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "gone" })
+	made("consolidated", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
+	made("aged", func(f *karpenter.NodeClaim) { f.Deleted, f.ExpireAfter = now, time.Hour })
+	made("never up", func(f *karpenter.NodeClaim) { f.Deleted, f.Initialized = now, false })
+	refused := made("refused-x", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false })
+	event := func(claim, uid, reason string) {
+		e, err := karpenter.TrimClaimEvent(&corev1.Event{Reason: reason, EventTime: metav1.NewMicroTime(now),
+			InvolvedObject: corev1.ObjectReference{Name: claim, UID: types.UID(uid)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.PutEvent(e.(*karpenter.ClaimEvent))
+	}
+	n.DeleteNodeClaim(refused)
+	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)
+	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)      // a repeated Event counts once
+	event("l40s-spot-abcde", "before we looked", karpenter.InsufficientCapacity) // its NodePool is known by the name only
+	n.DeleteNodeClaim(made("broken", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false }))
+	made("noticed", func(*karpenter.NodeClaim) {})
+	event("noticed", "uid-noticed", "SpotInterrupted")
+	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
+	event("noticed, then deleted", "uid-noticed, then deleted", "SpotInterrupted")
+	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
+	late := made("deleted, then noticed", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now }) // the two watches have no common order
+	n.DeleteNodeClaim(late)
+	event("deleted, then noticed", string(late.UID), "SpotInterrupted")
+	made("consolidated and noticed", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
+	event("consolidated and noticed", "uid-consolidated and noticed", "InstanceTerminating")
+
+	o := capacity.Observation{}
+	n.Observe(spotGroup(t), nil, &o)
+	var failures, losses []string
+	for _, f := range o.Pools[0].Failures {
+		failures = append(failures, fmt.Sprintf("%s %t", f.UID, f.Capacity))
+	}
+	for _, l := range o.Pools[0].Losses {
+		losses = append(losses, l.UID)
+	}
+	slices.Sort(failures)
+	if want := []string{"before we looked true", "uid-broken false", "uid-refused-x true"}; !slices.Equal(failures, want) {
+		t.Errorf("failures %q, want %q", failures, want)
+	}
+	slices.Sort(losses)
+	if want := []string{"uid-deleted, then noticed", "uid-noticed, then deleted", "uid-silent, then gone", "uid-tainted, then gone", "uid-without its node"}; !slices.Equal(losses, want) {
+		t.Errorf("losses %q, want %q", losses, want)
+	}
+	for _, node := range o.Pools[0].Nodes {
+		if node.Notice != strings.Contains(node.UID, "noticed") && node.UID != "uid-tainted, then gone" {
+			t.Errorf("%s has notice: %t", node.UID, node.Notice)
+		}
+	}
+	n.expire(now.Add(2 * time.Hour))
+	if len(n.outcomes) != 0 || len(n.interrupted) != 0 || len(n.deleted) != 0 {
+		t.Errorf("after two hours: %v, %v, %v", n.outcomes, n.interrupted, n.deleted)
+	}
+}
+
+// No watch reports a change of the price book.
+func TestPricesAreReadAgainEveryMinute(t *testing.T) {
+	price := 3.0
+	n, now := newCache(t, func(cost.Offer) float64 { return price }), time.Now()
+	n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, claimS1)))
+	g, o := spotGroup(t), capacity.Observation{}
+	hourly := func() float64 {
+		n.Observe(g, nil, &o)
+		return o.Pools[0].Nodes[0].Hourly
+	}
+	n.expire(now)
+	if got := hourly(); got != 3 {
+		t.Errorf("$%g", got)
+	}
+	price = 7
+	if n.expire(now.Add(30 * time.Second)); hourly() != 3 {
+		t.Error("the price was read twice in a minute")
+	}
+	if n.expire(now.Add(61 * time.Second)); hourly() != 7 {
+		t.Errorf("after a minute the price is still $%g", hourly())
+	}
+}
+
+const chatBuffer = `
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata:
+  namespace: team
+  name: gpuscaler-chat
+  uid: u7
+  creationTimestamp: "2026-11-21T08:00:00Z"
+  labels: {app.kubernetes.io/managed-by: gpuscaler}
+  managedFields: [{manager: gpuscaler, operation: Apply}]
+spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
+
+// Karpenter keeps the pods of a buffer in its memory; only its Event about the NodeClaim shows them.
+func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
+	n, now, uid := newCache(t, nil), time.Now(), "uid-s1"
+	n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, claimS1)))
+	send := func(message string, at time.Time) {
+		kept, err := karpenter.TrimClaimEvent(&corev1.Event{
+			Reason: "Unconsolidatable", Message: message, InvolvedObject: corev1.ObjectReference{Name: "s1", UID: types.UID(uid)},
+			FirstTimestamp: metav1.NewTime(now.Add(-time.Hour)), LastTimestamp: metav1.NewTime(at),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := kept.(*karpenter.ClaimEvent); ok {
+			n.PutEvent(e)
+		}
+	}
+	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+	g := spotGroup(t)
+	buffered := func() bool {
+		o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+		n.Observe(g, []*scaling.Workload{chat}, &o)
+		return o.Pools[0].Nodes[0].Buffered
+	}
+	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer) + "\nstatus: {replicas: 1}"
+	send(`NodePool "l40s-spot" has consolidation disabled`, now)
+	other := buffers.Decode(decode(t, theirs))
+	n.options.Buffers.Put(other)
+	if buffered() {
+		t.Error("another reason counts as a buffer")
+	}
+	if send(`Node "n1" has buffer pods`, now); !buffered() {
+		t.Error("the reason of a buffer is not reported")
+	}
+	n.options.Buffers.Delete(other)
+	own := buffers.Decode(decode(t, chatBuffer+"\nstatus: {replicas: 3}"))
+	if n.options.Buffers.Put(own); buffered() {
+		t.Error("a buffer of gpuscaler is reported as another owner's")
+	}
+	n.options.Buffers.Delete(own)
+	n.options.Buffers.Put(other)
+	if n.expire(now.Add(19 * time.Minute)); !buffered() {
+		t.Error("removed before Karpenter could repeat the Event")
+	}
+	if n.expire(now.Add(21 * time.Minute)); buffered() {
+		t.Error("not removed although Karpenter did not repeat the Event")
+	}
+}

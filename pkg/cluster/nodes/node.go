@@ -1,0 +1,57 @@
+package nodes
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+)
+
+// Node is the part of a Node that the informer stores.
+type Node struct {
+	metav1.ObjectMeta
+	ready, interrupted, notDisrupted bool // interrupted: a taint says that the provider will take the node
+	sharesGPUs                       bool
+	readyChanged                     time.Time
+	extended                         map[string]int64 // allocatable extended resources
+	offer                            cost.Offer       // of a node with GPUs
+}
+
+// TrimNode is the transform of the Node informer.
+func TrimNode(obj any) (any, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	n := &Node{
+		ObjectMeta: informer.Identity(node), extended: map[string]int64{}, sharesGPUs: gpupods.NodeSharesGPUs(node.Labels),
+		notDisrupted: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true", interrupted: karpenter.HasInterruptionTaint(node.Spec.Taints),
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			n.ready, n.readyChanged = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	for name, q := range node.Status.Allocatable {
+		if gpupods.IsExtended(name) {
+			n.extended[string(name)] = q.Value()
+		}
+		if gpupods.IsGPU(name) {
+			n.offer = karpenter.OfferOf(node.Labels)
+		}
+	}
+	return n, nil
+}
+
+// sameFacts reports whether two versions of a node differ only in what is not used, such as the heartbeat.
+func (n *Node) sameFacts(other *Node) bool {
+	return n.ready == other.ready && n.interrupted == other.interrupted && n.notDisrupted == other.notDisrupted &&
+		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended)
+}

@@ -1,0 +1,245 @@
+package nodes
+
+import (
+	"cmp"
+	"slices"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// groupView is the observation of one group. It is kept until an object changes.
+type groupView struct {
+	workloadsVersion, nodesVersion uint64
+	group                          *capacity.Group
+	members                        []*scaling.Workload
+	pools                          []capacity.PoolView
+	others                         []capacity.Pod
+	workloads                      []capacity.Workload
+	bases                          map[string]*karpenter.NodePool // by name: the versions on which a patch is based
+}
+
+// Observe fills o with the observation of a group and its workloads. If nothing changed since the last call, it copies only slices.
+func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capacity.Observation) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	w := n.options.Workloads
+	w.RLock()
+	defer w.RUnlock()
+	v := n.views[g]
+	if v == nil || v.workloadsVersion != w.Version() || v.nodesVersion != n.version || !slices.Equal(v.members, members) {
+		v = n.newView(g, members)
+		n.views[g] = v
+	}
+	o.Pools, o.UnmanagedPods, o.Lost = v.pools, v.others, !n.complete() || !n.options.WorkloadsSynced()
+	o.Shields, o.Buffers = n.schema.DoNotDisruptDuration, n.options.Buffers.Usable()
+	for i := range v.workloads {
+		from, to := &v.workloads[i], &o.Workloads[i]
+		to.Current, to.GPUs, to.Quota, to.Claims, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Claims, from.Buffer, from.Pods
+		to.Size, to.PodGPUs = from.Size, from.PodGPUs
+	}
+}
+
+// PatchBase returns the version of a NodePool that the last Observe of the group returned, nil if it did not exist.
+func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
+	if v := n.views[g]; v != nil {
+		return v.bases[pool]
+	}
+	return nil
+}
+
+// position is where a node is in a groupView.
+type position struct{ pool, node int }
+
+// newView observes a group. The caller holds the locks of this cache and of the workloads.
+func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupView {
+	v := &groupView{
+		workloadsVersion: n.options.Workloads.Version(), nodesVersion: n.version, group: g, members: slices.Clone(members),
+		bases: map[string]*karpenter.NodePool{},
+	}
+	othersHold := n.options.Buffers.OthersHold(members)
+	positions := map[string]position{} // by node name
+	for i, p := range g.Pools {
+		pool := n.pools[p.Name]
+		if pool == nil {
+			v.pools = append(v.pools, capacity.PoolView{})
+			continue
+		}
+		v.bases[p.Name] = pool
+		claims := n.claimsOf(p.Name)
+		view := pool.View(g, claims, n.schema)
+		view.Failures, view.Losses = n.outcomes.of(p.Name)
+		view.Nodes = make([]capacity.Node, 0, len(claims))
+		for _, claim := range claims {
+			if claim.Node != "" {
+				positions[claim.Node] = position{i, len(view.Nodes)}
+			}
+			node := n.node(claim, g.Resource)
+			_, buffered := n.buffered[string(claim.UID)]
+			node.Buffered = buffered && othersHold
+			view.Nodes = append(view.Nodes, node)
+		}
+		v.pools = append(v.pools, view)
+	}
+	n.addOtherPods(v, positions, n.addMembers(v, positions))
+	n.countBlockingPods(v, positions)
+	return v
+}
+
+func (n *Cache) claimsOf(pool string) (all []*karpenter.NodeClaim) {
+	for _, c := range n.claims {
+		if c.NodePool == pool {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b *karpenter.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+var capacityTypes = map[string]capacity.CapacityType{
+	karpv1.CapacityTypeSpot: capacity.Spot, karpv1.CapacityTypeOnDemand: capacity.OnDemand, karpv1.CapacityTypeReserved: capacity.Reserved,
+}
+
+// node returns a NodeClaim and its Node as package capacity observes them.
+func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
+	_, interrupted := n.interrupted[string(c.UID)]
+	out := capacity.Node{
+		Name: cmp.Or(c.Node, c.Name), UID: string(c.UID), Type: capacityTypes[c.CapacityType], Stage: c.Stage(), GPUs: c.Extended[resource],
+		Created: c.Created, InstanceType: c.InstanceType, Deleting: !c.Deleted.IsZero(), Voluntary: c.Voluntary, Notice: interrupted,
+	}
+	if node := n.nodes[c.Node]; node != nil {
+		out.Ready, out.Notice = node.ready, out.Notice || node.interrupted
+		if gpus := node.extended[resource]; gpus > 0 {
+			out.GPUs = gpus
+		}
+		if node.notDisrupted {
+			out.DoNotDisruptPods++
+		}
+	}
+	if n.options.Hourly != nil {
+		out.Hourly = n.options.Hourly(c.Offer())
+	}
+	return out
+}
+
+// addMembers adds the workloads of the group and their pods. It returns the pods.
+func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]bool {
+	w, resource, pods := n.options.Workloads, v.group.Resource, map[Pod]bool{}
+	for _, member := range v.members {
+		out := capacity.Workload{Buffer: n.options.Buffers.Replicas(member)}
+		if t, ok := w.NodeTarget(member); ok {
+			out.Current, out.Quota, out.GPUs = t.Replicas, t.Quota, gpupods.CountOf(t.Extended, resource)
+			out.Claims = n.options.Claims.MayBeGPUs(member.Key.Namespace, t.Claims)
+			out.Size, out.PodGPUs = t.Size, gpupods.CountOf(t.PerPod, resource)
+			for _, p := range w.TargetPods(member) {
+				pods[p] = true
+				if pod, counts := n.pod(v, positions, p); counts {
+					if t.Size > 1 {
+						pod.Replica = p.ReplicaName()
+					}
+					out.Pods = append(out.Pods, pod)
+				}
+			}
+		}
+		v.workloads = append(v.workloads, out)
+	}
+	return pods
+}
+
+// addOtherPods adds every other pod that requests the group's resource and runs on the group's nodes or could be scheduled there.
+func (n *Cache) addOtherPods(v *groupView, positions map[string]position, members map[Pod]bool) {
+	var others []Pod
+	for p := range n.options.Workloads.GPUPods() {
+		if !members[p] && !p.Daemon() {
+			others = append(others, p)
+		}
+	}
+	slices.SortFunc(others, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	v.others = make([]capacity.Pod, 0, len(others))
+	for _, p := range others {
+		pod, counts := n.pod(v, positions, p)
+		if counts && v.mayUse(p, &pod) {
+			v.others = append(v.others, pod)
+		}
+	}
+}
+
+// pod returns a pod as package capacity observes it. counts is false for a pod that has ended, or that requests none of the group's
+// resource and claims no GPU.
+func (n *Cache) pod(v *groupView, positions map[string]position, p Pod) (pod capacity.Pod, counts bool) {
+	facts := p.GPU()
+	if p.Ended() || facts == nil {
+		return pod, false
+	}
+	gpus := gpupods.CountOf(facts.Extended, v.group.Resource)
+	pod = capacity.Pod{
+		UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Owner: facts.Owner, GPUs: gpus, Pool: -1, Node: -1,
+		Pending: p.NodeName() == "", Since: facts.Created, Ready: p.Ready(), Loading: p.Loading(),
+		DeletionCost: facts.DeletionCost, DoNotDisrupt: facts.DoNotDisrupt, Claims: n.options.Claims.MayBeGPUs(p.GetNamespace(), facts.Claims),
+	}
+	if at, known := positions[p.NodeName()]; known && !pod.Pending {
+		pod.Pool, pod.Node = at.pool, at.node
+		v.pools[at.pool].Nodes[at.node].Used += gpus
+	}
+	for i := range v.group.Pools {
+		if pool := v.bases[v.group.Pools[i].Name]; pool != nil && v.group.Pools[i].Type == capacity.Spot {
+			answer := pool.Schedulability.Accepts(facts)
+			pod.Pinned = answer != schedulability.Yes // with an unknown answer, moving the pod to spot could be in vain
+			pod.UnknownLabels = answer == schedulability.Unknown
+		}
+	}
+	return pod, gpus > 0 || pod.Claims
+}
+
+// mayUse reports whether a pod without a policy counts for the group: it runs on a node of the group, or is pending and could be
+// scheduled on one.
+func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
+	if !pod.Pending {
+		return pod.Pool >= 0
+	}
+	facts := p.GPU()
+	if facts.Gated {
+		return false
+	}
+	best := schedulability.No
+	for i := range v.group.Pools {
+		if pool := v.bases[v.group.Pools[i].Name]; pool != nil {
+			best = max(best, pool.Schedulability.Accepts(facts))
+		}
+	}
+	pod.UnknownPlacement = best == schedulability.Unknown
+	return best != schedulability.No
+}
+
+// countBlockingPods counts the pods that prevent Karpenter from removing nodes without GPU pods. It looks at all pods, so it does nothing
+// if there is no such node.
+func (n *Cache) countBlockingPods(v *groupView, positions map[string]position) {
+	unused := map[string]*capacity.Node{}
+	for name, at := range positions {
+		if node := &v.pools[at.pool].Nodes[at.node]; node.Used == 0 && node.Stage == capacity.Usable {
+			unused[name] = node
+		}
+	}
+	if len(unused) == 0 {
+		return
+	}
+	for p := range n.options.Workloads.AllPods() {
+		node := unused[p.NodeName()]
+		if node == nil || p.Ended() {
+			continue
+		}
+		if p.BlocksDisruption() {
+			node.DoNotDisruptPods++
+		}
+		if !p.Daemon() {
+			node.BlockingPods++
+		}
+	}
+}

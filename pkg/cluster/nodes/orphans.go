@@ -1,0 +1,92 @@
+package nodes
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// maxAnnotationsPerTick limits how many pod annotations one tick removes. Each one is a request, and a patch that lifts a limit must not
+// wait for all of them.
+const maxAnnotationsPerTick = 16
+
+// orphanView is what no group names. It is kept until an object changes.
+type orphanView struct {
+	workloadsVersion, nodesVersion uint64
+	groups                         []*capacity.Group
+	workloads                      []scaling.Workload
+	valid                          bool
+	pools                          []engine.Orphan
+}
+
+// Orphans returns the NodePools with a record or fields of gpuscaler that no group names, and actions that remove gpuscaler's annotations
+// from pods, and its buffers, that belong to no workload of a group. Without a change since the last call it returns no actions.
+func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	w := n.options.Workloads
+	w.RLock()
+	defer w.RUnlock()
+	v := &n.orphans
+	sameWorkloads := len(workloads) == len(v.workloads) && (len(workloads) == 0 || &workloads[0] == &v.workloads[0])
+	if v.valid && v.workloadsVersion == w.Version() && v.nodesVersion == n.version && slices.Equal(v.groups, groups) && sameWorkloads {
+		return v.pools, nil
+	}
+	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
+		return view.nodesVersion != n.version && !slices.Contains(groups, g) // of a former PlatformConfig
+	})
+	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}
+	for name, p := range n.pools {
+		if p.Ours && p.Exists() && !named(groups, name) {
+			v.pools = append(v.pools, engine.Orphan{Pool: name, Record: p.Record()})
+		}
+	}
+	slices.SortFunc(v.pools, func(a, b engine.Orphan) int { return cmp.Compare(a.Pool, b.Pool) })
+	actions := n.orphanedAnnotations(groups, workloads)
+	if len(actions) > maxAnnotationsPerTick {
+		actions, v.valid = actions[:maxAnnotationsPerTick], false // the next ticks remove the others
+	}
+	return v.pools, append(actions, n.options.Buffers.Orphaned(groups, workloads)...)
+}
+
+// named reports whether a group names a NodePool.
+func named(groups []*capacity.Group, pool string) bool {
+	return slices.ContainsFunc(groups, func(g *capacity.Group) bool {
+		return slices.ContainsFunc(g.Pools, func(p capacity.Pool) bool { return p.Name == pool })
+	})
+}
+
+// orphanedAnnotations returns actions that remove gpuscaler's annotations from pods that belong to no workload of a group.
+func (n *Cache) orphanedAnnotations(groups []*capacity.Group, workloads []scaling.Workload) (actions []capacity.Action) {
+	w, kept := n.options.Workloads, map[Pod]bool{}
+	for i := range workloads {
+		if slices.ContainsFunc(groups, func(g *capacity.Group) bool { return g.Name == workloads[i].Group }) {
+			for _, p := range w.TargetPods(&workloads[i]) {
+				kept[p] = true
+			}
+		}
+	}
+	var annotated []Pod
+	for p := range w.GPUPods() {
+		if facts := p.GPU(); !kept[p] && !p.Ended() && (facts.DeletionCost.Ours || facts.DoNotDisrupt.Ours) {
+			annotated = append(annotated, p)
+		}
+	}
+	slices.SortFunc(annotated, func(a, b Pod) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
+	for _, p := range annotated {
+		mark := capacity.PodAnnotation{UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Rule: capacity.RuleRelease}
+		if p.GPU().DeletionCost.Ours {
+			mark.Kind = capacity.DeletionCost
+			actions = append(actions, mark)
+		}
+		if p.GPU().DoNotDisrupt.Ours {
+			mark.Kind = capacity.DoNotDisrupt
+			actions = append(actions, mark)
+		}
+	}
+	return actions
+}

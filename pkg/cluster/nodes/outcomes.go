@@ -1,0 +1,66 @@
+package nodes
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+)
+
+// outcomeRetention is how long the outcome of a NodeClaim is kept: package capacity needs those of one hour.
+const outcomeRetention = time.Hour + 5*time.Minute
+
+// outcome is how a NodeClaim ended.
+type outcome struct {
+	pool       string
+	at         time.Time
+	lost       bool // the node was usable and the provider took it
+	noCapacity bool // the launch failed because the provider had no capacity, by an Event
+}
+
+// outcomes contains one outcome for each NodeClaim, by UID: Events are repeated and merged, UIDs are unique.
+type outcomes map[string]outcome
+
+func (o outcomes) addLoss(uid, pool string, at time.Time) {
+	if _, known := o[uid]; !known {
+		o[uid] = outcome{pool: pool, at: at, lost: true}
+	}
+}
+
+// addFailure adds a failed launch. That the provider had no capacity may become known after the deletion of the NodeClaim.
+func (o outcomes) addFailure(uid, pool string, at time.Time, noCapacity bool) {
+	f, known := o[uid]
+	if known && (f.lost || f.noCapacity || !noCapacity) {
+		return
+	}
+	if !known {
+		f = outcome{pool: pool, at: at}
+	}
+	f.noCapacity = noCapacity
+	o[uid] = f
+}
+
+func (o outcomes) removeOld(now time.Time) {
+	for uid, f := range o {
+		if now.Sub(f.at) > outcomeRetention {
+			delete(o, uid)
+		}
+	}
+}
+
+// of returns the failed launches and the losses of a NodePool, oldest first.
+func (o outcomes) of(pool string) (failures []capacity.Failure, losses []capacity.Loss) {
+	for uid, f := range o {
+		switch {
+		case f.pool != pool:
+		case f.lost:
+			losses = append(losses, capacity.Loss{UID: uid, At: f.at})
+		default:
+			failures = append(failures, capacity.Failure{UID: uid, At: f.at, Capacity: f.noCapacity})
+		}
+	}
+	slices.SortFunc(failures, func(a, b capacity.Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
+	slices.SortFunc(losses, func(a, b capacity.Loss) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
+	return failures, losses
+}

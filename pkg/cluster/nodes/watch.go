@@ -1,0 +1,188 @@
+package nodes
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+const (
+	schemaInterval = 10 * time.Minute // an upgrade of Karpenter may add fields to the CRD
+	priceInterval  = time.Minute      // how often prices are read again while nothing else changes
+)
+
+// Watch sets the states of the informers of NodePools and NodeClaims. It is called once, before Run.
+func (n *Cache) Watch(pools, claims informer.CRD) { n.pool, n.claim = pools, claims }
+
+// served reports whether the API server serves NodePools.
+func (n *Cache) served() bool { return n.pool != nil && n.pool.Synced() != nil }
+
+// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. looked is
+// closed when it is known which kinds the API server serves.
+func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-chan struct{}, period time.Duration) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	select {
+	case <-looked:
+	case <-ctx.Done():
+		return
+	}
+	ticker := time.NewTicker(period) // I/O edge: paces discovery
+	defer ticker.Stop()
+	var schemaRead time.Time
+	for {
+		served := n.served()
+		if served && !n.watching() {
+			n.startInformers(ctx, client, &running)
+		}
+		switch now := time.Now(); { // I/O edge: paces the reading of the schema
+		case !served:
+			n.logAbsent()
+			schemaRead = time.Time{}
+		case schemaRead.IsZero() || now.Sub(schemaRead) > schemaInterval:
+			if n.readSchema() {
+				schemaRead = now
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			n.expire(now)
+			n.options.Buffers.RefreshRights(ctx)
+		}
+	}
+}
+
+func (n *Cache) readSchema() bool {
+	s, err := n.options.ReadSchema()
+	if err != nil {
+		n.options.Log.Warn("the schema of NodePools cannot be read; no NodePool is written until it can", "error", err)
+		return false
+	}
+	n.SetSchema(s)
+	return true
+}
+
+// logAbsent logs once that no NodePools are served although there are capacity groups.
+func (n *Cache) logAbsent() {
+	if n.absentLogged || len(n.options.Groups.Groups()) == 0 {
+		return
+	}
+	n.absentLogged = true
+	if n.options.BetaServed != nil && n.options.BetaServed() {
+		n.options.Log.Warn("NodePools are served as "+karpenter.UnsupportedVersion+" only, which is not supported; capacity groups do nothing; "+
+			"replicas are computed as usual", "fix", karpenter.HowToConvert)
+		return
+	}
+	n.options.Log.Warn("the API server serves no NodePools; capacity groups do nothing until Karpenter is installed; replicas are computed as usual")
+}
+
+// expire removes outcomes and Events that are no longer needed.
+func (n *Cache) expire(now time.Time) {
+	n.options.Buffers.CheckResponses(now)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := len(n.outcomes) + len(n.buffered)
+	n.outcomes.removeOld(now)
+	maps.DeleteFunc(n.buffered, func(_ string, at time.Time) bool { return now.Sub(at) > karpenter.UnconsolidatableInterval })
+	maps.DeleteFunc(n.deleted, func(_ string, d outcome) bool { return now.Sub(d.at) > outcomeRetention })
+	maps.DeleteFunc(n.interrupted, func(_ string, at time.Time) bool { return now.Sub(at) > outcomeRetention })
+	if len(n.outcomes)+len(n.buffered) != before || n.options.Hourly != nil && now.Sub(n.priced) > priceInterval {
+		n.version++
+		n.priced = now
+	}
+}
+
+// startInformers starts to watch Nodes and the Events about NodeClaims. It does not wait; until they are read, demand is not known.
+func (n *Cache) startInformers(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
+	aboutClaims := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("involvedObject.kind", karpenter.NodeClaimKind.Kind).String()
+	}
+	n.start(ctx, running, coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
+		informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) }))
+	n.start(ctx, running, coreinformers.NewFilteredEventInformer(client, metav1.NamespaceDefault, 0, cache.Indexers{}, aboutClaims),
+		karpenter.TrimClaimEvent, informer.Handler(func(_, e *karpenter.ClaimEvent) { n.PutEvent(e) }, func(*karpenter.ClaimEvent) {}))
+}
+
+func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, i cache.SharedIndexInformer, trim cache.TransformFunc,
+	handler cache.ResourceEventHandler) {
+	if err := i.SetTransform(trim); err != nil {
+		n.options.Log.Error("cannot start an informer", "error", err)
+		return
+	}
+	registration, err := i.AddEventHandler(handler)
+	if err != nil {
+		n.options.Log.Error("cannot start an informer", "error", err)
+		return
+	}
+	n.mu.Lock()
+	n.synced = append(n.synced, registration.HasSynced)
+	n.mu.Unlock()
+	running.Go(func() { i.RunWithContext(ctx) })
+}
+
+// watching reports whether the informers of Nodes and Events were started.
+func (n *Cache) watching() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return len(n.synced) > 0
+}
+
+// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, if NodePools are served, but no longer than timeout.
+// A new leader that decided before would lift every zero limit and restore every override.
+func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond) // I/O edge: polls the informers at start-up
+	defer ticker.Stop()
+	for !n.ready() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			n.options.Log.Warn("Karpenter's objects could not all be read; NodePools stay as they are until they can")
+			return
+		}
+	}
+}
+
+func (n *Cache) ready() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return !n.served() || n.complete() && n.schema.Known
+}
+
+// complete reports whether every object that makes up demand was read. The caller holds the lock.
+func (n *Cache) complete() bool {
+	if !n.served() {
+		return n.allSynced()
+	}
+	return len(n.synced) > 0 && n.allSynced()
+}
+
+func (n *Cache) allSynced() bool {
+	for _, kind := range []informer.CRD{n.pool, n.claim} {
+		if kind == nil {
+			continue
+		}
+		if synced := kind.Synced(); synced != nil && !synced() {
+			return false
+		}
+	}
+	for _, synced := range n.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}

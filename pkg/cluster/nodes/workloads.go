@@ -1,0 +1,61 @@
+package nodes
+
+import (
+	"iter"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Workloads is the cache of scale targets and pods. Every method except RLock and RUnlock is called while the cache is locked for
+// reading, and what it returns is used only until RUnlock.
+type Workloads interface {
+	RLock()
+	RUnlock()
+	// Version changes with every change of a target or a pod.
+	Version() uint64
+	// NodeTarget returns the scale target of a policy; ok is false if it does not exist.
+	NodeTarget(w *scaling.Workload) (t Target, ok bool)
+	// TargetPods returns the pods of the scale target of a policy. The pods of one replica are adjacent.
+	TargetPods(w *scaling.Workload) []Pod
+	// GPUPods returns all pods that request an extended resource or claim devices.
+	GPUPods() iter.Seq[Pod]
+	// AllPods returns all pods.
+	AllPods() iter.Seq[Pod]
+}
+
+// Target is a scale target.
+type Target struct {
+	APIVersion string
+	UID        types.UID
+	Replicas   int32            // spec.replicas
+	Size       int32            // pods of one replica; greater than 1 for a LeaderWorkerSet
+	Extended   []gpupods.Amount // extended resources of one replica
+	PerPod     []gpupods.Amount // extended resources of the largest pod, if a replica has several
+	Claims     []gpupods.ClaimRef
+	LimitsOnly bool // the pod template has a limit of an extended resource and no request
+	Quota      bool // a ResourceQuota rejects pods
+}
+
+// Pod is a pod in the cache. The same pod is the same value until the cache replaces it.
+type Pod interface {
+	metav1.Object
+	// NodeName returns the name of the pod's node, empty while it has none.
+	NodeName() string
+	// Ended reports whether the pod has finished or is terminating.
+	Ended() bool
+	Ready() bool
+	// Loading reports whether the pod has a node, is not ready and does not crash repeatedly.
+	Loading() bool
+	// ReplicaName returns the replica that the pod is part of, if a replica has several pods.
+	ReplicaName() string
+	// Daemon reports whether the pod belongs to a DaemonSet or is a static pod.
+	Daemon() bool
+	// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
+	BlocksDisruption() bool
+	// GPU returns what the pod requests; nil for a pod that requests no extended resource and claims no device.
+	GPU() *gpupods.Facts
+}

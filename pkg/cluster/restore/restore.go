@@ -1,0 +1,288 @@
+// Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and deletes its
+// CapacityBuffers. It is the command that runs before gpuscaler is uninstalled.
+package restore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+)
+
+// Options select what is restored, and name the Lease that is held meanwhile.
+type Options struct {
+	Lease    types.NamespacedName
+	Identity string   // of this command, in the Lease
+	Names    []string // of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all buffers
+	DryRun   bool     // return what would be restored; nothing is written, not even the Lease
+	// KeepLease leaves the Lease to expire half a minute after the end, so that no controller leads again before an uninstall.
+	KeepLease bool
+	Log       *slog.Logger
+}
+
+// Result is the result for one NodePool, one annotation of a pod or one CapacityBuffer.
+type Result struct {
+	Object  string   `json:"object"`
+	Changes []string `json:"changes"`
+	Error   string   `json:"error,omitempty"`
+}
+
+func (r Result) failed(err error) Result {
+	r.Error = err.Error()
+	return r
+}
+
+// maxAttempts is how often one NodePool is read and written: values, ownership, record, and a few conflicts.
+const maxAttempts = 8
+
+// Run restores what the options select. It holds the controller's Lease meanwhile, so that no controller overrides a field again. If one
+// object fails, the others are still restored. An error is returned together with the results so far.
+func Run(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, o Options) ([]Result, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if !o.DryRun {
+		taking := leader.Taking{Client: client, Lease: o.Lease, Identity: o.Identity, Log: o.Log, Expire: o.KeepLease}
+		held, release, err := taking.Take(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("lease %s: %w", o.Lease, err)
+		}
+		defer release()
+		ctx = held
+	}
+	r := newRestorer(client, objects, o)
+	done, err := r.nodePools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := r.annotations(ctx)
+	if done = append(done, annotations...); err != nil {
+		return done, err
+	}
+	removed, err := r.buffers(ctx)
+	return append(done, removed...), err
+}
+
+type restorer struct {
+	client   kubernetes.Interface
+	objects  dynamic.Interface
+	options  Options
+	releases *leader.Releases
+	writer   *nodepoolwriter.Writer
+	schema   karpenter.Schema
+}
+
+func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Options) *restorer {
+	r := &restorer{client: client, objects: objects, options: o, releases: leader.NewReleases(client, o.Lease.String())}
+	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
+		Client: objects, Release: o.Lease.String(), Writes: nodepoolwriter.NewWritesMetric(), Log: o.Log,
+		Leading:           func() bool { return true }, // the Lease is held
+		OverriddenByOther: r.overriddenByOther,
+		Current:           func(string) *karpenter.NodePool { return nil },
+		Event:             func(corev1.ObjectReference, string, string, string) {},
+	})
+	return r
+}
+
+// overriddenByOther returns why another release that wrote the record counts as leading; empty if there is none.
+func (r *restorer) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
+	if p.Record() == "" {
+		return ""
+	}
+	return r.releases.Leads(ctx, p.Holder)
+}
+
+func (r *restorer) nodePools(ctx context.Context) (done []Result, err error) {
+	all, err := r.list(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil // Karpenter is not installed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list NodePools: %w", err)
+	}
+	if r.schema, err = karpenter.ReadSchema(r.client.Discovery()); err != nil {
+		return nil, fmt.Errorf("read the schema of NodePools: %w", err)
+	}
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range r.options.Names {
+		if all[name] == nil {
+			return nil, fmt.Errorf("there is no NodePool %s", name)
+		}
+	}
+	for _, name := range names {
+		if all[name].Ours && r.selected(ctx, all[name]) {
+			done = append(done, r.nodePool(ctx, name))
+		}
+	}
+	return done, nil
+}
+
+// selected reports whether a NodePool is to be restored: one that is named; without names every one, except that of another release that
+// leads, because that release would override it again.
+func (r *restorer) selected(ctx context.Context, p *karpenter.NodePool) bool {
+	if len(r.options.Names) > 0 {
+		return slices.Contains(r.options.Names, p.Name())
+	}
+	why := r.overriddenByOther(ctx, p)
+	if why != "" {
+		r.options.Log.Warn("not restored: another gpuscaler release overrides the NodePool", "nodepool", p.Name(), "lease", p.Holder, "why", why)
+	}
+	return why == ""
+}
+
+func (r *restorer) list(ctx context.Context) (map[string]*karpenter.NodePool, error) {
+	list, err := r.objects.Resource(karpenter.NodePools).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*karpenter.NodePool{}
+	for i := range list.Items {
+		p := karpenter.DecodeNodePool(&list.Items[i])
+		all[p.Name()] = p
+	}
+	return all, nil
+}
+
+// nodePool restores one NodePool until it has no record and no field of gpuscaler.
+func (r *restorer) nodePool(ctx context.Context, name string) Result {
+	out := Result{Object: "NodePool " + name}
+	var state capacity.State
+	var last error
+	now := time.Now() // I/O edge: a command has no tick
+	for range maxAttempts {
+		all, err := r.list(ctx)
+		if err != nil {
+			return out.failed(err)
+		}
+		pool := all[name]
+		if pool == nil || !pool.Ours {
+			return out
+		}
+		patch, findings, ok := r.patch(pool, &state, now)
+		if !ok {
+			return out.failed(notPatchable(pool, findings))
+		}
+		for _, line := range strings.Split(strings.TrimSpace(patch.Text()), "\n") {
+			if len(patch.Changes) > 0 && !slices.Contains(out.Changes, line) {
+				out.Changes = append(out.Changes, line)
+			}
+		}
+		if r.options.DryRun {
+			return out
+		}
+		if last = r.writer.Patch(ctx, patch, pool); last != nil && !apierrors.IsConflict(last) {
+			return out.failed(last)
+		}
+		now = now.Add(11 * time.Second) // package capacity repeats a change that is not observed after 10 s
+	}
+	return out.failed(fmt.Errorf("it is changed again and again by another client: %v", last))
+}
+
+// notPatchable returns why a NodePool cannot be restored, and what a user does about it.
+func notPatchable(p *karpenter.NodePool, findings string) error {
+	if p.Consent()&(capacity.ConsentLimits|capacity.ConsentWeight|capacity.ConsentDisruption) == 0 {
+		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write it; annotate it with the fields "+
+			"to restore and run this again%s", karpenter.ConsentAnnotation, findings)
+	}
+	return fmt.Errorf("fields or a record of gpuscaler are left and may not be written; see its annotation %s and "+
+		"its managedFields%s", karpenter.ConsentAnnotation, findings)
+}
+
+// patch returns the next patch that restores a NodePool. Without one, findings says which fields stay overridden and why.
+func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, findings string, ok bool) {
+	name := p.Name()
+	g, known := capacity.Orphan(name, p.Record())
+	if !known {
+		var err error
+		if g, err = capacity.NewGroup(capacity.Group{Name: name, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: name}}}); err != nil {
+			return patch, "", false
+		}
+	}
+	o := capacity.Observation{Pools: []capacity.PoolView{p.View(g, nil, r.schema)}, Lost: true}
+	var d capacity.Decision
+	s.Release(g, &o, now, &d)
+	for _, a := range d.Actions {
+		if p, is := a.(capacity.NodePoolPatch); is {
+			return p, "", true
+		}
+	}
+	for i := range d.Findings {
+		if d.Findings[i].Kind == capacity.FindConsentWithdrawn {
+			findings += "; " + d.Findings[i].Text(g)
+		}
+	}
+	return patch, findings, false
+}
+
+// annotations removes gpuscaler's annotations from all pods.
+func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
+	if len(r.options.Names) > 0 {
+		return nil, nil
+	}
+	managers := map[capacity.AnnotationKind]string{
+		capacity.DeletionCost: ownership.DeletionCostManager, capacity.DoNotDisrupt: ownership.DoNotDisruptManager,
+	}
+	page := metav1.ListOptions{Limit: 500}
+	for {
+		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, page)
+		if err != nil {
+			return done, fmt.Errorf("list pods: %w", err)
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			for kind, manager := range managers {
+				if !ownership.HasManager(p.ManagedFields, manager) {
+					continue
+				}
+				mark := capacity.PodAnnotation{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: capacity.RuleRelease}
+				done = append(done, Result{Object: "Pod " + p.Namespace + "/" + p.Name, Changes: []string{strings.TrimSpace(mark.Text())}})
+				if !r.options.DryRun {
+					r.writer.WriteAnnotation(mark)
+				}
+			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return done, nil
+		}
+	}
+}
+
+// buffers removes gpuscaler's CapacityBuffers.
+func (r *restorer) buffers(ctx context.Context) (done []Result, err error) {
+	if len(r.options.Names) > 0 {
+		return nil, nil
+	}
+	remover := buffers.Remover{
+		Discovery: r.client.Discovery(), Client: r.objects, DryRun: r.options.DryRun,
+		Allowed: func(ctx context.Context, verb string) (bool, error) { return buffers.AskAllowed(ctx, r.client, verb) },
+	}
+	removed, err := remover.RemoveAll(ctx)
+	for _, b := range removed {
+		out := Result{Object: b.Object, Changes: []string{"removed"}}
+		if b.Err != nil {
+			out = Result{Object: b.Object}.failed(b.Err)
+		}
+		done = append(done, out)
+	}
+	return done, err
+}

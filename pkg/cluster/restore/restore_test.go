@@ -1,0 +1,84 @@
+package restore
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// withoutKarpenter is an API server that serves no NodePools, with one pod that has an annotation of gpuscaler.
+func withoutKarpenter(t *testing.T) *rest.Config {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/openapi/v3":
+			fmt.Fprint(w, `{"paths":{}}`)
+		case "/api/v1/pods":
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"namespace":"team","name":"marked","uid":"u1","managedFields":[{"manager":"gpuscaler-cost","operation":"Apply"}]}}]}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+// A user who uninstalls Karpenter first must still be able to uninstall gpuscaler.
+func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
+	cfg := withoutKarpenter(t)
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := Run(t.Context(), client, objects, Options{DryRun: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil || len(done) != 1 || done[0].Object != "Pod team/marked" || !strings.Contains(strings.Join(done[0].Changes, " "), "pod-deletion-cost: (absent)") {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+const (
+	ours   = "gpuscaler-system/gpuscaler"
+	theirs = "gpu-platform/gpuscaler"
+)
+
+func TestNodePoolsOfAnotherLeadingReleaseAreRestoredOnlyByName(t *testing.T) {
+	identity, renewed, seconds := "theirs-0", metav1.NewMicroTime(time.Now()), int32(15)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu-platform", Name: "gpuscaler"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
+	for name, w := range map[string]struct {
+		holder string
+		names  []string
+		want   bool
+	}{
+		"of this release": {ours, nil, true}, "of another release": {theirs, nil, false}, "of another release, by name": {theirs, []string{"spot"}, true},
+		"of an uninstalled release": {"gone/gpuscaler", nil, true}, "of this release, another one is named": {ours, []string{"other"}, false},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot",
+			"annotations": map[string]any{karpenter.RecordAnnotation: `{"v":1}`, karpenter.HolderAnnotation: w.holder}}}}
+		o := Options{Names: w.names, Lease: types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"}, Log: slog.New(slog.DiscardHandler)}
+		r := newRestorer(fake.NewClientset(lease), nil, o)
+		if got := r.selected(t.Context(), karpenter.DecodeNodePool(u)); got != w.want {
+			t.Errorf("%s: restored %t", name, got)
+		}
+	}
+}

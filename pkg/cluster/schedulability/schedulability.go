@@ -1,0 +1,154 @@
+// Package schedulability answers whether Karpenter could launch a node of a NodePool for a pod: it compares the node selector, the
+// required node affinity and the tolerations of the pod with the labels, requirements and taints of the NodePool.
+package schedulability
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+)
+
+// Answer is whether a pod could be scheduled on a node of a NodePool. The values are ordered: the minimum of two answers is their
+// conjunction, the maximum their disjunction.
+type Answer uint8
+
+const (
+	No      Answer = iota
+	Unknown        // the pod requires a label that a provider, device plugin or operator may add to any node
+	Yes
+)
+
+// NodePool is the part of a NodePool that decides which pods its nodes can run. For the zero value every answer is Unknown.
+type NodePool struct {
+	decoded      bool
+	requirements scheduling.Requirements // of the template, including its labels
+	taints       []corev1.Taint
+}
+
+// Of returns the schedulability of the NodePool with the given name and template.
+func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
+	p := NodePool{decoded: true, taints: template.Spec.Taints}
+	p.requirements = scheduling.NewLabelRequirements(template.Labels)
+	p.requirements.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, name))
+	for i := range template.Spec.Requirements {
+		r := &template.Spec.Requirements[i]
+		p.requirements.Add(requirement(r.Key, r.Operator, r.Values))
+	}
+	return p
+}
+
+// Allows reports whether a node of the NodePool may have a label with the value. A label that the NodePool does not mention may have any
+// value.
+func (p *NodePool) Allows(label, value string) bool {
+	r, found := p.requirements[label]
+	return !found || r.Has(value)
+}
+
+// Mentions reports whether a label or a requirement of the NodePool restricts a label.
+func (p *NodePool) Mentions(label string) bool { return p.requirements.Has(label) }
+
+// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. The terms of the pod's node affinity are alternatives.
+func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
+	if !p.decoded {
+		return Unknown
+	}
+	if !p.tolerated(pod.Tolerations) {
+		return No
+	}
+	if pod.NodeAffinity == nil || len(pod.NodeAffinity.NodeSelectorTerms) == 0 {
+		if len(pod.NodeSelector) == 0 {
+			return Yes
+		}
+		return p.satisfies(scheduling.NewLabelRequirements(pod.NodeSelector))
+	}
+	best := No
+	for i := range pod.NodeAffinity.NodeSelectorTerms {
+		term := &pod.NodeAffinity.NodeSelectorTerms[i]
+		if len(term.MatchFields) > 0 {
+			continue // the term names one existing node
+		}
+		required := scheduling.NewLabelRequirements(pod.NodeSelector)
+		for j := range term.MatchExpressions {
+			e := &term.MatchExpressions[j]
+			required.Add(requirement(e.Key, e.Operator, e.Values))
+		}
+		best = max(best, p.satisfies(required))
+	}
+	return best
+}
+
+// tolerated reports whether the tolerations match every taint that prevents a pod from being scheduled.
+func (p *NodePool) tolerated(tolerations []corev1.Toleration) bool {
+	_, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), p.taints, tolerations, func(t *corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule
+	}, false)
+	return !untolerated
+}
+
+// satisfies compares the requirements of a pod with those of the NodePool, label by label.
+func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
+	answer := Yes
+	for label, r := range required {
+		if answer = min(answer, p.allows(label, r)); answer == No {
+			break
+		}
+	}
+	return answer
+}
+
+// allows compares one requirement of a pod with the NodePool. The rules for a label that the NodePool does not mention are Karpenter's,
+// with one exception: for a label of an unknown domain Karpenter answers no, but a provider, a device plugin or an operator may add it to
+// any node. A pending pod with such a label counts as demand, so that a zero limit does not block it for ever.
+func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
+	operator := r.Operator()
+	if offered, found := p.requirements[label]; found {
+		absentInBoth := acceptsAbsence(operator) && acceptsAbsence(offered.Operator())
+		return yesIf(offered.HasIntersection(r) || absentInBoth)
+	}
+	switch {
+	case operator == corev1.NodeSelectorOpNotIn:
+		return Yes
+	case operator == corev1.NodeSelectorOpDoesNotExist:
+		return yesIf(!wellKnown(label))
+	case wellKnown(label):
+		return Yes // Karpenter chooses the value
+	case strings.Contains(label, "/"):
+		return Unknown
+	}
+	return No
+}
+
+func acceptsAbsence(operator corev1.NodeSelectorOperator) bool {
+	return operator == corev1.NodeSelectorOpNotIn || operator == corev1.NodeSelectorOpDoesNotExist
+}
+
+func yesIf(condition bool) Answer {
+	if condition {
+		return Yes
+	}
+	return No
+}
+
+// requirement converts one requirement. A comparison without a value, which the API server rejects but a file may contain, requires
+// only that the label exists.
+func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
+	comparisons := []corev1.NodeSelectorOperator{corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte}
+	if len(values) == 0 && slices.Contains(comparisons, operator) {
+		operator = corev1.NodeSelectorOpExists
+	}
+	return scheduling.NewRequirement(label, operator, values...)
+}
+
+// wellKnown reports whether Karpenter or a cloud provider sets a label on every node.
+func wellKnown(label string) bool {
+	domain, _, found := strings.Cut(label, "/")
+	return found && (domain == "kubernetes.io" || domain == "node.kubernetes.io" || domain == "topology.kubernetes.io" ||
+		domain == "karpenter.sh" || strings.HasPrefix(domain, "karpenter.") || strings.HasPrefix(domain, "topology."))
+}
