@@ -116,7 +116,7 @@ func TestActivatorScalesFromZeroAndToZero(t *testing.T) {
 		t.Errorf("gpuscaler owns %q, want only spec.replicas through /scale", owned)
 	}
 	numbers.set(0)
-	seen(t, c, chat, "asleep", func(v engine.View) bool { return v.Replicas == 0 && v.Ready == 0 })
+	seen(t, c, chat, "scaled to zero", func(v engine.View) bool { return v.Replicas == 0 && v.Ready == 0 })
 	for _, reason := range []string{events.Activated, events.Deactivated} {
 		stack.Eventually(t, 10*time.Second, "an Event "+reason+" on the Deployment", reported(ns, "Deployment", "chat", reason))
 	}

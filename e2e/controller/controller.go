@@ -125,16 +125,16 @@ func (c *Controller) installServices(ctx context.Context) error {
 // change of the EndpointSlices triggers the check. With an ExternalName Service one second without a leader makes the APIService
 // unavailable, and the API server would repeat the check only after 30 s.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
-	for told := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+	for last := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
-		if now == "" || now == told && c.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") == nil {
+		if now == "" || now == last && c.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") == nil {
 			continue
 		}
 		registration := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: ExternalMetrics}}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/endpoints":"%s at %d"}}}`, now, time.Now().UnixMilli())
 		// The APIService does not exist before gpuscaler registers it.
 		if c.Stack.Client.Patch(ctx, registration, client.RawPatch(types.MergePatchType, []byte(patch))) == nil {
-			told = now
+			last = now
 		}
 	}
 }

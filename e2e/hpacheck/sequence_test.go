@@ -47,9 +47,9 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(object)
 	// Discard its Events, because recording them costs more than the controller.
-	for resource, told := range map[string]runtime.Object{"events": &v1.Event{}, "horizontalpodautoscalers": object} {
+	for resource, object := range map[string]runtime.Object{"events": &v1.Event{}, "horizontalpodautoscalers": object} {
 		client.PrependReactor("*", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
-			return slices.Contains([]string{"create", "patch", "update"}, a.GetVerb()), told, nil
+			return slices.Contains([]string{"create", "patch", "update"}, a.GetVerb()), object, nil
 		})
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -72,7 +72,7 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 
 // replay runs the replay's HPA with the input of Kubernetes' controller, at the same times and with its own replicas. It returns the first
 // sync with a different result, or -1, and the replicas after each sync.
-func replay(spec *hpa.Spec, s *stage, start int32, tell func(hpa.Verdict)) (other int, wrote []int32) {
+func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller
 	current, other := start, -1
 	for i := range s.looks {
@@ -82,7 +82,7 @@ func replay(spec *hpa.Spec, s *stage, start int32, tell func(hpa.Verdict)) (othe
 		}
 		var verdict hpa.Verdict
 		current, verdict = c.Sync(spec, l.at, current, l.proposals(s.metrics, current, spec.Tolerances()))
-		tell(verdict)
+		check(verdict)
 		if wrote = append(wrote, current); current != l.wrote && other < 0 {
 			other = i
 		}

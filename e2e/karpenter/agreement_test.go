@@ -16,46 +16,45 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// recordingOf is where a fast process writes down what it saw of Karpenter, and
-// what it decided.
+// recordingOf returns the file in which a fast process records its observations of Karpenter and its decisions.
 func recordingOf(c fastConfig) string {
 	return filepath.Join(filepath.Dir(c.Status), "recording.jsonl")
 }
 
-// agrees decides again all that the fast processes of a test decided, those that
-// were killed included: on what they saw of the real Karpenter, the brain comes
-// to the same outcome in this process, byte for byte.
-func (g *guest) agrees(t *testing.T) record.Verified {
+// agrees recomputes all decisions of a test's fast processes, including killed ones. With the recorded observations the result must be
+// identical byte for byte.
+func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	t.Helper()
 	v, err := record.VerifyFiles(recordingOf(g.config), nil)
 	if err != nil {
-		t.Errorf("live and replay disagree: %v", err)
+		t.Errorf("live decisions and replay differ: %v", err)
 	}
 	t.Logf("live and replay: %d decisions for groups and %d for workloads in %d ticks; phases %v", v.Groups, v.Decisions, v.Ticks, v.Phases)
 	return v
 }
 
-// sameAsSimulated fails unless the phases of a day on the real Karpenter equal
-// those of the same day in the simulator, where the same engine decides.
+// sameAsSimulated fails unless the phases of a day with the real Karpenter equal those of the same day in the simulator, where the same
+// engine decides.
 func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
 	t.Logf("live %v\nsimulated %v", live, simulated)
 	if !slices.Equal(live, simulated) {
-		t.Errorf("on the real Karpenter the group went through %v, in the simulator through %v", live, simulated)
+		t.Errorf("phases with the real Karpenter %v, in the simulator %v", live, simulated)
 	}
 	if most < 6 || last != 0 {
-		t.Errorf("in the simulator there were up to %d nodes by day, and %d are left in the evening", most, last)
+		t.Errorf("in the simulator there were up to %d nodes, and %d are left in the evening", most, last)
 	}
 }
 
-// simulatedDay is TestADayOfOneGroupFromZeroToZero in the simulator: from nothing to
-// two, to six of which spot takes three, back to spot once it has room, to zero.
+// simulatedDay is TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, to six of which spot takes three, back to
+// spot when it has capacity, and to zero.
 func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
-	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true, ReturnNodesPerHour: 60,
-		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}})
+	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true,
+		ReturnNodesPerHour: 60,
+		Pools:              []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,16 +64,19 @@ func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 		return s
 	}
 	chat := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}, Workload: scaling.Workload{
-		Key: scaling.Key{Namespace: "day", Name: "chat"}, Group: "gpu", Activate: true, Policy: &scaling.Policy{MaxReplicas: 12, CooldownPeriod: time.Minute,
-			Signals:   []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
-			Schedules: []scaling.Schedule{floor(30*time.Minute, time.Hour, 2), floor(45*time.Minute, 4*time.Hour, 6)}}}}
+		Key: scaling.Key{Namespace: "day", Name: "chat"}, Group: "gpu", Activate: true, Policy: &scaling.Policy{MaxReplicas: 12,
+			CooldownPeriod: time.Minute,
+			Signals:        []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
+			Schedules:      []scaling.Schedule{floor(30*time.Minute, time.Hour, 2), floor(45*time.Minute, 4*time.Hour, 6)}}}}
 	pool := func(name, kind string, weight int32) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight, ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight,
+			ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	spot := pool("spot", simulator.Spot, 80)
 	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 3, Events: []trace.SpotEvent{{At: 90 * time.Minute, Added: 10}}}
-	c := simulator.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20)},
+	c := simulator.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group},
+		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20)},
 		Workloads: []simulator.Workload{{Policy: chat, Service: simulator.Chat8B}}}
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {
 		if p := g.Decision.Phase; len(phases) == 0 || phases[len(phases)-1] != p {

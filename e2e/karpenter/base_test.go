@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// weighs is a check of a NodePool's weight.
+// weighs returns a check of a NodePool's weight.
 func (p pool) weighs(want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if w, _, _ := unstructured.NestedInt64(p.get(ctx).Object, "spec", "weight"); w != want {
@@ -26,10 +26,9 @@ func (p pool) weighs(want int64) func(context.Context) error {
 	}
 }
 
-// The first unit is on demand and all others on spot, and Karpenter, which may
-// consolidate both pools, leaves it so. A base has the half minute in which
-// Karpenter launches for its patience, so no clock runs thirty times as fast.
-func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
+// The first replica is on-demand and all others on spot. Karpenter may consolidate both pools and does not change that. Karpenter launches
+// within half a minute of real time, so this test does not use a faster clock.
+func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -49,19 +48,20 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 		whole[p.name] = p.face(t)
 	}
 	platform := func(base string) string {
-		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " + base + "nodePools: {spot: base-spot, on-demand: base-od}}\n")
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " + base + "nodePools: {spot: base-spot, " +
+			"on-demand: base-od}}\n")
 	}
 	g := startAt(t, 2, "base", map[string]string{"platform.yaml": platform("onDemandBaseCapacity: 1, "), "chat.yaml": chatPolicy("base")})
 	g.load(t, map[string]float64{"base/chat": 0})
-	stack.Eventually(t, 2*time.Minute, "on-demand comes first", demand.weighs(81))
-	stack.Eventually(t, 30*time.Second, "up to one", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "on-demand has the higher weight", demand.weighs(81))
+	stack.Eventually(t, 30*time.Second, "the limit of on-demand is one", func(ctx context.Context) error {
 		if limit := demand.limitNow(ctx); limit != "1" {
 			return errors.New("limit " + limit)
 		}
 		return nil
 	})
 	g.load(t, map[string]float64{"base/chat": 3})
-	g.group(t, time.Minute, "one on demand, two on spot", on(2, 1))
+	g.group(t, time.Minute, "one on-demand node, two spot nodes", on(2, 1))
 	claims := watchClaims(t, "base")
 	stand := claims.alive()
 	stack.Always(t, 45*time.Second, "all three nodes stay", func(context.Context) error {
@@ -72,21 +72,20 @@ func TestLongTheFirstUnitIsOnDemandAndKarpenterLeavesItThere(t *testing.T) {
 	})
 	g.explained(t, "on-demand base: ")
 	g.write(t, "platform.yaml", platform(""))
-	// Three replicas would return to spot, which waits for a quarter of an hour where spot has not failed before.
+	// Three replicas would return to spot, which waits for 15 minutes unless spot has failed before.
 	g.load(t, map[string]float64{"base/chat": 0})
-	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are as before", func(context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
 			}
 		}
 		return nil
 	})
 }
 
-// Somebody who overwrites a field wins each time, and after the third time is
-// left in peace.
-func TestWhoOverwritesUsThreeTimesIsLeftInPeace(t *testing.T) {
+// When another writer overwrites a field, its value stays. After the third time gpuscaler does not override the field for a long time.
+func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "fight-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
 	p.create(t)
@@ -97,9 +96,9 @@ func TestWhoOverwritesUsThreeTimesIsLeftInPeace(t *testing.T) {
   schedules: [{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33}]
 `)})
 	for range 3 {
-		stack.Eventually(t, time.Minute, "the schedule's weight stands", p.weighs(33))
+		stack.Eventually(t, time.Minute, "the schedule's weight is set", p.weighs(33))
 		touch(t, p, `{"spec":{"weight":20}}`)
-		stack.Eventually(t, 20*time.Second, "an edit is yielded to", func(context.Context) error {
+		stack.Eventually(t, 20*time.Second, "gpuscaler yields to an edit", func(context.Context) error {
 			s, err := g.status()
 			if err == nil && len(s.Groups["gpu"].Nudges) > 0 {
 				err = fmt.Errorf("still ours: %q", s.Groups["gpu"].Nudges)
@@ -107,14 +106,14 @@ func TestWhoOverwritesUsThreeTimesIsLeftInPeace(t *testing.T) {
 			return err
 		})
 		if err := p.weighs(20)(t.Context()); err != nil {
-			t.Errorf("the edit does not stay: %v", err)
+			t.Errorf("the edit was reverted: %v", err)
 		}
 	}
-	g.group(t, 10*time.Second, "the third time it is said", func(s fastGroup) error {
+	g.group(t, 10*time.Second, "the group reports the third conflict", func(s fastGroup) error {
 		if !strings.Contains(fmt.Sprint(s.Findings), "weight was overwritten 3 times: it is not overridden until") {
-			return fmt.Errorf("it is not: %q", s.Findings)
+			return fmt.Errorf("findings %q", s.Findings)
 		}
 		return nil
 	})
-	stack.Always(t, 25*time.Second, "and longer than before the field is left alone", p.weighs(20))
+	stack.Always(t, 25*time.Second, "the field is not overridden", p.weighs(20))
 }

@@ -20,20 +20,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// buffering is a group that would rather hold nodes than raise a target early.
-// Without consolidationFreeze nothing but the buffer keeps an empty node.
+// buffering returns a group that keeps nodes with a buffer instead of raising a target early. Without consolidationFreeze only the buffer
+// keeps an empty node.
 func buffering(pool string) string {
-	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, consolidationFreeze: false, leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
+	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, consolidationFreeze: false, " +
+		"leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
 }
 
-// soon is chatPolicy with a floor in a window that opens within five minutes.
-// Its replicas rise when it opens, onto nodes that the buffer had stand.
+// soon is chatPolicy with a minimum in a window that opens within five minutes. Its replicas start when it opens, on nodes that the buffer
+// keeps.
 func soon(namespace string, replicas int) string {
 	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
-	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", minReplicas: %d, leadTime: 1s}\n", from, replicas)
+	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", "+
+		"minReplicas: %d, leadTime: 1s}\n", from, replicas)
 }
 
-// buffer is a suite's CapacityBuffer as the API server has it.
+// buffer returns a suite's CapacityBuffer.
 func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("autoscaling.x-k8s.io/v1beta1")
@@ -41,7 +43,7 @@ func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, 
 	return u, suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
 }
 
-// held is a check that a buffer has so many replicas and that Karpenter sees to it.
+// held returns a check that a buffer has the given replicas and that Karpenter provides the nodes.
 func held(namespace string, want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u, err := buffer(ctx, namespace)
@@ -51,7 +53,7 @@ func held(namespace string, want int64) func(context.Context) error {
 		spec, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 		status, _, _ := unstructured.NestedInt64(u.Object, "status", "replicas")
 		if spec != want || status != want {
-			return fmt.Errorf("%d replicas, Karpenter holds %d; want %d", spec, status, want)
+			return fmt.Errorf("%d replicas, Karpenter provides %d; want %d", spec, status, want)
 		}
 		return nil
 	}
@@ -60,16 +62,17 @@ func held(namespace string, want int64) func(context.Context) error {
 func noBuffer(namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if u, err := buffer(ctx, namespace); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v %v", u.Object["spec"], err)
+			return fmt.Errorf("the buffer exists: %v %v", u.Object["spec"], err)
 		}
 		return nil
 	}
 }
 
-// requesting has a suite's Deployment request the GPUs that it limits.
+// requesting sets GPU requests equal to the limits in a suite's Deployment.
 func requesting(t *testing.T, namespace string) {
 	t.Helper()
-	patch := client.RawPatch("application/json-patch+json", fmt.Appendf(nil, `[{"op":"add","path":"/spec/template/spec/containers/0/resources/requests","value":{%q:"1"}}]`, stack.GPU))
+	patch := client.RawPatch("application/json-patch+json",
+		fmt.Appendf(nil, `[{"op":"add","path":"/spec/template/spec/containers/0/resources/requests","value":{%q:"1"}}]`, stack.GPU))
 	if err := suite.Client.Patch(t.Context(), workload.Deployment(namespace, "chat", 0), patch); err != nil {
 		t.Fatal(err)
 	}
@@ -89,17 +92,17 @@ func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 	return names
 }
 
-// Real Karpenter with its gate on, on the world's own clock.
-func TestABufferHasNodesStandBeforeAnybodyAsksForThem(t *testing.T) {
+// Real Karpenter with the feature gate on, and real time.
+func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	t.Parallel()
-	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // nothing is handed over: a buffer is an object of ours
+	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // no consent is needed, because gpuscaler owns the buffer
 	p.create(t)
 	chat(t, "buf", nil)
 	face := p.face(t)
 	limited := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
-	stack.Eventually(t, time.Minute, "a template that requests no GPU is told", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the log reports a template without GPU requests", func(context.Context) error {
 		if log := limited.tail(10000); !strings.Contains(log, "limits its GPUs and does not request them") {
-			return errors.New("it is not")
+			return errors.New("no such log line")
 		}
 		return noBuffer("buf")(t.Context())
 	})
@@ -107,73 +110,73 @@ func TestABufferHasNodesStandBeforeAnybodyAsksForThem(t *testing.T) {
 	requesting(t, "buf")
 	g := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
 	g.load(t, map[string]float64{"buf/chat": 0})
-	stack.Eventually(t, time.Minute, "a buffer of two, which Karpenter takes up", held("buf", 2))
+	stack.Eventually(t, time.Minute, "a buffer of two, which Karpenter provides", held("buf", 2))
 	u, err := buffer(t.Context(), "buf")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o := u.GetOwnerReferences(); len(o) != 1 || o[0].Kind != "Deployment" || o[0].Name != "chat" || o[0].UID == "" {
-		t.Errorf("its owner is %v: nobody would take it along with the Deployment", o)
+		t.Errorf("its owner is %v, so it is not deleted with the Deployment", o)
 	}
-	g.group(t, time.Minute, "two nodes stand, and no pod asks for them", on(2, 0))
+	g.group(t, time.Minute, "two nodes without pods", on(2, 0))
 	g.explained(t, "buffer: nodes for 2 replicas held ready")
 
 	g.write(t, "chat.yaml", soon("buf", 3))
-	stack.Eventually(t, time.Minute, "a greater floor, a greater buffer", held("buf", 3))
+	stack.Eventually(t, time.Minute, "a larger buffer for a larger minimum", held("buf", 3))
 	if now, err := buffer(t.Context(), "buf"); err != nil || now.GetUID() != u.GetUID() {
-		t.Errorf("it was made anew: %v", err)
+		t.Errorf("the buffer was created again: %v", err)
 	}
-	g.group(t, time.Minute, "three nodes stand", on(3, 0))
-	standing := nodesOf(t.Context(), t, "buf")
-	stack.Always(t, 10*time.Second, "empty as they are, they stay", func(context.Context) error {
+	g.group(t, time.Minute, "three nodes", on(3, 0))
+	existing := nodesOf(t.Context(), t, "buf")
+	stack.Always(t, 10*time.Second, "the empty nodes stay", func(context.Context) error {
 		s, err := g.status()
 		return errors.Join(err, on(3, 0)(s.Groups["gpu"]))
 	})
 
 	asked := time.Now()
 	g.load(t, map[string]float64{"buf/chat": 3})
-	stack.Eventually(t, 40*time.Second, "the pods come and find their nodes", workload.HasReplicas(suite.Client, "buf", "chat", 3))
-	t.Logf("three replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
-	if now := nodesOf(t.Context(), t, "buf"); !slices.Equal(now, standing) {
-		t.Errorf("on nodes %v, where %v stood ready", now, standing)
+	stack.Eventually(t, 40*time.Second, "the pods run on the nodes", workload.HasReplicas(suite.Client, "buf", "chat", 3))
+	t.Logf("three replicas were ready %s after they were requested", time.Since(asked).Round(100*time.Millisecond))
+	if now := nodesOf(t.Context(), t, "buf"); !slices.Equal(now, existing) {
+		t.Errorf("on nodes %v, want %v", now, existing)
 	}
-	stack.Eventually(t, 20*time.Second, "the buffer is gone: everything is asked for", noBuffer("buf"))
+	stack.Eventually(t, 20*time.Second, "no buffer, because all replicas are requested", noBuffer("buf"))
 
-	// The same again, with nobody there when its reason goes.
+	// Repeat, with gpuscaler stopped when the reason for the buffer ends.
 	g.load(t, map[string]float64{"buf/chat": 0})
-	stack.Eventually(t, 40*time.Second, "nobody asks: the buffer is back", held("buf", 3))
+	stack.Eventually(t, 40*time.Second, "the buffer is created again", held("buf", 3))
 	g.end(syscall.SIGKILL)
 	g.write(t, "chat.yaml", chatPolicy("buf"))
 	g.run(t)
-	stack.Eventually(t, 20*time.Second, "the next leader removes what nobody wants any more", noBuffer("buf"))
-	g.group(t, 90*time.Second, "and Karpenter its nodes", on(0, 0))
+	stack.Eventually(t, 20*time.Second, "the next leader deletes the buffer", noBuffer("buf"))
+	g.group(t, 90*time.Second, "Karpenter removes the nodes", on(0, 0))
 	if now := p.face(t); now != face {
-		t.Errorf("the NodePool is not as before:\n%s\nbefore:\n%s", now, face)
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
 	}
 
 	g.write(t, "chat.yaml", soon("buf", 1))
-	stack.Eventually(t, time.Minute, "a buffer stands", held("buf", 1))
+	stack.Eventually(t, time.Minute, "a buffer present", held("buf", 1))
 	g.end(syscall.SIGTERM)
-	stack.Eventually(t, 10*time.Second, "who ends takes it along", noBuffer("buf"))
+	stack.Eventually(t, 10*time.Second, "the buffer is deleted when gpuscaler ends", noBuffer("buf"))
 }
 
-// The control: the same policy without the right to write a buffer.
-func TestWithoutTheRightNoNodeStandsAheadAndTheGroupSaysSo(t *testing.T) {
+// The control: the same policy without the permission to write buffers.
+func TestGroupReportsMissingPermissionForBuffers(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "bare", false)
 	pool{name: "nobuf-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
 	chat(t, "nobuf", nil)
 	g := startAs(t, account, 1, "nobuf", map[string]string{"platform.yaml": buffering("nobuf-spot"), "chat.yaml": soon("nobuf", 2)})
 	g.load(t, map[string]float64{"nobuf/chat": 0})
-	g.group(t, 30*time.Second, "it is told that there are no buffers here", findsNoBuffers)
+	g.group(t, 30*time.Second, "the group reports that buffers are unavailable", findsNoBuffers)
 	stack.Always(t, 15*time.Second, "no buffer, no node", func(ctx context.Context) error {
 		s, err := g.status()
 		return errors.Join(err, on(0, 0)(s.Groups["gpu"]), noBuffer("nobuf")(ctx))
 	})
 	g.load(t, map[string]float64{"nobuf/chat": 2})
 	asked := time.Now()
-	stack.Eventually(t, time.Minute, "the replicas are there all the same, as late as their nodes", workload.HasReplicas(suite.Client, "nobuf", "chat", 2))
-	t.Logf("two replicas were ready %s after they were asked for", time.Since(asked).Round(100*time.Millisecond))
+	stack.Eventually(t, time.Minute, "the replicas run once their nodes exist", workload.HasReplicas(suite.Client, "nobuf", "chat", 2))
+	t.Logf("two replicas were ready %s after they were requested", time.Since(asked).Round(100*time.Millisecond))
 	if log := g.tail(10000); !strings.Contains(log, "karpenter.capacityBuffers") {
 		t.Error("the log does not name the chart's value that would allow it")
 	}

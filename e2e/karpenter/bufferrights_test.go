@@ -20,11 +20,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// grant installs a release's roles beside those of the suite, with or without
-// the right to write buffers, and returns its account's kubeconfig.
+// grant installs a release's roles in addition to those of the suite, with or without the permission to write buffers, and returns its
+// account's kubeconfig.
 func grant(t *testing.T, name string, buffers bool) string {
 	t.Helper()
-	r := chart.Release{Name: name, Namespace: controller.Namespace, Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": buffers}}}
+	r := chart.Release{Name: name, Namespace: controller.Namespace,
+		Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": buffers}}}
 	if err := chart.Apply(t.Context(), suite.Client, r, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +36,8 @@ func grant(t *testing.T, name string, buffers bool) string {
 	return account
 }
 
-// A buffer that stands when the chart's value is turned off keeps nobody's
-// nodes: it goes within a look or two, or with the next leader.
-func TestABufferGoesWhenTheRightToWriteItDoes(t *testing.T) {
+// When the chart's value is disabled, an existing buffer keeps no nodes: it is deleted within two checks, or by the next leader.
+func TestBufferIsDeletedWithoutPermissionToWriteIt(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "turn", true)
 	pool{name: "turn-spot", kind: "spot", weight: 80, by: clientSide}.create(t)
@@ -45,22 +45,22 @@ func TestABufferGoesWhenTheRightToWriteItDoes(t *testing.T) {
 	requesting(t, "turn")
 	g := startAs(t, account, 1, "turn", map[string]string{"platform.yaml": buffering("turn-spot"), "chat.yaml": soon("turn", 1)})
 	g.load(t, map[string]float64{"turn/chat": 0})
-	stack.Eventually(t, time.Minute, "a buffer stands", held("turn", 1))
+	stack.Eventually(t, time.Minute, "a buffer present", held("turn", 1))
 
 	grant(t, "turn", false)
-	stack.Eventually(t, 30*time.Second, "the right is gone, and so is the buffer", noBuffer("turn"))
-	g.group(t, 30*time.Second, "the group is told that there are no buffers here", findsNoBuffers)
+	stack.Eventually(t, 30*time.Second, "the buffer is deleted without the permission", noBuffer("turn"))
+	g.group(t, 30*time.Second, "the group reports that buffers are unavailable", findsNoBuffers)
 	if log := g.tail(10000); !strings.Contains(log, "karpenter.capacityBuffers") {
 		t.Error("the log does not name the chart's value that would allow it")
 	}
 	grant(t, "turn", true)
-	stack.Eventually(t, 30*time.Second, "the right is back, and so is the buffer", held("turn", 1))
+	stack.Eventually(t, 30*time.Second, "the buffer is created with the permission", held("turn", 1))
 
 	g.end(syscall.SIGKILL)
 	grant(t, "turn", false)
 	g.run(t)
-	stack.Eventually(t, 20*time.Second, "who comes after a crash removes what he may not write", noBuffer("turn"))
-	g.group(t, 90*time.Second, "and Karpenter its node", on(0, 0))
+	stack.Eventually(t, 20*time.Second, "the next leader deletes the buffer after a crash", noBuffer("turn"))
+	g.group(t, 90*time.Second, "Karpenter removes the node", on(0, 0))
 }
 
 func findsNoBuffers(s fastGroup) error {
@@ -72,9 +72,8 @@ func findsNoBuffers(s fastGroup) error {
 	return errors.New("no finding")
 }
 
-// A controller died and left a buffer. Not parallel: restore puts every
-// NodePool back.
-func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
+// A controller crashed and left a buffer. The test is not parallel, because restore restores every NodePool.
+func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	account := grant(t, "shorn", false)
 	binary, err := controller.Build(t.Context(), os.Stderr, suite.Dir)
 	if err != nil {
@@ -112,34 +111,35 @@ func TestRestoreRemovesABufferOrSaysWhoMay(t *testing.T) {
 	if err := suite.Client.Update(t.Context(), role, client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "who may not remove it says who may", func(context.Context) error {
+	stack.Eventually(t, 20*time.Second, "without permission restore prints the command", func(context.Context) error {
 		out, err := restoreAs(t, binary, account)
-		if err == nil || !strings.Contains(string(out), "kubectl delete capacitybuffers --all-namespaces") || !strings.Contains(string(out), `"failed": 1`) {
-			return fmt.Errorf("%w: %s", err, out) // the role was read a moment ago
+		if err == nil || !strings.Contains(string(out), "kubectl delete capacitybuffers --all-namespaces") || !strings.Contains(string(out),
+			`"failed": 1`) {
+			return fmt.Errorf("%w: %s", err, out) // the change of the role takes effect later
 		}
 		return nil
 	})
 	if u, err := buffer(t.Context(), "shorn"); err != nil {
-		t.Errorf("it went all the same: %v %v", u, err)
+		t.Errorf("the buffer was deleted: %v %v", u, err)
 	}
 
 	grant(t, "shorn", false)
-	stack.Eventually(t, 20*time.Second, "with the chart's own role, without the right to write one, it is removed", func(ctx context.Context) error {
-		if out, err := restoreAs(t, binary, account); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return noBuffer("shorn")(ctx)
-	})
+	stack.Eventually(t, 20*time.Second, "with the chart's role, which may not write buffers, restore deletes it",
+		func(ctx context.Context) error {
+			if out, err := restoreAs(t, binary, account); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return noBuffer("shorn")(ctx)
+		})
 	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil {
-		t.Errorf("somebody else's: %v", err)
+		t.Errorf("another owner's buffer: %v", err)
 	}
 }
 
-// Somebody keeps a node warm for a deployment of his. We leave it alone, and
-// say what it is that keeps it.
-func TestABufferOfSomebodyElsesIsToldAsWhatKeepsANode(t *testing.T) {
+// A user keeps a node with a buffer for another Deployment. gpuscaler does not change it and reports that it keeps the node.
+func TestForeignBufferIsReportedAsWhatKeepsANode(t *testing.T) {
 	t.Parallel()
-	// With WhenEmpty Karpenter may say of a new node, for a quarter of an hour, that it is not empty.
+	// With WhenEmpty Karpenter may report a new node as not empty for 15 minutes.
 	p := pool{name: "theirs-spot", kind: "spot", weight: 80, by: clientSide, after: "20s", edit: func(spec map[string]any) {
 		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
 	}}
@@ -160,7 +160,7 @@ func TestABufferOfSomebodyElsesIsToldAsWhatKeepsANode(t *testing.T) {
 			return nil
 		}
 	}
-	g.group(t, time.Minute, "nothing is kept", find(false))
+	g.group(t, time.Minute, "no finding", find(false))
 	headroom := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"replicas": int64(1), "scalableRef": map[string]any{"apiGroup": "apps", "kind": "Deployment", "name": "chat"},
 	}}}
@@ -172,11 +172,11 @@ func TestABufferOfSomebodyElsesIsToldAsWhatKeepsANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), headroom) })
-	g.group(t, time.Minute, "a node stands that nobody asked for", on(1, 0))
-	g.group(t, 90*time.Second, "it is told what keeps it, and what that costs", find(true))
+	g.group(t, time.Minute, "a node without pods", on(1, 0))
+	g.group(t, 90*time.Second, "the finding names what keeps the node, and its cost", find(true))
 	if err := suite.Client.Delete(t.Context(), headroom); err != nil {
 		t.Fatal(err)
 	}
-	g.group(t, 20*time.Second, "the buffer goes, and the finding with it", find(false))
-	g.group(t, 90*time.Second, "then the node", on(0, 0))
+	g.group(t, 20*time.Second, "no finding without the buffer", find(false))
+	g.group(t, 90*time.Second, "the node is removed", on(0, 0))
 }

@@ -26,13 +26,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// Each state that holds a nudge has a group: what it is called, and what the
-// PlatformConfig says of it.
+// crashGroups has one group for each state with an override: its name and its settings in the PlatformConfig.
 var crashGroups = map[string]string{
-	"fence": "zeroLimit: true, nodePools: {spot: crash-fence}",
+	"zero":  "zeroLimit: true, nodePools: {spot: crash-zero}",
 	"left":  "nodePools: {spot: crash-left}",
 	"hold":  "nodePools: {spot: crash-hold}",
-	"lid":   "spotWaitTimeout: 4m, nodePools: {spot: crash-lid-spot, on-demand: crash-lid-od}",
+	"cap":   "spotWaitTimeout: 4m, nodePools: {spot: crash-cap-spot, on-demand: crash-cap-od}",
 	"fall":  "nodePools: {spot: crash-fall-spot, on-demand: crash-fall-od}",
 	"probe": "nodePools: {spot: crash-probe-spot, on-demand: crash-probe-od}",
 	"move":  "nodePools: {spot: crash-move-spot, on-demand: crash-move-od}",
@@ -40,7 +39,7 @@ var crashGroups = map[string]string{
 
 const (
 	crashNever  = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
-	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}` // three refusals are proof, two are not
+	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}` // three rejected launches cause the fallback, two do not
 )
 
 func crashPlatform(groups ...string) string {
@@ -55,8 +54,7 @@ func crashPolicy(group, schedule string) string {
 	return controller.Policy("crash", group, "minReplicas: 0\nmaxReplicas: 9\ncapacityGroup: "+group+"\nschedules: ["+schedule+"]\n")
 }
 
-// crash is the suite: the pools as they were, and the directory of policies
-// that whoever leads reads.
+// crash is the environment of these tests: the NodePools before the test, and the directory of policies that the leader reads.
 type crash struct {
 	pools []pool
 	faces map[string]string
@@ -70,17 +68,17 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// past is a fast gpuscaler whose clock is behind the world's, and meets it at
-// an instant: what it leaves on the NodePools is what a controller that died a
-// few minutes ago would have left.
-func (c *crash) past(t *testing.T, name string, meets time.Time) *guest {
+// past starts a fast gpuscaler whose clock is behind real time and reaches it at an instant. It leaves the same overrides as a controller
+// that crashed a few minutes ago.
+func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	load, status := fastFiles(dir)
-	g := &guest{dir: dir, config: fastConfig{Kubeconfig: suite.account, Policies: c.dir, Load: load, Status: status, Prefix: name, Epoch: meets, Speed: speed}}
+	g := &fastProcess{dir: dir, config: fastConfig{Kubeconfig: suite.account, Policies: c.dir, Load: load, Status: status, Prefix: name,
+		Epoch: meets, Speed: speed}}
 	g.load(t, nil)
 	g.run(t)
 	t.Cleanup(func() {
@@ -91,14 +89,13 @@ func (c *crash) past(t *testing.T, name string, meets time.Time) *guest {
 	return g
 }
 
-// whole is a check that NodePools are as before, byte for byte, and nothing of
-// them is ours; all of them where none is named.
+// whole returns a check that NodePools are restored byte for byte and that gpuscaler owns no field of them. Without names it checks all.
 func (c *crash) whole(t *testing.T, names ...string) func(context.Context) error {
 	return func(context.Context) error {
 		var all error
 		for _, p := range c.pools {
 			if face := p.face(t); face != c.faces[p.name] && (len(names) == 0 || slices.Contains(names, p.name)) {
-				all = errors.Join(all, fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, c.faces[p.name]))
+				all = errors.Join(all, fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, c.faces[p.name]))
 			}
 		}
 		return all
@@ -119,13 +116,13 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 	return len(list)
 }
 
-// stands is what is nudged, by NodePool, as far as it outlives a crash.
-func (c *crash) stands(ctx context.Context) string {
-	return fmt.Sprintf("fence %s, hold %d, fall %s, probe %s", c.pool("crash-fence").limitNow(ctx), c.budgets(ctx, "crash-hold"),
+// present returns the overrides that must survive a crash, by NodePool.
+func (c *crash) present(ctx context.Context) string {
+	return fmt.Sprintf("zero %s, hold %d, fall %s, probe %s", c.pool("crash-zero").limitNow(ctx), c.budgets(ctx, "crash-hold"),
 		c.weight(ctx, "crash-fall-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
-// ownType gives a pool an instance type and a label of its group's own.
+// ownType gives a pool its own instance type and label.
 func ownType(group string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		template := spec["template"].(map[string]any)
@@ -136,15 +133,14 @@ func ownType(group string) func(spec map[string]any) {
 	}
 }
 
-// The real binary, killed in every state that holds a nudge: whoever leads next
-// goes on with it, and every path leads back.
-func TestLongKilledInEveryStateEveryPathLeadsBack(t *testing.T) {
+// The real binary is killed in every state with an override. The next leader continues, and every state ends with restored NodePools.
+func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
 	c := crashScene(t)
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
-	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // of another test
+	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // left by another test
 	if err := suite.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -156,42 +152,42 @@ func TestLongKilledInEveryStateEveryPathLeadsBack(t *testing.T) {
 	replicas(t, real, 0)
 	crashed(t, c)
 	leftover(t, c)
-	c.put(t, "platform", crashPlatform("fence", "left", "hold", "lid", "fall", "probe", "move"))
+	c.put(t, "platform", crashPlatform("zero", "left", "hold", "cap", "fall", "probe", "move"))
 	opens := time.Now().UTC().Truncate(time.Minute).Add(3 * time.Minute).Format("2006-01-02T15:04")
 	c.put(t, "hold", crashPolicy("hold", fmt.Sprintf(`{name: peak, timezone: UTC, from: %q, until: "2099-12-31", minReplicas: 1}`, opens)))
 	replicas(t, real, 2)
 
-	stack.Eventually(t, 40*time.Second, "a consolidation hold whose time is over is cleared", c.whole(t, "crash-left"))
-	stack.Eventually(t, 40*time.Second, "a limit that pods would wait below goes until demand has been known for a while", c.whole(t, "crash-lid-spot", "crash-lid-od"))
-	stack.Eventually(t, 40*time.Second, "a move that nobody leads has no mark", unmarked("crash"))
-	stands := "fence 0, hold 3, fall 81, probe 1"
-	standing := func(context.Context) error {
-		if now := c.stands(t.Context()); now != stands {
-			return fmt.Errorf("%s, want %s", now, stands)
+	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.whole(t, "crash-left"))
+	stack.Eventually(t, 40*time.Second, "a limit cap is removed until demand has been known for a while",
+		c.whole(t, "crash-cap-spot", "crash-cap-od"))
+	stack.Eventually(t, 40*time.Second, "an unfinished move leaves no annotation", unmarked("crash"))
+	present := "zero 0, hold 3, fall 81, probe 1"
+	unchanged := func(context.Context) error {
+		if now := c.present(t.Context()); now != present {
+			return fmt.Errorf("%s, want %s", now, present)
 		}
 		return nil
 	}
-	stack.Eventually(t, 40*time.Second, "the fence, the fallback and the probe stand, and a peak is held", standing)
+	stack.Eventually(t, 40*time.Second, "the zero limit, the fallback and the probe are set, and consolidation is frozen", unchanged)
 
 	for _, how := range []string{"the leader alone: a standby takes over", "both at once", "both at once, again"} {
 		before := c.generations(t)
 		kill(t, real, how[:4] == "both")
-		stack.Always(t, 12*time.Second, how+": everything stands", standing)
+		stack.Always(t, 12*time.Second, how+": everything is unchanged", unchanged)
 		stack.Eventually(t, time.Minute, how+": one leads again", real.Ready(2))
 		if after := c.generations(t); !maps.Equal(before, after) {
 			t.Errorf("%s: written twice: generations %v, before %v", how, after, before)
 		}
 	}
 	midRelease(t, c, real)
-	stack.Eventually(t, 20*time.Second, "no pod carries a mark of ours", unmarked("crash"))
+	stack.Eventually(t, 20*time.Second, "no pod has an annotation of gpuscaler", unmarked("crash"))
 	undrifted(t)
 }
 
-// generations of the NodePools that are nudged: each spec write costs Karpenter
-// its trust in a pool.
+// generations returns the generations of the NodePools with overrides. Karpenter revalidates a NodePool after each write of its spec.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
-	for _, name := range []string{"crash-fence", "crash-hold", "crash-fall-spot", "crash-fall-od", "crash-probe-spot", "crash-probe-od"} {
+	for _, name := range []string{"crash-zero", "crash-hold", "crash-fall-spot", "crash-fall-od", "crash-probe-spot", "crash-probe-od"} {
 		all[name] = c.pool(name).get(t.Context()).GetGeneration()
 	}
 	return all
@@ -209,16 +205,16 @@ func crashScene(t *testing.T) *crash {
 		p.create(t)
 		c.pools = append(c.pools, p)
 	}
-	add("fence", "crash-fence", "spot", 80, int64(16))
+	add("zero", "crash-zero", "spot", 80, int64(16))
 	add("left", "crash-left", "spot", 80, nil)
 	add("hold", "crash-hold", "spot", 80, nil)
-	for _, group := range []string{"lid", "fall", "probe", "move"} {
+	for _, group := range []string{"cap", "fall", "probe", "move"} {
 		add(group, "crash-"+group+"-spot", "spot", 80, int64(16))
 		add(group, "crash-"+group+"-od", "on-demand", 20, nil)
 	}
 	for i, p := range c.pools {
 		if p.by == updated {
-			c.pools[i].weight++ // as create has made it
+			c.pools[i].weight++ // the weight that create has set
 		}
 		c.faces[p.name] = p.face(t)
 	}
@@ -235,7 +231,7 @@ func crashScene(t *testing.T) *crash {
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"suite": "crash", "group": group}
 		workload.Create(t, suite.Client, d)
 	}
-	t.Cleanup(func() { // its nodes go before its NodePools
+	t.Cleanup(func() { // delete the nodes before the NodePools
 		var list appsv1.DeploymentList
 		if err := suite.Client.List(context.Background(), &list, client.InNamespace("crash")); err != nil {
 			t.Error(err)
@@ -247,8 +243,8 @@ func crashScene(t *testing.T) *crash {
 	return c
 }
 
-// leftover has a gpuscaler die that held consolidation half an hour ago: the
-// entry is over, and would fire again next year.
+// leftover kills a gpuscaler that froze consolidation half an hour ago. The budget has expired, but its schedule would apply again in a
+// year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	meets := time.Now().Add(time.Minute)
@@ -257,7 +253,7 @@ func leftover(t *testing.T, c *crash) {
 	c.put(t, "left", crashPolicy("left", fmt.Sprintf(`{name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}`, from, until)))
 	c.put(t, "platform", crashPlatform("left"))
 	g := c.past(t, "crash-left", meets)
-	stack.Eventually(t, 20*time.Second, "consolidation was held", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "consolidation was frozen", func(ctx context.Context) error {
 		if n := c.budgets(ctx, "crash-left"); n < 2 {
 			return fmt.Errorf("%d budgets", n)
 		}
@@ -265,12 +261,12 @@ func leftover(t *testing.T, c *crash) {
 	})
 	g.end(syscall.SIGKILL)
 	if until > time.Now().UTC().Format("2006-01-02T15:04") {
-		t.Error("its time is not over")
+		t.Error("the freeze has not expired")
 	}
 }
 
-// crashed has a gpuscaler die while it holds a fence, a limit of patience, a
-// fallback, a probe and a replica in the middle of its move.
+// crashed kills a gpuscaler while it has a zero limit, a limit cap of the spot wait timeout, a fallback, a probe and a replica in the
+// middle of its move.
 func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {
@@ -289,8 +285,8 @@ func crashed(t *testing.T, c *crash) {
 		scarce(t, of...)
 	}
 	lacks("probe", "move")
-	c.put(t, "platform", crashPlatform("fence", "lid", "fall", "probe", "move"))
-	g := c.past(t, "crash-", time.Now().Add(45*time.Second)) // about when it dies: a fallback of 15 minutes must not be over
+	c.put(t, "platform", crashPlatform("zero", "cap", "fall", "probe", "move"))
+	g := c.past(t, "crash-", time.Now().Add(45*time.Second)) // about the time of the kill, because a fallback of 15 minutes must not end before
 	scale("probe", 3)
 	scale("move", 3)
 	is := func(within time.Duration, group, phase string) {
@@ -305,55 +301,57 @@ func crashed(t *testing.T, c *crash) {
 	}
 	is(time.Minute, "probe", "fallback")
 	is(time.Minute, "move", "fallback")
-	stack.Eventually(t, time.Minute, "on-demand serves", workload.HasReplicas(suite.Client, "crash", "move", 3))
-	is(time.Minute, "probe", "probing") // and stays: nobody makes the pod that would try it
+	stack.Eventually(t, time.Minute, "on-demand replicas are ready", workload.HasReplicas(suite.Client, "crash", "move", 3))
+	is(time.Minute, "probe", "probing") // and it stays, because no pod uses the probe
 	lacks("fall")
 	scale("fall", 3)
 	victim := ""
-	stack.Eventually(t, 2*time.Minute, "one falls back, and elsewhere a replica is in the middle of its move", func(ctx context.Context) error {
-		s, err := g.status()
-		if err != nil {
-			return err
-		}
-		if s.Numbers["crash/move"] > 3 {
-			scale("move", s.Numbers["crash/move"])
-		}
-		if s.Groups["fall"].Phase != "fallback" || s.Groups["probe"].Phase != "probing" {
-			return fmt.Errorf("fall %+v, probe %+v", s.Groups["fall"], s.Groups["probe"])
-		}
-		var pods corev1.PodList
-		if err := suite.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
-			return err
-		}
-		for _, p := range pods.Items {
-			if p.Annotations["controller.kubernetes.io/pod-deletion-cost"] != "" {
-				victim = p.Name
-				return nil
+	stack.Eventually(t, 2*time.Minute, "one group falls back, and in another a replica is in the middle of its move",
+		func(ctx context.Context) error {
+			s, err := g.status()
+			if err != nil {
+				return err
 			}
-		}
-		return fmt.Errorf("no mark: %+v", s.Groups["move"])
-	})
+			if s.Numbers["crash/move"] > 3 {
+				scale("move", s.Numbers["crash/move"])
+			}
+			if s.Groups["fall"].Phase != "fallback" || s.Groups["probe"].Phase != "probing" {
+				return fmt.Errorf("fall %+v, probe %+v", s.Groups["fall"], s.Groups["probe"])
+			}
+			var pods corev1.PodList
+			if err := suite.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
+				return err
+			}
+			for _, p := range pods.Items {
+				if p.Annotations["controller.kubernetes.io/pod-deletion-cost"] != "" {
+					victim = p.Name
+					return nil
+				}
+			}
+			return fmt.Errorf("no mark: %+v", s.Groups["move"])
+		})
 	g.end(syscall.SIGKILL)
-	t.Logf("%s behind the world's clock it died, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
-	// By the world's clock spot refused a minute ago; by that of the dead, half an hour: before the probe began.
+	t.Logf("killed %s behind real time, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
+	// In real time spot was rejected a minute ago; by the clock of the killed process half an hour ago, before the probe began.
 	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
-	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"), client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
+	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"),
+		client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
 		t.Fatal(err)
 	}
-	lid := c.pool("crash-lid-od").limitNow(t.Context())
-	if now := c.stands(t.Context()); now != "fence 0, hold 1, fall 81, probe 1" || lid != "0" {
-		t.Fatalf("it left %s, patience %s", now, lid)
+	limitCap := c.pool("crash-cap-od").limitNow(t.Context())
+	if now := c.present(t.Context()); now != "zero 0, hold 1, fall 81, probe 1" || limitCap != "0" {
+		t.Fatalf("overrides %s, limit cap %s", now, limitCap)
 	}
 }
 
-// replicas has so many of the real one run: none stands by while the past plays.
+// replicas sets the number of replicas of the real gpuscaler. None runs while the fast process does.
 func replicas(t *testing.T, c *controller.Controller, n int) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
 	if err := suite.Client.Patch(t.Context(), c.Deployment(), patch); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, time.Minute, fmt.Sprintf("%d of the real one", n), func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas of the real gpuscaler", n), func(ctx context.Context) error {
 		if n > 0 {
 			return c.Ready(int32(n))(ctx)
 		}
@@ -365,7 +363,7 @@ func replicas(t *testing.T, c *controller.Controller, n int) {
 	})
 }
 
-// kill ends the leader as kill -9 does, or every replica.
+// kill kills the leader, or every replica, with SIGKILL.
 func kill(t *testing.T, c *controller.Controller, all bool) {
 	t.Helper()
 	leader, err := c.Leader(t.Context())
@@ -383,18 +381,17 @@ func kill(t *testing.T, c *controller.Controller, all bool) {
 	}
 }
 
-// refusal keeps a release from going on after its first write on crash-fence,
-// where the values are back in our name, and after its second on every other
-// NodePool, where our record alone is left.
+// refusal blocks a restore after its first write on crash-zero, where the values are restored but owned by gpuscaler, and after its second
+// on every other NodePool, where only the record is left.
 const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"crash"},"spec":{
 "failurePolicy":"Fail","matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
 "matchConditions":[{"name":"gpuscaler","expression":"request.userInfo.username.startsWith('system:serviceaccount:gpuscaler-system:')"}],
-"validations":[{"expression":"object.metadata.name == 'crash-fence' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`
+"validations":[{"expression":"object.metadata.name == 'crash-zero' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`
 
 const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"crash"},
 "spec":{"policyName":"crash","validationActions":["Deny"]}}`
 
-// midRelease kills whoever leads between the writes that a release takes.
+// midRelease kills the leader between the writes of a restore.
 func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	t.Helper()
 	var refusals []*unstructured.Unstructured
@@ -409,7 +406,7 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(5 * time.Second) // until the API server compiles it; the checks below fail where it has not
+	time.Sleep(5 * time.Second) // until the API server has compiled it; otherwise the checks below fail
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
 	half := func(ctx context.Context) error {
 		for _, p := range c.pools {
@@ -418,16 +415,16 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 				return fmt.Errorf("%s: spec %s", p.name, spec)
 			}
 		}
-		for _, name := range []string{"crash-fence", "crash-fall-od", "crash-probe-spot", "crash-hold"} {
+		for _, name := range []string{"crash-zero", "crash-fall-od", "crash-probe-spot", "crash-hold"} {
 			if c.pool(name).get(ctx).GetAnnotations()["gpuscaler.io/record"] == "" {
-				return fmt.Errorf("%s has no record any more", name)
+				return fmt.Errorf("%s has no record", name)
 			}
 		}
 		return nil
 	}
-	stack.Eventually(t, time.Minute, "a release gets half-way", half)
-	if face := c.pool("crash-fence").face(t); !strings.Contains(face, "gpuscaler/Update") {
-		t.Errorf("crash-fence is further than its first write:\n%s", face)
+	stack.Eventually(t, time.Minute, "a restore is half done", half)
+	if face := c.pool("crash-zero").face(t); !strings.Contains(face, "gpuscaler/Update") {
+		t.Errorf("crash-zero has more than its first write:\n%s", face)
 	}
 	kill(t, real, true)
 	for _, u := range refusals {
@@ -435,5 +432,5 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	stack.Eventually(t, time.Minute, "the next leader finishes it: every NodePool is as before", c.whole(t))
+	stack.Eventually(t, time.Minute, "the next leader restores every NodePool", c.whole(t))
 }

@@ -27,10 +27,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The mission's own sentence, hour by hour, on a clock that runs thirty times as
-// fast: capacity to zero at night and there in time, spot with fallback and a
-// paced return, consolidation that knows the peak.
-func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
+// A day with a clock that is thirty times as fast: capacity is zero at night and ready in time, spot has a fallback and a paced return,
+// and consolidation waits for a known peak.
+func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
 	demand := pool{name: "day-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
@@ -45,51 +44,54 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	whole := func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != faces[p.name] {
-				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
 			}
 		}
 		return nil
 	}
 	g := start(t, "day", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, returnNodesPerHour: 60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
-		"chat.yaml":     chatPolicy("day"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, returnNodesPerHour: " +
+			"60, nodePools: {spot: day-spot, on-demand: day-od}}\n"),
+		"chat.yaml": chatPolicy("day"),
 	})
 	g.load(t, map[string]float64{"day/chat": 0})
-	fenced := func(ctx context.Context) error {
+	limited := func(ctx context.Context) error {
 		if spot.limitNow(ctx) != "0" || demand.limitNow(ctx) != "0" {
 			return fmt.Errorf("limits %s and %s", spot.limitNow(ctx), demand.limitNow(ctx))
 		}
 		return nil
 	}
-	stack.Eventually(t, 40*time.Second, "night: nobody wants anything, a fence stands", fenced)
+	stack.Eventually(t, 40*time.Second, "night: a zero limit without demand", limited)
 	g.group(t, 10*time.Second, "zero GPU nodes", on(0, 0))
 
-	// The window is in 12 minutes of the fast clock, 24 seconds of ours, and half an hour long. The lead time is 14 of ours: a node and
-	// a pod take five, and a machine that stalls three more.
+	// The window opens in 12 minutes of the fast clock, 24 seconds of real time, and is half an hour long. The lead time is 14 seconds of
+	// real time:
+	// a node and a pod need five, and a stall of this machine three more.
 	opens := g.config.now().Add(13 * time.Minute).UTC().Truncate(time.Minute)
 	closes := opens.Add(30 * time.Minute)
-	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 7m}\n", opens.Format("2006-01-02T15:04"), closes.Format("2006-01-02T15:04"))
+	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 7m}\n",
+		opens.Format("2006-01-02T15:04"), closes.Format("2006-01-02T15:04"))
 	g.write(t, "chat.yaml", chatPolicy("day")+"  "+strings.ReplaceAll(strings.TrimSpace(window), "\n", "\n  ")+"\n")
-	stack.Eventually(t, 25*time.Second, "the window nears: the fence goes, consolidation is held", func(ctx context.Context) error {
+	stack.Eventually(t, 25*time.Second, "before the window: no zero limit, and consolidation is frozen", func(ctx context.Context) error {
 		budgets, _, _ := unstructured.NestedSlice(spot.get(ctx).Object, "spec", "disruption", "budgets")
 		if spot.limitNow(ctx) != "32" || len(budgets) != 3 {
 			return fmt.Errorf("limit %s, budgets %v", spot.limitNow(ctx), budgets)
 		}
 		return nil
 	})
-	stack.Eventually(t, 40*time.Second, "two replicas serve", workload.HasReplicas(suite.Client, "day", "chat", 2))
+	stack.Eventually(t, 40*time.Second, "two ready replicas", workload.HasReplicas(suite.Client, "day", "chat", 2))
 	if late := g.config.now().Sub(opens); late > 0 {
-		t.Errorf("they serve %s after the window opened", late)
+		t.Errorf("the replicas are ready %s after the window opened", late)
 	}
 
 	g.load(t, map[string]float64{"day/chat": 3})
-	g.group(t, time.Minute, "a burst scales out on spot", on(3, 0))
+	g.group(t, time.Minute, "spot nodes for a burst", on(3, 0))
 	job := lonelyJob(t, "day", map[string]string{"pool": demand.name})
 	scarce(t, karpenter.Shortage{CapacityType: "spot", InstanceType: spot.instance(), Limit: 3})
 	g.load(t, map[string]float64{"day/chat": 6})
-	g.group(t, time.Minute, "spot is denied, on-demand takes over beside the Job", on(3, 4))
+	g.group(t, time.Minute, "on-demand replaces rejected spot", on(3, 4))
 	g.group(t, 20*time.Second, "the group falls back", phase("fallback"))
-	stack.Eventually(t, 30*time.Second, "on-demand comes first by weight", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "on-demand has the higher weight", func(ctx context.Context) error {
 		w, _, _ := unstructured.NestedInt64(demand.get(ctx).Object, "spec", "weight")
 		if w != 81 {
 			return fmt.Errorf("weight %d", w)
@@ -98,30 +100,30 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 	})
 	g.end(syscall.SIGKILL)
 	g.run(t)
-	g.group(t, 10*time.Second, "after a crash the next leader goes on with it", phase("fallback"))
+	g.group(t, 10*time.Second, "after a crash the next leader continues the fallback", phase("fallback"))
 
-	stack.Eventually(t, 30*time.Second, "six replicas serve", workload.HasReplicas(suite.Client, "day", "chat", 6))
+	stack.Eventually(t, 30*time.Second, "six ready replicas", workload.HasReplicas(suite.Client, "day", "chat", 6))
 	least := watchReady(t, "day", "chat")
 	scarce(t)
-	g.group(t, 2*time.Minute, "spot is tried", phase("probing", "returning"))
+	g.group(t, 2*time.Minute, "a probe of spot", phase("probing", "returning"))
 	g.end(syscall.SIGKILL)
 	g.run(t)
-	g.group(t, 10*time.Second, "and still is after a crash", phase("probing", "returning"))
-	g.group(t, 3*time.Minute, "every replica is back on spot, the Job where it was", on(6, 1))
-	g.group(t, 30*time.Second, "nothing is held any more", func(s fastGroup) error {
+	g.group(t, 10*time.Second, "the probe continues after a crash", phase("probing", "returning"))
+	g.group(t, 3*time.Minute, "every replica is back on spot, and the Job was not moved", on(6, 1))
+	g.group(t, 30*time.Second, "no override is left", func(s fastGroup) error {
 		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {
-			return errors.New("something is held")
+			return errors.New("an override is left")
 		}
 		return nil
 	})
 	if n := least.Load(); n < 6 {
-		t.Errorf("at one moment only %d replicas were ready, of 6 that are needed", n)
+		t.Errorf("at one time only %d of 6 required replicas were ready", n)
 	}
-	stack.Eventually(t, 30*time.Second, "the NodePools are as before", whole)
-	stack.Eventually(t, 30*time.Second, "no pod carries a mark of ours", unmarked("day"))
+	stack.Eventually(t, 30*time.Second, "the NodePools are restored", whole)
+	stack.Eventually(t, 30*time.Second, "no pod has an annotation of gpuscaler", unmarked("day"))
 	var now corev1.Pod
 	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
-		t.Errorf("the Job's pod is not the one that it was: %v", err)
+		t.Errorf("the Job's pod was replaced: %v", err)
 	}
 	for _, p := range pools {
 		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
@@ -135,16 +137,17 @@ func TestADayOfOneGroupFromZeroToZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.load(t, map[string]float64{"day/chat": 0})
-	g.group(t, 2*time.Minute, "evening: consolidation takes every node", on(0, 0))
-	stack.Eventually(t, 40*time.Second, "and the fence stands again", fenced)
-	g.explained(t, "zero limit: no pod or policy requests", "no zero limit: known demand starts soon", "consolidation freeze:", "spot fallback: launches refused", "spot probe:",
+	g.group(t, 2*time.Minute, "evening: consolidation removes every node", on(0, 0))
+	stack.Eventually(t, 40*time.Second, "the zero limit is set again", limited)
+	g.explained(t, "zero limit: no pod or policy requests", "no zero limit: known demand starts soon", "consolidation freeze:",
+		"spot fallback: launches refused", "spot probe:",
 		"return to spot:", "move: replicas of day/chat", "zero limit: no pod or policy requests")
 	g.end(syscall.SIGTERM)
 	sameAsSimulated(t, g.agrees(t).Phases["gpu"])
 }
 
-// explained fails unless the log gives these reasons, in that order.
-func (g *guest) explained(t *testing.T, reasons ...string) {
+// explained fails unless the log has these reasons, in this order.
+func (g *fastProcess) explained(t *testing.T, reasons ...string) {
 	t.Helper()
 	text := ""
 	for i := 1; i <= g.n; i++ {
@@ -157,7 +160,7 @@ func (g *guest) explained(t *testing.T, reasons ...string) {
 	for _, reason := range reasons {
 		_, after, found := strings.Cut(text, reason)
 		if !found {
-			t.Errorf("no %q where it should be, of %q", reason, reasons)
+			t.Errorf("%q is missing at its position in %q", reason, reasons)
 			return
 		}
 		text = after
@@ -173,7 +176,7 @@ func on(spot, onDemand int) func(fastGroup) error {
 	}
 }
 
-// unmarked is a check that no pod of a namespace carries anything of ours.
+// unmarked returns a check that no pod of a namespace has an annotation of gpuscaler.
 func unmarked(namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
@@ -191,15 +194,14 @@ func unmarked(namespace string) func(context.Context) error {
 	}
 }
 
-// driftIsSeen is the control of undrifted: a label in the template, and
-// Karpenter takes the pool's nodes for drifted.
+// driftIsSeen is the control of undrifted: after a change of a label in the template Karpenter reports the pool's nodes as drifted.
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
 	if err := suite.Client.Patch(t.Context(), p.object(), patch); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "a touched template is drift", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "a changed template causes drift", func(ctx context.Context) error {
 		var claims v1.NodeClaimList
 		if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"karpenter.sh/nodepool": p.name}); err != nil {
 			return err
@@ -222,11 +224,12 @@ func phase(any ...string) func(fastGroup) error {
 	}
 }
 
-// lonelyJob is a pod with a GPU and without a policy, that runs.
+// lonelyJob creates a pod with a GPU and without a policy, and waits until it runs.
 func lonelyJob(t *testing.T, namespace string, selector map[string]string) *corev1.Pod {
 	t.Helper()
 	d := workload.Deployment(namespace, "job", 1)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job", Labels: map[string]string{"job": "train"}}, Spec: d.Spec.Template.Spec}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job", Labels: map[string]string{"job": "train"}},
+		Spec: d.Spec.Template.Spec}
 	p.Spec.NodeSelector = selector
 	if err := suite.Client.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -244,7 +247,7 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	return p
 }
 
-// watchReady keeps the fewest ready pods that a Deployment had from now on.
+// watchReady records the minimum of a Deployment's ready pods from now on.
 func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}
@@ -277,7 +280,7 @@ func readyNow(ctx context.Context, namespace, name string) (n int64, err error) 
 	return n, nil
 }
 
-// undrifted fails if Karpenter thinks that any node is not what its NodePool says.
+// undrifted fails if Karpenter reports a node as drifted from its NodePool.
 func undrifted(t *testing.T) {
 	t.Helper()
 	var claims v1.NodeClaimList

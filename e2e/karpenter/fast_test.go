@@ -25,23 +25,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The holds, patiences and paces of package capacity are minutes and hours; a
-// test has seconds. fast is gpuscaler's policies, engine and cluster in a
-// process of its own whose clock runs faster, so that all of them pass in
-// seconds; Karpenter, the scheduler and the API server keep theirs. What the
-// cluster shows is moved to the fast clock on its way in.
+// The intervals of package capacity are minutes and hours. fast runs gpuscaler's policies, engine and cluster packages in a process with a
+// faster clock, so that the intervals take seconds. Karpenter, the scheduler and the API server use real time. Timestamps that are read
+// from the cluster are converted to the fast clock.
 const fastEnv = "GPUSCALER_E2E_FAST"
 
-// fastConfig is what a fast process is told.
+// fastConfig is the configuration of a fast process.
 type fastConfig struct {
 	Kubeconfig, Policies string
-	Load, Status         string // files: demand by policy; what was decided
-	Prefix               string // of the NodePools that are its own: another test's would be strays
+	Load, Status         string // files with the demand by policy, and with the decisions
+	Prefix               string // of this test's NodePools, because other tests' NodePools would be orphaned
 	Epoch                time.Time
 	Speed                float64
 }
 
-// fastStatus is what a fast process tells after each tick.
+// fastStatus is what a fast process writes after each tick.
 type fastStatus struct {
 	Now     time.Time
 	Synced  bool
@@ -62,7 +60,7 @@ type fastGroup struct {
 
 func (c fastConfig) now() time.Time { return c.at(time.Now()) }
 
-// at is an instant of the cluster on the fast clock.
+// at converts a time of the cluster to the fast clock.
 func (c fastConfig) at(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -70,11 +68,10 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
-// born is at for a creation, which the API server cuts to whole seconds: half a
-// minute here.
+// born is at for creation timestamps, which the API server truncates to seconds: half a minute of the fast clock.
 func (c fastConfig) born(t time.Time) time.Time { return c.at(t.Add(time.Second - time.Millisecond)) }
 
-// lens shows the cluster on the fast clock.
+// lens converts the observed state to the fast clock.
 type lens struct {
 	engine.Nodes
 	config fastConfig
@@ -129,8 +126,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	}
 }
 
-// demand reads what is asked for from a file; a policy that stands in none is
-// not measured.
+// demand reads the demand from a file. A policy that is not in the file has no reading.
 type demand struct {
 	config fastConfig
 	values map[string]float64
@@ -143,7 +139,7 @@ func (d *demand) Read(w *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// fast runs until it is told to end.
+// fast runs until it receives a signal.
 func fast(text string) error {
 	var c fastConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -164,7 +160,8 @@ func fast(text string) error {
 	}
 	report(policies.Load(c.Policies))
 	go policies.Watch(ctx, 200*time.Millisecond, report, c.Policies)
-	seen, err := cluster.New(config, cluster.Options{Groups: policies, Policies: policies, Hourly: hourly, DiscoveryPeriod: time.Second, Log: log})
+	seen, err := cluster.New(config, cluster.Options{Groups: policies, Policies: policies, Hourly: hourly, DiscoveryPeriod: time.Second,
+		Log: log})
 	if err != nil {
 		return err
 	}
@@ -180,9 +177,10 @@ func fast(text string) error {
 	if err != nil {
 		return err
 	}
-	e := engine.New(policies, d, seen, engine.Options{Groups: policies, Nodes: lens{seen.Nodes(), c}, OnGroupTick: recorder.GroupTick, OnGroup: func(r engine.GroupRecord) {
-		log.Info("group", "phase", r.Phase.String(), "reasons", reasonsOf(r), "changes", textsOf(r.Actions))
-	}})
+	e := engine.New(policies, d, seen, engine.Options{Groups: policies, Nodes: lens{seen.Nodes(), c}, OnGroupTick: recorder.GroupTick,
+		OnGroup: func(r engine.GroupRecord) {
+			log.Info("group", "phase", r.Phase.String(), "reasons", reasonsOf(r), "changes", textsOf(r.Actions))
+		}})
 	for ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		if seen.Synced() {
@@ -192,7 +190,7 @@ func fast(text string) error {
 			if err := recorder.Tick(e.Decisions(), now); err != nil {
 				return err
 			}
-			tell(c, e, out)
+			writeStatus(c, e, out)
 		}
 	}
 	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -211,7 +209,7 @@ func fast(text string) error {
 	return nil
 }
 
-// hourly is what the cloud of the suite asks.
+// hourly returns the price of an instance type in the suite's cloud.
 func hourly(o cost.Offer) float64 {
 	for _, it := range offered() {
 		if it.Name == o.InstanceType {
@@ -233,7 +231,7 @@ func loads(path string) map[string]float64 {
 	return values
 }
 
-func tell(c fastConfig, e *engine.Engine, out engine.Outcome) {
+func writeStatus(c fastConfig, e *engine.Engine, out engine.Outcome) {
 	s := fastStatus{Now: c.now(), Synced: true, Numbers: map[string]int32{}, Groups: map[string]fastGroup{}}
 	if len(out.Errors) > 0 {
 		s.Err = errors.Join(out.Errors...).Error()
@@ -250,7 +248,7 @@ func tell(c fastConfig, e *engine.Engine, out engine.Outcome) {
 	}
 	text, err := json.Marshal(s)
 	if err == nil && os.WriteFile(c.Status+".new", text, 0o600) == nil {
-		_ = os.Rename(c.Status+".new", c.Status) // the reader would miss one of ten a second
+		_ = os.Rename(c.Status+".new", c.Status) // atomic, because the reader must not see a partial file
 	}
 }
 
@@ -286,7 +284,7 @@ func textsOf(actions []capacity.Action) (all []string) {
 	return all
 }
 
-// fastFiles are where a suite and its fast process meet.
+// fastFiles are the files that a suite and its fast process share.
 func fastFiles(dir string) (load, status string) {
 	return filepath.Join(dir, "load.json"), filepath.Join(dir, "status.json")
 }

@@ -20,10 +20,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// argo is what Argo CD does about one NodePool, by its own sources (v2.14:
-// util/argo/managedfields, controller/sync.go normalizeTargetResources), on the
-// real API server. trusted is managedFieldsManagers of the rule that
-// `gpuscaler manifests gitops` prints.
+// argo does what Argo CD does for one NodePool, by its source (v2.14: util/argo/managedfields, controller/sync.go
+// normalizeTargetResources), on the real API server. trusted is managedFieldsManagers of the rule that `gpuscaler manifests gitops`
+// prints.
 type argo struct {
 	git     *unstructured.Unstructured
 	trusted []string
@@ -31,8 +30,7 @@ type argo struct {
 
 const argoManager = "argocd-controller"
 
-// normalize leaves out of both objects what differs and belongs to a trusted
-// manager.
+// normalize removes from both objects the differences in fields of a trusted manager.
 func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[string]any, err error) {
 	was, err := typed.DeducedParseableType.FromUnstructured(live.Object)
 	if err != nil {
@@ -61,8 +59,7 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 	return was.AsValue().Unstructured().(map[string]any), wants.AsValue().Unstructured().(map[string]any), nil
 }
 
-// outOfSync lists what of Git's spec the live object has otherwise: what makes
-// Argo CD sync.
+// outOfSync lists the fields of Git's spec that differ in the live object. They make Argo CD sync.
 func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err error) {
 	normLive, normGit, err := a.normalize(live)
 	if err != nil {
@@ -87,8 +84,7 @@ func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err e
 	return fields, nil
 }
 
-// reconcile syncs where anything is out of sync: by server-side apply and
-// force; what is ignored goes out as it is found (RespectIgnoreDifferences).
+// reconcile syncs differences by forced server-side apply. It applies the live values of ignored fields (RespectIgnoreDifferences).
 func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error) {
 	live := p.get(ctx)
 	if synced, err = a.outOfSync(live); err != nil || len(synced) == 0 {
@@ -100,10 +96,11 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 	}
 	target := &unstructured.Unstructured{Object: normGit}
 	respect(target.Object, normLive, live.Object)
-	return synced, suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(argoManager), client.ForceOwnership)
+	return synced, suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(argoManager),
+		client.ForceOwnership)
 }
 
-// respect gives target what live has and its normalized form has not.
+// respect copies to target the values that live has and its normalized form has not.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {
 		n, there := normalized[key]
@@ -121,7 +118,7 @@ func respect(target, normalized, live map[string]any) {
 	}
 }
 
-// hashed waits until Karpenter has written down what it sees drift by.
+// hashed waits until Karpenter has written the hash with which it detects drift.
 func hashed(t *testing.T, p pool) {
 	t.Helper()
 	stack.Eventually(t, 20*time.Second, p.name+" has its hash", func(ctx context.Context) error {
@@ -142,7 +139,7 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights is a check of a pool's weight and GPU limit, and of whether we hold them.
+// weights returns a check of a pool's weight and GPU limit, and of whether gpuscaler owns them.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)
@@ -158,7 +155,7 @@ func weights(p pool, weight int64, limit string, ours bool) func(context.Context
 	}
 }
 
-func TestArgoCDLeavesNudgesAloneAndAChangeInGitLandsAtTheirRelease(t *testing.T) {
+func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "argo-spot", kind: "spot", weight: 80, limit: int64(16), nudge: allFields, by: serverSide}
 	p.create(t)
@@ -179,55 +176,57 @@ func TestArgoCDLeavesNudgesAloneAndAChangeInGitLandsAtTheirRelease(t *testing.T)
 	}
 	synced()
 	g := start(t, "argo", map[string]string{"platform.yaml": nudgingGroup("argo-spot")})
-	stack.Eventually(t, 40*time.Second, "it is nudged", weights(p, 33, "4", true))
+	stack.Eventually(t, 40*time.Second, "the NodePool has overrides", weights(p, 33, "4", true))
 	synced()
-	if without, err := (argo{git: a.git}).outOfSync(p.get(t.Context())); err != nil || !slices.Equal(without, []string{"limits.nvidia.com/gpu", "weight"}) {
-		t.Errorf("the control: without the rule %q would be out of sync (%v)", without, err)
+	if without, err := (argo{git: a.git}).outOfSync(p.get(t.Context())); err != nil || !slices.Equal(without,
+		[]string{"limits.nvidia.com/gpu", "weight"}) {
+		t.Errorf("without the rule %q must be out of sync (%v)", without, err)
 	}
 
-	git(int64(70), "weight") // of a field that we hold: waits
+	git(int64(70), "weight") // gpuscaler overrides this field, so the change waits
 	synced()
-	git("30s", "disruption", "consolidateAfter") // of one that we do not: at once, and the nudge goes out as it is found
+	git("30s", "disruption", "consolidateAfter") // gpuscaler does not override this field, so the change applies at once
 	synced("disruption.consolidateAfter")
-	stack.Always(t, 5*time.Second, "the nudge stands: an equal value is no edit", weights(p, 33, "4", true))
+	stack.Always(t, 5*time.Second, "the overrides stay, because an equal value is not an edit", weights(p, 33, "4", true))
 	if after, _, _ := unstructured.NestedString(p.get(t.Context()).Object, "spec", "disruption", "consolidateAfter"); after != "30s" {
 		t.Errorf("consolidateAfter is %s", after)
 	}
 
 	g.write(t, "platform.yaml", controller.Platform("mode: auto\n"))
-	stack.Eventually(t, 40*time.Second, "it is released to what stood there", weights(p, 80, "16", false))
+	stack.Eventually(t, 40*time.Second, "the overrides are removed", weights(p, 80, "16", false))
 	synced("weight")
 	if err := weights(p, 70, "16", false)(t.Context()); err != nil {
-		t.Errorf("the change in Git did not land: %v", err)
+		t.Errorf("the change in Git was not applied: %v", err)
 	}
 	synced()
 	git(int64(80), "weight")
 	git("1s", "disruption", "consolidateAfter")
 	synced("disruption.consolidateAfter", "weight")
 	if now := p.face(t); now != face {
-		t.Errorf("after all that it is\n%s\nbefore:\n%s", now, face)
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
 	}
 }
 
-// Flux applies by force what stands in Git, each time. What does not stand
-// there is nobody's but ours (`ssa: Merge`); what does is Flux's, and we yield.
+// Flux applies the fields in Git by force, each time. gpuscaler keeps overrides of fields that are not in Git (`ssa: Merge`) and yields
+// for the others.
 func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "flux-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide} // no limit in Git
 	p.create(t)
 	flux := func(ctx context.Context) error {
-		return suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.object()), client.FieldOwner("kustomize-controller"), client.ForceOwnership)
+		return suite.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.object()), client.FieldOwner("kustomize-controller"),
+			client.ForceOwnership)
 	}
 	if err := flux(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	g := start(t, "flux", map[string]string{"platform.yaml": nudgingGroup("flux-spot")})
-	stack.Eventually(t, 40*time.Second, "it is nudged", weights(p, 33, "4", true))
+	stack.Eventually(t, 40*time.Second, "the NodePool has overrides", weights(p, 33, "4", true))
 	if err := flux(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stack.Always(t, 5*time.Second, "the weight is Git's again, the limit ours still", weights(p, 80, "4", true))
+	stack.Always(t, 5*time.Second, "the weight is Git's, the limit gpuscaler's", weights(p, 80, "4", true))
 	g.explained(t, "foreign edit: another manager changed weight of flux-spot")
 	g.write(t, "platform.yaml", controller.Platform("mode: auto\n"))
-	stack.Eventually(t, 40*time.Second, "what is in Git stands, and nothing of ours", weights(p, 80, "absent", false))
+	stack.Eventually(t, 40*time.Second, "only the fields of Git are left", weights(p, 80, "absent", false))
 }

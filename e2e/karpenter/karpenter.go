@@ -1,6 +1,5 @@
-// Package karpenter runs the real Karpenter on a stack, with the KWOK provider
-// as its cloud. The cloud offers what a test says and runs out of it when a
-// test says so.
+// Package karpenter runs the real Karpenter on a stack, with the KWOK provider as its cloud. A test sets the instance types and the
+// shortages of the cloud.
 package karpenter
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Karpenter's own types register themselves with the scheme of Stack.Client.
+// Karpenter's types register themselves with the scheme of Stack.Client.
 func init() {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
 }
@@ -34,16 +33,15 @@ func init() {
 // NodeClass is the name of the KWOKNodeClass that Start creates.
 const NodeClass = "default"
 
-// InstanceType is one that the cloud offers, in each zone at the same price.
+// InstanceType is an instance type of the cloud, with the same price in each zone.
 type InstanceType struct {
 	Name   string
-	GPUs   int                // a node's capacity is its claim's requests, so 1 is the surest; 0: a CPU machine
+	GPUs   int                // a node's capacity equals its claim's requests, so use 1; 0 means an instance without GPUs
 	Prices map[string]float64 // dollars an hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a
 }
 
-// Shortage says that of matching offerings at most Limit nodes may live. An
-// empty field matches every value.
+// Shortage limits the number of nodes of matching offerings. An empty field matches every value.
 type Shortage struct {
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
@@ -51,27 +49,26 @@ type Shortage struct {
 	Limit        int    `json:"limit,omitempty"`
 }
 
-// Options of a Karpenter.
+// Options configure Karpenter.
 type Options struct {
 	InstanceTypes []InstanceType
-	// UnavailableFor is how long an offering that ran out is not tried again;
-	// default 3 minutes, as on AWS.
+	// UnavailableFor is the time for which a failed offering is not tried again; default 3 minutes, as on AWS.
 	UnavailableFor time.Duration
-	// FeatureGates are appended, as "CapacityBuffer=true".
+	// FeatureGates are additional feature gates, such as "CapacityBuffer=true".
 	FeatureGates string
-	// RegistrationDelay is how long after its launch a node appears.
+	// RegistrationDelay is the time from the launch of a node until it exists in the API server.
 	RegistrationDelay time.Duration
 }
 
-// Karpenter is one that runs.
+// Karpenter is a running Karpenter.
 type Karpenter struct {
 	Process    *stack.Process
 	MetricsURL string
 	scarcity   string
 }
 
-// Start installs Karpenter's CRDs and a node class, and runs it as the
-// administrator until the stack stops. It builds the component when needed.
+// Start installs Karpenter's CRDs and a node class, and runs Karpenter as the administrator until the stack stops. It builds the component
+// if necessary.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*Karpenter, error) {
 	paths, err := components.Ensure(ctx, os.Stderr, "karpenter")
 	if err != nil {
@@ -115,8 +112,7 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*Karpenter, error) {
 	return k, stack.AwaitReady(ctx, k.Process, fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
 }
 
-// Scarce replaces what the cloud is short of. It counts from the next launch
-// on; nodes that live stay.
+// Scarce replaces the shortages of the cloud. They apply from the next launch; existing nodes stay.
 func (k *Karpenter) Scarce(shortages ...Shortage) error {
 	text, err := json.Marshal(shortages)
 	if err != nil {
@@ -141,7 +137,7 @@ func install(ctx context.Context, s *stack.Stack, o Options) error {
 	})
 }
 
-// offered is the file that the KWOK provider reads.
+// offered returns the file of instance types that the KWOK provider reads.
 func offered(types []InstanceType) []map[string]any {
 	var out []map[string]any
 	for _, it := range types {

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Whatever is nudged, no node drifts, and a limit of 0 evicts nobody; what
-// somebody does to the template is seen, and waits until the limit is gone.
-func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
+// No override makes a node drift, and a limit of 0 evicts no pod. When a user changes the template, drift is detected and replaced after
+// the limit is removed.
+func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	t.Parallel()
-	spot := pool{name: "lid-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
-	demand := pool{name: "lid-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
+	spot := pool{name: "cap-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
+	demand := pool{name: "cap-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
 	pools, whole, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
-	chat(t, "lid", map[string]string{"pool": spot.name})
+	chat(t, "cap", map[string]string{"pool": spot.name})
 	for _, p := range pools {
 		whole[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
@@ -39,14 +39,15 @@ func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
 		if window != "" {
 			window = ", schedules: [{name: always, timezone: UTC, from: \"2020-01-01\", until: \"2099-12-31\", " + window + "}]"
 		}
-		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: lid-spot, on-demand: lid-od}" + window + "}\n")
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: cap-spot, on-demand: " +
+			"cap-od}" + window + "}\n")
 	}
-	g := start(t, "lid", map[string]string{"platform.yaml": group(""), "chat.yaml": chatPolicy("lid")})
-	g.load(t, map[string]float64{"lid/chat": 1})
-	g.group(t, time.Minute, "one on spot", on(1, 0))
-	lonelyJob(t, "lid", map[string]string{"pool": demand.name})
-	g.group(t, time.Minute, "and one on demand", on(1, 1))
-	claims := watchClaims(t, "lid")
+	g := start(t, "cap", map[string]string{"platform.yaml": group(""), "chat.yaml": chatPolicy("cap")})
+	g.load(t, map[string]float64{"cap/chat": 1})
+	g.group(t, time.Minute, "one spot node", on(1, 0))
+	lonelyJob(t, "cap", map[string]string{"pool": demand.name})
+	g.group(t, time.Minute, "one on-demand node", on(1, 1))
+	claims := watchClaims(t, "cap")
 
 	began := time.Now()
 	for _, nudge := range []struct {
@@ -57,18 +58,21 @@ func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
 		{"weight: 33", []string{"weight"}, "33"},
 		{"limits: {nvidia.com/gpu: 7}", []string{"limits", "nvidia.com/gpu"}, "7"},
 		{"disruption: {consolidateAfter: Never}", []string{"disruption", "consolidateAfter"}, "Never"},
-		{"disruption: {consolidationPolicy: WhenEmptyOrUnderutilized}", []string{"disruption", "consolidationPolicy"}, "WhenEmptyOrUnderutilized"},
+		{"disruption: {consolidationPolicy: WhenEmptyOrUnderutilized}", []string{"disruption", "consolidationPolicy"},
+			"WhenEmptyOrUnderutilized"},
 	} {
 		g.write(t, "platform.yaml", group(nudge.window))
 		stack.Eventually(t, 20*time.Second, nudge.window, both(pools, nudge.want, nudge.path...))
 	}
 	g.write(t, "platform.yaml", group(""))
 	opened := g.config.now().UTC().Truncate(time.Minute)
-	g.write(t, "chat.yaml", chatPolicy("lid")+fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n",
+	g.write(t, "chat.yaml", chatPolicy("cap")+fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: %q, "+
+		"minReplicas: 1}\n",
 		opened.Format("2006-01-02T15:04"), opened.Add(24*time.Hour).Format("2006-01-02T15:04")))
-	stack.Eventually(t, 20*time.Second, "budgets that hold consolidation", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "budgets that freeze consolidation", func(ctx context.Context) error {
 		for _, p := range pools {
-			if budgets, _, _ := unstructured.NestedSlice(p.get(ctx).Object, "spec", "disruption", "budgets"); !strings.Contains(fmt.Sprint(budgets), "schedule") {
+			if budgets, _, _ := unstructured.NestedSlice(p.get(ctx).Object, "spec", "disruption", "budgets"); !strings.Contains(fmt.Sprint(budgets),
+				"schedule") {
 				return fmt.Errorf("%s: budgets %v", p.name, budgets)
 			}
 		}
@@ -83,31 +87,31 @@ func TestNoNudgeDriftsANodeAndALimitEvictsNobody(t *testing.T) {
 		return nil
 	})
 	if drifted := claims.drifted(); len(drifted) > 0 {
-		t.Errorf("a nudge drifted nodes: %v", drifted)
+		t.Errorf("an override caused drift: %v", drifted)
 	}
-	g.write(t, "chat.yaml", chatPolicy("lid"))
-	stack.Eventually(t, time.Minute, "the NodePools are as before", func(context.Context) error {
+	g.write(t, "chat.yaml", chatPolicy("cap"))
+	stack.Eventually(t, time.Minute, "the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
 			}
 		}
 		return nil
 	})
-	lidded(t, g, pools, claims, group)
+	limited(t, g, pools, claims, group)
 }
 
-// lidded is the second half: a limit of 0, what it stops and what it does not.
-func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func(string) string) {
+// limited is the second half: a limit of 0, what it blocks and what it does not.
+func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, group func(string) string) {
 	t.Helper()
 	spot, demand := pools[0], pools[1]
 	run := claims.alive()
 	g.write(t, "platform.yaml", group("limits: {nvidia.com/gpu: 0}"))
 	stack.Eventually(t, 20*time.Second, "the limits are 0", both(pools, "0", "limits", "nvidia.com/gpu"))
-	g.load(t, map[string]float64{"lid/chat": 2})
-	stack.Eventually(t, 30*time.Second, "Karpenter says why the second one waits", func(ctx context.Context) error {
+	g.load(t, map[string]float64{"cap/chat": 2})
+	stack.Eventually(t, 30*time.Second, "Karpenter reports why the second pod is pending", func(ctx context.Context) error {
 		var events corev1.EventList
-		if err := suite.Client.List(ctx, &events, client.InNamespace("lid")); err != nil {
+		if err := suite.Client.List(ctx, &events, client.InNamespace("cap")); err != nil {
 			return err
 		}
 		for _, e := range events.Items {
@@ -115,19 +119,20 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 				return nil
 			}
 		}
-		return errors.New("it does not")
+		return errors.New("no such message")
 	})
 
-	// Somebody changes both templates: drift, which would replace the nodes.
+	// A user changes both templates. This causes drift, which would replace the nodes.
 	touch(t, demand, `{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`)
 	touch(t, spot, `{"spec":{"template":{"spec":{"requirements":[{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]},{"key":"node.kubernetes.io/instance-type","operator":"In","values":["`+spot.instance()+`"]}]}}}}`)
 	stack.Eventually(t, 30*time.Second, "both drift", func(context.Context) error {
-		if reasons := fmt.Sprint(claims.drifted()); !strings.Contains(reasons, "NodePoolDrifted") || !strings.Contains(reasons, "RequirementsDrifted") {
+		if reasons := fmt.Sprint(claims.drifted()); !strings.Contains(reasons, "NodePoolDrifted") || !strings.Contains(reasons,
+			"RequirementsDrifted") {
 			return errors.New(reasons)
 		}
 		return nil
 	})
-	stack.Always(t, 20*time.Second, "below the limit nothing is launched and nothing replaced", func(context.Context) error {
+	stack.Always(t, 20*time.Second, "no node is launched or replaced with the limit", func(context.Context) error {
 		if now := claims.alive(); !maps.Equal(now, run) {
 			return fmt.Errorf("%v, of %v: %v", now, run, claims.ended())
 		}
@@ -138,29 +143,29 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 	})
 
 	g.write(t, "platform.yaml", group(""))
-	stack.Eventually(t, 20*time.Second, "the limits are what they were", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "the limits are restored", func(ctx context.Context) error {
 		if a, b := spot.limitNow(ctx), demand.limitNow(ctx); a != "16" || b != "absent" {
 			return fmt.Errorf("%s and %s", a, b)
 		}
 		return nil
 	})
 	lifted := time.Now()
-	stack.Eventually(t, 20*time.Second, "what waited has a NodeClaim", func(context.Context) error {
+	stack.Eventually(t, 20*time.Second, "the pending pod has a NodeClaim", func(context.Context) error {
 		if len(claims.alive()) <= len(run) {
-			return errors.New("it has none")
+			return errors.New("no NodeClaim")
 		}
 		return nil
 	})
-	t.Logf("a NodeClaim %s after the limit went", time.Since(lifted).Round(100*time.Millisecond))
-	stack.Eventually(t, 2*time.Minute, "and drifted nodes are replaced", func(ctx context.Context) error {
+	t.Logf("a NodeClaim %s after the limit was removed", time.Since(lifted).Round(100*time.Millisecond))
+	stack.Eventually(t, 2*time.Minute, "drifted nodes are replaced", func(ctx context.Context) error {
 		if ended := claims.ended(); !slices.Contains(slices.Collect(maps.Values(ended)), "Drifted") {
-			return fmt.Errorf("ended: %v; Karpenter: %q", ended, told(ctx, "lid-"))
+			return fmt.Errorf("ended: %v; Karpenter: %q", ended, reported(ctx, "cap-"))
 		}
 		return nil
 	})
-	g.group(t, 10*time.Second, "which proves nothing of spot", phase("prefer spot"))
-	g.load(t, map[string]float64{"lid/chat": 0})
-	stack.Eventually(t, time.Minute, "zero is Karpenter's own emptiness", func(context.Context) error {
+	g.group(t, 10*time.Second, "the phase does not change", phase("prefer spot"))
+	g.load(t, map[string]float64{"cap/chat": 0})
+	stack.Eventually(t, time.Minute, "Karpenter removes empty nodes", func(context.Context) error {
 		if ended := claims.ended(); !slices.Contains(slices.Collect(maps.Values(ended)), "Empty") {
 			return fmt.Errorf("ended: %v", ended)
 		}
@@ -168,8 +173,8 @@ func lidded(t *testing.T, g *guest, pools []pool, claims *claimWatch, group func
 	})
 }
 
-// told is what Karpenter says about objects whose names begin so.
-func told(ctx context.Context, prefix string) (said []string) {
+// reported returns Karpenter's Events about objects whose names begin so.
+func reported(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
 	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
 		return []string{err.Error()}
@@ -183,7 +188,7 @@ func told(ctx context.Context, prefix string) (said []string) {
 	return slices.Compact(said)
 }
 
-// both is a check of one field of all pools.
+// both returns a check of one field of all pools.
 func both(pools []pool, want string, path ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, p := range pools {
@@ -195,10 +200,11 @@ func both(pools []pool, want string, path ...string) func(context.Context) error
 	}
 }
 
-// touch edits a NodePool as a person would.
+// touch edits a NodePool as a user does.
 func touch(t *testing.T, p pool, patch string) {
 	t.Helper()
-	if err := suite.Client.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")); err != nil {
+	if err := suite.Client.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, []byte(patch)),
+		client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -207,8 +213,8 @@ func touch(t *testing.T, p pool, patch string) {
 type claimWatch struct {
 	mu    sync.Mutex
 	live  map[string]bool
-	drift map[string]string // why a claim drifted
-	end   map[string]string // why Karpenter ended a claim
+	drift map[string]string // reason of a claim's drift
+	end   map[string]string // reason why Karpenter terminated a claim
 }
 
 func watchClaims(t *testing.T, of string) *claimWatch {
@@ -240,7 +246,7 @@ func watchClaims(t *testing.T, of string) *claimWatch {
 	t.Cleanup(cancel)
 	go func() {
 		for ctx.Err() == nil {
-			_ = look(ctx) // looked at again at once
+			_ = look(ctx) // restart the watch at once
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// On the world's own clock, because Karpenter reads the hold by its own.
-func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
+// This test uses real time, because Karpenter evaluates the budget with its own clock.
+func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a hold of minutes on the world's own clock: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -30,16 +30,17 @@ func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
 	chat(t, "hold", map[string]string{"pool": held.name})
 	face := held.face(t)
 
-	// A floor of one in a window of a minute, two minutes from now: consolidation is held from now on.
+	// A minimum of one in a window of a minute, two minutes from now: consolidation is frozen from now on.
 	opens := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
 	ends := opens.Add(time.Minute)
-	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n", opens.Format("2006-01-02T15:04"), ends.Format("2006-01-02T15:04"))
+	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n",
+		opens.Format("2006-01-02T15:04"), ends.Format("2006-01-02T15:04"))
 	g := startAt(t, 1, "hold", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: hold-held}}\n"),
 		"chat.yaml":     chatPolicy("hold") + window,
 	})
 	g.load(t, map[string]float64{"hold/chat": 0})
-	stack.Eventually(t, time.Minute, "consolidation is held", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "consolidation is frozen", func(ctx context.Context) error {
 		if budgets, _, _ := unstructured.NestedSlice(held.get(ctx).Object, "spec", "disruption", "budgets"); len(budgets) < 3 {
 			return fmt.Errorf("budgets %v", budgets)
 		}
@@ -59,14 +60,14 @@ func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
 		if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
-		stack.Eventually(t, 20*time.Second, "the pod is gone", func(ctx context.Context) error {
+		stack.Eventually(t, 20*time.Second, "the pod is deleted", func(ctx context.Context) error {
 			if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(job), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
-				return errors.New("it is there")
+				return errors.New("the pod exists")
 			}
 			return nil
 		})
 	}
-	stack.Eventually(t, time.Minute, "an empty node that nobody holds goes", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "an empty node without a freeze is removed", func(ctx context.Context) error {
 		if n := nodesOf(ctx, free); n != 0 {
 			return fmt.Errorf("%d nodes", n)
 		}
@@ -74,18 +75,18 @@ func TestLongAHoldEndsByItselfWithNobodyThere(t *testing.T) {
 	})
 	for time.Now().Before(ends.Add(-5 * time.Second)) {
 		if n := nodesOf(t.Context(), held); n != 1 {
-			t.Fatalf("%s before the hold ends there are %d nodes", time.Until(ends).Round(time.Second), n)
+			t.Fatalf("%s before the end of the freeze there are %d nodes", time.Until(ends).Round(time.Second), n)
 		}
 		time.Sleep(time.Second)
 	}
-	stack.Eventually(t, 2*time.Minute, "the hold ended by itself, and the node goes", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "the node is removed after the end of the freeze", func(ctx context.Context) error {
 		if n := nodesOf(ctx, held); n != 0 {
 			return fmt.Errorf("%d nodes", n)
 		}
 		return nil
 	})
 	g.run(t)
-	stack.Eventually(t, 30*time.Second, "the next leader clears what is left", func(context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the next leader removes the override", func(context.Context) error {
 		if now := held.face(t); now != face {
 			return fmt.Errorf("%s\nbefore:\n%s", now, face)
 		}

@@ -7,8 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 )
 
-// A suite that runs short of something has an instance type of its own: what
-// the cloud lacks there it has for everybody else.
+// A suite with shortages has its own instance type, because a shortage applies to all tests.
 var market = map[string]karpenter.InstanceType{
 	"day":   {Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
 	"zone":  {Name: "g5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.42, "on-demand": 1.006}, Zones: []string{"zone-a", "zone-b"}},
@@ -40,17 +39,16 @@ func offered() []karpenter.InstanceType {
 
 var shortages struct {
 	sync.Mutex
-	of map[string][]karpenter.Shortage // by test
+	of map[string][]karpenter.Shortage // shortages by test
 }
 
-// scarce says what the cloud is short of for a test, until it says otherwise or
-// ends.
+// scarce sets the shortages of a test until the next call or the end of the test.
 func scarce(t *testing.T, of ...karpenter.Shortage) {
 	t.Helper()
 	if err := short(t.Name(), of); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = short(t.Name(), nil) }) // whoever is short next says so anew
+	t.Cleanup(func() { _ = short(t.Name(), nil) }) // the next test sets its own shortages
 }
 
 func short(test string, of []karpenter.Shortage) error {

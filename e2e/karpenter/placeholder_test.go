@@ -23,12 +23,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// What `gpuscaler manifests placeholder` prints holds a node that Karpenter
-// would otherwise take for empty, and gives it to the first real replica. A
-// priority that is too low holds nothing.
-func TestAPlaceholderHoldsItsNodeUntilARealReplicaComes(t *testing.T) {
+// The output of `gpuscaler manifests placeholder` keeps a node that Karpenter would otherwise treat as empty, and releases it for the
+// first real replica. A lower priority keeps no node.
+func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	t.Parallel()
-	// The lowest priority goes to pods of another pool, so that each has its nodes to itself.
+	// The pods with the lowest priority use another pool, so that they do not share nodes.
 	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)
@@ -70,30 +69,29 @@ func TestAPlaceholderHoldsItsNodeUntilARealReplicaComes(t *testing.T) {
 		}
 		return fmt.Errorf("none: %v", claims.ended())
 	}
-	stack.Eventually(t, 2*time.Minute, "the twin's node is taken for empty", func(context.Context) error { return empty(lost) })
-	stack.Always(t, 5*time.Second, "the placeholder's is not", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "Karpenter treats the other pod's node as empty", func(context.Context) error { return empty(lost) })
+	stack.Always(t, 5*time.Second, "Karpenter keeps the placeholder's node", func(ctx context.Context) error {
 		if empty(held) == nil {
 			return errors.New("it is")
 		}
 		now, err := running(ctx, "place", "app.kubernetes.io/name", "chat-placeholder")
 		if err == nil && now.UID != holder.UID {
-			err = errors.New("it is another one")
+			err = errors.New("another node")
 		}
 		return err
 	})
 
 	scale(t, "place", "chat", 1)
-	stack.Eventually(t, 30*time.Second, "a real replica has that node at once", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "a real replica uses that node at once", func(ctx context.Context) error {
 		pod, err := running(ctx, "place", "app", "chat")
 		if err == nil && pod.Spec.NodeName != holder.Spec.NodeName {
-			err = fmt.Errorf("it runs on %s, not on %s", pod.Spec.NodeName, holder.Spec.NodeName)
+			err = fmt.Errorf("the replica runs on %s, want %s", pod.Spec.NodeName, holder.Spec.NodeName)
 		}
 		return err
 	})
 }
 
-// placeholder is what the command prints for the Deployment chat, without what
-// is no object of the cluster.
+// placeholder returns the objects that the command prints for the Deployment chat, without the policy.
 func placeholder(t *testing.T, namespace string) (objects []client.Object) {
 	t.Helper()
 	binary, err := controller.Build(t.Context(), os.Stderr, t.TempDir())
@@ -113,7 +111,8 @@ func placeholder(t *testing.T, namespace string) (objects []client.Object) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "manifests", "placeholder", "--from", file, "--timezone=UTC", "--start=40 7 * * 1-5", "--end=15 8 * * 1-5").Output()
+	out, err := exec.CommandContext(t.Context(), binary, "manifests", "placeholder", "--from", file, "--timezone=UTC", "--start=40 7 * * 1-5",
+		"--end=15 8 * * 1-5").Output()
 	if err != nil {
 		t.Fatalf("manifests placeholder: %v", err)
 	}
@@ -127,7 +126,7 @@ func placeholder(t *testing.T, namespace string) (objects []client.Object) {
 		}
 	}
 	if len(objects) != 2 {
-		t.Fatalf("it printed %d objects:\n%s", len(objects), out)
+		t.Fatalf("the command printed %d objects:\n%s", len(objects), out)
 	}
 	return objects
 }
@@ -147,14 +146,14 @@ func deploymentOf(t *testing.T, objects []client.Object) *appsv1.Deployment {
 	return nil
 }
 
-// running is the one running pod with a label.
+// running returns the one running pod with a label.
 func running(ctx context.Context, namespace, label, value string) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := suite.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
 		return nil, err
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodRunning {
-		return nil, fmt.Errorf("%d pods of %s, not one that runs", len(pods.Items), value)
+		return nil, fmt.Errorf("%d pods of %s, want one running pod", len(pods.Items), value)
 	}
 	return &pods.Items[0], nil
 }

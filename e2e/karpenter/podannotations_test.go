@@ -26,7 +26,7 @@ const (
 	shieldMark = "karpenter.sh/do-not-disrupt"
 )
 
-// podsOf lists the pods of a suite's Deployment that are there to stay, oldest first.
+// podsOf lists the pods of a suite's Deployment that are not terminating, oldest first.
 func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error) {
 	var list corev1.PodList
 	err = suite.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"})
@@ -35,7 +35,7 @@ func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error
 	return pods, err
 }
 
-// marked waits until exactly one pod of a suite carries a mark, and names it.
+// marked waits until exactly one pod of a suite has an annotation, and returns its name.
 func marked(t *testing.T, namespace, key, value string) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod has "+key+" "+value, func(ctx context.Context) error {
@@ -50,7 +50,7 @@ func marked(t *testing.T, namespace, key, value string) (name string) {
 			}
 		}
 		if len(found) != 1 {
-			return fmt.Errorf("%d pods have it", len(found))
+			return fmt.Errorf("%d pods have the annotation", len(found))
 		}
 		name = found[0]
 		return nil
@@ -58,10 +58,10 @@ func marked(t *testing.T, namespace, key, value string) (name string) {
 	return name
 }
 
-// gone waits until a suite has one pod less, and names it.
+// gone waits until a suite has one pod less, and returns its name.
 func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "one pod goes", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "one pod is deleted", func(ctx context.Context) error {
 		now, err := podsOf(ctx, namespace)
 		if err != nil || len(now) != len(before)-1 {
 			return fmt.Errorf("%d pods of %d (%v)", len(now), len(before), err)
@@ -77,17 +77,19 @@ func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
 }
 
 func packing(on bool, pools string) string {
-	return controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, emptyWholeNodes: %t, nodePools: {%s}}\n", on, pools))
+	return controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, emptyWholeNodes: %t, nodePools: {%s}}\n",
+		on, pools))
 }
 
-// Two nodes of two GPUs: one with two replicas, one that a Job shared and has
-// left. Without us the ReplicaSet controller spreads: it takes one of the two.
-func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
+// Two nodes with two GPUs: one with two replicas, and one that a completed Job shared. Without gpuscaler the ReplicaSet controller deletes
+// one of the two.
+func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]bool{"pack": true, "unpack": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide, limit: int64(0)} // until all four wait: one batch
+			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide,
+				limit: int64(0)} // until all four are pending, so that Karpenter handles them as one batch
 			p.create(t)
 			chat(t, name, nil)
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
@@ -96,7 +98,7 @@ func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
 			job.Spec.Template.Spec.NodeSelector = map[string]string{"suite": name}
 			workload.Create(t, suite.Client, job)
 			t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), job, client.PropagationPolicy("Background")) })
-			stack.Eventually(t, 40*time.Second, "four pods wait", func(ctx context.Context) error {
+			stack.Eventually(t, 40*time.Second, "four pods are pending", func(ctx context.Context) error {
 				var pods corev1.PodList
 				if err := suite.Client.List(ctx, &pods, client.InNamespace(name)); err != nil || len(pods.Items) != 4 {
 					return fmt.Errorf("%d pods (%v)", len(pods.Items), err)
@@ -122,18 +124,18 @@ func TestAScaleInTakesTheReplicaThatFreesANode(t *testing.T) {
 			before, lonely := lonelyOf(t, name)
 			if on {
 				if m := marked(t, name, costMark, "-10"); m != lonely {
-					t.Errorf("%s is marked to go first; %s is alone on its node", m, lonely)
+					t.Errorf("%s has the lower deletion cost; %s is alone on its node", m, lonely)
 				}
 				g.explained(t, "scale-in packing:")
 			}
 			g.load(t, map[string]float64{name + "/chat": 2})
 			went := gone(t, name, before)
 			if (went == lonely) != on {
-				t.Errorf("%s went; alone on its node was %s; packing is %t", went, lonely, on)
+				t.Errorf("%s was deleted; %s was alone on its node; packing is %t", went, lonely, on)
 			}
 			if on {
-				g.group(t, 90*time.Second, "and its node with it", on1(1))
-			} // else two half-empty nodes are left, which Karpenter may join by moving a replica that serves
+				g.group(t, 90*time.Second, "its node is removed", on1(1))
+			} // otherwise two half-empty nodes are left, which Karpenter may consolidate by moving a ready replica
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})
 	}
@@ -150,8 +152,7 @@ func onNodes(have, want int) error {
 	return nil
 }
 
-// lonelyOf waits until the Job's pod is gone, and names the replica that has a
-// node for itself.
+// lonelyOf waits until the Job's pod is deleted, and returns the replica that is alone on its node.
 func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string) {
 	t.Helper()
 	stack.Eventually(t, 40*time.Second, "one replica has a node for itself", func(ctx context.Context) error {
@@ -175,14 +176,13 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 	return pods, lonely
 }
 
-// The oldest replica is on demand. Without us the youngest goes, and that is
-// the cheap one.
-func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
+// The oldest replica is on-demand. Without gpuscaler the youngest is deleted, which is the less expensive one.
+func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
 	t.Parallel()
-	for name, on := range map[string]bool{"dear": true, "cheap": false} {
+	for name, on := range map[string]bool{"costly": true, "cheap": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool{name: name + "-od", kind: "on-demand", weight: 20, by: clientSide}.create(t)
@@ -195,7 +195,7 @@ func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 				"platform.yaml": packing(on, "spot: "+name+"-spot, on-demand: "+name+"-od"), "chat.yaml": chatPolicy(name),
 			})
 			g.load(t, map[string]float64{name + "/chat": 1})
-			// Ages count by their order of magnitude alone: the first must be much older than the second.
+			// The ReplicaSet controller compares ages by their order of magnitude, so the first pod must be much older than the second.
 			time.Sleep(max(0, 45*time.Second-time.Since(since)))
 			g.load(t, map[string]float64{name + "/chat": 2})
 			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
@@ -206,14 +206,14 @@ func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 			}
 			if on {
 				if m := marked(t, name, costMark, "-20"); m != pods[0].Name {
-					t.Errorf("%s is marked to go first; %s is on demand", m, pods[0].Name)
+					t.Errorf("%s has the lower deletion cost; %s is on-demand", m, pods[0].Name)
 				}
 			}
 			g.load(t, map[string]float64{name + "/chat": 1})
 			if went := gone(t, name, pods); (went == pods[0].Name) != on {
-				t.Errorf("%s went; on demand was %s; packing is %t", went, pods[0].Name, on)
+				t.Errorf("%s was deleted; %s was on-demand; packing is %t", went, pods[0].Name, on)
 			}
-			stack.Eventually(t, 20*time.Second, "whoever stays has no mark of a scale-in on demand", func(ctx context.Context) error {
+			stack.Eventually(t, 20*time.Second, "the remaining pod has no deletion cost", func(ctx context.Context) error {
 				left, err := podsOf(ctx, name)
 				if err != nil || on && len(left) == 1 && left[0].Annotations[costMark] != "" {
 					return fmt.Errorf("%v %v", left[0].Annotations, err)
@@ -225,15 +225,14 @@ func TestLongAScaleInTakesTheReplicaOnDemand(t *testing.T) {
 	}
 }
 
-// Idle is the pod that a file names: what package telemetry knows of single pods.
+// Idle returns the pod that a file names, as package telemetry reports single pods.
 func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(d.config.Load), "idle"))
 	return err == nil && string(text) == pod
 }
 
-// The oldest replica does nothing. Without us the youngest goes, and that one
-// is at work.
-func TestLongAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
+// The oldest replica is idle. Without gpuscaler the youngest is deleted, which is busy.
+func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -246,7 +245,7 @@ func TestLongAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+name+"-spot"), "chat.yaml": chatPolicy(name)})
 			g.load(t, map[string]float64{name + "/chat": 1})
 			stack.Eventually(t, time.Minute, "one serves", workload.HasReplicas(suite.Client, name, "chat", 1))
-			time.Sleep(30 * time.Second) // much older than the second, as before
+			time.Sleep(30 * time.Second) // so that it is much older than the second
 			g.load(t, map[string]float64{name + "/chat": 2})
 			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
 			pods, err := podsOf(t.Context(), name)
@@ -258,21 +257,20 @@ func TestLongAScaleInTakesTheReplicaThatDoesNothing(t *testing.T) {
 			}
 			if on {
 				if m := marked(t, name, costMark, "-40"); m != pods[0].Name {
-					t.Errorf("%s is marked to go first; %s does nothing", m, pods[0].Name)
+					t.Errorf("%s has the lower deletion cost; %s is idle", m, pods[0].Name)
 				}
 			}
 			g.load(t, map[string]float64{name + "/chat": 1})
 			if went := gone(t, name, pods); (went == pods[0].Name) != on {
-				t.Errorf("%s went; %s does nothing; packing is %t", went, pods[0].Name, on)
+				t.Errorf("%s was deleted; %s is idle; packing is %t", went, pods[0].Name, on)
 			}
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})
 	}
 }
 
-// A replica loads its model on demand when spot comes back. Karpenter would
-// move it there and then, and it would load all over again.
-func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
+// A replica loads its model on-demand when spot returns. Without gpuscaler Karpenter would move it at once, and it would load again.
+func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a model of three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -288,8 +286,9 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 			chat(t, name, nil)
 			loading(t, name, loads)
 			g := startAt(t, 1, name, map[string]string{
-				"platform.yaml": controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, startupShield: %t, consolidationFreeze: false, nodePools: {spot: %s-spot, on-demand: %s-od}}\n", on, name, name)),
-				"chat.yaml":     chatPolicy(name),
+				"platform.yaml": controller.Platform(fmt.Sprintf("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, startupShield: %t, "+
+					"consolidationFreeze: false, nodePools: {spot: %s-spot, on-demand: %s-od}}\n", on, name, name)),
+				"chat.yaml": chatPolicy(name),
 			})
 			g.load(t, map[string]float64{name + "/chat": 1})
 			g.group(t, time.Minute, "one node on demand", func(s fastGroup) error { return onNodes(s.OnDemandNodes, 1) })
@@ -327,17 +326,17 @@ func TestLongALoadingReplicaIsNotMovedUntilItServes(t *testing.T) {
 				t.Fatal(served, err)
 			}
 			if same := len(pods) == 1 && pods[0].UID == first.UID; same != on {
-				t.Errorf("the replica that loaded is the one that serves: %t; the shield is %t", same, on)
+				t.Errorf("the replica that loaded is the ready one: %t; startupShield is %t", same, on)
 			}
 			if on {
-				stack.Eventually(t, 30*time.Second, "once it serves the mark is gone", unmarked(name))
+				stack.Eventually(t, 30*time.Second, "the annotation is removed when the replica is ready", unmarked(name))
 			}
 			g.load(t, map[string]float64{name + "/chat": 0})
 		})
 	}
 }
 
-// loading has a suite's Deployment make pods that take their time.
+// loading makes the pods of a suite's Deployment load for some time.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}

@@ -17,18 +17,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pool is a NodePool as somebody writes it.
+// pool describes a NodePool of a test.
 type pool struct {
-	name, kind string // kind: a capacity type
+	name, kind string // kind is a capacity type
 	weight     int64
-	limit      any // of GPUs; nil: none
+	limit      any // GPU limit; nil means none
 	nudge      string
 	by         style
 	after      string                    // consolidateAfter
-	edit       func(spec map[string]any) // what else differs; nil: nothing
+	edit       func(spec map[string]any) // changes the spec; nil means no change
 }
 
-// style is how a NodePool came to be, which decides who owns its fields.
+// style is how a NodePool is created, which determines the owners of its fields.
 type style string
 
 const (
@@ -37,13 +37,13 @@ const (
 	serverSide style = "server-side apply"
 )
 
-// suite is the test that a pool belongs to: the beginning of its name.
+// suite returns the test that a pool belongs to: the beginning of its name.
 func (p pool) suite() string {
 	name, _, _ := strings.Cut(p.name, "-")
 	return name
 }
 
-// instance is the pool's type: a suite's own, or that of all others.
+// instance returns the pool's instance type: the suite's own or the shared one.
 func (p pool) instance() string {
 	if own, has := market[p.suite()]; has {
 		return own.Name
@@ -70,7 +70,7 @@ func (p pool) object() *unstructured.Unstructured {
 			},
 		},
 	}
-	if p.by == clientSide { // the default, 10%, is nobody's in the other styles
+	if p.by == clientSide { // in the other styles no manager owns the default of 10%
 		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 	}
 	if p.limit != nil {
@@ -89,7 +89,7 @@ func (p pool) object() *unstructured.Unstructured {
 	return u
 }
 
-// create makes a NodePool in its style, for the time of the test.
+// create creates a NodePool in its style until the end of the test.
 func (p pool) create(t *testing.T) {
 	t.Helper()
 	u, c := p.object(), suite.Client
@@ -141,8 +141,7 @@ func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	return u
 }
 
-// face is all of a NodePool that must be as before when we have gone: its spec
-// byte for byte, its annotations, and who owns what of it.
+// face returns everything in a NodePool that must be restored: its spec byte for byte, its annotations, and the owners of its fields.
 func (p pool) face(t *testing.T) string {
 	t.Helper()
 	u := p.get(t.Context())
@@ -160,17 +159,17 @@ func (p pool) face(t *testing.T) string {
 	return fmt.Sprintf("spec %s\nannotations %v\n%s", spec, u.GetAnnotations(), strings.Join(owners, "\n"))
 }
 
-// normal is JSON with sorted keys.
+// normal returns JSON with sorted keys.
 func normal(raw []byte) string {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err.Error()
 	}
-	text, _ := json.Marshal(v) // what came as JSON goes as JSON
+	text, _ := json.Marshal(v) // the value was decoded from JSON
 	return string(text)
 }
 
-// hash is what Karpenter sees drift by.
+// hash returns the hash with which Karpenter detects drift.
 func (p pool) hash(ctx context.Context) string {
 	return p.get(ctx).GetAnnotations()["karpenter.sh/nodepool-hash"]
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The binary itself, on the world's own clock: what a schedule nudges is put
-// back by `gpuscaler restore`, beside a controller that leads and without one.
-func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
+// The binary itself and real time: `gpuscaler restore` restores the overrides of a schedule, with a running controller and without one.
+func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	pools := []pool{
 		{name: "restore-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16)},
 		{name: "restore-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide},
@@ -66,7 +65,8 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 			after, _, _ := unstructured.NestedString(u.Object, "spec", "disruption", "consolidateAfter")
 			if want := p.weight; p.name == "restore-theirs" {
 				if weight != want || after != "1s" || p.limitNow(ctx) != "4" {
-					return fmt.Errorf("%s hands over its limits alone, and has weight %d, consolidateAfter %s, limit %s", p.name, weight, after, p.limitNow(ctx))
+					return fmt.Errorf("%s allows only its limits, and has weight %d, consolidateAfter %s, limit %s", p.name, weight, after,
+						p.limitNow(ctx))
 				}
 				continue
 			}
@@ -76,31 +76,31 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 		}
 		return nil
 	}
-	stack.Eventually(t, time.Minute, "the schedule nudges what was handed over, and no more", nudged)
+	stack.Eventually(t, time.Minute, "the schedule overrides only the allowed fields", nudged)
 	whole := func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != faces[p.name] {
-				return fmt.Errorf("%s is not as before:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
 			}
 		}
 		return nil
 	}
 
 	put(controller.Platform("mode: auto\n"))
-	stack.Eventually(t, 30*time.Second, "no group names them any more: they are as before", whole)
+	stack.Eventually(t, 30*time.Second, "without groups the NodePools are restored", whole)
 	put(groups)
-	stack.Eventually(t, 30*time.Second, "the groups come back, and so do the nudges", nudged)
+	stack.Eventually(t, 30*time.Second, "with groups the overrides are set again", nudged)
 
-	// Somebody edits a nudged field: that stays, also when all is put back.
+	// A user edits an overridden field. The value stays, also after the restore.
 	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
 	if err := suite.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the edit is told on the NodePool", func(ctx context.Context) error {
+	stack.Eventually(t, 20*time.Second, "an Event on the NodePool reports the edit", func(ctx context.Context) error {
 		return event(ctx, "restore-spot", "OverrideYielded")
 	})
 	if weight, _, _ := unstructured.NestedInt64(pools[0].get(t.Context()).Object, "spec", "weight"); weight != 50 {
-		t.Errorf("the edit did not stay: weight %d", weight)
+		t.Errorf("the edit was reverted: weight %d", weight)
 	}
 	faces["restore-spot"] = strings.Replace(faces["restore-spot"], `"weight":80`, `"weight":50`, 1)
 
@@ -118,9 +118,9 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 	err = whole(t.Context())
 	stop()
 	if err != nil && !seen.Load() {
-		t.Errorf("beside a live controller it was at no moment as before: %v", err)
+		t.Errorf("with a running controller the NodePools were never restored: %v", err)
 	}
-	stack.Eventually(t, 40*time.Second, "the controller leads again, and nudges what its policy wants", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "the controller leads again and overrides the fields", func(ctx context.Context) error {
 		if limit := pools[1].limitNow(ctx); limit != "4" {
 			return errors.New("limit " + limit)
 		}
@@ -130,14 +130,14 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 	if err := suite.Client.Delete(t.Context(), c.Deployment()); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "it ends, and takes its limits back", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "the controller ends and removes its limits", func(ctx context.Context) error {
 		pods, err := c.Pods(ctx)
 		if err != nil || len(pods) > 0 {
 			return fmt.Errorf("%d pods: %w", len(pods), err)
 		}
 		for _, p := range pools {
 			if limit := p.limitNow(ctx); limit == "4" {
-				return errors.New("a limit of ours outlives us on " + p.name)
+				return errors.New("a limit of gpuscaler is left on " + p.name)
 			}
 		}
 		return nil
@@ -146,11 +146,10 @@ func TestRestorePutsBackBesideALiveControllerAndWithoutOne(t *testing.T) {
 	if err := whole(t.Context()); err != nil {
 		t.Error(err)
 	}
-	restore(t, c.Binary, 0) // a second time there is nothing to do
+	restore(t, c.Binary, 0) // the second run has nothing to restore
 }
 
-// restore runs the command as gpuscaler's own account, and wants so many
-// NodePools put back at least.
+// restore runs the command with gpuscaler's account and requires a minimum of restored NodePools.
 func restore(t *testing.T, binary string, least int) {
 	t.Helper()
 	out, err := restoreAs(t, binary, suite.account)
@@ -169,7 +168,7 @@ func restore(t *testing.T, binary string, least int) {
 	}
 }
 
-// restoreAs runs the command as an account, and returns what it said.
+// restoreAs runs the command with an account and returns its output.
 func restoreAs(t *testing.T, binary, account string) ([]byte, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "restore", "--kubeconfig="+account, "--namespace="+controller.Namespace, "-o", "json")
@@ -181,7 +180,7 @@ func restoreAs(t *testing.T, binary, account string) ([]byte, error) {
 	return out, err
 }
 
-// event wants an Event about a NodePool.
+// event requires an Event about a NodePool.
 func event(ctx context.Context, pool, reason string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("events.k8s.io/v1")

@@ -16,9 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// What Karpenter does by itself once spot is there again, and what stops it:
-// the ground that our own return stands on. gpuscaler is not there.
-func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *testing.T) {
+// Tests what Karpenter does without gpuscaler when spot returns, and what prevents it. gpuscaler's return to spot depends on this
+// behavior.
+func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("Karpenter looks again at everything after 5 minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -31,7 +31,7 @@ func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *test
 	}{
 		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
 		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // 0.60 of 1.00: not cheap enough to move for
+		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // 0.60 of 1.00 saves too little
 		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // 0.30 of 1.00
 	}
 	for _, p := range pairs {
@@ -44,7 +44,7 @@ func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *test
 		scale(t, p.suite, "chat", 2)
 	}
 	for _, p := range pairs {
-		stack.Eventually(t, 2*time.Minute, p.suite+": two on demand", nodesIn(p.suite, 0, 2))
+		stack.Eventually(t, 2*time.Minute, p.suite+": two on-demand nodes", nodesIn(p.suite, 0, 2))
 	}
 	deleting := map[string]int{}
 	for _, p := range pairs {
@@ -63,14 +63,14 @@ func TestLongKarpenterReturnsToSpotByItselfUnlessWeightsOrBalancedStopIt(t *test
 	for _, p := range pairs {
 		switch at := done[p.suite]; {
 		case p.returns && at == 0:
-			t.Errorf("%s: nothing returned in 6 minutes: %v", p.suite, nodesIn(p.suite, 2, 0)(t.Context()))
+			t.Errorf("%s: no node returned in 6 minutes: %v", p.suite, nodesIn(p.suite, 2, 0)(t.Context()))
 		case !p.returns && nodesIn(p.suite, 0, 2)(t.Context()) != nil:
 			t.Errorf("%s: it moved: %v", p.suite, nodesIn(p.suite, 0, 2)(t.Context()))
 		case p.returns:
 			t.Logf("%s: both on spot after %s", p.suite, at.Round(time.Second))
 		}
 		if p.oneByOne && deleting[p.suite] != 1 {
-			t.Errorf("%s: %d nodes went at once", p.suite, deleting[p.suite])
+			t.Errorf("%s: %d nodes were deleted at once", p.suite, deleting[p.suite])
 		}
 	}
 }
@@ -84,7 +84,7 @@ func scale(t *testing.T, namespace, name string, replicas int32) {
 	}
 }
 
-// nodesIn is a check of how many Initialized NodeClaims a suite has by kind.
+// nodesIn returns a check of the number of a suite's initialized NodeClaims by capacity type.
 func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
@@ -104,7 +104,7 @@ func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	}
 }
 
-// leaving counts a NodePool's NodeClaims that are on their way out.
+// leaving returns the number of a NodePool's terminating NodeClaims.
 func leaving(t *testing.T, of string) (n int) {
 	t.Helper()
 	var claims v1.NodeClaimList

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing.T) {
+func TestLongSpotWaitTimeoutIsPlannedSetAndRemovedWithoutSignals(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -26,7 +26,8 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	chat(t, "wait", nil)
 	face := demand.face(t)
 	platform := func(mode string) string {
-		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotWaitTimeout: 4m, nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
+		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotWaitTimeout: 4m, " +
+			"nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
 	}
 	g := start(t, "wait", map[string]string{"platform.yaml": platform("advisory"), "chat.yaml": chatPolicy("wait")})
 	g.load(t, map[string]float64{"wait/chat": 0})
@@ -50,18 +51,18 @@ func TestLongPatienceIsAdvisedFirstThenHeldAndLetGoWhenSignalsAreLost(t *testing
 	}
 
 	g.write(t, "platform.yaml", platform("auto"))
-	stack.Eventually(t, 20*time.Second, "on-demand stays at what runs there: nothing", limit("0"))
+	stack.Eventually(t, 20*time.Second, "the limit of on-demand is the present usage of 0", limit("0"))
 	g.load(t, map[string]float64{})
-	stack.Eventually(t, 30*time.Second, "signals are lost: the limit goes at once", limit("absent"))
+	stack.Eventually(t, 30*time.Second, "the limit is removed when signals are missing", limit("absent"))
 	g.load(t, map[string]float64{"wait/chat": 0})
-	stack.Eventually(t, 20*time.Second, "they are back, and so is the limit", limit("0"))
+	stack.Eventually(t, 20*time.Second, "the limit is set again with signals", limit("0"))
 
 	scarce(t, karpenter.Shortage{CapacityType: "spot"})
 	asked := time.Now()
 	g.load(t, map[string]float64{"wait/chat": 2})
-	g.group(t, time.Minute, "after the patience on-demand comes", on(0, 2))
+	g.group(t, time.Minute, "on-demand nodes after the timeout", on(0, 2))
 	if waited := time.Since(asked); waited < 4*time.Minute/speed {
-		t.Errorf("on-demand came after %s, within the patience of %s", waited, 4*time.Minute/speed)
+		t.Errorf("on-demand nodes after %s, before the timeout of %s", waited, 4*time.Minute/speed)
 	}
 	g.group(t, 10*time.Second, "by a fallback", phase("fallback"))
 	g.explained(t, "spot fallback: spot wait timeout expired")

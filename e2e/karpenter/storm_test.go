@@ -16,9 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// What a provider takes counts against spot; what Karpenter takes by itself
-// does not.
-func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
+// Nodes that the cloud provider interrupts count as spot losses. Nodes that Karpenter removes do not.
+func TestLongInterruptionsAreDistinguishedFromConsolidation(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
@@ -29,17 +28,18 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 	}
 	chat(t, "storm", nil)
 	g := start(t, "storm", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: storm-spot, on-demand: storm-od}}\n"),
-		"chat.yaml":     chatPolicy("storm"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: storm-spot, " +
+			"on-demand: storm-od}}\n"),
+		"chat.yaml": chatPolicy("storm"),
 	})
 	g.load(t, map[string]float64{"storm/chat": 4})
-	g.group(t, time.Minute, "four on spot", on(4, 0))
+	g.group(t, time.Minute, "four spot nodes", on(4, 0))
 	g.load(t, map[string]float64{"storm/chat": 0})
-	g.group(t, 90*time.Second, "Karpenter takes four empty nodes", on(0, 0))
-	g.group(t, 10*time.Second, "which proves nothing of spot", phase("prefer spot"))
+	g.group(t, 90*time.Second, "Karpenter removes four empty nodes", on(0, 0))
+	g.group(t, 10*time.Second, "the phase does not change", phase("prefer spot"))
 
 	g.load(t, map[string]float64{"storm/chat": 4})
-	g.group(t, time.Minute, "four on spot again", on(4, 0))
+	g.group(t, time.Minute, "four spot nodes again", on(4, 0))
 	var claims v1.NodeClaimList
 	if err := suite.Client.List(t.Context(), &claims, client.MatchingLabels{"karpenter.sh/nodepool": spot.name}); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 		}
 		return nil
 	})
-	g.group(t, time.Minute, "on-demand takes over", func(s fastGroup) error {
+	g.group(t, time.Minute, "on-demand replaces spot", func(s fastGroup) error {
 		if s.SpotNodes != 0 || s.OnDemandNodes != 4 {
 			return fmt.Errorf("%d on spot, %d on demand", s.SpotNodes, s.OnDemandNodes)
 		}
@@ -62,8 +62,7 @@ func TestLongAStormOfInterruptionsIsToldFromKarpentersOwnWork(t *testing.T) {
 	g.explained(t, "spot fallback: nodes lost")
 }
 
-// interrupt does what a provider's controller does: it says so on the
-// NodeClaim, and deletes it.
+// interrupt does what a provider's controller does: it writes an Event for the NodeClaim and deletes it.
 func interrupt(t *testing.T, c *v1.NodeClaim) {
 	t.Helper()
 	if err := notice(t.Context(), c); err != nil {
@@ -74,12 +73,13 @@ func interrupt(t *testing.T, c *v1.NodeClaim) {
 	}
 }
 
-// notice says on a NodeClaim that the provider takes it, as AWS does.
+// notice writes the Event for an interruption of a NodeClaim, as AWS's provider does.
 func notice(ctx context.Context, c *v1.NodeClaim) error {
 	now := metav1.Now()
 	return suite.Client.Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: c.Name + ".interrupted"},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: c.Name, UID: c.UID},
-		Reason:         "SpotInterrupted", Message: "the provider takes it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
+		Reason:         "SpotInterrupted", Message: "the provider takes " +
+			"it", Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
 	})
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// suite is what the tests of this package share: a stack with Karpenter, and
-// gpuscaler's ServiceAccount with the shipped roles and admission policies.
+// suite is the environment of this package's tests: a stack with Karpenter, and gpuscaler's ServiceAccount with the shipped roles and
+// admission policies.
 var suite struct {
 	*stack.Stack
 	karpenter *karpenter.Karpenter
-	account   string // its kubeconfig
+	account   string // kubeconfig of the ServiceAccount
 	epoch     time.Time
 }
 
-// speed is how much faster than the world's the clock of a fast process runs:
-// the fence's 5 minutes are 10 seconds.
+// speed is the factor by which the clock of a fast process is faster than real time: the 5 minutes of the zero limit take 10 seconds.
 const speed = 30
 
-var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}}
+var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace,
+	Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(fastEnv); text != "" {
@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 		suite.Keep()
 		return 1
 	}
-	controller.SideBySide(5) // each has a process of its own, and a clock that runs on while the machine is busy
+	controller.SideBySide(5) // each test has its own process, whose clock continues while the machine is busy
 	code := m.Run()
 	if err := requests.Judge(release); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)

@@ -22,18 +22,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Forty minutes of a real market, from 3:04 to 3:44 of AWS's g4dn in the Bamboo
-// traces: ten machines, two a quarter of an hour later, ten again after half an
-// hour. What the trace takes is noticed two minutes before, as on AWS, and
-// taken; what it does not have is refused. gpuscaler's clock and the trace run
-// thirty times as fast as the world's, forty minutes in eighty seconds; Karpenter's
-// launches and the scheduler keep the world's pace, so that a node takes
-// thirty times as long to come as it would.
-func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
+// Forty minutes of a recorded market, from 3:04 to 3:44 of AWS's g4dn in the Bamboo traces: ten machines, two after 15 minutes, ten again
+// after half an hour. As on AWS, an interruption is announced two minutes before, and launches without capacity are rejected. The clocks
+// of gpuscaler and of the trace are thirty times as fast as real time, so forty minutes take eighty seconds. Karpenter and the scheduler
+// run in real time, so a node takes thirty times as long to start.
+func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
-	const from, length, wanted = 184 * time.Minute, 40 * time.Minute, 6
+	const from, length, desired = 184 * time.Minute, 40 * time.Minute, 6
 	market := bamboo(t)
 	t.Parallel()
 	spot := pool{name: "trace-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
@@ -47,28 +44,29 @@ func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
 		whole[p.name] = p.face(t)
 	}
 	g := start(t, "trace", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: {spot: trace-spot, on-demand: trace-od}}\n"),
-		"chat.yaml":     chatPolicy("trace"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: " +
+			"{spot: trace-spot, on-demand: trace-od}}\n"),
+		"chat.yaml": chatPolicy("trace"),
 	})
-	g.load(t, map[string]float64{"trace/chat": wanted})
-	g.group(t, time.Minute, "six on spot", on(wanted, 0))
+	g.load(t, map[string]float64{"trace/chat": desired})
+	g.group(t, time.Minute, "six spot nodes", on(desired, 0))
 
 	m := replayMarket(t, spot, market, from)
-	seen := m.watch(t, g, wanted, length)
+	seen := m.watch(t, g, desired, length)
 	if m.lost < 4 {
-		t.Errorf("the market took %d nodes: that is nothing to live through", m.lost)
+		t.Errorf("the market removed only %d nodes, so the test proves nothing", m.lost)
 	}
 	if !seen.atRisk {
-		t.Error("no successor was asked for ahead of a loss that was announced")
+		t.Error("no replacement was requested before an announced interruption")
 	}
-	t.Logf("%d nodes taken; ready %.1f%% of the demanded replica time, at least %d of %d", m.lost, 100*seen.ready, seen.least, wanted)
+	t.Logf("%d nodes interrupted; ready %.1f%% of the demanded replica time, at least %d of %d", m.lost, 100*seen.ready, seen.least, desired)
 
 	m.end(t)
-	g.group(t, 5*time.Minute, "the market is open again: everybody is on spot", on(wanted, 0))
-	stack.Eventually(t, time.Minute, "the NodePools are as before", func(context.Context) error {
+	g.group(t, 5*time.Minute, "all nodes are on spot again", on(desired, 0))
+	stack.Eventually(t, time.Minute, "the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
 			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
 			}
 		}
 		return nil
@@ -78,7 +76,7 @@ func TestLongFortyMinutesOfARecordedMarketAreLivedThrough(t *testing.T) {
 	g.explained(t, "nodes at risk: ", "spot fallback: ", "spot probe: ", "return to spot: ")
 }
 
-// bamboo reads the trace, or skips where the shared data are not there.
+// bamboo reads the trace, or skips the test if the shared data are missing.
 func bamboo(t *testing.T) *trace.Spot {
 	t.Helper()
 	root, err := components.Root()
@@ -88,7 +86,7 @@ func bamboo(t *testing.T) *trace.Spot {
 	path := filepath.Join(filepath.Dir(root), "..", "shared", "data", "spot", "bamboo_aws_g4dn-trace.csv")
 	spot, err := trace.OpenSpot(path)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("no trace to live through: %v", err)
+		t.Skipf("the shared trace is missing: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +94,7 @@ func bamboo(t *testing.T) *trace.Spot {
 	return spot
 }
 
-// recorded is a market that follows a trace: the pool's instance type has as
-// many spot machines as the trace had.
+// recorded is a market that follows a trace: the pool's instance type has as many spot machines as the trace.
 type recorded struct {
 	pool  pool
 	trace *trace.Spot
@@ -107,11 +104,11 @@ type recorded struct {
 	over  chan struct{}
 
 	mu      sync.Mutex
-	noticed map[string]bool // NodeClaims
+	noticed map[string]bool // NodeClaims with an announced interruption
 	lost    int
 }
 
-// noticeAhead is how long before it takes a machine AWS says so.
+// noticeAhead is the time between the announcement and the interruption, as on AWS.
 const noticeAhead = 2 * time.Minute
 
 func replayMarket(t *testing.T, p pool, of *trace.Spot, from time.Duration) *recorded {
@@ -136,13 +133,12 @@ func replayMarket(t *testing.T, p pool, of *trace.Spot, from time.Duration) *rec
 	return m
 }
 
-// available is what the trace has, some time ahead of now on its own clock.
+// available returns the capacity of the trace, some time ahead of now, by the clock of the trace.
 func (m *recorded) available(ahead time.Duration) int {
 	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
 }
 
-// step gives notice to what will not be there in two minutes, the oldest first,
-// and takes what is not there now.
+// step announces the interruption of nodes without capacity in two minutes, the oldest first, and interrupts nodes without capacity now.
 func (m *recorded) step(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +173,7 @@ func (m *recorded) step(ctx context.Context) error {
 	return nil
 }
 
-// end leaves the trace for a market without bounds.
+// end replaces the trace by unlimited capacity.
 func (m *recorded) end(t *testing.T) {
 	t.Helper()
 	m.stop()
@@ -187,16 +183,16 @@ func (m *recorded) end(t *testing.T) {
 	}
 }
 
-// lived is what was seen of a group in a market.
+// lived holds the observations of a group.
 type lived struct {
 	atRisk bool
 	ready  float64 // share of the demanded replica time
 	least  int64
 }
 
-func (m *recorded) watch(t *testing.T, g *guest, wanted int64, length time.Duration) lived {
+func (m *recorded) watch(t *testing.T, g *fastProcess, desired int64, length time.Duration) lived {
 	t.Helper()
-	seen := lived{least: wanted}
+	seen := lived{least: desired}
 	total, looks := int64(0), int64(0)
 	for time.Since(m.began) < length/speed {
 		if s, err := g.status(); err == nil {
@@ -206,9 +202,9 @@ func (m *recorded) watch(t *testing.T, g *guest, wanted int64, length time.Durat
 		if err != nil {
 			t.Fatal(err)
 		}
-		total, looks, seen.least = total+min(n, wanted), looks+1, min(seen.least, n)
+		total, looks, seen.least = total+min(n, desired), looks+1, min(seen.least, n)
 		time.Sleep(200 * time.Millisecond)
 	}
-	seen.ready = float64(total) / float64(looks*wanted)
+	seen.ready = float64(total) / float64(looks*desired)
 	return seen
 }

@@ -22,10 +22,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// Four pods fall back on demand: of a Deployment, of a StatefulSet, of a
-// LeaderWorkerSet, and a notebook of nobody's. Only a ReplicaSet has a second
-// pod made before the first one goes; the others stay, and are told.
-func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
+// Four pods fall back to on-demand: of a Deployment, of a StatefulSet, of a LeaderWorkerSet, and a notebook without a policy. Only a
+// ReplicaSet can create a second pod before the first one is deleted. The others stay, and the group reports them.
+func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "stuck-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
 	demand := pool{name: "stuck-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
@@ -42,14 +41,16 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 			"  signals:\n  - {name: queue, type: external, metric: queue, target: 1, maxAge: 10m}\n", name, api, kind, name)
 	}
 	g := start(t, "stuck", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: {spot: stuck-spot, on-demand: stuck-od}}\n"),
-		"chat.yaml":     chatPolicy("stuck") + follows("StatefulSet", "apps/v1", "db") + follows("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", "llm"),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: " +
+			"{spot: stuck-spot, on-demand: stuck-od}}\n"),
+		"chat.yaml": chatPolicy("stuck") + follows("StatefulSet", "apps/v1", "db") + follows("LeaderWorkerSet",
+			"leaderworkerset.x-k8s.io/v1", "llm"),
 	})
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
 	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
-	g.group(t, 2*time.Minute, "spot is denied: four on demand", on(0, 4))
-	// Karpenter asks for spot once or for each pod, by the batch that it made of them: too little evidence, and the group has not fallen
-	// back, but finds itself on demand all the same.
+	g.group(t, 2*time.Minute, "four on-demand nodes without spot", on(0, 4))
+	// Karpenter tries spot once or once for each pod, depending on its batches. With one attempt the group does not fall back, but its
+	// nodes are on-demand all the same.
 	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
 		if phase("fallback")(s) != nil {
 			return phase("returning")(s)
@@ -61,42 +62,43 @@ func TestWhatCannotMoveStaysOnDemandAndIsTold(t *testing.T) {
 	least := watchReady(t, "stuck", "chat")
 
 	scarce(t)
-	g.group(t, 4*time.Minute, "the Deployment's replica is back on spot, the three stay", on(1, 3))
-	told := func(s fastGroup) error {
+	g.group(t, 4*time.Minute, "the Deployment's replica returns to spot, the three others stay", on(1, 3))
+	reported := func(s fastGroup) error {
 		for _, name := range []string{"stuck/db", "stuck/llm"} {
 			if want := "stuck-od: 1 pod of " + name + " on demand moves to spot only at a restart"; !slices.Contains(s.Findings, want) {
 				return fmt.Errorf("no finding %q", want)
 			}
 		}
 		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {
-			return errors.New("with nothing to move something is held")
+			return errors.New("an override exists although no pod can move")
 		}
 		return nil
 	}
-	g.group(t, time.Minute, "who stays is told, and nothing is held for them", told)
-	stack.Always(t, 10*time.Second, "they stay where they are", func(context.Context) error {
+	g.group(t, time.Minute, "the group reports the pods that stay and has no override", reported)
+	stack.Always(t, 10*time.Second, "the pods stay", func(context.Context) error {
 		s, err := g.status()
 		return errors.Join(err, on(1, 3)(s.Groups["gpu"]))
 	})
 	if now := podUIDs(t, "stuck", stuck); !slices.Equal(now, were) {
-		t.Errorf("pods %v are not the ones that they were: %v", now, were)
+		t.Errorf("pods %v were replaced: %v", now, were)
 	}
 	if n := least.Load(); n < 1 {
-		t.Error("the Deployment's replica was missing at one moment")
+		t.Error("the Deployment's replica was missing for some time")
 	}
-	stack.Eventually(t, 30*time.Second, "no pod carries a mark of ours", unmarked("stuck"))
+	stack.Eventually(t, 30*time.Second, "no pod has an annotation of gpuscaler", unmarked("stuck"))
 	if now := demand.face(t); now != face {
-		t.Errorf("the NodePool is not as before:\n%s\nbefore:\n%s", now, face)
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
 	}
 	g.load(t, map[string]float64{"stuck/chat": 0, "stuck/db": 1, "stuck/llm": 1})
 }
 
-// podUIDs are those of pods that must be there.
+// podUIDs returns the UIDs of pods that must exist.
 func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) {
 	t.Helper()
 	for _, name := range names {
 		var p corev1.Pod
-		if err := suite.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &p); err != nil || p.DeletionTimestamp != nil {
+		if err := suite.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name},
+			&p); err != nil || p.DeletionTimestamp != nil {
 			t.Fatalf("%s: %v, deleted at %v", name, err, p.DeletionTimestamp)
 		}
 		uids = append(uids, p.UID)
@@ -104,7 +106,7 @@ func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) 
 	return uids
 }
 
-// statefulSet makes one with a GPU for the nodes of its suite.
+// statefulSet creates a StatefulSet with a GPU for the nodes of its suite.
 func statefulSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1)
@@ -118,8 +120,8 @@ func statefulSet(t *testing.T, namespace, name string) {
 	})
 }
 
-// leaderWorkerSet makes one of groups of one pod, and the pod that its
-// controller would: that one is not among the real components.
+// leaderWorkerSet creates a LeaderWorkerSet with groups of one pod, and the pod that its controller would create. The controller is not
+// among the real components.
 func leaderWorkerSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1).Spec.Template
@@ -135,12 +137,14 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "leaderworkersets", Kind: "LeaderWorkerSet"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &anything}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+					XPreserveUnknownFields: &anything}},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}},
 			}},
 		},
 	}
-	if err := client.IgnoreAlreadyExists(suite.Client.Create(t.Context(), crd)); err != nil { // stays: others of this stack watch it
+	if err := client.IgnoreAlreadyExists(suite.Client.Create(t.Context(),
+		crd)); err != nil { // it is not deleted, because other tests watch it
 		t.Fatal(err)
 	}
 	resources := map[string]any{"limits": map[string]any{string(stack.GPU): "1"}}
@@ -155,7 +159,8 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 	set.SetNamespace(namespace)
 	set.SetName(name)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", Labels: of.Labels}, Spec: of.Spec}
-	stack.Eventually(t, 20*time.Second, "LeaderWorkerSets are served", func(ctx context.Context) error { return suite.Client.Create(ctx, set.DeepCopy()) })
+	stack.Eventually(t, 20*time.Second, "LeaderWorkerSets are served",
+		func(ctx context.Context) error { return suite.Client.Create(ctx, set.DeepCopy()) })
 	workload.Create(t, suite.Client, pod)
 	t.Cleanup(func() {
 		_ = suite.Client.Delete(context.Background(), set)

@@ -19,29 +19,30 @@ import (
 
 const allFields = "limits,weight,disruption"
 
-func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
+func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 	t.Parallel()
 	pools := []pool{
-		{name: "fence-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16), edit: withCPU},
-		{name: "fence-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
-		{name: "fence-res", kind: "reserved", weight: 10, nudge: allFields, by: updated},
+		{name: "zero-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(16), edit: withCPU},
+		{name: "zero-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
+		{name: "zero-res", kind: "reserved", weight: 10, nudge: allFields, by: updated},
 	}
 	faces, hashes := map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
-	// For spot alone: where the limits are lifted a moment apart, as on a machine that stalls, a node may come on demand, and returns
-	// at its pace.
-	chat(t, "fence", map[string]string{"pool": pools[0].name})
+	// Only spot is tested: if the limits are removed at different times, for example on a slow machine, a node may be on-demand and
+	// returns later.
+	chat(t, "zero", map[string]string{"pool": pools[0].name})
 	for _, p := range pools {
 		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
 	}
-	g := start(t, "fence", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: fence-spot, on-demand: fence-od, reserved: fence-res}}\n"),
-		"chat.yaml":     chatPolicy("fence"),
+	g := start(t, "zero", map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: " +
+			"zero-spot, on-demand: zero-od, reserved: zero-res}}\n"),
+		"chat.yaml": chatPolicy("zero"),
 	})
-	g.load(t, map[string]float64{"fence/chat": 0})
-	fenced := func(ctx context.Context) error {
+	g.load(t, map[string]float64{"zero/chat": 0})
+	limited := func(ctx context.Context) error {
 		var all error
 		for _, p := range pools {
 			if limit := p.limitNow(ctx); limit != "0" {
@@ -50,49 +51,49 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 		}
 		return all
 	}
-	stack.Eventually(t, 40*time.Second, "every pool is fenced", fenced)
+	stack.Eventually(t, 40*time.Second, "every pool has a zero limit", limited)
 
 	g.end(syscall.SIGKILL)
 	g.run(t)
-	time.Sleep(3 * time.Second) // the next leader finds the fence and keeps it
-	if err := fenced(t.Context()); err != nil {
+	time.Sleep(3 * time.Second) // the next leader keeps the zero limit
+	if err := limited(t.Context()); err != nil {
 		t.Errorf("after a crash: %v", err)
 	}
 
-	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "fence", Name: "web"}, Spec: corev1.PodSpec{
+	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "zero", Name: "web"}, Spec: corev1.PodSpec{
 		NodeSelector: map[string]string{"pool": pools[0].name}, Containers: []corev1.Container{{Name: "web", Image: "web"}},
 	}}
 	workload.Create(t, suite.Client, small)
-	stack.Eventually(t, 40*time.Second, "a pod without a GPU has its machine from a fenced pool", func(ctx context.Context) error {
+	stack.Eventually(t, 40*time.Second, "a pod without a GPU gets a node from a pool with a zero limit", func(ctx context.Context) error {
 		if err := suite.Client.Get(ctx, client.ObjectKeyFromObject(small), small); err != nil || small.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("it is %s: %w", small.Status.Phase, err)
 		}
-		return fenced(ctx)
+		return limited(ctx)
 	})
 	if err := suite.Client.Delete(t.Context(), small, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 
-	job := lonelyJob(t, "fence", map[string]string{"suite": "fence"}) // a GPU, and no policy that would ask for it
+	job := lonelyJob(t, "zero", map[string]string{"suite": "zero"}) // a pod with a GPU and without a policy
 	if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, time.Minute, "the fence went for the Job, and stands again after it", fenced)
+	stack.Eventually(t, time.Minute, "the zero limit is removed for the Job and set again after it", limited)
 
-	g.load(t, map[string]float64{"fence/chat": 2})
+	g.load(t, map[string]float64{"zero/chat": 2})
 	whole := func(context.Context) error {
 		var all error
 		for _, p := range pools {
 			if face := p.face(t); face != faces[p.name] {
-				all = errors.Join(all, fmt.Errorf("%s by %s is not as before:\n%s\nbefore:\n%s", p.name, p.by, face, faces[p.name]))
+				all = errors.Join(all, fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, faces[p.name]))
 			}
 		}
 		return all
 	}
-	stack.Eventually(t, 20*time.Second, "every pool is as before, byte for byte, and nothing of it is ours", whole)
+	stack.Eventually(t, 20*time.Second, "every pool is restored byte for byte, without fields of gpuscaler", whole)
 	g.group(t, 40*time.Second, "two spot nodes", func(s fastGroup) error {
 		if s.SpotNodes != 2 || s.OnDemandNodes != 0 {
-			return errors.New("not two on spot")
+			return errors.New("not two spot nodes")
 		}
 		return nil
 	})
@@ -105,7 +106,7 @@ func TestAFenceStandsAtNightAndIsGoneWithoutATraceBeforeTheDay(t *testing.T) {
 	}
 }
 
-// withCPU lets a pool launch machines without a GPU too.
+// withCPU allows a pool to launch nodes without GPUs.
 func withCPU(spec map[string]any) {
 	requirements := spec["template"].(map[string]any)["spec"].(map[string]any)["requirements"].([]any)
 	types := requirements[1].(map[string]any)

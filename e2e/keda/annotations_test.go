@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// annotated is a ScaledObject whose annotations are the whole policy.
+// annotated returns a ScaledObject whose annotations are the complete policy.
 func (s *scaledWorkload) annotated() string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -39,28 +39,33 @@ spec:
 `, name, s.ns, s.queue(), scaler.Address)
 }
 
-// Each annotation of a policy: a good value acts, a bad one is told in an Event
-// and changes nothing, and without it things are as before.
+// Each annotation is tested with a valid value, which takes effect, with an invalid one, which an Event reports and which has no effect,
+// and after its removal, which restores the previous state.
 func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key, good, bad string
 		shows          func(e explain.Explanation) string
-		want           string // what it shows while it is good
-		allowed        string // what the Event offers
+		want           string // what the explanation shows with the valid value
+		allowed        string // the allowed values in the Event
 	}{
-		{"queue-depth-per-replica", "7", "many", func(e explain.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7", "a number such as 10"},
-		{"gpu-utilization-target", "70", "7 of 10", func(e explain.Explanation) string { return e.Signals[0].Name }, "gpu", "a percentage such as 80%"},
+		{"queue-depth-per-replica", "7", "many", func(e explain.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7",
+			"a number such as 10"},
+		{"gpu-utilization-target", "70", "7 of 10", func(e explain.Explanation) string { return e.Signals[0].Name }, "gpu",
+			"a percentage such as 80%"},
 		{"mode", "advisory", "careful", func(e explain.Explanation) string { return e.Mode }, "advisory", "auto, advisory"},
-		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e explain.Explanation) string { return fmt.Sprint(e.Target) }, "6", "min="},
+		{"schedule", `day UTC "0 0 * * *" "59 23 * * *" min=6`, "at night", func(e explain.Explanation) string { return fmt.Sprint(e.Target) },
+			"6", "min="},
 		{"capacity-group", "batch", "nobodys", func(e explain.Explanation) string { return e.Mode }, "auto", "batch"},
-		{"policy", "jobs-of-embed", "Not A Name", func(e explain.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed", "lower-case"},
+		{"policy", "jobs-of-embed", "Not A Name", func(e explain.Explanation) string { return e.Policy }, "key-policy/jobs-of-embed",
+			"lower-case"},
 		{"spec", "signals: [{name: second, type: redis, source: jobs, listName: other, target: 5}]", "signals: [{name: x, type: redsi}]",
 			func(e explain.Explanation) string { return fmt.Sprint(len(e.Signals)) }, "2", "prometheus"},
 		{"queue-source", "jobs/elsewhere", "jobs/", func(e explain.Explanation) string {
 			return fmt.Sprint(e.Signals[0].Recommends != nil && *e.Signals[0].Recommends == 0)
 		}, "true", "<list>"},
-		{"paused", "true", "perhaps", func(e explain.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true", `"true" or "false"`},
+		{"paused", "true", "perhaps", func(e explain.Explanation) string { return fmt.Sprint(e.Operator != nil && e.Operator.Paused) }, "true",
+			`"true" or "false"`},
 		{"override", "min=5 until=2030-01-01T00:00Z", "min=5", func(e explain.Explanation) string { return fmt.Sprint(e.Target) }, "5", "an end"},
 		{"manage-keda", "hold", "everything", func(e explain.Explanation) string { return e.Mode }, "auto", "activation"},
 	} {
@@ -69,7 +74,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 			s := place(t, "key-"+c.key, 1)
 			apply(t, s.annotated())
 			s.backlog(t, 35)
-			stack.Eventually(t, 60*time.Second, "four for 35 jobs", s.target(4))
+			stack.Eventually(t, 60*time.Second, "a target of four for 35 jobs", s.target(4))
 			key, policy := "gpuscaler.io/"+c.key, s.ns+"/"+name
 			before := s.scaledObject(t).GetAnnotations()[key]
 			s.annotate(t, key, c.good)
@@ -88,18 +93,18 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 				return nil
 			}
 			stack.Eventually(t, 30*time.Second, c.good, shows)
-			t.Logf("it acted within %s", time.Since(began).Round(100*time.Millisecond))
+			t.Logf("it took effect within %s", time.Since(began).Round(100*time.Millisecond))
 
 			s.annotate(t, key, c.bad)
-			stack.Eventually(t, 30*time.Second, c.bad+" is told", func(ctx context.Context) error {
+			stack.Eventually(t, 30*time.Second, c.bad+" is reported", func(ctx context.Context) error {
 				if s.noted("AnnotationInvalid", c.key, c.allowed)(ctx) == nil {
 					return nil
 				}
 				return s.noted("PolicyInvalid", c.key, c.allowed)(ctx)
 			})
-			if c.key != "override" && c.key != "manage-keda" { // without effect; of a policy the last good version stays
+			if c.key != "override" && c.key != "manage-keda" { // no effect; the last valid version of the policy stays in force
 				if err := shows(t.Context()); err != nil {
-					t.Errorf("with the bad value: %v", err)
+					t.Errorf("with the invalid value: %v", err)
 				}
 			}
 
@@ -108,7 +113,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 				restore = before
 			}
 			s.annotate(t, key, restore)
-			stack.Eventually(t, 30*time.Second, "without it as before", s.explained(func(e explain.Explanation) error {
+			stack.Eventually(t, 30*time.Second, "the previous state after the removal", s.explained(func(e explain.Explanation) error {
 				if e.Mode != "auto" || len(e.Signals) != 1 || e.Signals[0].Target != 10 || e.Operator != nil {
 					return fmt.Errorf("mode %s, signals %+v, operator %+v", e.Mode, e.Signals, e.Operator)
 				}
@@ -118,7 +123,7 @@ func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
 	}
 }
 
-// Trigger metadata wins over annotations, and those over a file.
+// Trigger metadata takes precedence over annotations, and annotations over a file.
 func TestTriggerMetadataOverAnnotationsOverFile(t *testing.T) {
 	t.Parallel()
 	s := place(t, "layers", 1)
@@ -148,31 +153,32 @@ signals:
 	stack.Eventually(t, 30*time.Second, "three for 12 at 4", s.has(3))
 }
 
-// Advisory on both entrances: it decides and explains beside what happens, and
-// needs neither our trigger nor our metric.
-func TestAdvisoryBesideWhatHappens(t *testing.T) {
+// An advisory policy decides and explains without an effect. It needs neither gpuscaler's trigger nor its metric.
+func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory", 1)
 	apply(t, s.kedasOwn(5, ""))
-	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica", "10")
+	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica",
+		"10")
 	s.backlog(t, 35)
-	stack.Eventually(t, 60*time.Second, "KEDA's own trigger asks for seven", s.has(7))
-	stack.Eventually(t, 30*time.Second, "ours would have four, and says so", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 60*time.Second, "seven replicas by KEDA's trigger", s.has(7))
+	stack.Eventually(t, 30*time.Second, "the explanation has a target of four", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.Follower != nil {
 			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
 		}
 		return nil
 	}))
-	stack.Always(t, 4*time.Second, "and nothing of it happens", s.spec(7))
+	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(7))
 
 	apply(t, s.annotated())
 	s.annotate(t, "gpuscaler.io/mode", "advisory")
-	stack.Eventually(t, 30*time.Second, "a trigger of ours on it is a mistake", s.noted("ScaledObjectMisconfigured", "advisory", "remove the trigger"))
-	stack.Always(t, 4*time.Second, "which moves nothing either", s.spec(7))
+	stack.Eventually(t, 30*time.Second, "an Event reports gpuscaler's trigger",
+		s.noted("ScaledObjectMisconfigured", "advisory", "remove the trigger"))
+	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(7))
 }
 
-// On an HPA too: this one scales on CPU, and knows nothing of us but its annotations.
-func TestAdvisoryInAnHPAsAnnotations(t *testing.T) {
+// An advisory policy in the annotations of an HPA that scales on CPU.
+func TestAdvisoryPolicyInAnnotationsOfAnHPA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory-hpa", 2)
 	s.backlog(t, 35)
@@ -192,23 +198,25 @@ spec:
   maxReplicas: 8
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
 `, name, s.ns, s.queue()))
-	stack.Eventually(t, 20*time.Second, "ours would have four, and there are two", s.explained(func(e explain.Explanation) error {
-		if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.Follower != nil {
-			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
-		}
-		return nil
-	}))
-	stack.Always(t, 4*time.Second, "which moves nothing", s.spec(2))
+	stack.Eventually(t, 20*time.Second, "the explanation has a target of four and two replicas",
+		s.explained(func(e explain.Explanation) error {
+			if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.Follower != nil {
+				return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
+			}
+			return nil
+		}))
+	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(2))
 }
 
-// What our manifests never say, and the linter finds.
-func TestADoubledIdleDelayIsTold(t *testing.T) {
+// The generated manifests never have these settings. The linter reports them.
+func TestDoubledIdleDelayIsReported(t *testing.T) {
 	t.Parallel()
 	s := place(t, "lint", 1)
 	apply(t, s.annotated())
 	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{
 		"cooldownPeriod": nil, "fallback": map[string]any{"failureThreshold": int64(3), "replicas": int64(0)},
 	}})
-	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes", s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 60"))
+	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes",
+		s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 60"))
 	stack.Eventually(t, 30*time.Second, "a fallback to zero", s.noted("ScaledObjectMisconfigured", "fallback.replicas"))
 }

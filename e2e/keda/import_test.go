@@ -20,9 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
 
-// The way in, the switch and the way back, as `gpuscaler import` says: at no
-// step do replicas move.
-func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
+// The migration, the switch and the rollback of `gpuscaler import` change no replicas.
+func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	t.Parallel()
 	s := place(t, "import", 1)
 	apply(t, s.kedasOwn(10, `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 5}}}}`))
@@ -47,7 +46,7 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 	}
 	put(plan.Policy)
 	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) })
-	stack.Eventually(t, 20*time.Second, "advisory: it says what it would do beside what is", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 20*time.Second, "the advisory policy has a target", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 4 || e.Degraded || !strings.Contains(e.Served, "advisory") {
 			return fmt.Errorf("%+v", e)
 		}
@@ -62,15 +61,15 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 		return nil
 	}))
 	s.replace(t, plan.Replacement)
-	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
 		if e.Follower == nil || !e.Follower.Exact || e.Target != 4 || e.Degraded {
 			return fmt.Errorf("%d, degraded %t, follower %+v", e.Target, e.Degraded, e.Follower)
 		}
 		return nil
 	}))
-	stack.Always(t, 6*time.Second, "four all along", s.spec(4))
+	stack.Always(t, 6*time.Second, "four replicas", s.spec(4))
 	if moved := s.course(t).Since(settled); len(moved) > 1 {
-		t.Errorf("the switch moved replicas: %v", moved)
+		t.Errorf("the switch changed the replicas: %v", moved)
 	}
 	s.backlog(t, 61)
 	stack.Eventually(t, 30*time.Second, "it follows", s.has(7))
@@ -84,44 +83,44 @@ func TestImportSwitchAndRollbackMoveNothing(t *testing.T) {
 		}
 		return nil
 	}))
-	stack.Always(t, 8*time.Second, "seven all along", s.spec(7))
+	stack.Always(t, 8*time.Second, "seven replicas", s.spec(7))
 	if moved := s.course(t).Since(settled); len(moved) > 1 {
-		t.Errorf("the way back moved replicas: %v", moved)
+		t.Errorf("the rollback changed the replicas: %v", moved)
 	}
 }
 
-// replace is `kubectl replace -f`.
+// replace does what `kubectl replace -f` does.
 func (s *scaledWorkload) replace(t *testing.T, text string) {
 	t.Helper()
 	objects, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write it meanwhile
+	stack.Eventually(t, 30*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write the object concurrently
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
 		return suite.Stack.Client.Update(ctx, objects[0])
 	})
 }
 
-// `import --all` reads a whole cluster: every ScaledObject and every HPA that
-// no ScaledObject made, each with a policy and manifests that are taken.
+// `import --all` reads a whole cluster: every ScaledObject and every HPA that KEDA did not create, each with a policy and valid manifests.
 func TestImportAllOfACluster(t *testing.T) {
 	t.Parallel()
 	s := place(t, "import-all", 1)
 	apply(t, s.kedasOwn(10, ""))
 	bare := workload.Deployment(s.ns, "bare", 1)
 	hpa := workload.HPA(s.ns, "bare", 5)
-	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // somebody else's adapter serves it
+	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // another adapter serves it
 	workload.Create(t, suite.Stack.Client, bare, hpa)
-	stack.Eventually(t, 60*time.Second, "KEDA has made its own HPA", func(ctx context.Context) error {
+	stack.Eventually(t, 60*time.Second, "KEDA has created its HPA", func(ctx context.Context) error {
 		return suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
 	})
 	all := func(flags ...string) (plans []migrate.Plan) {
-		text, err := suite.CLI(t.Context(), append([]string{"import", "--all", "-o", "json", "--kubeconfig", suite.Stack.Kubeconfig, "--scaler-address", scaler.Address}, flags...)...)
+		text, err := suite.CLI(t.Context(), append([]string{"import", "--all", "-o", "json", "--kubeconfig", suite.Stack.Kubeconfig,
+			"--scaler-address", scaler.Address}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil { // behind it: what follows gpuscaler already
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil { // the text after the JSON lists objects that follow gpuscaler already
 			t.Fatalf("%v\n%s", err, text)
 		}
 		return plans
@@ -132,7 +131,7 @@ func TestImportAllOfACluster(t *testing.T) {
 				found = append(found, p.Source)
 			}
 			if strings.Contains(p.Source, "keda-hpa-") {
-				t.Errorf("%s is KEDA's own", p.Source)
+				t.Errorf("%s was created by KEDA", p.Source)
 			}
 		}
 		slices.Sort(found)
@@ -140,12 +139,12 @@ func TestImportAllOfACluster(t *testing.T) {
 	}
 	want := []string{"HorizontalPodAutoscaler " + s.ns + "/bare", "ScaledObject " + s.ns + "/" + name}
 	if got := sources(all()); !slices.Equal(got, want) {
-		t.Errorf("of the whole cluster: %q, want %q", got, want)
+		t.Errorf("in the cluster: %q, want %q", got, want)
 	}
 	folder := t.TempDir()
 	plans := all("-n", s.ns, "--dir", folder)
 	if got := sources(plans); !slices.Equal(got, want) || len(plans) != len(want) {
-		t.Errorf("of the namespace: %q, want %q", got, want)
+		t.Errorf("in the namespace: %q, want %q", got, want)
 	}
 	for _, p := range plans {
 		of := p.Source[strings.LastIndexByte(p.Source, '/')+1:]
@@ -156,17 +155,17 @@ func TestImportAllOfACluster(t *testing.T) {
 			}
 		}
 		if err := Apply(t.Context(), suite.Stack.Client, p.Replacement, client.DryRunAll); err != nil {
-			t.Errorf("%s: the replacement is refused: %v\n%s", p.Source, err, p.Replacement)
+			t.Errorf("%s: the API server rejects the replacement: %v\n%s", p.Source, err, p.Replacement)
 		}
 	}
-	if out, err := suite.CLI(t.Context(), "validate", filepath.Join(folder, s.ns, name+".policy.yaml"), filepath.Join(suite.Policies.Dir, "platform.yaml")); err != nil {
+	if out, err := suite.CLI(t.Context(), "validate", filepath.Join(folder, s.ns, name+".policy.yaml"),
+		filepath.Join(suite.Policies.Dir, "platform.yaml")); err != nil {
 		t.Errorf("its policy: %v\n%s", err, out)
 	}
 }
 
-// Each manifest that is printed is one that the API server and KEDA's webhooks
-// take.
-func TestThePrintedManifestsAreTaken(t *testing.T) {
+// The API server and KEDA's webhooks accept each printed manifest.
+func TestPrintedManifestsAreAccepted(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Glob("../../config/examples/*.yaml")
 	if err != nil || len(examples) < 4 {
@@ -180,9 +179,10 @@ func TestThePrintedManifestsAreTaken(t *testing.T) {
 		if filepath.Base(file) == "platform.yaml" {
 			continue
 		}
-		for _, flags := range [][]string{{"hpa"}, {"scaledobject", "--from", so}, {"scaledobject", "--from", so, "--mirror=false", "--authentication", "gpuscaler"}} {
+		for _, flags := range [][]string{{"hpa"}, {"scaledobject", "--from", so},
+			{"scaledobject", "--from", so, "--mirror=false", "--authentication", "gpuscaler"}} {
 			if filepath.Base(file) == "formula.yaml" && flags[0] == "scaledobject" {
-				continue // KEDA's webhook asks for the kind of its target, and LeaderWorkerSet is not installed here
+				continue // KEDA's webhook reads the target's kind, and LeaderWorkerSet is not installed
 			}
 			args := append([]string{"manifests", flags[0], file, "--config", "../../config/examples/platform.yaml"}, flags[1:]...)
 			text, err := suite.CLI(t.Context(), args...)

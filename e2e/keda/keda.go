@@ -1,5 +1,4 @@
-// Package keda runs the real KEDA on a stack: operator, metrics adapter and
-// admission webhooks, with gpuscaler beside it as an external scaler under
+// Package keda runs the real KEDA on a stack: operator, metrics adapter and admission webhooks, with gpuscaler as an external scaler and
 // mutual TLS.
 package keda
 
@@ -21,35 +20,34 @@ import (
 )
 
 const (
-	// Namespace is where KEDA runs, and where it looks for the Secrets of
-	// ClusterTriggerAuthentications.
+	// Namespace is the namespace of KEDA, in which it reads the Secrets of ClusterTriggerAuthentications.
 	Namespace = "keda"
 	// OperatorName is the name in the operator's certificate.
 	OperatorName = "keda-operator.keda.svc"
 )
 
-// Keda is one that runs.
+// Keda is a running KEDA.
 type Keda struct {
 	Operator, Adapter, Webhooks *stack.Process
 
 	stack  *stack.Stack
-	flags  []string // of the operator, beyond what it needs
+	flags  []string // additional flags of the operator
 	paths  components.Paths
-	source string // where its config/ stands
+	source string // directory with KEDA's config/
 	certs  string
 	ports  map[string]int
 	starts int
 }
 
-// Start installs KEDA's CRDs, runs its three programs as the administrator and
-// registers them with the API server. It builds the component when needed. The
-// operator gets the flags.
+// Start installs KEDA's CRDs, runs its three programs as the administrator and registers them with the API server. It builds the component
+// if necessary. flags are additional flags of the operator.
 func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) {
 	paths, source, err := programs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &Keda{stack: s, flags: flags, paths: paths, source: source, certs: filepath.Join(s.Dir, "certificates", "keda"), ports: map[string]int{}}
+	k := &Keda{stack: s, flags: flags, paths: paths, source: source, certs: filepath.Join(s.Dir, "certificates", "keda"),
+		ports: map[string]int{}}
 	if err := k.writeCertificates(); err != nil {
 		return nil, err
 	}
@@ -59,7 +57,8 @@ func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) 
 	if err := k.installCRDs(ctx); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"service", "metrics", "health", "adapter", "adapter-metrics", "webhooks", "webhooks-metrics", "webhooks-health"} {
+	for _, name := range []string{"service", "metrics", "health", "adapter", "adapter-metrics", "webhooks", "webhooks-metrics",
+		"webhooks-health"} {
 		if k.ports[name], err = s.Port(); err != nil {
 			return nil, err
 		}
@@ -70,8 +69,8 @@ func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) 
 	return k, k.register(ctx)
 }
 
-// programs are KEDA's, and the folder that its config/ stands in: those of the
-// component, or of another version in the folder that GPUSCALER_E2E_KEDA names.
+// programs returns the paths of KEDA's programs and the directory of its config/: those of the component, or of another version in the
+// directory of GPUSCALER_E2E_KEDA.
 func programs(ctx context.Context) (components.Paths, string, error) {
 	dir := os.Getenv("GPUSCALER_E2E_KEDA")
 	if dir == "" {
@@ -122,7 +121,7 @@ func (k *Keda) Run(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends all three as kill -9 does.
+// Kill kills all three programs with SIGKILL.
 func (k *Keda) Kill() {
 	for _, p := range []*stack.Process{k.Operator, k.Adapter, k.Webhooks} {
 		p.Kill()
@@ -134,7 +133,8 @@ func (k *Keda) at(name string) string { return fmt.Sprintf("127.0.0.1:%d", k.por
 func (k *Keda) start(ctx context.Context, name, ready string, args ...string) (*stack.Process, error) {
 	p, err := k.stack.Run(stack.Command{
 		Name: fmt.Sprintf("keda-%s-%d", name, k.starts), Path: k.paths[name], Args: append([]string{"--cert-dir=" + k.certs}, args...),
-		Env: []string{"KUBECONFIG=" + k.stack.Kubeconfig, "WATCH_NAMESPACE=", "POD_NAMESPACE=" + Namespace, "KEDA_CLUSTER_OBJECT_NAMESPACE=" + Namespace},
+		Env: []string{"KUBECONFIG=" + k.stack.Kubeconfig, "WATCH_NAMESPACE=", "POD_NAMESPACE=" + Namespace,
+			"KEDA_CLUSTER_OBJECT_NAMESPACE=" + Namespace},
 	})
 	if err != nil {
 		return nil, err
@@ -142,12 +142,13 @@ func (k *Keda) start(ctx context.Context, name, ready string, args ...string) (*
 	return p, stack.AwaitReady(ctx, p, ready)
 }
 
-// writeCertificates leaves one certificate for every server and client of KEDA.
+// writeCertificates writes one certificate for all servers and clients of KEDA.
 func (k *Keda) writeCertificates() error {
 	if err := os.MkdirAll(k.certs, 0o755); err != nil {
 		return err
 	}
-	identity := stack.Identity{User: "keda", DNS: []string{OperatorName, "keda-metrics-apiserver.keda.svc", "keda-admission-webhooks.keda.svc"}}
+	identity := stack.Identity{User: "keda", DNS: []string{OperatorName, "keda-metrics-apiserver.keda.svc",
+		"keda-admission-webhooks.keda.svc"}}
 	if _, _, err := k.stack.CA.IssueFiles(identity, filepath.Join(k.certs, "tls")); err != nil {
 		return err
 	}
@@ -168,13 +169,12 @@ func (k *Keda) installCRDs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
 	}
-	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // until the last one is served
+	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // until the last CRD is served
 		return k.stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList"))
 	})
 }
 
-// register makes the API server ask KEDA: for external metrics and about
-// ScaledObjects.
+// register registers KEDA with the API server, for external metrics and as a webhook for ScaledObjects.
 func (k *Keda) register(ctx context.Context) error {
 	text, err := os.ReadFile(filepath.Join(k.source, "config", "webhooks", "validation_webhooks.yaml"))
 	if err != nil {
@@ -188,7 +188,7 @@ func (k *Keda) register(ctx context.Context) error {
 		w := &webhooks.Webhooks[i]
 		fail, url := admissionv1.Fail, "https://"+k.at("webhooks")+*w.ClientConfig.Service.Path
 		w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: k.stack.CA.PEM}
-		// KEDA ships Ignore; here a webhook that cannot be asked is a mistake.
+		// KEDA's manifest has Ignore. With Fail the test fails if the webhook does not respond.
 		w.FailurePolicy = &fail
 	}
 	if err := client.IgnoreAlreadyExists(k.stack.Client.Create(ctx, &webhooks)); err != nil {
@@ -205,11 +205,11 @@ func (k *Keda) register(ctx context.Context) error {
 	})
 }
 
-// Log is what KEDA has said so far, for a message.
+// Log returns the ends of KEDA's logs, for an error message.
 func (k *Keda) Log() string {
 	var text strings.Builder
 	for _, p := range []*stack.Process{k.Operator, k.Adapter, k.Webhooks} {
-		fmt.Fprintf(&text, "--- the end of %s\n%s\n", p.LogPath, p.Tail(20))
+		fmt.Fprintf(&text, "--- end of %s\n%s\n", p.LogPath, p.Tail(20))
 	}
 	return text.String()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// No parallel test: everybody's KEDA is uninstalled here. gpuscaler starts in a
-// cluster that does not know what a ScaledObject is, and is not told when it does.
+// This test is not parallel, because it uninstalls the KEDA of all tests. gpuscaler starts without the ScaledObject CRD, which is
+// installed later.
 func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	s := place(t, "late", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -26,7 +26,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	install := func(ctx context.Context) error {
 		return errors.Join(keda.installCRDs(ctx), keda.Run(ctx))
 	}
-	t.Cleanup(func() { // for the other tests, whatever became of this one
+	t.Cleanup(func() { // for the other tests, also if this test failed
 		if !installed {
 			if err := install(context.Background()); err != nil {
 				t.Error(err)
@@ -40,18 +40,18 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	}
 	old := suite.Kubelet.Process(leader.Namespace, leader.Name)
 	old.Kill()
-	stack.Eventually(t, 60*time.Second, "another gpuscaler leads, and it never saw a ScaledObject", func(ctx context.Context) error {
+	stack.Eventually(t, 60*time.Second, "a new gpuscaler leads, without ScaledObjects", func(ctx context.Context) error {
 		leader, err := suite.Leader(ctx)
 		if err != nil {
 			return err
 		}
 		if p := suite.Kubelet.Process(leader.Namespace, leader.Name); p == nil || p == old {
-			return errors.New("the old process is all there is")
+			return errors.New("only the old process exists")
 		}
 		return nil
 	})
 	s.backlog(t, 25)
-	stack.Eventually(t, 30*time.Second, "it decides what nobody follows", s.target(3))
+	stack.Eventually(t, 30*time.Second, "it computes a target without an HPA", s.target(3))
 
 	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -59,12 +59,11 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	installed = true
 	began := time.Now()
 	s.follow(t, manifest)
-	t.Logf("seen %s after KEDA stood and the ScaledObject was written", time.Since(began).Round(100*time.Millisecond))
-	stack.Eventually(t, 60*time.Second, "three, by KEDA", s.has(3))
+	t.Logf("observed %s after the ScaledObject was created", time.Since(began).Round(100*time.Millisecond))
+	stack.Eventually(t, 60*time.Second, "three replicas by KEDA", s.has(3))
 }
 
-// uninstall ends KEDA and takes its kind of ScaledObject away, once nothing of
-// the tests before stands there.
+// uninstall stops KEDA and deletes the ScaledObject CRD when no objects of the tests before are left.
 func uninstall(t *testing.T) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "no ScaledObject is left", func(ctx context.Context) error {
@@ -82,12 +81,13 @@ func uninstall(t *testing.T) {
 	if err := suite.Stack.Client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the kind is gone", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "the kind is deleted", func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the CRD is still there: %v", err)
+			return fmt.Errorf("the CRD still exists: %v", err)
 		}
-		if err := suite.Stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList")); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			return fmt.Errorf("it is still served: %v", err)
+		if err := suite.Stack.Client.List(ctx, objects("keda.sh/v1alpha1",
+			"ScaledObjectList")); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("the kind is still served: %v", err)
 		}
 		return nil
 	})

@@ -22,17 +22,17 @@ import (
 var (
 	suite  controller.Suite
 	keda   *Keda
-	redis  string             // address of the server that the platform and KEDA's triggers know
-	scaler *leaderproxy.Proxy // in front of gpuscaler's entrance for KEDA
+	redis  string             // address of the Redis server
+	scaler *leaderproxy.Proxy // proxy to gpuscaler's external scaler
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	// As before Kubernetes 1.34 here, as from then on in the other packages: whoever watches lists first.
+	// Clients list before they watch, as before Kubernetes 1.34. The other packages stream the initial state.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
-	log.SetLogger(logr.Discard())                              // the client's warnings about KEDA's finalizers
-	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // its path stands in flags before the stack has a folder
+	log.SetLogger(logr.Discard())                              // hides the client's warnings about KEDA's finalizers
+	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // the flags need the path before the stack has a directory
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -48,8 +48,9 @@ func run(m *testing.M) int {
 				"--scaler-client-ca-file=" + file("ca.crt"), "--scaler-client-names=" + OperatorName,
 			},
 			Values: map[string]any{
-				"keda":                map[string]any{"manage": true},
-				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s1-redis-readme-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs", "s0-redis-advisory-jobs"},
+				"keda": map[string]any{"manage": true},
+				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s1-redis-readme-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs",
+					"s0-redis-advisory-jobs"},
 			},
 		},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
@@ -66,7 +67,8 @@ func run(m *testing.M) int {
 			if scaler, err = c.Scaler(ctx); err != nil {
 				return err
 			}
-			release := chart.Release{Name: controller.Name, Namespace: controller.Namespace, Values: map[string]any{"keda": map[string]any{"manage": true}}}
+			release := chart.Release{Name: controller.Name, Namespace: controller.Namespace,
+				Values: map[string]any{"keda": map[string]any{"manage": true}}}
 			return errors.Join(chart.Apply(ctx, c.Stack.Client, release, "admission.yaml"), authenticate(ctx, c, "gpuscaler", OperatorName))
 		},
 		Platform: func(s *stack.Stack) string {
@@ -82,16 +84,17 @@ capacityGroups:
 	})
 }
 
-// issue writes gpuscaler's certificate and the CA that it knows KEDA by.
+// issue writes gpuscaler's certificate and the CA of KEDA's client certificate.
 func issue(s *stack.Stack, dir string) error {
-	if _, _, err := s.CA.IssueFiles(stack.Identity{User: "gpuscaler", DNS: []string{"gpuscaler-scaler.gpuscaler-system.svc"}}, filepath.Join(dir, "gpuscaler")); err != nil {
+	if _, _, err := s.CA.IssueFiles(stack.Identity{User: "gpuscaler", DNS: []string{"gpuscaler-scaler.gpuscaler-system.svc"}},
+		filepath.Join(dir, "gpuscaler")); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.CA.PEM, 0o600)
 }
 
-// authenticate lets triggers show a certificate of that name, by the manifest
-// that the CLI prints for a Secret as the chart creates it.
+// authenticate creates a ClusterTriggerAuthentication with a client certificate for that name, from the manifest that the CLI prints for
+// the chart's Secret.
 func authenticate(ctx context.Context, c *controller.Controller, name, dns string) error {
 	cert, key, err := c.Stack.CA.Issue(stack.Identity{User: name, DNS: []string{dns}})
 	if err != nil {

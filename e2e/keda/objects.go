@@ -22,7 +22,7 @@ func objects(apiVersion, kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// ScaledObject names one, to be read or patched.
+// ScaledObject returns a ScaledObject with a name only, to be read or patched.
 func ScaledObject(namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("keda.sh/v1alpha1")

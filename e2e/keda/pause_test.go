@@ -14,8 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// says returns a check that the operator's line of an explanation names an
-// annotation, and that the number is that.
+// says returns a check that an explanation names an annotation as the cause, and that the target has the given value.
 func (s *scaledWorkload) says(annotation string, target int32) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if e.Operator == nil || !strings.Contains(e.Operator.By, annotation) || e.Target != target {
@@ -25,7 +24,7 @@ func (s *scaledWorkload) says(annotation string, target int32) func(explain.Expl
 	}
 }
 
-func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
+func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 	t.Parallel()
 	s := place(t, "pause", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -51,28 +50,28 @@ func TestKEDAsPausesAreHonouredAndExplained(t *testing.T) {
 			return nil
 		}))
 		s.backlog(t, c.backlog)
-		stack.Eventually(t, 30*time.Second, "the number stays with the replicas", s.explained(s.says(c.annotation, c.held)))
-		stack.Eventually(t, 30*time.Second, "KEDA has the replicas there", s.spec(c.held)) // it writes paused-replicas itself
+		stack.Eventually(t, 30*time.Second, "the target equals the replicas", s.explained(s.says(c.annotation, c.held)))
+		stack.Eventually(t, 30*time.Second, "KEDA keeps the replicas", s.spec(c.held)) // KEDA applies paused-replicas itself
 		stack.Always(t, 5*time.Second, c.annotation, s.spec(c.held))
 		s.annotate(t, c.annotation, nil)
 		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
 	}
-	stack.Eventually(t, 30*time.Second, "nobody speaks any more", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "no pause is in force", s.explained(func(e explain.Explanation) error {
 		if e.Operator != nil || e.Follower == nil || !e.Follower.Exact {
 			return fmt.Errorf("operator %+v, follower %+v", e.Operator, e.Follower)
 		}
 		return nil
 	}))
 	if err := s.noted("ScaledObjectMisconfigured")(t.Context()); err == nil {
-		t.Error("a pause was told as a mistake")
+		t.Error("an Event reports a pause as an error")
 	}
 }
 
-// withoutWindow has KEDA's HPA lower as soon as it may.
+// withoutWindow removes the stabilization window of KEDA's HPA.
 const withoutWindow = `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 0}}}}`
 
-// Where a ScaledObject lets us, we use KEDA's own annotations, and take them back.
-func TestKEDAsAnnotationsAreUsedWhereItIsAllowedAndTakenBack(t *testing.T) {
+// gpuscaler sets KEDA's annotations on a ScaledObject that allows it, and removes them.
+func TestKEDAsAnnotationsAreSetWithConsentAndRemoved(t *testing.T) {
 	t.Parallel()
 	s := place(t, "manage", 0)
 	apply(t, s.kedasOwn(10, withoutWindow))
@@ -89,14 +88,15 @@ schedules:
 			return nil
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "activation is forced before the first job", s.explained(carries("autoscaling.keda.sh/force-activation", "true")))
-	stack.Eventually(t, 20*time.Second, "KEDA holds one replica ready, and no trigger of ours stands there", s.has(1))
+	stack.Eventually(t, 20*time.Second, "force-activation is set before the first job",
+		s.explained(carries("autoscaling.keda.sh/force-activation", "true")))
+	stack.Eventually(t, 20*time.Second, "KEDA keeps one replica without gpuscaler's trigger", s.has(1))
 
 	s.backlog(t, 35)
-	stack.Eventually(t, 60*time.Second, "KEDA's own trigger: four for 35 jobs", s.has(4))
+	stack.Eventually(t, 60*time.Second, "four replicas for 35 jobs by KEDA's trigger", s.has(4))
 	s.annotate(t, "gpuscaler.io/paused", "true")
-	stack.Eventually(t, 30*time.Second, "paused with us: KEDA does not scale in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
-	stack.Eventually(t, 30*time.Second, "KEDA has told its HPA", func(ctx context.Context) error {
+	stack.Eventually(t, 30*time.Second, "a pause sets paused-scale-in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
+	stack.Eventually(t, 30*time.Second, "KEDA has updated its HPA", func(ctx context.Context) error {
 		var h autoscalingv2.HorizontalPodAutoscaler
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 			return err
@@ -107,20 +107,20 @@ schedules:
 		return nil
 	})
 	s.backlog(t, 5)
-	stack.Always(t, 10*time.Second, "held: one would be enough", s.spec(4))
+	stack.Always(t, 10*time.Second, "the replicas stay, although one is enough", s.spec(4))
 	s.annotate(t, "gpuscaler.io/paused", nil)
 	stack.Eventually(t, 30*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
 	stack.Eventually(t, 60*time.Second, "one for 5", s.has(1))
 	s.backlog(t, 0)
-	stack.Always(t, 30*time.Second, "KEDA's cooldown of 20 s is over, and the activation keeps one", s.spec(1))
+	stack.Always(t, 30*time.Second, "force-activation keeps one replica after KEDA's cooldown of 20 s", s.spec(1))
 
 	if err := suite.Policies.Remove(s.ns); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the policy goes, and what was ours with it", func(context.Context) error {
+	stack.Eventually(t, 20*time.Second, "the annotations are removed with the policy", func(context.Context) error {
 		return carries("autoscaling.keda.sh/force-activation", "")(explain.Explanation{})
 	})
-	stack.Eventually(t, 60*time.Second, "KEDA takes it to zero again", s.has(0))
+	stack.Eventually(t, 60*time.Second, "KEDA scales to zero again", s.has(0))
 	for _, m := range s.scaledObject(t).GetManagedFields() {
 		if strings.HasPrefix(m.Manager, "gpuscaler") {
 			t.Errorf("%s still owns %s", m.Manager, m.FieldsV1)

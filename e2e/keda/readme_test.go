@@ -21,8 +21,8 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// The README's manifest, with this suite's addresses, does what the README says.
-func TestTheManifestOfTheReadmeWorks(t *testing.T) {
+// The manifest of the guide works, with the addresses of this suite.
+func TestManifestOfTheGuideWorks(t *testing.T) {
 	t.Parallel()
 	var manifest string
 	for i, block := range strings.Split(readme(t), "```") {
@@ -33,7 +33,7 @@ func TestTheManifestOfTheReadmeWorks(t *testing.T) {
 	s := place(t, "readme", 0)
 	here := []string{
 		"redis.team-embed.svc:6379", redis, "embed-worker", name, "namespace: team-embed", "namespace: " + s.ns, "embed-jobs", s.queue(),
-		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `office UTC "0 0 1 1 *" "1 0 1 1 *" min=2`, // whatever the hour is
+		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `office UTC "0 0 1 1 *" "1 0 1 1 *" min=2`, // at any time of day
 		`metadata: {scalerAddress: "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"}`, fmt.Sprintf("metadata: {scalerAddress: %q}", scaler.Address),
 	}
 	for i := 0; i < len(here); i += 2 {
@@ -47,8 +47,8 @@ func TestTheManifestOfTheReadmeWorks(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "four for 700 jobs at 200 a replica", s.has(4))
 }
 
-// Each row of the README's table names a test that there is.
-func TestTheConformanceTableNamesTestsThatThereAre(t *testing.T) {
+// Each row of the guide's conformance table names an existing test.
+func TestConformanceTableNamesExistingTests(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
 	for _, pattern := range []string{"*_test.go", "../../pkg/policy/*/*_test.go", "../../pkg/cluster/*_test.go", "../../pkg/migrate/*_test.go", "../../pkg/externalmetrics/*_test.go"} {
@@ -74,11 +74,11 @@ func TestTheConformanceTableNamesTestsThatThereAre(t *testing.T) {
 	for _, row := range rows {
 		named := test.FindAllStringSubmatch(row, -1)
 		if len(named) == 0 && !strings.Contains(row, "| the same") {
-			t.Errorf("no test is named in %s", row)
+			t.Errorf("%s names no test", row)
 		}
 		for _, n := range named {
 			if !strings.Contains(code.String(), "func "+n[1]+"(") {
-				t.Errorf("there is no %s, which %s names", n[1], row)
+				t.Errorf("the test %s does not exist, in row %s", n[1], row)
 			}
 		}
 	}

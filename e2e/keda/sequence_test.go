@@ -23,12 +23,12 @@ import (
 const (
 	pollingSeconds, cooldownSeconds = 5, 17
 	perReplica, cronReplicas        = 10, 5
-	// promptness is what a poll may take until its write is seen, on a busy machine that stalls; less than a poll's period, or a write
-	// could be either's.
+	// promptness is the maximum time from a poll until its write is observed, on a busy machine. It is shorter than the poll interval, so
+	// that each write belongs to one poll.
 	promptness = 4 * time.Second
 )
 
-// sequenced is a ScaledObject whose backlog KEDA reads once in a poll: the HPA gets what the poll read.
+// sequenced is a ScaledObject whose backlog KEDA reads once in a poll. The HPA gets the value of the poll.
 const sequenced = `
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -49,7 +49,7 @@ spec:
   - {type: cron, name: office, metadata: {timezone: UTC, start: "%[7]s", end: "%[8]s", desiredReplicas: "%[9]d"}}
 `
 
-// replayed is the HPA that KEDA makes of it.
+// replayed is the HPA that KEDA creates for it.
 func replayed() *hpa.Spec {
 	b := hpa.DefaultBehavior()
 	b.Up.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 2, Period: 3 * time.Second}}
@@ -58,14 +58,14 @@ func replayed() *hpa.Spec {
 	return &hpa.Spec{Min: 1, Max: 8, Behavior: b}
 }
 
-// poll is one look of KEDA's operator at the backlog.
+// poll is one read of the backlog by KEDA's operator.
 type poll struct {
 	at      time.Time
 	backlog int
-	broken  bool // it was answered with an error
+	broken  bool // the response was an error
 }
 
-// backlogs answers KEDA and remembers when it asked.
+// backlogs serves the backlog to KEDA and records the polls.
 type backlogs struct {
 	mu    sync.Mutex
 	now   poll
@@ -91,10 +91,10 @@ func (b *backlogs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, `{"backlog": %d}`, p.backlog)
 }
 
-// TestTheReplaysKEDAMakesTheSameSequence: a real ScaledObject with a queue and a cron window, from zero and back. Equal means: at the
-// instants of the real polls and syncs the replay's loop and HPA write the same numbers in the same order; each sync ends at the
-// number that the HPA's did, and each number is the Deployment's within promptness.
-func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
+// TestReplayKEDAMatchesTheRealKEDA compares a real ScaledObject with a queue and a cron window, from zero and back, with the replay.
+// At the times of the real polls and syncs, the replay must write the same replicas in the same order. Each sync must end with the
+// replicas of the real HPA, and the Deployment must have them within promptness.
+func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "sequence", 0)
 	load := &backlogs{}
@@ -119,10 +119,11 @@ func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
 		time.Sleep(step.takes)
 	}
 	time.Sleep(time.Until(opens.Add(time.Minute)))
-	stack.Eventually(t, time.Minute, "none after the window has closed", s.spec(0))
+	stack.Eventually(t, time.Minute, "no replicas after the end of the window", s.spec(0))
 	time.Sleep(2 * time.Second)
 
-	syncs, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"), client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, name)
+	syncs, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"),
+		client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,32 +137,33 @@ func TestTheReplaysKEDAMakesTheSameSequence(t *testing.T) {
 		t.Error(err)
 	}
 	if n := wrote.Numbers(); len(n) < 7 || slices.Max(n) < cronReplicas {
-		t.Error("too little happened")
+		t.Error("too few changes, so the test proves nothing")
 	}
-	for _, cooldown := range []time.Duration{cooldownSeconds*time.Second - 2*pollingSeconds*time.Second, cooldownSeconds*time.Second + 2*pollingSeconds*time.Second} {
+	for _, cooldown := range []time.Duration{cooldownSeconds*time.Second - 2*pollingSeconds*time.Second,
+		cooldownSeconds*time.Second + 2*pollingSeconds*time.Second} {
 		other := r
 		other.cooldown = cooldown
 		wrote, err := other.run()
 		if errors.Join(err, together(wrote, r.deployed)) == nil {
-			t.Errorf("a cooldown of %s would make the same sequence: nothing was shown", cooldown)
+			t.Errorf("a cooldown of %s gives the same sequence, so the test proves nothing", cooldown)
 		}
 	}
 }
 
-// together wants the same numbers in the same order, each within promptness of the other's.
+// together requires the same replicas in the same order, each within promptness of the other's.
 func together(replay, real record.Steps) error {
 	if !slices.Equal(replay.Numbers(), real.Numbers()) {
 		return fmt.Errorf("the replay wrote %v, KEDA and its HPA %v", replay, real)
 	}
 	for i := range replay {
 		if apart := real[i].At.Sub(replay[i].At); i > 0 && apart.Abs() > promptness {
-			return fmt.Errorf("%d came at %s in the replay, %s later with KEDA", replay[i].N, replay[i].At.Format("15:04:05.000"), apart)
+			return fmt.Errorf("%d at %s in the replay, and %s later with KEDA", replay[i].N, replay[i].At.Format("15:04:05.000"), apart)
 		}
 	}
 	return nil
 }
 
-// rerun is the replay's KEDA at the real one's instants.
+// rerun runs the replay's KEDA at the times of the real one.
 type rerun struct {
 	cron     simulator.CronTrigger
 	cooldown time.Duration
@@ -174,10 +176,10 @@ type rerun struct {
 type event struct {
 	effect time.Time
 	poll   *poll
-	sync   *int // index of one
+	sync   *int // index of a sync
 }
 
-// take orders polls and syncs. A poll takes effect when its write does: a sync between the two still sees what was before.
+// take orders polls and syncs. A poll takes effect with its write: a sync between the poll and its write still reads the previous state.
 func (r *rerun) take(polls []poll, syncs []record.Sync) {
 	for i := range polls {
 		e := event{effect: polls[i].at, poll: &polls[i]}
@@ -196,7 +198,7 @@ func (r *rerun) take(polls []poll, syncs []record.Sync) {
 	slices.SortStableFunc(r.events, func(a, b event) int { return a.effect.Compare(b.effect) })
 }
 
-// run is at the instants that the log allows.
+// run runs the replay at the times that the log allows.
 func (r *rerun) run() (wrote record.Steps, err error) {
 	err = record.Fits(r.syncs, func(at []time.Time) (reached int, err error) {
 		wrote, reached, err = r.at(at)
@@ -205,7 +207,7 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 	return wrote, err
 }
 
-// at returns what is written when the syncs happen at those instants, and the first sync that ends at another number than the real one.
+// at returns what the replay writes if the syncs run at those times, and the first sync that ends with other replicas than the real one.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

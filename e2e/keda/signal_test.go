@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// kedasOwn is a ScaledObject as it stands before gpuscaler comes.
+// kedasOwn returns a ScaledObject as it is before the migration to gpuscaler.
 func (s *scaledWorkload) kedasOwn(listLength int, rest string) string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -31,14 +31,13 @@ spec:
 `, name, s.ns, rest, redis, s.queue(), listLength)
 }
 
-// impatient makes KEDA's guard at zero shorter than a minute.
+// impatient sets KEDA's cooldown period to less than a minute.
 func impatient(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 10\n  pollingInterval: 5\n", 1)
 }
 
-// KEDA keeps the address and the credentials of the queue; we ask it by the
-// trigger's name.
-func TestARedisListThatKEDAReadsIsOurSignal(t *testing.T) {
+// KEDA keeps the address and the credentials of the queue. gpuscaler reads the value by the trigger's name.
+func TestTriggerOfKEDAIsASignal(t *testing.T) {
 	t.Parallel()
 	s := place(t, "signal", 1)
 	s.policy(t, `
@@ -61,18 +60,18 @@ signals:
 		t.Fatal(err)
 	}
 	if len(h.Spec.Metrics) != 2 || h.Spec.Metrics[1].External.Target.AverageValue.String() != "40" {
-		t.Errorf("the HPA's metrics are %+v: want ours, and the list at four times our target", h.Spec.Metrics)
+		t.Errorf("the HPA's metrics are %+v: want gpuscaler's metric, and the list at four times its target", h.Spec.Metrics)
 	}
 	s.backlog(t, 8)
 	stack.Eventually(t, 30*time.Second, "one for 8", s.has(1))
 	s.backlog(t, 0)
-	stack.Eventually(t, 60*time.Second, "none for none", s.has(0))
+	stack.Eventually(t, 60*time.Second, "no replicas for no jobs", s.has(0))
 	s.backlog(t, 11)
-	stack.Eventually(t, 60*time.Second, "two for 11, from zero", s.has(2))
+	stack.Eventually(t, 60*time.Second, "two replicas for 11 jobs, from zero", s.has(2))
 }
 
-// A window of the calendar, from zero and back.
-func TestACronFloorRaisesFromZeroAndEnds(t *testing.T) {
+// A schedule raises minReplicas from zero and ends.
+func TestScheduleScalesFromZeroAndBack(t *testing.T) {
 	t.Parallel()
 	s := place(t, "cron", 0)
 	opens := time.Now().UTC().Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
@@ -82,10 +81,10 @@ func TestACronFloorRaisesFromZeroAndEnds(t *testing.T) {
 schedules:
 - {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
 	s.follow(t, impatient(s.manifest(t, "--mirror=false")))
-	stack.Always(t, time.Until(opens)-2*time.Second, "asleep before it opens", s.spec(0))
-	stack.Eventually(t, 30*time.Second, "two once it is open", s.has(2))
-	stack.Eventually(t, 100*time.Second, "none after it has closed", s.has(0))
+	stack.Always(t, time.Until(opens)-2*time.Second, "zero replicas before the window", s.spec(0))
+	stack.Eventually(t, 30*time.Second, "two replicas in the window", s.has(2))
+	stack.Eventually(t, 100*time.Second, "zero replicas after the window", s.has(0))
 	if down := s.course(t); down[len(down)-1].At.Before(closes) {
-		t.Errorf("it fell before the window closed at %s: %v", closes, down)
+		t.Errorf("the replicas decreased before the end of the window at %s: %v", closes, down)
 	}
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A cluster's CA signs for many: who is not KEDA gets no number, even with a
-// certificate of that CA.
-func TestAWrongClientCertificateIsRefused(t *testing.T) {
+// A CA of the cluster signs certificates for many clients. A client other than KEDA must get no target with a certificate of that CA.
+func TestWrongClientCertificateIsRejected(t *testing.T) {
 	t.Parallel()
 	s := place(t, "stranger", 2)
-	if err := authenticate(t.Context(), suite.Controller, "stranger", "somebody.else.svc"); err != nil {
+	if err := authenticate(t.Context(), suite.Controller, "stranger", "another.name.svc"); err != nil {
 		t.Fatal(err)
 	}
 	s.policy(t, strings.Replace(fmt.Sprintf(jobsPolicy, s.queue()), "minReplicas: 0", "minReplicas: 1", 1))
 	s.backlog(t, 45)
 	manifest := s.manifest(t, "--mirror=false")
-	stranger := strings.Replace(manifest, "authenticationRef: {kind: ClusterTriggerAuthentication, name: gpuscaler}", "authenticationRef: {kind: ClusterTriggerAuthentication, name: stranger}", 1)
+	stranger := strings.Replace(manifest, "authenticationRef: {kind: ClusterTriggerAuthentication, name: gpuscaler}",
+		"authenticationRef: {kind: ClusterTriggerAuthentication, name: stranger}", 1)
 	if stranger == manifest {
 		t.Fatalf("no authenticationRef in\n%s", manifest)
 	}
 	apply(t, stranger)
-	stack.Eventually(t, 30*time.Second, "KEDA is refused, and says so", func(context.Context) error {
+	stack.Eventually(t, 30*time.Second, "KEDA reports the rejection", func(context.Context) error {
 		conditions, _, _ := unstructured.NestedSlice(s.scaledObject(t).Object, "status", "conditions")
 		for _, c := range conditions {
 			if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == "False" {
@@ -39,5 +39,5 @@ func TestAWrongClientCertificateIsRefused(t *testing.T) {
 	})
 	stack.Always(t, 6*time.Second, "nothing moves", s.spec(2))
 	apply(t, manifest)
-	stack.Eventually(t, 60*time.Second, "with KEDA's own certificate it goes", s.has(5))
+	stack.Eventually(t, 60*time.Second, "the right certificate works", s.has(5))
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// away ends gpuscaler as kill -9 does and keeps it away until the returned
-// function is called.
+// away kills gpuscaler with SIGKILL and keeps it stopped until the returned function is called.
 func away(t *testing.T) (back func()) {
 	t.Helper()
 	leader, err := suite.Leader(t.Context())
@@ -25,9 +24,9 @@ func away(t *testing.T) (back func()) {
 	scaleTo := func(n int64) {
 		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
-	scaleTo(0) // or it would be back in a second
+	scaleTo(0) // otherwise it is restarted within a second
 	away := true
-	t.Cleanup(func() { // for the other tests, whatever became of this one
+	t.Cleanup(func() { // for the other tests, also if this test failed
 		if away {
 			one()
 		}
@@ -45,27 +44,27 @@ func away(t *testing.T) (back func()) {
 	return back
 }
 
-// one leaves one gpuscaler that serves, for the other tests, also after a test
-// is over.
+// one leaves one gpuscaler that serves, for the other tests, also after the test.
 func one() {
-	_ = suite.Stack.Client.Patch(context.Background(), suite.Deployment(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
+	_ = suite.Stack.Client.Patch(context.Background(), suite.Deployment(),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
 	_ = stack.Poll(context.Background(), time.Minute, suite.Ready(1))
 }
 
-// sooner has KEDA look at its triggers more often than every 30 s.
+// sooner makes KEDA poll its triggers more often than every 30 s.
 func sooner(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 60\n  pollingInterval: 3\n", 1)
 }
 
-// No parallel test: everybody's gpuscaler goes away here.
-func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
-	rising, falling, asleep, formula := place(t, "rising", 1), place(t, "falling", 1), place(t, "asleep", 0), place(t, "formula", 1)
-	for _, s := range []*scaledWorkload{rising, falling, asleep, formula} {
+// This test is not parallel, because it stops the gpuscaler of all tests.
+func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
+	rising, falling, idle, formula := place(t, "rising", 1), place(t, "falling", 1), place(t, "idle", 0), place(t, "formula", 1)
+	for _, s := range []*scaledWorkload{rising, falling, idle, formula} {
 		s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	}
 	rising.follow(t, sooner(rising.manifest(t)))
 	falling.follow(t, sooner(falling.manifest(t)))
-	asleep.follow(t, sooner(asleep.manifest(t)))
+	idle.follow(t, sooner(idle.manifest(t)))
 	formula.follow(t, sooner(formula.manifest(t, "--formula")))
 
 	rising.backlog(t, 25)
@@ -75,22 +74,22 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	stack.Eventually(t, 30*time.Second, "eight", falling.has(8))
 	stack.Eventually(t, 30*time.Second, "four", formula.has(4))
 
-	rising.backlog(t, 55) // under way when it dies
+	rising.backlog(t, 55) // the increase is in progress when gpuscaler is killed
 	falling.backlog(t, 45)
 	time.Sleep(time.Second)
 	killed := time.Now()
 	back := away(t)
-	// A stall before the kill, and 45 jobs are five replicas; an HPA that had read a number writes it a moment later.
+	// A stall before the kill would give five replicas for 45 jobs. An HPA that has read a target writes it a moment later.
 	settled := time.Now().Add(3 * time.Second)
 	rising.backlog(t, 230)
 	falling.backlog(t, 1)
 	formula.backlog(t, 55)
-	asleep.backlog(t, 1)
-	stack.Eventually(t, 40*time.Second, "the coarse mirror raises: 230 jobs at 40 a replica", rising.has(6))
-	stack.Eventually(t, 40*time.Second, "the formula follows the list in full: 55 jobs at 10", formula.has(6))
-	stack.Eventually(t, 40*time.Second, "the mirror wakes from zero", asleep.has(1))
-	stack.Always(t, 5*time.Second, "and nothing falls", func(ctx context.Context) error {
-		for _, s := range []*scaledWorkload{rising, falling, asleep} {
+	idle.backlog(t, 1)
+	stack.Eventually(t, 40*time.Second, "the trigger with the high target scales up: 230 jobs at 40 for each replica", rising.has(6))
+	stack.Eventually(t, 40*time.Second, "the formula follows the list: 55 jobs at 10", formula.has(6))
+	stack.Eventually(t, 40*time.Second, "the trigger with the high target scales from zero", idle.has(1))
+	stack.Always(t, 5*time.Second, "no replicas decrease", func(ctx context.Context) error {
+		for _, s := range []*scaledWorkload{rising, falling, idle} {
 			if fall := s.course(t).Since(killed).Fall(); fall != nil && s != falling {
 				return fmt.Errorf("%s fell to %d", s.ns, fall.N)
 			}
@@ -99,25 +98,25 @@ func TestKilledInTheMiddleOfARiseAndOfAFallNobodyGoesDark(t *testing.T) {
 	})
 	gone := time.Now()
 	back()
-	for _, s := range []*scaledWorkload{rising, falling, formula, asleep} {
+	for _, s := range []*scaledWorkload{rising, falling, formula, idle} {
 		course := s.course(t)
 		n, _ := course.At(killed)
 		for i, step := range course.Since(killed) {
 			decided := s == falling && step.N >= 5 && step.At.Before(settled)
 			if step.At.Before(gone) && i > 0 && step.N < n && !decided {
-				t.Errorf("%d replicas when gpuscaler was killed, and %d while it was away: %v", n, step.N, course)
+				t.Errorf("%d replicas when gpuscaler was killed, and %d while it was stopped: %v", n, step.N, course)
 			}
 			if decided {
 				n = min(n, step.N)
 			}
 		}
 	}
-	stack.Eventually(t, 60*time.Second, "back, the number is exact again: 230 jobs at 10, at most 8", rising.has(8))
-	stack.Eventually(t, 60*time.Second, "and what had to wait falls", falling.has(1))
+	stack.Eventually(t, 60*time.Second, "the target is exact again: 230 jobs at 10, at most 8", rising.has(8))
+	stack.Eventually(t, 60*time.Second, "the delayed decrease happens", falling.has(1))
 }
 
-// No parallel test: everybody's KEDA goes away here.
-func TestKEDARestartedInTheMiddleOfARise(t *testing.T) {
+// This test is not parallel, because it stops the KEDA of all tests.
+func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	s := place(t, "restart", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
@@ -126,18 +125,18 @@ func TestKEDARestartedInTheMiddleOfARise(t *testing.T) {
 	killed := time.Now()
 	keda.Kill()
 	s.backlog(t, 55)
-	stack.Always(t, 5*time.Second, "without KEDA everything stays", s.spec(3))
+	stack.Always(t, 5*time.Second, "without KEDA the replicas do not change", s.spec(3))
 	if err := keda.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 60*time.Second, "with it the rise goes on", s.has(6))
+	stack.Eventually(t, 60*time.Second, "with KEDA the increase continues", s.has(6))
 	if fall := s.course(t).Since(killed).Fall(); fall != nil {
-		t.Errorf("it fell to %d: %v", fall.N, s.course(t))
+		t.Errorf("the replicas decreased to %d: %v", fall.N, s.course(t))
 	}
 }
 
-// No parallel test: everybody's gpuscaler changes here. KEDA keeps one connection
-// to whoever leads; it must find the next one, and nothing falls meanwhile.
+// This test is not parallel, because it changes the gpuscaler of all tests. KEDA keeps one connection to the leader. It must connect to
+// the next leader, and no replicas may decrease meanwhile.
 func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s := place(t, "leaders", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -156,9 +155,9 @@ func TestKEDAFindsTheNextLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.backlog(t, 65)
-	stack.Eventually(t, 60*time.Second, "the next leader's number arrives", s.has(7))
-	t.Logf("seven replicas %s after the leader was told to go", time.Since(drained).Round(100*time.Millisecond))
+	stack.Eventually(t, 60*time.Second, "the next leader's target arrives", s.has(7))
+	t.Logf("seven replicas %s after the leader was deleted", time.Since(drained).Round(100*time.Millisecond))
 	if fall := s.course(t).Since(drained).Fall(); fall != nil {
-		t.Errorf("it fell to %d: %v", fall.N, s.course(t))
+		t.Errorf("the replicas decreased to %d: %v", fall.N, s.course(t))
 	}
 }

@@ -27,33 +27,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// name is that of every Deployment, policy and ScaledObject here; each test has
-// its own namespace.
+// name is the name of every Deployment, policy and ScaledObject of these tests. Each test has its own namespace.
 const name = "embed"
 
-// promptly is a behavior under which a target stands three seconds after the
-// last reason for it.
+// promptly is a behavior with which a target decreases three seconds after the last reason for it.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `
 
-// scaledWorkload is a Deployment whose replicas KEDA moves.
+// scaledWorkload is a Deployment that KEDA scales.
 type scaledWorkload struct {
 	ns       string
 	replicas *record.Watched // spec.replicas of the Deployment
 	jobs     *goredis.Client
 }
 
-// place creates a namespace with a Deployment and has its replicas recorded.
+// place creates a namespace with a Deployment and records its replicas.
 func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 	t.Helper()
 	s := &scaledWorkload{ns: suite.Namespace(t, ns), jobs: goredis.NewClient(&goredis.Options{Addr: redis})}
 	t.Cleanup(func() { s.jobs.Close() })
 	d := workload.Deployment(ns, name, replicas)
 	workload.Create(t, suite.Stack.Client, d)
-	t.Cleanup(func() { // its GPUs are for the next test
+	t.Cleanup(func() { // releases the GPUs for the next test
 		err := errors.Join(client.IgnoreNotFound(suite.Stack.Client.Delete(context.Background(), ScaledObject(ns, name))),
 			suite.Stack.Client.Delete(context.Background(), d))
 		if err != nil {
@@ -71,10 +69,10 @@ func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 	return s
 }
 
-// queue is the name of the Redis list with the scaledWorkload's jobs.
+// queue returns the name of the Redis list with the workload's jobs.
 func (s *scaledWorkload) queue() string { return s.ns + "-jobs" }
 
-// backlog makes the list as long as that.
+// backlog sets the length of the list.
 func (s *scaledWorkload) backlog(t *testing.T, n int) {
 	t.Helper()
 	jobs := make([]any, n)
@@ -91,17 +89,16 @@ func (s *scaledWorkload) backlog(t *testing.T, n int) {
 	}
 }
 
-// policy writes the scaledWorkload's policy file.
+// policy writes the workload's policy file.
 func (s *scaledWorkload) policy(t *testing.T, spec string) {
 	t.Helper()
 	if err := suite.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // a test may take it away itself
+	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // the test may have removed it
 }
 
-// manifest is what `gpuscaler manifests scaledobject` prints for the scaledWorkload's
-// policy, asking gpuscaler where this suite has it.
+// manifest returns the output of `gpuscaler manifests scaledobject` for the workload's policy, with this suite's address of gpuscaler.
 func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 	t.Helper()
 	args := append([]string{
@@ -115,12 +112,11 @@ func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 	return text
 }
 
-// follow applies a manifest, waits until KEDA has made the HPA and gpuscaler
-// has seen who follows.
+// follow applies a manifest and waits until KEDA has created the HPA and gpuscaler reads it.
 func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
-	stack.Eventually(t, 30*time.Second, "KEDA reads our number", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
 		if e.Follower == nil || e.Follower.Kind != "ScaledObject" {
 			return fmt.Errorf("follower %+v", e.Follower)
 		}
@@ -156,13 +152,14 @@ func patch(t *testing.T, o client.Object, change map[string]any) {
 	}
 }
 
-// scale sets the replicas by hand.
+// scale sets the replicas manually.
 func (s *scaledWorkload) scale(t *testing.T, n int32) {
 	t.Helper()
-	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}, map[string]any{"spec": map[string]any{"replicas": int64(n)}})
+	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}},
+		map[string]any{"spec": map[string]any{"replicas": int64(n)}})
 }
 
-// scaledObject reads the ScaledObject as it is now.
+// scaledObject reads the ScaledObject.
 func (s *scaledWorkload) scaledObject(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	o := ScaledObject(s.ns, name)
@@ -172,12 +169,12 @@ func (s *scaledWorkload) scaledObject(t *testing.T) *unstructured.Unstructured {
 	return o
 }
 
-// has returns a check that the Deployment wants so many replicas and has them.
+// has returns a check that the Deployment has the given number of replicas and all of them are ready.
 func (s *scaledWorkload) has(n int32) func(context.Context) error {
 	return workload.HasReplicas(suite.Stack.Client, s.ns, name, n)
 }
 
-// wants returns a check that it wants so many, ready or not.
+// spec returns a check of the desired replicas, ready or not.
 func (s *scaledWorkload) spec(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
@@ -201,17 +198,17 @@ func (s *scaledWorkload) explained(check func(explain.Explanation) error) func(c
 	}
 }
 
-// target returns a check of the number, decided with every signal known.
+// target returns a check of the target, which must be computed with all signals available.
 func (s *scaledWorkload) target(n int32) func(context.Context) error {
 	return s.explained(func(e explain.Explanation) error {
 		if e.Target != n || e.Degraded {
-			return fmt.Errorf("it wants %d (degraded: %t), not %d: %+v", e.Target, e.Degraded, n, e.Signals)
+			return fmt.Errorf("target %d (degraded: %t), want %d: %+v", e.Target, e.Degraded, n, e.Signals)
 		}
 		return nil
 	})
 }
 
-// course is how the replicas moved.
+// course returns the course of the replicas.
 func (s *scaledWorkload) course(t *testing.T) record.Steps {
 	t.Helper()
 	steps, err := s.replicas.Steps()
@@ -221,7 +218,7 @@ func (s *scaledWorkload) course(t *testing.T) record.Steps {
 	return steps
 }
 
-// noted returns a check that an Event about the ScaledObject says all those words.
+// noted returns a check that an Event about the ScaledObject contains all those words.
 func (s *scaledWorkload) noted(reason string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList
@@ -242,7 +239,7 @@ func (s *scaledWorkload) noted(reason string, words ...string) func(context.Cont
 			}
 			notes = append(notes, e.Message)
 		}
-		return fmt.Errorf("no Event %s with %q; there are %q", reason, words, notes)
+		return fmt.Errorf("no Event %s with %q; found %q", reason, words, notes)
 	}
 }
 

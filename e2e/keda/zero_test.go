@@ -21,7 +21,7 @@ cooldownPeriod: 3s
 signals:
 - {name: backlog, type: redis, source: jobs, listName: %s, target: 10}` + promptly
 
-// The whole day of a queue worker, by the manifest that we print alone.
+// A queue worker from zero to many and back, with the generated manifest.
 func TestFromZeroToManyToZero(t *testing.T) {
 	t.Parallel()
 	s := place(t, "zero", 0)
@@ -32,20 +32,20 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	s.backlog(t, 15)
 	stack.Eventually(t, 20*time.Second, "two for 15", s.has(2))
 	s.backlog(t, 0)
-	stack.Eventually(t, 2*time.Minute, "none for none", s.has(0)) // KEDA looks every 30 s whether it may go to zero
+	stack.Eventually(t, 2*time.Minute, "no replicas for no jobs", s.has(0)) // KEDA checks every 30 s whether it may scale to zero
 	if got := s.course(t).Numbers(); !slices.Equal(got, []int32{0, 1, 4, 2, 1, 0}) {
-		t.Errorf("the Deployment went %v", s.course(t))
+		t.Errorf("the Deployment had %v", s.course(t))
 	}
 }
 
-// awakening is how long each part of the way from a job in Redis to a replica took.
+// awakening holds the durations of the steps from a job in Redis to a replica.
 type awakening struct{ total, decided time.Duration }
 
 func (a awakening) String() string {
 	return fmt.Sprintf("%s (gpuscaler's target after %s, KEDA's scale-up %s later)", a.total, a.decided, a.total-a.decided)
 }
 
-// awaken pushes one job while the workload is at zero replicas, and measures until the API server shows one.
+// awaken pushes one job while the workload has zero replicas, and measures the time until the API server has one replica.
 func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
 	t.Helper()
 	before, pushed := len(s.course(t)), time.Now()
@@ -63,8 +63,8 @@ func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
 	return took
 }
 
-// KEDA polls a scaler every 30 s. The push of the target makes it scale within two seconds; the median of the rounds counts, and each
-// slower round is logged with the part that was slow.
+// KEDA polls a scaler every 30 s. When gpuscaler pushes the target, KEDA scales within two seconds. The median of the rounds must meet
+// that, and each slower round is logged with its slow step.
 func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)
@@ -77,7 +77,7 @@ func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	var took []awakening
 	for range rounds {
 		stack.Eventually(t, 20*time.Second, "the target is zero", s.target(0))
-		s.scale(t, 0) // KEDA alone would do so at its next poll
+		s.scale(t, 0) // KEDA would do so at its next poll
 		stack.Eventually(t, 20*time.Second, "zero replicas", s.has(0))
 		took = append(took, s.awaken(t))
 		s.backlog(t, 0)

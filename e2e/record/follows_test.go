@@ -31,12 +31,12 @@ func TestFollowsChecksTargetsThatLast(t *testing.T) {
 		{"does not keep the target", course(1, 10, 6, 11, 7, 10, 13, 12, 22, 11), false},
 		{"no replicas", nil, false},
 	} {
-		stood, err := Follows(targets, c.follower, second(30), lag)
+		lasted, err := Follows(targets, c.follower, second(30), lag)
 		if (err == nil) != c.fine {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if c.fine && !slices.Equal(stood, []int32{10, 12, 11}) {
-			t.Errorf("%s: stood %v", c.name, stood)
+		if c.fine && !slices.Equal(lasted, []int32{10, 12, 11}) {
+			t.Errorf("%s: lasted %v", c.name, lasted)
 		}
 	}
 }

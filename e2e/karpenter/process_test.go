@@ -24,8 +24,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// guest is a fast gpuscaler and what it decides for.
-type guest struct {
+// fastProcess is a fast gpuscaler and its files.
+type fastProcess struct {
 	dir     string
 	config  fastConfig
 	mu      sync.Mutex
@@ -34,29 +34,30 @@ type guest struct {
 	n       int
 }
 
-// start writes the files and runs a fast gpuscaler for the time of the test,
-// which shares its name with its namespace and its NodePools.
-func start(t *testing.T, name string, files map[string]string) *guest {
+// start writes the files and runs a fast gpuscaler until the end of the test. The test's name is also its namespace and the prefix of its
+// NodePools.
+func start(t *testing.T, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAt(t, speed, name, files)
 }
 
 // startAt is start with a clock of another speed.
-func startAt(t *testing.T, speed float64, name string, files map[string]string) *guest {
+func startAt(t *testing.T, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAs(t, suite.account, speed, name, files)
 }
 
-// startAs is startAt with the rights of another account.
-func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *guest {
+// startAs is startAt with the permissions of another account.
+func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.MkdirAll(filepath.Join(dir, "policies"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{dir: dir}
+	g := &fastProcess{dir: dir}
 	load, status := fastFiles(dir)
-	g.config = fastConfig{Kubeconfig: account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-", Epoch: suite.epoch, Speed: speed}
+	g.config = fastConfig{Kubeconfig: account, Policies: filepath.Join(dir, "policies"), Load: load, Status: status, Prefix: name + "-",
+		Epoch: suite.epoch, Speed: speed}
 	for file, text := range files {
 		g.write(t, file, text)
 	}
@@ -79,7 +80,7 @@ func startAs(t *testing.T, account string, speed float64, name string, files map
 	return g
 }
 
-func (g *guest) write(t *testing.T, name, text string) {
+func (g *fastProcess) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(g.config.Policies, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -90,8 +91,8 @@ func (g *guest) write(t *testing.T, name, text string) {
 	}
 }
 
-// load says what is asked for, by policy.
-func (g *guest) load(t *testing.T, values map[string]float64) {
+// load sets the demand by policy.
+func (g *fastProcess) load(t *testing.T, values map[string]float64) {
 	t.Helper()
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -102,7 +103,7 @@ func (g *guest) load(t *testing.T, values map[string]float64) {
 	}
 }
 
-func (g *guest) run(t *testing.T) {
+func (g *fastProcess) run(t *testing.T) {
 	t.Helper()
 	config, err := json.Marshal(g.config)
 	if err != nil {
@@ -113,9 +114,9 @@ func (g *guest) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(g.config.Status) // that of the one before
+	_ = os.Remove(g.config.Status) // the status of the process before
 	cmd := exec.Command(os.Args[0])
-	// As before Kubernetes 1.34: whoever watches lists first. The real binary streams.
+	// Clients list before they watch, as before Kubernetes 1.34. The real binary streams the initial state.
 	cmd.Env = append(os.Environ(), fastEnv+"="+string(config), "KUBE_FEATURE_WatchListClient=false")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -128,18 +129,18 @@ func (g *guest) run(t *testing.T) {
 }
 
 // end ends the process by a signal and waits for it.
-func (g *guest) end(signal syscall.Signal) {
+func (g *fastProcess) end(signal syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.process == nil {
 		return
 	}
-	_ = g.process.Process.Signal(signal) // it may have ended by itself
+	_ = g.process.Process.Signal(signal) // the process may have ended
 	_ = g.process.Wait()
 	g.process = nil
 }
 
-func (g *guest) status() (s fastStatus, err error) {
+func (g *fastProcess) status() (s fastStatus, err error) {
 	text, err := os.ReadFile(g.config.Status)
 	if err == nil {
 		err = json.Unmarshal(text, &s)
@@ -147,14 +148,14 @@ func (g *guest) status() (s fastStatus, err error) {
 	return s, err
 }
 
-func (g *guest) tail(lines int) string {
+func (g *fastProcess) tail(lines int) string {
 	text, _ := os.ReadFile(filepath.Join(g.dir, fmt.Sprintf("gpuscaler-%d.log", g.n)))
 	all := strings.Split(string(text), "\n")
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow is the HPA: it moves each Deployment to its number. What else is scaled here has the replicas that it is made with.
-func (g *guest) follow(ctx context.Context) {
+// follow does what HPAs do: it sets each Deployment's replicas to its target. Other workloads keep their replicas.
+func (g *fastProcess) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)
 		s, err := g.status()
@@ -166,14 +167,14 @@ func (g *guest) follow(ctx context.Context) {
 			var d appsv1.Deployment
 			if suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d) == nil && *d.Spec.Replicas != n {
 				d.Spec.Replicas = &n
-				_ = suite.Client.Update(ctx, &d) // tried again at once
+				_ = suite.Client.Update(ctx, &d) // retried in the next round
 			}
 		}
 	}
 }
 
-// group waits until a group's outcome passes a check.
-func (g *guest) group(t *testing.T, within time.Duration, what string, check func(fastGroup) error) {
+// group waits until the decision of a group passes a check.
+func (g *fastProcess) group(t *testing.T, within time.Duration, what string, check func(fastGroup) error) {
 	t.Helper()
 	stack.Eventually(t, within, what, func(context.Context) error {
 		s, err := g.status()
@@ -191,8 +192,7 @@ func (g *guest) group(t *testing.T, within time.Duration, what string, check fun
 	})
 }
 
-// chat creates a Deployment without replicas, for the NodePools of that suite
-// and the time of the test.
+// chat creates a Deployment without replicas for the NodePools of that suite, until the end of the test.
 func chat(t *testing.T, namespace string, selector map[string]string) {
 	t.Helper()
 	if selector == nil {
@@ -218,12 +218,12 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 			}
 			return nil
 		}); err != nil {
-			t.Error("its nodes do not go:", err)
+			t.Error("its nodes are not removed:", err)
 		}
 	})
 }
 
-// chatPolicy follows the load file at once.
+// chatPolicy returns a policy that follows the load file at once.
 func chatPolicy(namespace string) string {
 	return controller.Policy(namespace, "chat", `
 minReplicas: 0
