@@ -4,11 +4,11 @@ import (
 	"slices"
 )
 
-// Exporter selects pods whose metrics name other pods by label.
+// Exporter selects pods whose metrics name other pods in labels.
 type Exporter struct {
 	Type      SourceType
 	Namespace string
-	PodLabels map[string]string // all of them; empty where the whole namespace counts
+	PodLabels map[string]string // all of these labels; empty if every pod of the namespace is selected
 }
 
 // ExporterNamespaces returns the namespaces in which exporters of a type are declared.
@@ -21,20 +21,20 @@ func ExporterNamespaces(all []Exporter, t SourceType) (namespaces []string) {
 	return namespaces
 }
 
-// Where NVIDIA's GPU operator and Kueue install themselves. A default applies only while the PlatformConfig declares no exporter of the
-// type, and not where the namespace belongs to a team.
+// The default namespaces of NVIDIA's GPU operator and of Kueue. A default applies only if the PlatformConfig declares no exporter of
+// the type, and not if the namespace belongs to a team.
 const (
 	dcgmNamespace  = "gpu-operator"
 	kueueNamespace = "kueue-system"
 )
 
-// What describes nodes and their prices for the cost report. No signal has these types.
+// Types of exporters that describe nodes and prices for the cost report. No signal has these types.
 const (
 	ExporterKarpenter    SourceType = "karpenter"
 	ExporterStateMetrics SourceType = "kube-state-metrics"
 )
 
-// dcgmExporters are the labels of the DCGM exporter's pods: those of the GPU operator, and those of the exporter's own chart.
+// DCGMExporters returns the exporters with the pod labels of the GPU operator and with those of the DCGM exporter's own chart.
 func DCGMExporters(namespace string) []Exporter {
 	return []Exporter{
 		{SourceDCGM, namespace, map[string]string{"app": "nvidia-dcgm-exporter"}},

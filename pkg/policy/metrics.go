@@ -6,19 +6,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Metric is a short name that policies use for what a type of source can measure. Package telemetry knows what each engine
-// calls it, in which version.
+// Metric is what a policy can name as `metric` of a type. Package telemetry maps it to the metric names of each version of a server.
 type Metric struct {
 	Name  string
 	Unit  scaling.Unit
 	Class scaling.Class
-	// Mean marks what is already a mean over replicas: its metricType is Value unless said.
+	// Mean is true for a value that is a mean over replicas: the default of metricType is then Value.
 	Mean bool
-	// Histogram marks times that the source keeps as a histogram, so that a quantile can be asked for.
+	// Histogram is true for a time that the server exports as a histogram, so that a quantile can be computed.
 	Histogram bool
 }
 
-// gpuMemory is the short name of the share of GPU memory in use.
+// GPUMemory is the name of the metric "share of GPU memory in use".
 const GpuMemory = "memory"
 
 var (
@@ -40,14 +39,14 @@ func share(name string) Metric {
 	return Metric{Name: name, Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
 }
 
-// metricsOf lists, for each type that reads pods, the metrics that a policy may name; the first is meant where it names none.
+// metricsOf lists the metrics of each type that reads pods. The first is the default.
 var metricsOf = map[SourceType][]Metric{
 	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(GpuMemory)},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceTGI:    {requestsWaiting, requestsRunning, interToken, requestLatency, queueTime},
-	// Triton keeps sums of times and no histograms: a mean can be asked for, a quantile cannot.
+	// Triton exports sums of times and no histograms: a mean can be computed, a quantile cannot.
 	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage, share("gpuUtilization"),
 		{Name: "queueTime", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true},
 		{Name: "requestLatency", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true}},
@@ -55,9 +54,9 @@ var metricsOf = map[SourceType][]Metric{
 		timeToFirstToken, interToken, requestLatency, queueTime},
 }
 
-// Metrics returns what policies may name as metric for a type, the default first; nil for types whose metrics have names of
-// their own.
+// Metrics returns the metrics that a policy can name for a type, the default first. It returns nil for types whose metrics have
+// arbitrary names.
 func Metrics(t SourceType) []Metric { return slices.Clone(metricsOf[t]) }
 
-// readsPods tells the types whose series come from the workload's own pods: they vanish with the last replica.
+// ReadsPods reports whether the series of the type come from the workload's own pods. Such series disappear with the last replica.
 func (t SourceType) ReadsPods() bool { return metricsOf[t] != nil }

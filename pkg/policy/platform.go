@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Platform is a PlatformConfig ready for use: what the platform team decides for everybody. It is immutable.
+// Platform is a compiled PlatformConfig: data sources, queries, teams, capacity groups and the bounds of all policies. It is immutable.
 type Platform struct {
 	Name, Cluster string
 	Mode          scaling.Mode
@@ -20,17 +20,17 @@ type Platform struct {
 	Teams         []Team
 	Groups        []Group
 	Prices        spec.Prices
-	Origin        string // "platform.yaml@3f1c"; empty where there is none
-	Unreadable    bool   // there is a PlatformConfig that was never read: what it allows is not known
+	Origin        string // "platform.yaml@3f1c"; empty without a PlatformConfig
+	Unreadable    bool   // a PlatformConfig exists and was never valid, so it is unknown what it allows
 
 	Defaults   spec.Defaults
-	NodeGroups []*capacity.Group // of Groups, for those who decide about nodes
+	NodeGroups []*capacity.Group // the compiled capacity groups for the decisions about nodes, parallel to Groups
 }
 
-// Bounds narrow a policy's own. A zero Max is none, so the zero Bounds narrow nothing.
+// Bounds limits the replicas of policies. Max 0 means no maximum, so the zero value limits nothing.
 type Bounds struct{ Min, Max int32 }
 
-// Narrow returns the bounds within b. b.Max wins over a Min above it.
+// Narrow returns low and high within b. If Min is above Max, Max applies.
 func (b Bounds) Narrow(low, high int32) (int32, int32) {
 	low, high = max(low, b.Min), max(high, b.Min)
 	if b.Max > 0 {
@@ -39,19 +39,19 @@ func (b Bounds) Narrow(low, high int32) (int32, int32) {
 	return low, high
 }
 
-// Team is who may use what.
+// Team is a set of namespaces with its permissions and limits.
 type Team struct {
 	Name           string
 	Namespaces     []string
 	CapacityGroups []string
 	ClusterQueues  []string
-	Limits         map[string]int64 // most of each resource over all its workloads
+	Limits         map[string]int64 // maximum of each resource, summed over all workloads of the team
 	Bounds         Bounds
 
-	Scaling *scaling.Team // what every policy of the team points to; nil: no limits
+	Scaling *scaling.Team // the team as the engine uses it, shared by its policies; nil without limits
 }
 
-// DataSourceType says how a data source is read.
+// DataSourceType is how a data source is read.
 type DataSourceType string
 
 // The types of data sources.
@@ -62,23 +62,23 @@ const (
 	DataExternal   DataSourceType = "external"
 )
 
-// DataSource is one place to read from, its defaults filled in.
+// DataSource is one server or API to read from, with defaults filled in.
 type DataSource struct {
 	Name       string
 	Type       DataSourceType
 	Default    bool
-	Namespaces []string // that may name it; empty: all
+	Namespaces []string // namespaces whose policies may use it; empty means all
 	Interval   time.Duration
 	Timeout    time.Duration // at most Interval
 	MaxBytes   int64
 	MaxSeries  int
 
 	Address        string            // prometheus: URL; redis: host:port
-	Matchers       map[string]string // prometheus: already put into every Query and Source.Query
-	NamespaceLabel string            // prometheus: where a scrape stores the namespace of the scraped pod
-	PodLabel       string            // prometheus: where a scrape stores its name
+	Matchers       map[string]string // prometheus: already part of every Query and Source.Query
+	NamespaceLabel string            // prometheus: label in which a scrape stores the namespace of the scraped pod
+	PodLabel       string            // prometheus: label in which a scrape stores the name of the scraped pod
 	Exporters      []Exporter        // prometheus: pods whose labels may name other pods
-	HTTP           *spec.HTTP        // prometheus, scrape; nil: plain
+	HTTP           *spec.HTTP        // prometheus, scrape; nil means no authentication and default TLS
 	SigV4          *spec.SigV4       // prometheus
 
 	Username, PasswordFile string // redis
@@ -87,40 +87,40 @@ type DataSource struct {
 
 	Profile      SourceType // scrape
 	Scheme, Path string
-	Port         int               // 0: the profile's own
-	PodLabels    map[string]string // empty: the workload's own pods
+	Port         int               // 0 means the port of the profile
+	PodLabels    map[string]string // empty means the workload's own pods
 	PodsIn       string
 }
 
-// Allows tells whether policies of a namespace may name the source.
+// Allows reports whether policies of a namespace may use the data source.
 func (d *DataSource) Allows(namespace string) bool {
 	return len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace)
 }
 
-// Serves tells whether a data source can answer signals of a type: a scrape of the DCGM exporter knows nothing of vLLM.
+// Serves reports whether the data source can answer signals of a type. A scrape of the DCGM exporter, for example, has no vLLM metrics.
 func (d *DataSource) Serves(t SourceType) bool {
 	return d.Type != DataScrape || d.Profile == "" || d.Profile == t
 }
 
-// Query is PromQL whose answer has one series per workload.
+// Query is PromQL of the platform team whose result has one series per workload.
 type Query struct {
 	Name, Source                  string
-	PromQL                        string // with the source's matchers put in
+	PromQL                        string // with the matchers of the data source
 	WorkloadLabel, NamespaceLabel string
 	ExistsAtZero                  bool
 }
 
-// Group is a capacity group as it was written, with its windows compiled.
+// Group is a capacity group as written, with its compiled windows.
 type Group struct {
 	spec.Group
 	Mode    scaling.Mode
-	Windows []GroupWindow // parallel to GroupSpec.Schedules
+	Windows []GroupWindow // parallel to the Schedules of spec.Group
 }
 
-// GroupWindow is a window of time in which fields of the group's NodePools differ.
+// GroupWindow is a time window in which fields of the group's NodePools differ.
 type GroupWindow struct {
 	Window     calendar.Window
-	NodePools  []string // capacity types; all of the group's where it named none
+	NodePools  []string // capacity types; all of the group if none was written
 	Limits     map[string]int64
 	Weight     *int32
 	Disruption spec.Disruption
@@ -155,8 +155,8 @@ func (p *Platform) Group(name string) *Group {
 	return find(p.Groups, func(g *Group) bool { return g.Name == name })
 }
 
-// defaultSource returns the data source that is meant where a policy names none: the one marked default, else the only one of
-// its type that the namespace may use.
+// DefaultSource returns the data source for policies that name none: the one marked default, or else the only one of its type that the
+// namespace may use. It returns nil if there is no such data source.
 func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
@@ -168,7 +168,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 			return d
 		}
 		if only != nil {
-			only = &DataSource{} // two, and neither is the default: none is meant
+			only = &DataSource{} // two data sources and no default: the choice is ambiguous
 			continue
 		}
 		only = d
@@ -179,7 +179,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 	return only
 }
 
-// boundsFor returns what narrows the policies of a namespace.
+// BoundsFor returns the bounds of the policies of a namespace.
 func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
@@ -191,7 +191,8 @@ func (p *Platform) BoundsFor(namespace string) Bounds {
 	return b
 }
 
-// mayUse tells whether policies of a namespace may name a capacity group: where there are teams, theirs must list it.
+// MayUse reports whether policies of a namespace may name a capacity group. If there are teams, the namespace's team must list the
+// group.
 func (p *Platform) MayUse(namespace, group string) bool {
 	if group == "" {
 		return true
@@ -200,14 +201,14 @@ func (p *Platform) MayUse(namespace, group string) bool {
 	return p.Group(group) != nil && (len(p.Teams) == 0 || team != nil && slices.Contains(team.CapacityGroups, group))
 }
 
-// mayRead reports whether policies of a namespace may read the backlog of a ClusterQueue, which counts the workloads of every namespace
-// that uses it: where there are teams, theirs must list it.
+// MayRead reports whether policies of a namespace may read the backlog of a ClusterQueue. The backlog counts the workloads of every
+// namespace that uses the queue, so if there are teams, the namespace's team must list it.
 func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 	team := p.Team(namespace)
 	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
 }
 
-// stricter returns the mode that does less.
+// StricterMode returns the mode that permits less: hold before advisory before auto.
 func StricterMode(a, b scaling.Mode) scaling.Mode { return max(a, b) }
 
 func ModeOf(word string) scaling.Mode {
@@ -220,5 +221,6 @@ func ModeOf(word string) scaling.Mode {
 	return scaling.Auto
 }
 
-// mostReplicas is beyond any cluster; it keeps sums of replicas far from the end of an int32.
+// ReplicaLimit is the maximum of any number of replicas. It is above the size of any cluster and keeps sums of replicas within an
+// int32.
 const ReplicaLimit int32 = 100_000

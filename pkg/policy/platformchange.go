@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// empty reports whether p leaves everything as it is without a PlatformConfig.
+// IsEmpty reports whether p has the same effect as no PlatformConfig.
 func (p *Platform) IsEmpty() bool {
 	bare := *p
 	bare.Name, bare.Cluster, bare.Origin = "", "", ""
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// or returns the platform before, where p says nothing else than it.
+// ReuseEqual returns before if p equals it, so that pointers to it stay valid, or else p.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before
@@ -21,13 +21,13 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	return p
 }
 
-// sameButMode tells that two platforms differ in their mode alone: then nothing needs to be compiled anew, and a hold acts at once
-// over 10,000 policies.
+// EqualExceptMode reports whether two platforms differ at most in their modes. Policies then need no recompilation, and a hold takes
+// effect at once on 10,000 policies.
 func EqualExceptMode(a, b *Platform) bool {
 	x, y := *a, *b
 	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
 	x.NodeGroups, y.NodeGroups = nil, nil
-	x.Groups, y.Groups = nil, nil // a group's mode follows; policies read no more of a group than its name and its lead time
+	x.Groups, y.Groups = nil, nil // a policy depends only on the name and the lead time of a group
 	names := func(p *Platform) (out []string) {
 		for _, g := range p.Groups {
 			out = append(out, g.Name, time.Duration(g.LeadTime).String())
@@ -37,8 +37,8 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// confine narrows a policy that the platform would refuse today to what the platform allows today: the bounds, the mode, the
-// sources and the group always win, also over a last good version.
+// Clamp returns a last valid version within what the PlatformConfig allows now: bounds, mode, data sources, queries and capacity group.
+// It is used when the version cannot be compiled against the present PlatformConfig.
 func (p *Platform) Clamp(c *Compiled) *Compiled {
 	out, policy := *c, *c.Workload.Policy
 	ns := c.Workload.Key.Namespace
@@ -56,13 +56,13 @@ func (p *Platform) Clamp(c *Compiled) *Compiled {
 	for i := range out.Sources {
 		s := &out.Sources[i]
 		if !p.Unreadable && !p.MayRead(ns, s.ClusterQueue) {
-			s.Denied = "the platform no longer lets namespace " + ns + " read the ClusterQueue " + s.ClusterQueue
+			s.Denied = "the PlatformConfig no longer lets namespace " + ns + " read the ClusterQueue " + s.ClusterQueue
 		}
 		if d := p.DataSource(s.DataSource); s.DataSource != "" && (d == nil || !d.Allows(ns)) {
-			s.Denied = "the platform no longer gives namespace " + ns + " the data source " + s.DataSource
+			s.Denied = "the PlatformConfig no longer lets namespace " + ns + " use the data source " + s.DataSource
 		}
 		if s.QueryName != "" && p.Query(s.QueryName) == nil {
-			s.Denied = "the platform no longer has the query " + s.QueryName
+			s.Denied = "the PlatformConfig no longer has the query " + s.QueryName
 		}
 	}
 	return &out

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Hourly returns what the platform team says an instance costs an hour; 0 where it says nothing.
+// Hourly returns the price per hour of an instance by the overrides of the PlatformConfig, or 0 if it has none.
 func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	region := strings.TrimSpace(p.Prices.Region)
 	for i := range p.Prices.Overrides {
@@ -34,7 +34,7 @@ func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Over
 	return o, c
 }
 
-// Book returns the book with what the PlatformConfig says of prices put before it.
+// Book returns the price book with the overrides and commitments of the PlatformConfig added before it.
 func (p *Platform) Book(base *cost.Book) *cost.Book {
 	return base.With(Costs(p.Prices.Overrides, p.Prices.Commitments))
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with what somebody wrote: where it stands, what was found and what is allowed.
+// Problem is one defect of a text that a user wrote: its place, the found value and what is allowed.
 type Problem struct {
-	File     string `json:"file,omitempty"`     // as it was named to Load, or the object: "ScaledObject team-chat/llama-chat"
-	Line     int    `json:"line,omitempty"`     // 1-based; 0 where the text has no lines (a missing file)
+	File     string `json:"file,omitempty"`     // the path given to Load, or the object: "ScaledObject team-chat/llama-chat"
+	Line     int    `json:"line,omitempty"`     // 1-based; 0 if the text has no lines, for example a missing file
 	Column   int    `json:"column,omitempty"`   // 1-based
-	Document string `json:"document,omitempty"` // "ScalingPolicy team-chat/llama-chat"; empty while the document has no name
+	Document string `json:"document,omitempty"` // "ScalingPolicy team-chat/llama-chat"; empty if the document has no name
 	Field    string `json:"field,omitempty"`    // "spec.signals[2].target"
 	Found    string `json:"found,omitempty"`
 	Allowed  string `json:"allowed,omitempty"`
 	Message  string `json:"message"`
-	// Warning marks what works, though not as its author may think: it holds nothing back.
+	// Warning is true if the document is accepted although it may not do what its author intends.
 	Warning bool `json:"warning,omitempty"`
 }
 
-// String renders the problem on one line, as compilers do, so that editors jump to it.
+// String renders the problem on one line in the format of compilers, so that editors can open the place.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -62,7 +62,7 @@ func Render(problems []Problem) string {
 	return b.String()
 }
 
-// Errors counts the problems that are more than a warning.
+// Errors returns the number of problems that are not warnings.
 func Errors(problems []Problem) (n int) {
 	for _, p := range problems {
 		if !p.Warning {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// mounted refuses what is not an absolute path: a relative one would depend on where the process was started.
-func (c *platformCompiler) mounted(file string, p *decode.Path) {
+// mountedPath rejects a path that is not absolute. A relative path would depend on the working directory of the process.
+func (c *platformCompiler) mountedPath(file string, p *decode.Path) {
 	if file != "" && (!path.IsAbs(file) || path.Clean(file) != file) {
 		c.Reject(p, "is not the path of a mounted file", "an absolute path such as /etc/gpuscaler/secrets/redis/password")
 	}
@@ -25,9 +25,9 @@ func checkURL(address string) error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Hostname() == "":
 		return errors.New("is not an http or https URL")
 	case u.User != nil:
-		return errors.New("holds credentials: write them as http.basic_auth with a password_file")
+		return errors.New("contains credentials: use http.basic_auth with a password_file")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return errors.New("holds more than a host and a path")
+		return errors.New("contains more than a host and a path")
 	}
 	return nil
 }

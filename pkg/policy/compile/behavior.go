@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The defaults of behavior are those of an HPA, on purpose: who moves from an HPA finds the same curve, and who reads the
-// policy can look the words up. They are ours to apply, because the HPA that follows us is told to follow at once.
+// The defaults of behavior are those of an HPA, so that a workload keeps its scaling curve when it moves from an HPA. gpuscaler applies
+// them itself, because the HPA that reads our metric is configured to follow at once.
 const (
 	defaultTolerance        = 0.1
 	defaultDownWindow       = 300 * time.Second
@@ -20,12 +20,12 @@ const (
 	maxStabilizationSeconds = 3600
 	maxRatePeriodSeconds    = 1800
 	maxRates                = 4
-	defaultPanicThreshold   = 2.0 // twice what is ready: a burst that waiting would make worse (Knative's 200%)
+	defaultPanicThreshold   = 2.0 // twice the ready replicas, as in Knative (200%)
 	defaultPanicWindow      = 60 * time.Second
-	defaultCooldown         = 5 * time.Minute // KEDA's
+	defaultCooldown         = 5 * time.Minute // as in KEDA
 	defaultFailureThreshold = 3
 	defaultMinReplicas      = 1
-	defaultStaticFallback   = "static" // KEDA's own default
+	defaultStaticFallback   = "static" // as in KEDA
 )
 
 func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
@@ -45,7 +45,7 @@ func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
 	}
 	c.direction(&c.policy.ScaleUp, b.ScaleUp, p.Key("scaleUp"))
 	c.direction(&c.policy.ScaleDown, b.ScaleDown, p.Key("scaleDown"))
-	c.panicking(b.Panic, p.Key("panic"))
+	c.panicMode(b.Panic, p.Key("panic"))
 }
 
 func (c *compiler) direction(d *scaling.Direction, s *spec.Direction, p *decode.Path) {
@@ -71,7 +71,7 @@ func (c *compiler) direction(d *scaling.Direction, s *spec.Direction, p *decode.
 		return
 	}
 	if len(s.Policies) == 0 || len(s.Policies) > maxRates {
-		c.Reject(p.Key("policies"), fmt.Sprintf("has %d entries", len(s.Policies)), "1 to 4; selectPolicy: Disabled forbids a direction")
+		c.Reject(p.Key("policies"), fmt.Sprintf("has %d entries", len(s.Policies)), "1 to 4; selectPolicy: Disabled disables a direction")
 		return
 	}
 	d.Rates = nil
@@ -87,7 +87,7 @@ func (c *compiler) rate(s spec.Rate, p *decode.Path) scaling.RatePolicy {
 	}
 	if s.Value != nil {
 		if *s.Value < 1 || *s.Value > policy.ReplicaLimit {
-			c.Reject(p.Key("value"), "is out of range", "1 or more; selectPolicy: Disabled forbids a direction")
+			c.Reject(p.Key("value"), "is out of range", "1 or more; selectPolicy: Disabled disables a direction")
 		}
 		out.Value = min(max(*s.Value, 1), policy.ReplicaLimit)
 	}
@@ -100,14 +100,14 @@ func (c *compiler) rate(s spec.Rate, p *decode.Path) scaling.RatePolicy {
 	return out
 }
 
-func (c *compiler) panicking(s *spec.Panic, p *decode.Path) {
+func (c *compiler) panicMode(s *spec.Panic, p *decode.Path) {
 	if s == nil {
 		return
 	}
 	c.policy.Panic = scaling.Panic{Threshold: defaultPanicThreshold, Window: defaultPanicWindow}
 	if s.Threshold != nil {
 		if *s.Threshold <= 1 {
-			c.Reject(p.Key("threshold"), "would panic at rest", "more than 100%")
+			c.Reject(p.Key("threshold"), "is reached without a burst", "more than 100%")
 		}
 		c.policy.Panic.Threshold = float64(*s.Threshold)
 	}
@@ -140,6 +140,6 @@ func (c *compiler) fallback(s *spec.Fallback, p *decode.Path) {
 	case s.Replicas != nil:
 		f.Replicas = *s.Replicas
 	case f.Behavior == scaling.FallbackStatic || f.Behavior == scaling.FallbackCurrentReplicasIfLower:
-		c.Reject(p.Key("replicas"), "is missing", "the number that behavior "+cmp.Or(s.Behavior, defaultStaticFallback)+" falls back to")
+		c.Reject(p.Key("replicas"), "is missing", "the number of replicas of fallback behavior "+cmp.Or(s.Behavior, defaultStaticFallback))
 	}
 }

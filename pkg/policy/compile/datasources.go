@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// dataSourceFields lists which fields belong to a type; every type has the common ones.
+// dataSourceFields lists the fields of each type, in addition to the common ones.
 var dataSourceFields = map[policy.DataSourceType][]string{
 	policy.DataPrometheus: {"maxBytes", "maxSeries", "address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
 	policy.DataRedis:      {"maxBytes", "address", "username", "passwordFile", "database", "tls"},
@@ -31,7 +31,7 @@ func (c *platformCompiler) dataSources() {
 		s := &c.spec.DataSources[i]
 		p := decode.Spec.Key("dataSources").At(i)
 		if dataSourceFields[policy.DataSourceType(s.Type)] == nil {
-			continue // said by the decoder
+			continue // the decoder has reported it
 		}
 		c.onlyFieldsOf(s, p)
 		if kind := s.Type + "/" + s.Profile; s.Default && defaults[kind] {
@@ -50,7 +50,7 @@ func (c *platformCompiler) onlyFieldsOf(s *spec.DataSource, p *decode.Path) {
 		if v.Field(f.Index).IsZero() || slices.Contains(commonDataSourceFields, f.Name) || slices.Contains(mine, f.Name) {
 			continue
 		}
-		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "beside the common fields: "+cmp.Or(wording.List(mine), "none"))
+		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "in addition to the common fields: "+cmp.Or(wording.List(mine), "none"))
 	}
 }
 
@@ -71,7 +71,7 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 	if d.Timeout == 0 {
 		d.Timeout = min(defaultTimeout, d.Interval)
 	} else if d.Timeout > d.Interval {
-		c.Reject(p.Key("timeout"), "is longer than the interval: polls would pile up", "at most the interval of "+spec.Duration(d.Interval).String())
+		c.Reject(p.Key("timeout"), "is longer than the interval, so polls would overlap", "at most the interval of "+spec.Duration(d.Interval).String())
 	}
 	for i, ns := range s.Namespaces {
 		if len(validation.IsDNS1123Label(ns)) > 0 {
@@ -83,7 +83,7 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 	return d
 }
 
-// endpoint checks what the type needs to find its server.
+// endpoint checks the fields by which the server or the pods are found.
 func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 	var err error
 	allowed := "http(s)://host:port/path"
@@ -92,14 +92,14 @@ func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 		err = checkURL(s.Address)
 		for name := range s.Matchers {
 			if !model.LegacyValidation.IsValidLabelName(name) {
-				c.Reject(p.Key("matchers").Key(name), "is not a label's name", "a label name as in Prometheus")
+				c.Reject(p.Key("matchers").Key(name), "is not a label name", "a label name as in Prometheus")
 			}
 		}
 		c.scrapeLabel(s.NamespaceLabel, p.Key("namespaceLabel"))
 		c.scrapeLabel(s.PodLabel, p.Key("podLabel"))
 	case policy.DataRedis:
 		err, allowed = checkHostPort(s.Address), "host:port"
-		c.mounted(s.PasswordFile, p.Key("passwordFile"))
+		c.mountedPath(s.PasswordFile, p.Key("passwordFile"))
 	case policy.DataScrape:
 		if s.Port > 65535 {
 			c.Reject(p.Key("port"), "is not a port", "1 to 65535")
@@ -111,7 +111,7 @@ func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 			c.Reject(p.Key("podsIn"), "is missing", "the namespace of the pods with podLabels")
 		}
 		if s.Profile == string(policy.SourceDCGM) && len(s.PodLabels) == 0 {
-			c.Reject(p.Key("podLabels"), "is missing: the exporter runs beside the workloads, not in them", "podLabels and podsIn of the DCGM exporter's pods")
+			c.Reject(p.Key("podLabels"), "is missing: the exporter's pods are not the workload's pods", "podLabels and podsIn of the DCGM exporter's pods")
 		}
 	}
 	if s.Address == "" && err != nil {
@@ -121,7 +121,7 @@ func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 	}
 }
 
-// transport checks secrets and certificates: files only, in pairs.
+// transport checks secrets and certificates. Secrets must be in files; a certificate needs its key.
 func (c *platformCompiler) transport(s *spec.DataSource, p *decode.Path) {
 	c.tls(s.TLS, p.Key("tls"))
 	if s.HTTP == nil {
@@ -132,19 +132,19 @@ func (c *platformCompiler) transport(s *spec.DataSource, p *decode.Path) {
 	var ways []string
 	if h.BasicAuth != nil {
 		ways = append(ways, "basic_auth")
-		c.mounted(h.BasicAuth.UsernameFile, p.Key("basic_auth").Key("username_file"))
-		c.mounted(h.BasicAuth.PasswordFile, p.Key("basic_auth").Key("password_file"))
+		c.mountedPath(h.BasicAuth.UsernameFile, p.Key("basic_auth").Key("username_file"))
+		c.mountedPath(h.BasicAuth.PasswordFile, p.Key("basic_auth").Key("password_file"))
 		if h.BasicAuth.Username != "" && h.BasicAuth.UsernameFile != "" {
-			c.Reject(p.Key("basic_auth").Key("username_file"), "the user is named twice", "username or username_file")
+			c.Reject(p.Key("basic_auth").Key("username_file"), "the user is set twice", "username or username_file")
 		}
 	}
 	if h.Authorization != nil {
 		ways = append(ways, "authorization")
-		c.mounted(h.Authorization.CredentialsFile, p.Key("authorization").Key("credentials_file"))
+		c.mountedPath(h.Authorization.CredentialsFile, p.Key("authorization").Key("credentials_file"))
 	}
 	if h.OAuth2 != nil {
 		ways = append(ways, "oauth2")
-		c.mounted(h.OAuth2.ClientSecretFile, p.Key("oauth2").Key("client_secret_file"))
+		c.mountedPath(h.OAuth2.ClientSecretFile, p.Key("oauth2").Key("client_secret_file"))
 		c.tls(h.OAuth2.TLSConfig, p.Key("oauth2").Key("tls_config"))
 		if err := checkURL(h.OAuth2.TokenURL); err != nil {
 			c.Reject(p.Key("oauth2").Key("token_url"), err.Error(), "http(s)://host/path")
@@ -154,15 +154,15 @@ func (c *platformCompiler) transport(s *spec.DataSource, p *decode.Path) {
 		ways = append(ways, "sigv4")
 	}
 	if s.Type == string(policy.DataScrape) && len(s.PodLabels) == 0 && len(ways) > 0 {
-		c.Reject(p.Key(ways[0]), "the workloads' own pods are scraped, and whoever runs them would read the secret",
-			"nothing here; or podLabels and podsIn, for pods that are the platform's own")
+		c.Reject(p.Key(ways[0]), "the workloads' own pods are scraped, and their owners could read the secret",
+			"no authentication; or podLabels and podsIn for pods that the platform team runs")
 	}
 	if h.FollowRedirects != nil && *h.FollowRedirects {
-		c.Reject(p.Key("follow_redirects"), "redirects are never followed: a server could send us, and our credentials, elsewhere",
-			"false or nothing; address is then the last address of the chain")
+		c.Reject(p.Key("follow_redirects"), "redirects are never followed, because a server could redirect the credentials to another server",
+			"false, or omit the field; address must be the final address")
 	}
 	if len(ways) > 1 {
-		c.Reject(p.Key(ways[0]), fmt.Sprintf("there are %d ways to authenticate", len(ways)), "one of "+wording.List(ways))
+		c.Reject(p.Key(ways[0]), fmt.Sprintf("there are %d ways of authentication", len(ways)), "one of "+wording.List(ways))
 	}
 	if h.ProxyURL != "" {
 		if err := checkURL(h.ProxyURL); err != nil {
@@ -175,9 +175,9 @@ func (c *platformCompiler) tls(t *spec.TLS, p *decode.Path) {
 	if t == nil {
 		return
 	}
-	c.mounted(t.CAFile, p.Key("ca_file"))
-	c.mounted(t.CertFile, p.Key("cert_file"))
-	c.mounted(t.KeyFile, p.Key("key_file"))
+	c.mountedPath(t.CAFile, p.Key("ca_file"))
+	c.mountedPath(t.CertFile, p.Key("cert_file"))
+	c.mountedPath(t.KeyFile, p.Key("key_file"))
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		c.Reject(p.Key("key_file"), "a certificate and its key belong together", "cert_file and key_file")
 	}

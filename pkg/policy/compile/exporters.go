@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// byNamespace are the types whose metrics are trusted by namespace alone.
+// byNamespace lists the types whose metrics are trusted by namespace alone.
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
-// engineTypes are the types of model servers.
+// engineTypes lists the types of model servers.
 var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI}
 
-// exporters checks the declared exporters and gives them to each prometheus data source.
+// exporters checks the declared exporters and adds them to each prometheus data source.
 func (c *platformCompiler) exporters() {
 	var out []policy.Exporter
 	declared := map[policy.SourceType]bool{}
@@ -47,17 +47,17 @@ func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
 		c.Reject(p.Key("namespace"), "is not a namespace", "at most 63 lower-case letters, digits and '-'")
 	}
 	if team := c.teamOf(e.Namespace); team != "" {
-		c.Reject(p.Key("namespace"), "belongs to team "+team+", which could then write the readings of every tenant", "a namespace of no team")
+		c.Reject(p.Key("namespace"), "belongs to team "+team+", which could then write readings of every tenant", "a namespace of no team")
 	}
 	switch labels := len(e.PodLabels); {
 	case slices.Contains(byNamespace, e.Type) && labels > 0:
-		c.Reject(p.Key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "nothing here")
+		c.Reject(p.Key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "omit the field")
 	case labels == 0 && slices.Contains(engineTypes, e.Type):
-		c.Reject(p.Key("podLabels"), "is missing: a model server's metrics are its own, and every pod of the namespace would count", "labels of the exporter's pods")
+		c.Reject(p.Key("podLabels"), "is missing: without labels, every pod of the namespace could report about other pods", "labels of the exporter's pods")
 	}
 }
 
-// teamOf returns the name of the team that a namespace belongs to, empty for none.
+// teamOf returns the name of the team that a namespace belongs to, or "".
 func (c *platformCompiler) teamOf(namespace string) string {
 	for _, t := range c.spec.Teams {
 		if slices.Contains(t.Namespaces, namespace) {
@@ -72,9 +72,9 @@ func (c *platformCompiler) scrapeLabel(name string, p *decode.Path) {
 	switch {
 	case name == "":
 	case !model.LegacyValidation.IsValidLabelName(name):
-		c.Reject(p, "is not a label's name", "a label name as in Prometheus")
+		c.Reject(p, "is not a label name", "a label name as in Prometheus")
 	case strings.HasPrefix(name, "exported_"):
-		c.Reject(p, "is written by the scraped page, so every scraped pod could name another tenant's pod",
-			"the label that the scrape itself sets, such as namespace or pod; declare exporters in spec.exporters")
+		c.Reject(p, "is written by the scraped pod, so a pod could report about pods of another tenant",
+			"the label that the scrape sets, such as namespace or pod; declare exporters in spec.exporters")
 	}
 }

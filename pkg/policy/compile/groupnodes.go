@@ -13,11 +13,11 @@ import (
 
 var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-demand": capacity.OnDemand, "reserved": capacity.Reserved}
 
-// nodes makes what package capacity decides with of a group as written. A group that is held is not nudged either: what was nudged
-// goes back, and Karpenter works as the NodePools are written.
+// nodes compiles the group for package capacity. A group with mode hold is advisory: its overrides are removed, and Karpenter uses the
+// NodePools as their owner wrote them.
 func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Resource == "" || len(group.NodePools) == 0 {
-		return // said already
+		return // reported above
 	}
 	kinds := slices.Sorted(maps.Keys(group.NodePools))
 	out := capacity.Group{
@@ -37,13 +37,13 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	}
 	compiled, err := capacity.NewGroup(out)
 	if err != nil {
-		c.Reject(p, "is more than a group can hold: "+err.Error(), "two groups")
+		c.Reject(p, "exceeds the limits of a group: "+err.Error(), "two groups")
 		return
 	}
 	c.out.NodeGroups = append(c.out.NodeGroups, compiled)
 }
 
-// nodes is a window with its pools as indexes; kinds are the capacity types of the group's pools, in their order.
+// scheduleOf returns a window with indexes of NodePools. kinds are the capacity types of the group's NodePools, in their order.
 func scheduleOf(w *policy.GroupWindow, kinds []string) capacity.Schedule {
 	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter, ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
 	if w.Weight != nil {

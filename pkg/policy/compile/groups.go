@@ -36,7 +36,7 @@ func (c *platformCompiler) groups() {
 				c.Reject(at, "is not the name of a NodePool", "a name as in Kubernetes")
 			}
 			if other, taken := owner[pool]; taken {
-				c.Reject(at, "the NodePool stands in "+other+" already: two would pull it both ways", "each NodePool once")
+				c.Reject(at, "the NodePool belongs to "+other+" already", "each NodePool once")
 			}
 			owner[pool] = s.Name + "'s " + kind
 		}
@@ -54,10 +54,10 @@ func (c *platformCompiler) groups() {
 func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
 	pair := s.NodePools["spot"] != "" && s.NodePools["on-demand"] != ""
 	if s.SpotWaitTimeout > 0 && !pair {
-		c.Reject(p.Key("spotWaitTimeout"), "there is nothing to fall back to or from", "a spot and an on-demand NodePool")
+		c.Reject(p.Key("spotWaitTimeout"), "there is no pair of NodePools to switch between", "a spot and an on-demand NodePool")
 	}
 	if s.Fallback == "hard" && !pair {
-		c.Reject(p.Key("fallback"), "there is nothing to fall back to", "a spot and an on-demand NodePool")
+		c.Reject(p.Key("fallback"), "there is no NodePool to fall back to", "a spot and an on-demand NodePool")
 	}
 	if s.OnDemandBaseCapacity > 0 && s.NodePools["on-demand"] == "" {
 		c.Reject(p.Key("onDemandBaseCapacity"), "there is no on-demand NodePool", "0, or an on-demand NodePool")
@@ -69,12 +69,12 @@ func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []pol
 	for i, w := range s.Schedules {
 		at := p.At(i)
 		if names[w.Name] {
-			c.Reject(at.Key("name"), "another schedule has this name", "a name of its own")
+			c.Reject(at.Key("name"), "another schedule has this name", "a unique name")
 		}
 		names[w.Name] = true
 		window, _ := schedule.Compile(c.Collector, schedule.Text{Name: w.Name, Timezone: w.Timezone, Start: w.Start, End: w.End, From: w.From, Until: w.Until}, at)
 		if w.Limits == nil && w.Weight == nil && w.Disruption == nil {
-			c.Reject(at, "the window does nothing", "limits, weight or disruption")
+			c.Reject(at, "the window has no effect", "limits, weight or disruption")
 		}
 		c.resources(w.Limits, at.Key("limits"))
 		if w.Weight != nil && (*w.Weight < 1 || *w.Weight > 100) {
@@ -102,6 +102,6 @@ var consolidateAfter = regexp.MustCompile(`^(([0-9]+(s|m|h))+|Never)$`)
 
 func (c *platformCompiler) consolidateAfter(text string, p *decode.Path) {
 	if text != "" && !consolidateAfter.MatchString(text) {
-		c.Reject(p, "is not what a NodePool takes", "a duration such as 30s or 1h30m, or Never")
+		c.Reject(p, "is not a value of a NodePool's consolidateAfter", "a duration such as 30s or 1h30m, or Never")
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// seen remembers what thousands of policies share, so that the second of them costs neither time nor memory: a pair of windows takes
-// milliseconds to compare, a formula most of a millisecond to compile, and words such as Europe/Berlin come again and again.
+// Interner keeps one copy of what many policies have in common, so that each further policy needs little time and memory: comparing two
+// windows takes milliseconds, compiling a formula almost one, and texts such as Europe/Berlin are repeated in every policy.
 type Interner struct {
 	pairs    map[[2]calendar.Window]time.Time
 	formulas map[string]scaling.Formula
 	words    map[string]string
 
-	// Lists of policies that are written after one template: they differ in their names alone, which are not in here.
+	// Lists of policies that were written from one template. They differ only in names, which are not part of the lists.
 	signals   lists[scaling.Signal]
 	sources   lists[policy.Source]
 	schedules lists[scaling.Schedule]
@@ -28,10 +28,10 @@ type Interner struct {
 }
 
 const (
-	// mostSeen bounds each of the memories; beyond it that one starts anew.
-	mostSeen = 1 << 14
-	// mostLists is fewer, because lists that nobody else has stay in memory for as long as this remembers them.
-	mostLists = 1 << 12
+	// maxEntries limits the number of entries of each map. A map that is full is cleared.
+	maxEntries = 1 << 14
+	// maxLists is lower, because a list stays in memory for as long as the map refers to it, also if no policy uses it.
+	maxLists = 1 << 12
 )
 
 func NewInterner() *Interner {
@@ -41,12 +41,12 @@ func NewInterner() *Interner {
 	}
 }
 
-// lists holds one copy of each list by its hash.
+// lists maps a hash to the one copy of each list.
 type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()
 
-// one returns the one copy of a list, which nobody writes to from then on.
+// one returns the one copy of a list. The caller must not change it.
 func (l lists[T]) one(list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -60,34 +60,34 @@ func (l lists[T]) one(list []T) []T {
 	if known, ok := l[key]; ok && slices.Equal(known, list) {
 		return known
 	}
-	if len(l) >= mostLists {
+	if len(l) >= maxLists {
 		clear(l)
 	}
 	l[key] = slices.Clone(list)
 	return l[key]
 }
 
-func remember[K comparable, V any](m map[K]V, key K, value V) V {
-	if len(m) >= mostSeen {
+func keep[K comparable, V any](m map[K]V, key K, value V) V {
+	if len(m) >= maxEntries {
 		clear(m)
 	}
 	m[key] = value
 	return value
 }
 
-// overlap is firstOverlap.
+// overlap is schedule.FirstOverlap with a cache.
 func (s *Interner) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	key := [2]calendar.Window{*a, *b}
 	key[0].Name, key[1].Name = "", ""
 	at, known := s.pairs[key]
 	if !known {
 		first, _ := schedule.FirstOverlap(a, b, most)
-		at = remember(s.pairs, key, first)
+		at = keep(s.pairs, key, first)
 	}
 	return at, !at.IsZero()
 }
 
-// formula is compileFormula. Errors are not kept: they are rare, and their text speaks of one policy.
+// formula is formula.Compile with a cache. Errors are not cached, because they are rare and differ by policy.
 func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	var key strings.Builder
 	for i := range signals {
@@ -101,10 +101,10 @@ func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formu
 	if err != nil {
 		return nil, err
 	}
-	return remember(s.formulas, key.String(), f), nil
+	return keep(s.formulas, key.String(), f), nil
 }
 
-// word returns the one copy of a text. What is long is nobody else's.
+// word returns the one copy of a text. Long texts are not shared, because they are rarely repeated.
 func (s *Interner) word(text string) string {
 	if len(text) > 64 {
 		return text
@@ -112,10 +112,10 @@ func (s *Interner) word(text string) string {
 	if known, ok := s.words[text]; ok {
 		return known
 	}
-	return remember(s.words, text, strings.Clone(text))
+	return keep(s.words, text, strings.Clone(text))
 }
 
-// share lets a compiled policy use the one copy of its words and of its lists.
+// share replaces the texts and lists of a compiled policy by their one copy.
 func (s *Interner) share(c *policy.Compiled) {
 	w := &c.Workload
 	for _, text := range []*string{&w.Key.Namespace, &w.Target.APIVersion, &w.Target.Kind, &w.Group, &c.Team} {

@@ -22,21 +22,22 @@ import (
 
 const (
 	defaultInterval = 15 * time.Second
-	// shortestInterval lets a job wake a workload within two seconds: half a second to be seen, one for the tick, a quarter for the push.
+	// shortestInterval allows a job to wake a workload within two seconds: half a second until the poll, one until the tick, a quarter
+	// for the push.
 	shortestInterval = 500 * time.Millisecond
 	defaultTimeout   = 10 * time.Second
 	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
 	defaultMaxSeries = 50_000
 )
 
-// platformCompiler turns a PlatformConfig as written into a Platform.
+// platformCompiler compiles one PlatformConfig.
 type platformCompiler struct {
 	*decode.Collector
 	spec *spec.Platform
 	out  *policy.Platform
 }
 
-// compilePlatform checks a PlatformConfig and builds what the loop uses of it; nil where something is wrong.
+// Platform checks a PlatformConfig and compiles it. It returns nil if the PlatformConfig has a problem.
 func Platform(f *decode.Collector, name, origin string, written *spec.Platform) *policy.Platform {
 	c := &platformCompiler{Collector: f, spec: written, out: &policy.Platform{
 		Name: name, Cluster: cmp.Or(written.Cluster, name), Mode: policy.ModeOf(written.Mode), Origin: origin,
@@ -56,14 +57,14 @@ func Platform(f *decode.Collector, name, origin string, written *spec.Platform) 
 	return c.out
 }
 
-// unique refuses names that are given twice in a list.
+// unique rejects names that occur twice in a list.
 func (c *platformCompiler) unique() {
 	check := func(field string, n int, name func(int) string) {
 		seen := map[string]bool{}
 		for i := range n {
 			p := decode.Spec.Key(field).At(i).Key("name")
 			if seen[name(i)] {
-				c.Reject(p, "another entry has this name", "a name of its own")
+				c.Reject(p, "another entry has this name", "a unique name")
 			}
 			if name(i) != "" && len(validation.IsDNS1123Label(name(i))) > 0 {
 				c.Reject(p, "is not a name", "at most 63 lower-case letters, digits and '-'")
@@ -87,7 +88,7 @@ func (c *platformCompiler) bounds(s *spec.Bounds, p *decode.Path) (b policy.Boun
 	}
 	if s.MaxReplicas != nil {
 		if b.Max = *s.MaxReplicas; b.Max == 0 {
-			c.Reject(p.Key("maxReplicas"), "no workload could ever run", "1 or more; mode: hold stops everything where it is")
+			c.Reject(p.Key("maxReplicas"), "no workload could ever run", "1 or more; mode: hold keeps all replicas as they are")
 		}
 		if b.Min > b.Max {
 			c.Reject(p.Key("minReplicas"), "is above maxReplicas", "at most maxReplicas")
@@ -120,7 +121,8 @@ func (c *platformCompiler) queries() {
 	}
 }
 
-// onlyPrometheus is the prometheus data source where there is one, whoever may name it: queries are the platform's own.
+// onlyPrometheus returns the prometheus data source if there is exactly one. Its namespaces do not matter, because queries belong to
+// the platform team.
 func (c *platformCompiler) onlyPrometheus() *policy.DataSource {
 	names := c.names(policy.DataPrometheus)
 	if len(names) != 1 {
@@ -141,11 +143,11 @@ func (c *platformCompiler) names(t policy.DataSourceType) (names []string) {
 func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSource, q *policy.Query) {
 	for _, label := range []string{"workloadLabel", "namespaceLabel"} {
 		if value := map[string]string{"workloadLabel": s.WorkloadLabel, "namespaceLabel": q.NamespaceLabel}[label]; value != "" && !model.LegacyValidation.IsValidLabelName(value) {
-			c.Reject(p.Key(label), "is not a label's name", "a label name as in Prometheus")
+			c.Reject(p.Key(label), "is not a label name", "a label name as in Prometheus")
 		}
 	}
 	if s.Query == "" {
-		return // said by the decoder, or empty
+		return // the decoder has reported a missing query
 	}
 	expr, err := promql.Parse(s.Query)
 	if err != nil {
@@ -153,7 +155,7 @@ func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSo
 		return
 	}
 	if lost := promql.MissingLabel(expr, q.NamespaceLabel, q.WorkloadLabel); lost != "" {
-		c.Reject(p.Key("query"), "its series cannot be matched back to workloads: the aggregation drops the label "+lost,
+		c.Reject(p.Key("query"), "its series cannot be matched to workloads: the aggregation drops the label "+lost,
 			fmt.Sprintf("sum by (%s, %s) (...)", q.NamespaceLabel, q.WorkloadLabel))
 	}
 	q.ExistsAtZero = !promql.OnlyFromPods(expr)
@@ -204,7 +206,7 @@ func (c *platformCompiler) teams() {
 	}
 }
 
-// sharedTeam is the part of a team that decides about its workloads.
+// sharedTeam returns the part of a team that the engine enforces, or nil without limits.
 func sharedTeam(s *spec.Team) *scaling.Team {
 	if len(s.Limits) == 0 {
 		return nil
@@ -216,7 +218,7 @@ func sharedTeam(s *spec.Team) *scaling.Team {
 	return team
 }
 
-// requested refuses limits of resources that are not counted: a limit that has no effect is not accepted.
+// requested rejects limits of resources that the engine does not count, because such a limit would have no effect.
 func (c *platformCompiler) requested(limits map[string]int64, p *decode.Path) {
 	for name := range limits {
 		domain, _, found := strings.Cut(name, "/")
@@ -239,13 +241,13 @@ func (c *platformCompiler) defaults() {
 	if c.spec.Defaults != nil {
 		c.out.Defaults = *c.spec.Defaults
 	}
-	// What is wrong in a default would be reported once for every policy: it is tried here on an empty one.
+	// A problem of a default would be reported for every policy, so the defaults are compiled here with an empty policy.
 	try := &compiler{Collector: c.Collector, Input: Input{Spec: &spec.Policy{}, Platform: &policy.Platform{}}, policy: &scaling.Policy{}}
 	p := decode.Spec.Key("defaults")
 	try.behavior(c.out.Defaults.Behavior, p.Key("behavior"))
 	try.fallback(c.out.Defaults.Fallback, p.Key("fallback"))
 	if share := c.out.Defaults.MinCoverage; share != nil && *share > 1 {
-		c.Reject(p.Key("minCoverage"), "is more than everything", "at most 100%")
+		c.Reject(p.Key("minCoverage"), "is above 100%", "at most 100%")
 		c.out.Defaults.MinCoverage = nil
 	}
 }
@@ -257,7 +259,7 @@ func (c *platformCompiler) prices() {
 	c.out.Prices = *c.spec.Prices
 	p := decode.Spec.Key("prices")
 	if book := c.out.Prices.Book; book != "" {
-		c.mounted(book, p.Key("book"))
+		c.mountedPath(book, p.Key("book"))
 	}
 	pricebook.CheckOverrides(c.Collector, c.out.Prices.Overrides, p.Key("overrides"))
 }

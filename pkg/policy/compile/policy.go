@@ -17,36 +17,37 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Input is one policy as written, with what it is compiled against.
+// Input is one policy as written, and what it is compiled against.
 type Input struct {
 	Key      scaling.Key
 	Spec     *spec.Policy
-	Origin   string // names the version: "chat.yaml@3f1c"
+	Origin   string // identifies the version: "chat.yaml@3f1c"
 	Platform *policy.Platform
-	Object   *Object // what the ScaledObject or HPA says that carries the policy; nil for a file
+	Object   *Object // the ScaledObject or HPA that carries the policy; nil for a policy of a file
 	Interner *Interner
 }
 
-// compiler turns one policy as written into the values that decide. It goes on after a problem, to find them all.
+// compiler compiles one policy. It continues after a problem, so that all problems are reported together.
 type compiler struct {
 	*decode.Collector
 	Input
 
 	ref        scaling.Target
-	low, high  int32 // minReplicas and maxReplicas before the platform's bounds
+	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig
 	policy     *scaling.Policy
 	sources    []policy.Source
-	waits      bool  // something is lacking that may stand in a PlatformConfig which cannot be read
+	waits      bool  // something is missing that an unreadable PlatformConfig may declare
 	scheduleAt []int // index in the spec of each compiled schedule
 }
 
-// objectFacts is what a policy made of annotations takes from the object that carries them.
+// Object is what a policy of annotations takes from the object that carries it.
 type Object struct {
 	Target   scaling.Target
-	Triggers []string // names of the ScaledObject's triggers; nil: not known
+	Triggers []string // names of the ScaledObject's triggers; nil if they are unknown
 }
 
-// compilePolicy checks a policy against the platform and builds what the loop is handed; nil where something is wrong.
+// Policy checks a policy against the PlatformConfig and compiles it. It returns nil if the policy has a problem, or if it needs a
+// PlatformConfig that cannot be read.
 func Policy(f *decode.Collector, in Input) *policy.Compiled {
 	c := compiler{Collector: f, Input: in}
 	return c.compile()
@@ -69,7 +70,7 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	}
 	c.formula()
 	c.group()
-	c.wakes()
+	c.checkWakeUp()
 	if c.Failed() || c.waits {
 		return nil
 	}
@@ -89,7 +90,8 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	return compiled
 }
 
-// lack is bad for what the PlatformConfig does not have, where there is one that could be read.
+// lack reports something that the PlatformConfig does not declare. If the PlatformConfig cannot be read, the policy waits for it
+// instead.
 func (c *compiler) lack(p *decode.Path, message, allowed string) {
 	if c.Platform.Unreadable {
 		c.waits = true
@@ -105,15 +107,15 @@ func (c *compiler) scaleTarget() {
 	}
 	t := c.Spec.ScaleTargetRef
 	if t == nil {
-		c.Reject(decode.Spec.Key("scaleTargetRef"), "is missing", "the object whose replicas are decided")
+		c.Reject(decode.Spec.Key("scaleTargetRef"), "is missing", "the object whose replicas gpuscaler decides")
 		return
 	}
 	c.ref = scaling.Target{APIVersion: cmp.Or(t.APIVersion, "apps/v1"), Kind: cmp.Or(t.Kind, "Deployment"), Name: t.Name}
-	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // it becomes part of a path
-		c.Reject(decode.Spec.Key("scaleTargetRef").Key("name"), "is not an object's name", "lower-case letters, digits, '-' and '.'")
+	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // the name becomes part of a request path
+		c.Reject(decode.Spec.Key("scaleTargetRef").Key("name"), "is not the name of an object", "lower-case letters, digits, '-' and '.'")
 	}
 	if t.APIVersion != "" && t.Kind == "" {
-		c.Reject(decode.Spec.Key("scaleTargetRef").Key("kind"), "is missing", "the kind that belongs to "+t.APIVersion)
+		c.Reject(decode.Spec.Key("scaleTargetRef").Key("kind"), "is missing", "the kind of "+t.APIVersion)
 	}
 	if strings.Count(c.ref.APIVersion, "/") > 1 || c.ref.APIVersion == "" {
 		c.Reject(decode.Spec.Key("scaleTargetRef").Key("apiVersion"), "is not a group and version", "apps/v1")
@@ -131,10 +133,10 @@ func (c *compiler) bounds() {
 	}
 	switch {
 	case c.Spec.MaxReplicas == nil:
-		c.Reject(pHigh, "is missing", "the most replicas there may be")
+		c.Reject(pHigh, "is missing", "the maximum number of replicas")
 		high = policy.ReplicaLimit
 	case high == 0:
-		c.Reject(pHigh, "the workload could never run", "1 or more; a schedule's maxReplicas: 0 closes it for a time")
+		c.Reject(pHigh, "the workload could never run", "1 or more; to stop the workload for a time, use a schedule with maxReplicas: 0")
 	case high > policy.ReplicaLimit:
 		c.Reject(pHigh, "is out of range", fmt.Sprintf("at most %d", policy.ReplicaLimit))
 	case low > high && c.Spec.MinReplicas != nil:
@@ -142,13 +144,13 @@ func (c *compiler) bounds() {
 	}
 	c.low, c.high = low, high
 	if low > high || high == 0 || c.Spec.MinReplicas == nil && c.FollowsFromDecoding(pLow.String()) {
-		c.low, c.high = 0, policy.ReplicaLimit // said already: schedules are not judged by it
+		c.low, c.high = 0, policy.ReplicaLimit // reported above: the schedules are not checked against it
 	}
 	low = min(low, high)
 	bounds := c.Platform.BoundsFor(c.Key.Namespace)
 	c.policy.MinReplicas, c.policy.MaxReplicas = bounds.Narrow(low, high)
 	if bounds.Max > 0 && high > bounds.Max && c.Spec.MaxReplicas != nil {
-		c.Warn(pHigh, fmt.Sprintf("the platform's bounds allow %d replicas here: that counts", bounds.Max), "")
+		c.Warn(pHigh, fmt.Sprintf("the PlatformConfig's bounds allow at most %d replicas here, which applies", bounds.Max), "")
 	}
 }
 
@@ -165,15 +167,15 @@ func (c *compiler) formula() {
 	}
 	p := decode.Spec.Key("formula")
 	if len(c.policy.Signals) == 0 {
-		c.Reject(p, "there are no signals to combine", "a formula beside signals")
+		c.Reject(p, "there are no signals for the formula to combine", "a formula together with signals")
 		return
 	}
 	if c.Failed() {
-		return // where a signal was refused, what the formula says of it cannot be judged
+		return // a formula cannot be checked if one of its signals was rejected
 	}
 	f, err := c.Interner.formula(c.Spec.Formula, c.policy.Signals)
 	if err != nil {
-		c.Reject(p, "is not a formula: "+err.Error(), "CEL that yields a number, such as max(gateway.replicas, 2 * ready)")
+		c.Reject(p, "is not a formula: "+err.Error(), "CEL with a number as its result, such as max(gateway.replicas, 2 * ready)")
 	}
 	c.policy.Formula = f
 }
@@ -196,21 +198,21 @@ func (c *compiler) group() {
 	case c.Platform.Group(name) == nil:
 		c.lack(p, "the PlatformConfig has no such capacity group"+wording.DidYouMean(name, allowed), mine)
 	case !slices.Contains(allowed, name):
-		c.lack(p, "the platform does not let namespace "+c.Key.Namespace+" use this capacity group", mine)
+		c.lack(p, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this capacity group", mine)
 	}
 }
 
-// wakes refuses a policy that can fall to zero and never rise again: a pod's own series vanish with it, so something else must
-// exist while there is none.
-func (c *compiler) wakes() {
+// checkWakeUp rejects a policy that could scale to zero and never scale up again. The series of the workload's own pods disappear with the
+// last pod, so another signal must exist at zero replicas.
+func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
-		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules: nothing would ever change the number", "signals, schedules or both")
+		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change", "signals, schedules or both")
 		return
 	}
 	if c.policy.MinReplicas > 0 || c.Failed() || c.waits {
 		return
 	}
-	c.idles()
+	c.checkIdle()
 	for _, s := range c.sources {
 		if c.existsAtZero(s) {
 			return
@@ -221,17 +223,18 @@ func (c *compiler) wakes() {
 			return
 		}
 	}
-	c.Reject(decode.Spec.Key("minReplicas"), "nothing would ever raise it from zero: no schedule has a floor, and what signals there are come from the workload's own pods, which are gone then",
+	c.Reject(decode.Spec.Key("minReplicas"), "nothing would scale the workload up from zero: no schedule has minReplicas, and all signals come from the workload's own pods, which do not exist then",
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 
-// idles refuses a signal that would keep a workload with minReplicas 0 active for ever: a loaded model holds GPU memory without a request.
-func (c *compiler) idles() {
+// checkIdle rejects a signal that would keep a workload with minReplicas 0 active forever: a loaded model uses GPU memory without any
+// request.
+func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
 		if s.Type == policy.SourceDCGM && s.Metric == policy.GpuMemory && c.policy.Signals[i].Activation == 0 && c.policy.Activation != scaling.ActiveByAll {
 			c.Reject(decode.Spec.Key("signals").At(i).Key("activationTarget"),
-				"is missing: a loaded model holds GPU memory without any request, so with minReplicas 0 the workload would never be idle",
-				"a percentage above what the loaded model holds, such as 60%; or activation: all; or minReplicas 1 or more")
+				"is missing: a loaded model uses GPU memory without any request, so with minReplicas 0 the workload would never be idle",
+				"a percentage above what the loaded model uses, such as 60%; or activation: all; or minReplicas of 1 or more")
 		}
 	}
 }
@@ -250,7 +253,7 @@ func (c *compiler) existsAtZero(s policy.Source) bool {
 	return true
 }
 
-// knownTrigger checks a keda signal against the triggers of the ScaledObject, where they are known.
+// knownTrigger checks the trigger of a keda signal against the triggers of the ScaledObject, if they are known.
 func (c *compiler) knownTrigger(name string, p *decode.Path) {
 	if c.Object == nil || c.Object.Triggers == nil || name == "" || slices.Contains(c.Object.Triggers, name) {
 		return

@@ -22,12 +22,12 @@ func (c *compiler) schedules() {
 		s := &c.Spec.Schedules[i]
 		at := p.At(i)
 		if names[s.Name] {
-			c.Reject(at.Key("name"), "another schedule has this name", "a name of its own")
+			c.Reject(at.Key("name"), "another schedule has this name", "a unique name")
 		}
 		names[s.Name] = true
 		window, ok := schedule.Compile(c.Collector, schedule.Text{Name: s.Name, Timezone: s.Timezone, Start: s.Start, End: s.End, From: s.From, Until: s.Until}, at)
 		out := scaling.Schedule{Window: window, Min: -1, Max: -1, Lead: time.Duration(s.LeadTime)}
-		c.floorAndCeiling(s, at, &out)
+		c.scheduleBounds(s, at, &out)
 		if out.Lead == 0 && out.Min >= 0 {
 			out.Lead = c.groupLead()
 		}
@@ -38,10 +38,10 @@ func (c *compiler) schedules() {
 	}
 }
 
-// maxLead is the longest that a floor is raised early.
+// maxLead is the maximum of leadTime.
 const maxLead = 24 * time.Hour
 
-// groupLead is the time that the capacity group's nodes take from nothing to a ready replica.
+// groupLead returns the lead time of the capacity group, at most maxLead.
 func (c *compiler) groupLead() time.Duration {
 	g := c.Platform.Group(c.Spec.CapacityGroup)
 	if g == nil {
@@ -50,38 +50,38 @@ func (c *compiler) groupLead() time.Duration {
 	return min(time.Duration(g.LeadTime), maxLead)
 }
 
-// floorAndCeiling checks a schedule's own numbers against each other and against the policy's.
-func (c *compiler) floorAndCeiling(s *spec.Schedule, p *decode.Path, out *scaling.Schedule) {
+// scheduleBounds checks the minReplicas and maxReplicas of a schedule against each other and against those of the policy.
+func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling.Schedule) {
 	if s.MinReplicas == nil && s.MaxReplicas == nil {
-		c.Reject(p, "neither minReplicas nor maxReplicas: the window does nothing", "a floor, a ceiling or both")
+		c.Reject(p, "neither minReplicas nor maxReplicas is set, so the window has no effect", "minReplicas, maxReplicas or both")
 	}
 	if s.MinReplicas != nil {
 		out.Min = *s.MinReplicas
 		if out.Min > c.high {
-			c.Reject(p.Key("minReplicas"), fmt.Sprintf("the floor is above the policy's maxReplicas of %d", c.high), "at most maxReplicas")
+			c.Reject(p.Key("minReplicas"), fmt.Sprintf("is above the policy's maxReplicas of %d", c.high), "at most maxReplicas")
 		}
 	}
 	if s.MaxReplicas != nil {
 		out.Max = *s.MaxReplicas
 		if out.Max < c.low {
-			c.Reject(p.Key("maxReplicas"), fmt.Sprintf("the ceiling is under the policy's minReplicas of %d, which always counts", c.low), "at least minReplicas")
+			c.Reject(p.Key("maxReplicas"), fmt.Sprintf("is below the policy's minReplicas of %d, which always applies", c.low), "at least minReplicas")
 		}
 	}
 	if out.Min >= 0 && out.Max >= 0 && out.Min > out.Max {
-		c.Reject(p.Key("maxReplicas"), "the ceiling is under the floor of the same schedule", "at least its minReplicas")
+		c.Reject(p.Key("maxReplicas"), "is below minReplicas of the same schedule", "at least its minReplicas")
 	}
 	if s.LeadTime > 0 && s.MinReplicas == nil {
-		c.Reject(p.Key("leadTime"), "there is no floor to raise early", "leadTime beside minReplicas")
+		c.Reject(p.Key("leadTime"), "there is no minReplicas to raise early", "leadTime together with minReplicas")
 	}
 	if s.LeadTime > spec.Duration(maxLead) {
 		c.Reject(p.Key("leadTime"), "is too long", "at most 24h")
 	}
 }
 
-// overlaps refuses a ceiling under another schedule's floor where both windows are open at once: one of the two would be broken
-// each time, and nobody could say which was meant.
+// overlaps rejects a maxReplicas below the minReplicas of another schedule if both windows are open at the same time, because one of
+// the two would be violated.
 func (c *compiler) overlaps() {
-	type pair struct{ floor, ceiling int }
+	type pair struct{ low, high int }
 	var pairs []pair
 	for i, a := range c.policy.Schedules {
 		for j, b := range c.policy.Schedules {
@@ -91,13 +91,13 @@ func (c *compiler) overlaps() {
 		}
 	}
 	for _, pair := range pairs {
-		a, b := &c.policy.Schedules[pair.floor], &c.policy.Schedules[pair.ceiling]
+		a, b := &c.policy.Schedules[pair.low], &c.policy.Schedules[pair.high]
 		at, ok := c.Interner.overlap(&a.Window, &b.Window, schedule.MostSteps/len(pairs))
 		if !ok {
 			continue
 		}
-		p := decode.Spec.Key("schedules").At(c.scheduleAt[pair.ceiling]).Key("maxReplicas")
-		c.Reject(p, fmt.Sprintf("the ceiling is under the floor of %d of schedule %s, and both are open at %s", a.Min, a.Window.Name, at.Format("Mon 2006-01-02 15:04 MST")),
+		p := decode.Spec.Key("schedules").At(c.scheduleAt[pair.high]).Key("maxReplicas")
+		c.Reject(p, fmt.Sprintf("is below minReplicas %d of schedule %s, and both windows are open at %s", a.Min, a.Window.Name, at.Format("Mon 2006-01-02 15:04 MST")),
 			fmt.Sprintf("at least %d, or windows that do not overlap", a.Min))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// fieldsFor lists which of a signal's fields belong to a type; every type has the common ones.
+// fieldsFor lists the fields of a signal that belong to a type, in addition to commonFields.
 var fieldsFor = map[policy.SourceType][]string{
 	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window"},
 	policy.SourceRedis:      {"source", "listName", "stream", "consumerGroup"},

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// A GPU node takes minutes to come, so two missed polls at the usual 15 to 30 seconds are no news; four minutes would be.
+	// Long enough for two missed polls at the usual interval of 15 to 30 seconds, and shorter than the start of a GPU node.
 	defaultMaxAge = 2 * time.Minute
-	// One pod of five may be restarting without the other four being disbelieved.
+	// One pod of five may restart without making the readings of the other four unusable.
 	defaultMinCoverage = 0.8
-	// Long enough for some requests at a quiet hour, short enough to see a queue grow.
+	// Long enough for some requests at a quiet hour, and short enough to show a growing queue.
 	defaultWindow = 2 * time.Minute
-	// A few cold starts: what rose once within them is likely to rise again before its replicas would be worth ending.
+	// A few cold starts. A rise that occurred within this time is likely to occur again before the end of its replicas would pay off.
 	defaultForecastWindow = 5 * time.Minute
-	// 98 of 100 minutes, where the noise is normal.
+	// Covers 98 of 100 minutes if the noise is normally distributed.
 	defaultDeviations = 2
 )
 
-// signalName is what formulas can write, '-' as '_'.
+// signalName matches the names that a formula can contain, with '-' written as '_'.
 var signalName = regexp.MustCompile(`^[a-z][A-Za-z0-9_-]{0,31}$`)
 
 func (c *compiler) signals() {
@@ -50,11 +50,11 @@ func (c *compiler) signals() {
 			c.Reject(at.Key("name"), "is not a name for a signal", "a letter from a to z, then letters, digits, '-' and '_', at most 32")
 		}
 		if names[formula.Identifier(s.Name)] {
-			c.Reject(at.Key("name"), "another signal has this name", "a name of its own ('-' and '_' are the same in a formula)")
+			c.Reject(at.Key("name"), "another signal has this name", "a unique name ('-' and '_' are the same in a formula)")
 		}
 		names[formula.Identifier(s.Name)] = true
 		if !slices.Contains(spec.SignalTypes(), s.Type) {
-			continue // said by the decoder
+			continue // the decoder has reported it
 		}
 		signal, source := c.signal(s, at)
 		c.policy.Signals = append(c.policy.Signals, signal)
@@ -62,7 +62,7 @@ func (c *compiler) signals() {
 	}
 }
 
-// signal compiles one entry: where it is read, what kind of number it is, what it asks for.
+// signal compiles one signal: its source, unit, class and target.
 func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, policy.Source) {
 	c.onlyFieldsOf(s, p)
 	source := policy.Source{Type: policy.SourceType(s.Type)}
@@ -97,7 +97,7 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 
 var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}
 
-// onlyFieldsOf refuses what is written for another type: a queryRef beside type redis would otherwise be silently ignored.
+// onlyFieldsOf rejects fields of other types. A queryRef with type redis, for example, would otherwise be ignored without a message.
 func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	table, v := spec.FieldsOf(reflect.TypeFor[spec.Signal]()), reflect.ValueOf(s).Elem()
 	mine := specificFields(policy.SourceType(s.Type))
@@ -105,11 +105,11 @@ func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 		if v.Field(f.Index).IsZero() || slices.Contains(commonFields, f.Name) || slices.Contains(mine, f.Name) {
 			continue
 		}
-		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "beside the common fields: "+wording.List(mine))
+		c.Reject(p.Key(f.Name), "does not belong to type "+s.Type, "in addition to the common fields: "+wording.List(mine))
 	}
 }
 
-// metric finds the metric that a signal of a pod-reading type names.
+// metric returns the metric that a signal of a type that reads pods names.
 func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	known := policy.Metrics(policy.SourceType(s.Type))
 	if known == nil {
@@ -126,7 +126,7 @@ func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	}
 	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
 	if s.Target != nil {
-		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit} // the target is not judged by another metric's unit
+		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit} // the target is not checked against the unit of another metric
 	}
 	return known[0]
 }
@@ -135,13 +135,13 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
-		// The exporter runs on the node, not in the pod: without a data source nobody knows where.
+		// The exporter runs on the node and not in the pod, so it cannot be found without a data source.
 		c.lack(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}
 	c.latency(s, p, source, metric)
 }
 
-// latency fills the quantile and the window of a time.
+// latency sets the quantile and the window of a latency metric.
 func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source, metric policy.Metric) {
 	if metric.Class != scaling.Latency {
 		if s.Quantile != 0 || s.Window != 0 {
@@ -149,7 +149,7 @@ func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source
 			if s.Quantile == 0 {
 				field = p.Key("window")
 			}
-			c.Reject(field, metric.Name+" is not a time", "quantile and window belong to latencies")
+			c.Reject(field, metric.Name+" is not a latency", "quantile and window only for latencies")
 		}
 		return
 	}
@@ -157,10 +157,10 @@ func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source
 	if s.Quantile >= 1 || s.Quantile < 0 {
 		c.Reject(p.Key("quantile"), "is not a quantile", "a number between 0 and 1, such as 0.95")
 	} else if s.Quantile > 0 && !metric.Histogram {
-		c.Reject(p.Key("quantile"), s.Type+" keeps no histogram of "+metric.Name, "no quantile, which asks for the mean")
+		c.Reject(p.Key("quantile"), s.Type+" exports no histogram of "+metric.Name, "no quantile, which means the mean")
 	}
 	if source.Window < 15*time.Second || source.Window > time.Hour {
-		c.Reject(p.Key("window"), "is not a useful window", "15s to 1h")
+		c.Reject(p.Key("window"), "is out of range", "15s to 1h")
 	}
 }
 
@@ -174,9 +174,9 @@ func (c *compiler) redisSource(s *spec.Signal, p *decode.Path, source *policy.So
 	case s.ListName == "" && s.Stream == "":
 		c.Reject(p.Key("listName"), "is missing", "listName or stream")
 	case s.ListName != "" && s.Stream != "":
-		c.Reject(p.Key("stream"), "a signal reads one thing", "listName or stream, not both")
+		c.Reject(p.Key("stream"), "a signal has one source", "listName or stream, not both")
 	case s.ConsumerGroup != "" && s.Stream == "":
-		c.Reject(p.Key("consumerGroup"), "a list has no consumer groups", "consumerGroup beside stream")
+		c.Reject(p.Key("consumerGroup"), "a list has no consumer groups", "consumerGroup together with stream")
 	}
 }
 
@@ -196,10 +196,10 @@ func (c *compiler) kueueSource(s *spec.Signal, p *decode.Path, source *policy.So
 			mine = team.ClusterQueues
 		}
 		c.Reject(p.Key("clusterQueue"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" read this ClusterQueue",
-			cmp.Or(wording.List(mine), "none for this namespace; a localQueue of its own"))
+			cmp.Or(wording.List(mine), "none for this namespace; or a localQueue of the namespace"))
 	}
 	if !slices.ContainsFunc(c.Platform.DataSources, func(d policy.DataSource) bool { return d.Type == policy.DataPrometheus }) {
-		c.lack(p.Key("type"), "Kueue's numbers are read from Prometheus, and there is none", "kueue beside a prometheus data source in the PlatformConfig")
+		c.lack(p.Key("type"), "Kueue's metrics are read from Prometheus, and the PlatformConfig has no prometheus data source", "kueue with a prometheus data source in the PlatformConfig")
 	}
 }
 
@@ -221,20 +221,20 @@ func (c *compiler) mustHave(value string, p *decode.Path, allowed string) {
 	}
 }
 
-// target settles what the numbers of a signal mean.
+// target compiles target, activationTarget and metricType.
 func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
 	if s.Target == nil {
-		c.Reject(p.Key("target"), "is missing", "what one replica should carry: 10, 80% or 500ms")
+		c.Reject(p.Key("target"), "is missing", "the target value of one replica: 10, 80% or 500ms")
 		signal.Target = 1
 		return
 	}
 	if t := policy.SourceType(s.Type); t == policy.SourcePrometheus || t == policy.SourceExternal || t == policy.SourceKEDA {
-		metric.Unit = max(metric.Unit, s.Target.Unit) // of a query nothing is known but what its target says
+		metric.Unit = max(metric.Unit, s.Target.Unit) // the unit of a query is known only from the target
 	}
 	signal.Unit = metric.Unit
 	signal.Target = c.amount(s.Target, p.Key("target"), metric)
 	if signal.Target <= 0 {
-		c.Reject(p.Key("target"), "nothing can be divided by it", "more than 0")
+		c.Reject(p.Key("target"), "must be above 0", "more than 0; the reading is divided by it")
 		signal.Target = 1
 	}
 	if s.ActivationTarget != nil {
@@ -245,16 +245,16 @@ func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, 
 	case s.MetricType == "Value" || s.MetricType == "" && mean:
 		signal.Kind = scaling.Mean
 	case metric.Class == scaling.Latency:
-		c.Reject(p.Key("metricType"), "a time is not a total that replicas share", "Value, the default here")
+		c.Reject(p.Key("metricType"), "a latency is not a total that replicas share", "Value, the default for latencies")
 	}
 }
 
-// amount reads a target or an activation in the metric's unit.
+// amount returns a target or an activation target in the unit of the metric.
 func (c *compiler) amount(a *spec.Amount, p *decode.Path, metric policy.Metric) float64 {
 	switch {
 	case metric.Unit == scaling.Percent && a.Unit == scaling.Count:
 		if a.Value == 1 {
-			c.Reject(p, "could be 1% or all: write 1% or 100%", "70 or 70%")
+			c.Reject(p, "is ambiguous: write 1% or 100%", "70 or 70%")
 		} else if a.Value > 0 && a.Value < 1 {
 			c.Reject(p, fmt.Sprintf("is a fraction: write %g%%", a.Value*100), "70 or 70%")
 		}
@@ -264,11 +264,11 @@ func (c *compiler) amount(a *spec.Amount, p *decode.Path, metric policy.Metric) 
 			c.Reject(p, "is a fraction: write 500ms for half a second", "a time such as 500ms, or whole seconds")
 		}
 	default:
-		c.Reject(p, "is in another unit than the metric", unitWords[metric.Unit])
+		c.Reject(p, "has another unit than the metric", unitWords[metric.Unit])
 	}
 	if metric.Unit == scaling.Percent {
 		if a.Value > 100 {
-			c.Reject(p, "is more than everything", "at most 100%")
+			c.Reject(p, "is above 100%", "at most 100%")
 		}
 		return a.Value / 100
 	}
@@ -290,7 +290,7 @@ func (c *compiler) maxAge(s *spec.Signal, source string) time.Duration {
 	return defaultMaxAge
 }
 
-// forecast compiles what is kept ahead of need; nothing where it is not written.
+// forecast compiles the forecast of a signal. It returns the zero value if none is written.
 func (c *compiler) forecast(s *spec.Forecast, p *decode.Path) scaling.Forecast {
 	if s == nil {
 		return scaling.Forecast{}
@@ -300,10 +300,10 @@ func (c *compiler) forecast(s *spec.Forecast, p *decode.Path) scaling.Forecast {
 		f.Window = time.Duration(*s.Window)
 	}
 	if f.Window < time.Minute || f.Window > 24*time.Hour {
-		c.Reject(p.Key("window"), "is no time to remember", "1m to 24h")
+		c.Reject(p.Key("window"), "is out of range", "1m to 24h")
 	}
 	if !(f.Deviations > 0 && f.Deviations <= 10) {
-		c.Reject(p.Key("deviations"), "is no number of deviations", "above 0, at most 10; 2 where the noise is normal covers 98 of 100 minutes")
+		c.Reject(p.Key("deviations"), "is out of range", "above 0, at most 10; 2 covers 98 of 100 minutes if the noise is normally distributed")
 	}
 	return f
 }
@@ -314,7 +314,7 @@ func (c *compiler) minCoverage(s *spec.Signal, p *decode.Path) float64 {
 		return defaultMinCoverage
 	}
 	if *share > 1 {
-		c.Reject(p.Key("minCoverage"), "is more than everything", "at most 100%")
+		c.Reject(p.Key("minCoverage"), "is above 100%", "at most 100%")
 		return 1
 	}
 	return float64(*share)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dataSource finds the data source of a signal: the one named, else the default of the first type that has one. Empty means
-// that none is declared, and the signal is read in the built-in way (pods scraped directly, the cluster's own API).
+// dataSource returns the data source of a signal: the one that it names, or the default of the first type that has one. It returns ""
+// if none is declared; the signal is then read in the built-in way (pods are scraped directly, or the cluster's own API is used).
 func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.DataSourceType) string {
 	if s.Source == "" {
 		for _, t := range types {
@@ -35,14 +35,14 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 		}
 		c.lack(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
 	case !slices.Contains(types, d.Type) || !d.Serves(policy.SourceType(s.Type)):
-		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot answer a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
+		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
 	case !d.Allows(c.Key.Namespace):
-		c.lack(at, "the platform does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
+		c.lack(at, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
 	}
 	return s.Source
 }
 
-// sourceNames lists the data sources that the policy's namespace may name.
+// sourceNames lists the data sources that the policy's namespace may use.
 func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	var names []string
 	for _, d := range c.Platform.DataSources {
@@ -53,24 +53,24 @@ func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	return c.orNone(names)
 }
 
-// orNone lists names that a policy may write, or says why there are none.
+// orNone lists names that a policy may use, or returns why there are none.
 func (c *compiler) orNone(names []string) string {
 	switch {
 	case len(names) > 0:
 		return ": " + wording.List(names)
 	case c.Platform.Origin == "" && !c.Platform.Unreadable:
-		return " (there is no PlatformConfig; validate needs its file as well)"
+		return " (there is no PlatformConfig: pass its file as well)"
 	}
 	return " (none is declared for this namespace)"
 }
 
-// prometheusSource compiles a signal of type prometheus: a query of the platform, or a selector of one's own.
+// prometheusSource compiles a signal of type prometheus: a query of the PlatformConfig, or a metric with labels.
 func (c *compiler) prometheusSource(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
 	switch {
 	case s.QueryRef == "" && s.Metric == "":
 		c.Reject(p.Key("queryRef"), "is missing", "queryRef, a query of the PlatformConfig"+c.queryNames()+"; or metric and matchLabels")
 	case s.QueryRef != "" && s.Metric != "":
-		c.Reject(p.Key("metric"), "a signal reads one thing", "queryRef, or metric and matchLabels")
+		c.Reject(p.Key("metric"), "a signal has one source", "queryRef, or metric and matchLabels")
 	case s.QueryRef != "":
 		c.queryRef(s, p, source)
 	default:
@@ -88,7 +88,7 @@ func (c *compiler) queryRef(s *spec.Signal, p *decode.Path, source *policy.Sourc
 		{"quantile", s.Quantile != 0}, {"window", s.Window != 0}, {"source", s.Source != ""},
 	} {
 		if f.written {
-			c.Reject(p.Key(f.name), "the query says this itself", "beside queryRef: labelValue")
+			c.Reject(p.Key(f.name), "the query determines this", "labelValue in addition to queryRef")
 		}
 	}
 	q := c.Platform.Query(s.QueryRef)
@@ -106,7 +106,7 @@ func (c *compiler) queryRef(s *spec.Signal, p *decode.Path, source *policy.Sourc
 	}
 	d := c.Platform.DataSource(q.Source)
 	if d != nil && !d.Allows(c.Key.Namespace) {
-		c.lack(p.Key("queryRef"), "the platform does not let namespace "+c.Key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
+		c.lack(p.Key("queryRef"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
 	}
 	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
 	if source.WorkloadLabel = q.WorkloadLabel; s.LabelValue != c.ref.Name {
@@ -125,8 +125,8 @@ func (c *compiler) queryNames() string {
 	return c.orNone(names)
 }
 
-// selector builds the PromQL of a tenant's own metric. The text is put together by the parser, and always asks for the policy's
-// own namespace: no label, value or name that a tenant writes can reach beyond it.
+// selector builds the PromQL of a metric that a tenant names. The PromQL parser prints the text, and the query always selects the
+// policy's own namespace, so that no label, value or name reads another namespace.
 func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
 	metric := policy.Metric{Name: s.Metric}
 	if s.Quantile != 0 || s.Window != 0 {
@@ -161,7 +161,7 @@ func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Sourc
 	}
 	query, err := ask.Build()
 	if err != nil {
-		c.Reject(p.Key("metric"), "no query can be made of it: "+err.Error(), "a metric's name and label names as in Prometheus")
+		c.Reject(p.Key("metric"), "cannot be made into a query: "+err.Error(), "a metric name and label names as in Prometheus")
 	}
 	source.Query, source.NamespaceLabel = query, d.NamespaceLabel
 	return metric

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// CEL parses and checks a formula; what it runs is this: closures over float64, because CEL's own interpreter takes microseconds and
-// 20 allocations for what stands in the tick of ten thousand policies. The meaning is CEL's, and a test holds the two together.
-// What is neither a number nor true or false (text, lists, times) has no place in a formula and is refused here.
+// CEL parses and checks a formula. The evaluation is done by closures over float64, because CEL's interpreter takes microseconds and 20
+// allocations, and a tick evaluates up to ten thousand formulas. A test compares the results with CEL's interpreter. Values other than
+// numbers and booleans (text, lists, times) are not supported in a formula and are rejected here.
 
-// inputs are the values of one evaluation. They are passed by value: a pointer would escape, and a tick must not allocate.
+// inputs are the values of one evaluation. They are passed by value, because a pointer would be allocated on the heap in every tick.
 type inputs struct {
 	asks            []scaling.Proposal
 	replicas, ready float64
 }
 
-// number yields a value; ok is false where it rests on a signal that is missing.
+// number returns a value; ok is false if the value depends on a missing signal.
 type number func(in inputs) (v float64, ok bool)
 
 // truth is number for conditions.
@@ -54,7 +54,7 @@ type expression struct {
 }
 
 func unfit(what string) error {
-	return fmt.Errorf("%s has no place in a formula, which is made of numbers, signals and conditions", what)
+	return fmt.Errorf("%s is not supported in a formula: use numbers, signals and conditions", what)
 }
 
 func (x *expression) number(e celast.Expr) (number, error) {
@@ -78,7 +78,7 @@ func (x *expression) number(e celast.Expr) (number, error) {
 	return nil, unfit("this")
 }
 
-// field reads the value or the replicas of a signal.
+// field returns a function that reads the value or the replicas of a signal.
 func (x *expression) field(s celast.SelectExpr) (number, error) {
 	i, err := x.signal(s)
 	if err != nil {
@@ -108,7 +108,7 @@ func (x *expression) signal(s celast.SelectExpr) (int, error) {
 			}
 		}
 	}
-	return 0, unfit("a field of what is no signal")
+	return 0, unfit("a field of a value that is not a signal")
 }
 
 func (x *expression) numberCall(c celast.CallExpr) (number, error) {
@@ -153,7 +153,7 @@ func fold(f func(a, b float64) float64, args []number) number {
 	}
 }
 
-// choose evaluates one branch only: has(x.value) ? x.value : 3 is known while x is missing.
+// choose evaluates only the selected branch: has(x.value) ? x.value : 3 is known while x is missing.
 func (x *expression) choose(c celast.CallExpr) (number, error) {
 	condition, err := x.truth(c.Args()[0])
 	if err != nil {
@@ -223,12 +223,12 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 	return func(in inputs) (bool, bool) {
 		left, ok1 := a(in)
 		right, ok2 := b(in)
-		// In CEL as in Go, what is not a number stands in no order: 0/0 < 1 is false, and so is 0/0 >= 1.
+		// As in Go, a comparison with NaN is false in CEL: 0/0 < 1 and 0/0 >= 1.
 		return compare(left, right), ok1 && ok2
 	}, nil
 }
 
-// both joins conditions as CEL does: one side that settles the answer is enough, also where the other is not known.
+// both joins conditions as CEL does: if one side determines the result, the other side may be unknown.
 func (x *expression) both(args []celast.Expr, settles bool) (truth, error) {
 	sides := make([]truth, len(args))
 	for i := range args {

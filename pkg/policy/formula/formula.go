@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// maxFormula bounds the text; a formula over eight signals that somebody can still read has about 300 characters.
+	// maxFormula limits the text. A readable formula over eight signals has about 300 characters.
 	maxFormula     = 1000
 	signalTypeName = "Signal"
 )
 
-// reserved are the words of a formula that no signal can have as its name.
+// reserved lists the words of the formula language, which cannot be signal names.
 var reserved = []string{"replicas", "ready", "max", "min", "ceil", "floor", "abs", "has", "true", "false", "null", "in", "as", "break", "const", "continue", "else",
 	"for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while", "double", "int", "uint",
 	"string", "bytes", "bool", "list", "map", "type", "dyn", "size", "duration", "timestamp", "matches", "contains"}
 
-// identifier is what a formula calls a signal.
+// Identifier returns the name of a signal in formulas: '-' becomes '_'.
 func Identifier(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 var signalType = cel.ObjectType(signalTypeName)
 
-// signalFields tells CEL's checker what stands behind the dot of a signal.
+// signalFields declares the fields of a signal to CEL's type checker.
 type signalFields struct{ *types.Registry }
 
 func (signalFields) FindStructType(name string) (*types.Type, bool) {
@@ -51,7 +51,7 @@ func (signalFields) FindStructFieldType(typeName, fieldName string) (*types.Fiel
 	return &types.FieldType{Type: types.DoubleType}, true
 }
 
-// formulaEnv declares everything that a formula may say about the signals of these names.
+// environment returns the CEL environment of formulas over signals with these names.
 func environment(names []string) (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -59,7 +59,7 @@ func environment(names []string) (*cel.Env, error) {
 	}
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(signalFields{registry}), cel.CustomTypeAdapter(registry),
-		cel.ClearMacros(), cel.Macros(cel.HasMacro), // no macro but has: nothing loops
+		cel.ClearMacros(), cel.Macros(cel.HasMacro), // has is the only macro, so that a formula has no loops
 		cel.ParserExpressionSizeLimit(maxFormula), cel.ParserRecursionLimit(64),
 		cel.Variable("replicas", cel.DoubleType), cel.Variable("ready", cel.DoubleType),
 	}
@@ -84,8 +84,8 @@ func numbers(name string, most int) cel.EnvOption {
 	return cel.Function(name, overloads...)
 }
 
-// compileFormula turns CEL into a function of the asks. Every number in a formula is a double: "2 * gateway.value" is what people
-// write, and CEL by itself would refuse to multiply an int by a double.
+// Compile turns CEL into a function of the signals' proposals. Every number in a formula is a double, because CEL cannot multiply an
+// int by a double and users write "2 * gateway.value".
 func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	if len(text) > maxFormula {
 		return nil, fmt.Errorf("the formula is longer than %d characters", maxFormula)
@@ -93,7 +93,7 @@ func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	names := make([]string, len(signals))
 	for i := range signals {
 		if names[i] = Identifier(signals[i].Name); slices.Contains(reserved, names[i]) {
-			return nil, fmt.Errorf("a formula cannot speak of a signal named %s, which is a word of its own: rename it", signals[i].Name)
+			return nil, fmt.Errorf("the signal name %s is a reserved word of formulas: rename the signal", signals[i].Name)
 		}
 	}
 	env, err := environment(names)
@@ -126,7 +126,7 @@ func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	}, nil
 }
 
-// makeDoubles rewrites whole numbers as doubles.
+// makeDoubles replaces integer literals by double literals.
 func makeDoubles(parsed *cel.Ast) {
 	celast.PostOrderVisit(parsed.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.LiteralKind {
@@ -146,7 +146,7 @@ var (
 	celUnknown = regexp.MustCompile(`undeclared reference to '([^']*)'.*`)
 )
 
-// celError makes one line of CEL's picture. A name that nobody knows is said before what follows from it.
+// celError reduces CEL's report to one line. It reports an unknown name first, because other errors follow from it.
 func celError(issues *cel.Issues, names []string) error {
 	lines := strings.Split(issues.Err().Error(), "\n")
 	line := lines[max(0, slices.IndexFunc(lines, celUnknown.MatchString))]
@@ -155,7 +155,7 @@ func celError(issues *cel.Issues, names []string) error {
 		known := slices.Concat(names, []string{"replicas", "ready"}, slices.Sorted(maps.Keys(folds)), slices.Sorted(maps.Keys(roundings)))
 		line = strings.Replace(line, m[0], fmt.Sprintf("there is no %q%s; there are %s", m[1], wording.DidYouMean(m[1], known), wording.List(known)), 1)
 	} else if strings.Contains(line, "no matching overload") && strings.Contains(line, "Signal") {
-		line += "; a signal by itself is no number: write its .replicas or .value"
+		line += "; a signal is not a number: use its .replicas or .value"
 	}
 	return errors.New(line)
 }

@@ -89,7 +89,7 @@ func TestAFormulaIsRefusedWhereItCannotYieldANumber(t *testing.T) {
 
 func TestASignalThatAFormulaCannotNameIsRefused(t *testing.T) {
 	for _, name := range []string{"ready", "max", "in", "true"} {
-		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil || !strings.Contains(err.Error(), "rename it") {
+		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil || !strings.Contains(err.Error(), "is a reserved word of formulas") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

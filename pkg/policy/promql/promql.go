@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// promParser speaks the language without experimental functions: a query must work on any server.
+// promParser parses PromQL without experimental functions, so that a query works on every server.
 var promParser = parser.NewParser(parser.Options{})
 
-// maxQuery bounds the text of a query; the longest in public rule sets has about 2,000 characters.
+// maxQuery limits the text of a query. The longest queries of public rule sets have about 2,000 characters.
 const maxQuery = 8192
 
-// parsePromQL parses a query whose answer is an instant vector.
+// Parse parses a query and checks that its result is an instant vector.
 func Parse(query string) (parser.Expr, error) {
 	if len(query) > maxQuery {
 		return nil, fmt.Errorf("the query is longer than %d characters", maxQuery)
@@ -32,8 +32,8 @@ func Parse(query string) (parser.Expr, error) {
 	return expr, nil
 }
 
-// inject puts label matchers into every selector of a query, by the parser and never as text: a value cannot end the selector and
-// begin something else.
+// AddMatchers adds label matchers to every selector of a query. It changes the syntax tree and never the text, so that a value cannot
+// end a selector and inject PromQL.
 func AddMatchers(expr parser.Expr, matchers map[string]string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
@@ -45,7 +45,7 @@ func AddMatchers(expr parser.Expr, matchers map[string]string) {
 	})
 }
 
-// metricNames lists the names of the metrics that a query selects; "" stands for a selector without one.
+// metricNames returns the metric names that a query selects, and "" for a selector without a name.
 func metricNames(expr parser.Expr) (names []string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
@@ -62,10 +62,10 @@ func metricNames(expr parser.Expr) (names []string) {
 	return names
 }
 
-// podMetrics are the beginnings of metrics that come from a workload's own pods, and are gone with the last of them.
+// podMetrics are prefixes of metrics that a workload's own pods export. Their series disappear with the last pod.
 var podMetrics = []string{"vllm:", "vllm_", "sglang:", "sglang_", "DCGM_", "dcgm_", "nv_", "ray_vllm", "trtllm_", "tgi_", "kube_pod_", "container_"}
 
-// comesFromPods tells that every metric of a query vanishes with the workload's last pod.
+// OnlyFromPods reports whether every metric of a query disappears with the workload's last pod.
 func OnlyFromPods(expr parser.Expr) bool {
 	names := metricNames(expr)
 	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool {
@@ -73,8 +73,8 @@ func OnlyFromPods(expr parser.Expr) bool {
 	})
 }
 
-// missingLabel returns the first of the labels that cannot be in the query's answer, or "". It looks at the outermost
-// aggregation only: what that drops is gone.
+// MissingLabel returns the first of the labels that the query's result cannot have, or "". It checks only the outermost aggregation,
+// because a label that it drops is not in the result.
 func MissingLabel(expr parser.Expr, labels ...string) string {
 	for {
 		switch e := expr.(type) {

@@ -7,26 +7,25 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Growth is what a query says of how fast a counter grows.
+// CounterRate is how a query computes the rate of a counter.
 type CounterRate struct {
-	PerSecond   float64 // of its answer that are one a second: above 0
+	PerSecond   float64 // units of the result for one event per second; above 0
 	Aggregation Aggregation
 }
 
-// Share is how much of a growth a query's answer holds.
+// Aggregation is which part of the rate the result of a query has.
 type Aggregation uint8
 
 const (
-	Unaggregated Aggregation = iota // one series as it is: nothing is aggregated
+	Unaggregated Aggregation = iota // one series without aggregation
 	Total                           // a sum over series
-	PerSeries                       // of one series among several, those of pods most often: their mean, or the most or the least of them
+	PerSeries                       // one of several series, usually of pods: their mean, maximum or minimum
 )
 
-// PerSecond tells a prometheus query that asks how fast a counter grows, rate(), irate() or increase() under nothing but
-// aggregations and constant factors, and how many of its answer's units are one a second: 1 for sum(rate(x[1m])), 60 for
-// sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). Only a sum is a total: avg(rate(x[1m])) is what one pod has of it.
-// A ratio of two rates is none, and neither is what counts series or picks some.
-// What grows the query does not tell: requests, most often.
+// PerSecond reports whether a query computes the rate of a counter with rate(), irate() or increase() under only aggregations and
+// constant factors, and returns how: 1 unit for sum(rate(x[1m])), 60 units for sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). Only
+// a sum is a total; avg(rate(x[1m])) is the rate of one pod. A ratio of two rates, a count and a selection of series such as topk are
+// no rates. The query does not show what the counter counts; usually it is requests.
 func PerSecond(query string) (g CounterRate, is bool) {
 	if query == "" {
 		return CounterRate{}, false
@@ -41,13 +40,13 @@ func PerSecond(query string) (g CounterRate, is bool) {
 	return CounterRate{}, false
 }
 
-// times is a growth whose answer is multiplied by a factor.
+// times returns the rate of a result that is multiplied by a factor.
 func (g CounterRate) times(factor float64) CounterRate {
 	g.PerSecond *= factor
 	return g
 }
 
-// growth is PerSecond of an expression; of no units where it is no such query.
+// growth returns the rate that an expression computes, or the zero value if it computes none.
 func growth(expr parser.Expr) CounterRate {
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
@@ -64,8 +63,8 @@ func growth(expr parser.Expr) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfAggregate goes by the outermost aggregation, but for one that has no more than one series to look at: each group of the
-// aggregation within is alone in a group of its own.
+// growthOfAggregate uses the outermost aggregation, unless it aggregates only one series: then each group of the inner aggregation is
+// the only one in its outer group.
 func growthOfAggregate(e *parser.AggregateExpr) CounterRate {
 	if !slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op) {
 		return CounterRate{}
@@ -99,7 +98,7 @@ func growthOfCall(e *parser.Call) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfBinary knows a constant factor, and "or vector(0)", which speaks where there is nothing.
+// growthOfBinary supports a constant factor, and "or vector(0)", which returns a value if there is no series.
 func growthOfBinary(e *parser.BinaryExpr) CounterRate {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {
@@ -130,7 +129,7 @@ func constant(expr parser.Expr) (float64, bool) {
 	return n.Val, true
 }
 
-// bare is an expression without the parentheses around it.
+// bare returns an expression without the parentheses around it.
 func bare(expr parser.Expr) parser.Expr {
 	for {
 		p, is := expr.(*parser.ParenExpr)

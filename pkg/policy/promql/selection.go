@@ -12,34 +12,34 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// selection is a tenant's own metric, before it becomes PromQL.
+// Selection is a metric with labels that a policy names, from which a query is built.
 type Selection struct {
 	Metric                    string
 	Labels                    map[string]string
-	Aggregate                 string // sum, avg, max, min
+	Aggregate                 string // sum, avg, max or min
 	Rate                      time.Duration
 	Latency                   bool
-	Quantile                  float64 // 0: the mean
+	Quantile                  float64 // 0 means the mean
 	Window                    time.Duration
 	NamespaceLabel, Namespace string
 	Matchers                  map[string]string // of the data source
 }
 
-// promQL builds the query; the expression is a value of the parser's, printed by it.
+// Build returns the query as PromQL. It builds a syntax tree and prints it, so that no value is interpreted as PromQL.
 func (s Selection) Build() (string, error) {
 	if !model.LegacyValidation.IsValidMetricName(s.Metric) {
-		return "", fmt.Errorf("%s is not a metric's name", wording.Quote(s.Metric))
+		return "", fmt.Errorf("%s is not a metric name", wording.Quote(s.Metric))
 	}
 	for name := range s.Labels {
 		if !model.LegacyValidation.IsValidLabelName(name) {
-			return "", fmt.Errorf("%s is not a label's name", wording.Quote(name))
+			return "", fmt.Errorf("%s is not a label name", wording.Quote(name))
 		}
 	}
 	over := func(suffix string, window time.Duration) parser.Expr {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
-	// The answer carries the namespace and nothing else, so that it is matched back as every other query's.
+	// The result has only the namespace label, by which it is matched to workloads like the result of every other query.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
 		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.NamespaceLabel)}
 	}

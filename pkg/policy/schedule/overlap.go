@@ -6,23 +6,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// The years that overlaps are looked for in. They are fixed, and not counted from today: a policy that was accepted yesterday must
-// not be refused after a restart. Four years hold every weekday of every date but a few, a leap day and eight clock changes.
+// The years that are searched for overlaps. They are fixed, so that a policy that was accepted is accepted again after a restart at any
+// time. Four years contain almost every combination of date and weekday, a leap day and eight clock changes.
 var (
 	overlapFrom = time.Date(2027, 12, 30, 0, 0, 0, 0, time.UTC)
 	overlapTo   = time.Date(2032, 1, 3, 0, 0, 0, 0, time.UTC)
 )
 
-// mostSteps bounds the search of one policy, so that nobody's calendar can stall the others. Two windows of every day take 6,000
-// steps through the four years; a pair that opens and closes every other minute is followed for weeks, and its weeks are alike.
+// MaxSteps limits the search for one policy, so that one complex calendar does not delay the others. Two daily windows take 6,000 steps
+// for the four years. A pair that opens and closes every other minute is searched for weeks, which are all alike.
 const MostSteps = 40_000
 
-// firstOverlap returns the first instant at which both windows are open. Two windows overlap where one opens while the other is
-// open, so only the instants at which one of them changes are looked at, most of them at most.
+// FirstOverlap returns the first time at which both windows are open. It visits only the times at which one of the windows changes, at
+// most `most` of them.
 func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	from, to := overlapFrom, overlapTo
 	for _, w := range []*calendar.Window{a, b} {
-		// A window that happens once, or in a season, sets the time to look at.
+		// a window that happens once, or in a season, determines the searched time
 		if !w.From.IsZero() && (w.From.After(from) || from.Equal(overlapFrom)) {
 			from = w.From
 			to = from.AddDate(4, 0, 0)
@@ -42,7 +42,7 @@ func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 		if openA && openB {
 			return from, true
 		}
-		// Neither answer changes before the earlier of the two.
+		// neither window changes before the earlier of the two times
 		next := earlier(untilA, untilB)
 		if next.IsZero() {
 			return time.Time{}, false

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // a controller's image has no zone files, and a laptop's may be years old
+	_ "time/tzdata" // the controller's image has no zone files, and those of a laptop may be years old
 
 	"github.com/robfig/cron/v3"
 
@@ -14,14 +14,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// cronParser is KEDA's: five fields and nothing else. @daily and the like are left out, because a window needs an end to match.
+// cronParser accepts the five fields of KEDA's cron trigger. It rejects @daily and similar forms, because a window needs an end.
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 const cronAllowed = `five cron fields: minute, hour, day of month, month, day of week, such as "0 8 * * 1-5"`
 
 func parseCron(text string) (calendar.Cron, error) {
 	if len(text) > 200 || strings.Contains(text, "TZ=") {
-		return calendar.Cron{}, errors.New("the zone is written as timezone")
+		return calendar.Cron{}, errors.New("the time zone belongs into the field timezone")
 	}
 	parsed, err := cronParser.Parse(text)
 	if err != nil {
@@ -29,15 +29,15 @@ func parseCron(text string) (calendar.Cron, error) {
 	}
 	s, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return calendar.Cron{}, errors.New("it does not name times of day")
+		return calendar.Cron{}, errors.New("it does not name times of a day")
 	}
 	return calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}, nil
 }
 
-// parseZone reads an IANA zone. "Local" is refused: it would mean the controller's node.
+// parseZone loads an IANA time zone. It rejects "Local", which depends on the controller's node.
 func parseZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" {
-		return nil, errors.New("is not a zone")
+		return nil, errors.New("is not a time zone")
 	}
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil
@@ -50,27 +50,27 @@ func parseZone(name string) (*time.Location, error) {
 	return kept.(*time.Location), nil
 }
 
-// zones keeps each zone once: a zone weighs some kilobytes and is read from a file. There are about 600 names that load.
+// zones caches each zone, because a zone has some kilobytes and is read from a file. About 600 names exist.
 var zones sync.Map
 
-// scheduleName bounds the names of schedules, which stand in reasons, log lines and Events.
+// scheduleName limits the names of schedules, because they are part of reasons, log lines and Events.
 var scheduleName = regexp.MustCompile(`^[\p{L}\p{N}]([-_. \p{L}\p{M}\p{N}]{0,61}[\p{L}\p{M}\p{N}])?$`)
 
 const scheduleNameAllowed = "at most 63 letters, digits, spaces, '-', '_' and '.', a letter or digit first and last"
 
-// windowText is what a window is made of; policies and capacity groups share it.
+// Text is a window as written in a policy or a capacity group.
 type Text struct{ Name, Timezone, Start, End, From, Until string }
 
-// window compiles a window in time; ok is false where it was refused.
+// Compile compiles a window; ok is false if it has a problem.
 func Compile(f *decode.Collector, w Text, p *decode.Path) (out calendar.Window, ok bool) {
 	before := len(f.Problems)
 	if w.Name != "" && !scheduleName.MatchString(w.Name) {
-		f.Reject(p.Key("name"), "is not a name for a schedule", scheduleNameAllowed)
+		f.Reject(p.Key("name"), "is not a valid schedule name", scheduleNameAllowed)
 	}
 	zone, err := parseZone(w.Timezone)
 	if err != nil {
 		if w.Timezone != "" {
-			f.Reject(p.Key("timezone"), "is not a zone", "an IANA zone such as Europe/Berlin or Etc/UTC")
+			f.Reject(p.Key("timezone"), "is not a time zone", "an IANA time zone such as Europe/Berlin or Etc/UTC")
 		}
 		zone = time.UTC
 	}
@@ -85,11 +85,11 @@ func Compile(f *decode.Collector, w Text, p *decode.Path) (out calendar.Window, 
 		if w.Start == "" {
 			missing = "start"
 		}
-		f.Reject(p.Key(missing), "is missing", "start and end belong together")
+		f.Reject(p.Key(missing), "is missing", "start and end together")
 	case w.Start == "" && w.From == "" && w.Until == "":
 		f.Reject(p.Key("start"), "is missing", "start and end, from and until, or all four")
 	case w.Start == "" && (w.From == "" || w.Until == ""):
-		f.Reject(p.Key("until"), "a window that happens once has two sides", "from and until")
+		f.Reject(p.Key("until"), "a window that happens once needs both sides", "from and until")
 	}
 	if len(f.Problems) > before {
 		return out, false
@@ -101,9 +101,9 @@ func Compile(f *decode.Collector, w Text, p *decode.Path) (out calendar.Window, 
 func checkWindow(f *decode.Collector, w Text, out *calendar.Window, p *decode.Path) {
 	switch {
 	case w.Start != "" && out.Start == out.End:
-		f.Reject(p.Key("end"), "start and end are the same: the window never opens", "an end that differs from the start")
+		f.Reject(p.Key("end"), "equals start, so the window never opens", "an end that differs from the start")
 	case !out.From.IsZero() && !out.To.IsZero() && !out.From.Before(out.To):
-		f.Reject(p.Key("until"), "is not after from", "a later day or moment")
+		f.Reject(p.Key("until"), "is not after from", "a later day or time")
 	case out.NeverFires():
 		f.Reject(p.Key("start"), "the window never opens", "days that exist, within from and until")
 	case out.NeverEnds():
@@ -122,10 +122,10 @@ func readCron(f *decode.Collector, text string, p *decode.Path) calendar.Cron {
 	return c
 }
 
-// momentLayouts are the ways to write a moment on the zone's clock; a bare day comes first.
+// momentLayouts are the formats of a time without a zone. The first is a day.
 var momentLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 
-// moment reads a day or a moment on the zone's clock. An until that is a bare day includes that day.
+// readMoment parses a day or a time in the time zone. An until that is a day includes that day.
 func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Location, end bool) time.Time {
 	if text == "" {
 		return time.Time{}
@@ -143,6 +143,6 @@ func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Loc
 		}
 		return calendar.StartsAt(zone, t)
 	}
-	f.Reject(p, "is not a day or a moment", "2026-11-27, or 2026-11-27T18:00 on the clock of timezone")
+	f.Reject(p, "is not a day or a time", "2026-11-27, or 2026-11-27T18:00 in the time zone")
 	return time.Time{}
 }

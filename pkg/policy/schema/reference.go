@@ -9,11 +9,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Reference renders every field of the format as Markdown, from the same tables as the decoder.
+// Reference returns every field of the format as Markdown, from the same field tables as the decoder.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy; `UPDATE_GOLDEN=1 go test ./pkg/policy/...` rewrites it.\n")
-	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is refused. A field with nothing behind it is a field left out.\n")
+	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is rejected. A field without a value is an omitted field.\n")
 	for _, document := range []struct {
 		kind string
 		of   reflect.Type
@@ -21,7 +21,7 @@ func Reference() string {
 		fmt.Fprintf(&b, "\n## %s\n", document.kind)
 		section(&b, "spec", document.of)
 	}
-	b.WriteString("\n## Metrics by signal type\n\nThe first is meant where `metric` is left out.\n\n| type | metrics |\n|---|---|\n")
+	b.WriteString("\n## Metrics by signal type\n\nThe first metric is the default.\n\n| type | metrics |\n|---|---|\n")
 	for _, t := range spec.SignalTypes() {
 		if metrics := policy.Metrics(policy.SourceType(t)); metrics != nil {
 			names := make([]string, len(metrics))
@@ -34,9 +34,9 @@ func Reference() string {
 	return b.String()
 }
 
-// section writes the table of one struct, and then those of the structs within it.
+// section writes the table of one struct, and then the tables of its inner structs.
 func section(b *strings.Builder, path string, t reflect.Type) {
-	fmt.Fprintf(b, "\n### %s\n\n| field | what | default |\n|---|---|---|\n", path)
+	fmt.Fprintf(b, "\n### %s\n\n| field | meaning | default |\n|---|---|---|\n", path)
 	type inner struct {
 		path string
 		of   reflect.Type

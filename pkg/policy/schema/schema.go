@@ -10,9 +10,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Schemas returns the JSON Schemas of the documents by file name, for editors and CI. They are read off the same tables as the
-// decoder, so whatever the decoder accepts, they accept. The rules that need more than one value (a floor under a ceiling, a query
-// that exists) are validate's alone.
+// JSONSchemas returns the JSON Schemas of the documents by file name, for editors and CI. They use the same field tables as the
+// decoder, so a schema accepts every document that the decoder accepts. Rules about several values (minReplicas above maxReplicas, a
+// query that does not exist) are not part of the schemas.
 func JSONSchemas() map[string][]byte {
 	return map[string][]byte{
 		"scalingpolicy.json":  schemaOf(spec.KindScalingPolicy, reflect.TypeFor[spec.PolicyDocument]()),
@@ -35,7 +35,7 @@ type jsonSchema struct {
 	Items       *jsonSchema            `json:"items,omitempty"`
 	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
 	Required    []string               `json:"required,omitempty"`
-	// AdditionalProperties is false for structs and the schema of the values for maps.
+	// AdditionalProperties is false for structs, and the schema of the values for maps.
 	AdditionalProperties any `json:"additionalProperties,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func structSchema(t reflect.Type) *jsonSchema {
 		if f.Required {
 			s.Required = append(s.Required, f.Name)
 		} else {
-			// A field may be written with nothing behind it.
+			// a field may be written without a value
 			if p.Type = orNull(p.Type); p.Enum != nil {
 				p.Enum = append(p.Enum, "", nil)
 			}

@@ -1,6 +1,6 @@
 package spec
 
-// APIVersion stands at the head of every document.
+// APIVersion is the apiVersion of every document.
 const APIVersion = "gpuscaler.io/v1alpha1"
 
 // The kinds of documents.
@@ -10,20 +10,20 @@ const (
 )
 
 type Metadata struct {
-	Name      string `yaml:"name" required:"true" doc:"the name, by which it is served and explained"`
-	Namespace string `yaml:"namespace,omitempty" doc:"the namespace of the workload (not in a PlatformConfig)"`
+	Name      string `yaml:"name" required:"true"`
+	Namespace string `yaml:"namespace,omitempty"`
 }
 
 type PolicyDocument struct {
-	APIVersion string   `yaml:"apiVersion" required:"true" doc:"gpuscaler.io/v1alpha1"`
-	Kind       string   `yaml:"kind" required:"true" doc:"ScalingPolicy"`
-	Metadata   Metadata `yaml:"metadata" required:"true" doc:"name and namespace"`
-	Spec       Policy   `yaml:"spec" required:"true" doc:"the policy"`
+	APIVersion string   `yaml:"apiVersion" required:"true"`
+	Kind       string   `yaml:"kind" required:"true"`
+	Metadata   Metadata `yaml:"metadata" required:"true"`
+	Spec       Policy   `yaml:"spec" required:"true"`
 }
 
 type PlatformDocument struct {
-	APIVersion string   `yaml:"apiVersion" required:"true" doc:"gpuscaler.io/v1alpha1"`
-	Kind       string   `yaml:"kind" required:"true" doc:"PlatformConfig"`
-	Metadata   Metadata `yaml:"metadata" required:"true" doc:"name"`
-	Spec       Platform `yaml:"spec" required:"true" doc:"the configuration"`
+	APIVersion string   `yaml:"apiVersion" required:"true"`
+	Kind       string   `yaml:"kind" required:"true"`
+	Metadata   Metadata `yaml:"metadata" required:"true"`
+	Spec       Platform `yaml:"spec" required:"true"`
 }

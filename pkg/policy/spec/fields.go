@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// field is one line of the format: the decoder, the JSON Schema and the reference in the docs are all read off these, which in turn
-// are read off the struct tags of spec.go and platformspec.go. So the three cannot disagree.
+// Field is one field of the format. The decoder, the JSON Schema and the reference use the same fields, which are read from the struct
+// tags and from docs.go, so that the three agree.
 type Field struct {
 	Name     string
-	Index    int // of the struct field
+	Index    int // index of the struct field
 	Doc      string
 	Enum     []string
 	Required bool
-	Default  string // the default, for people
+	Default  string // the default, as the reference shows it
 }
 
 type Fields struct {
@@ -24,7 +24,7 @@ type Fields struct {
 	ByName map[string]Field
 }
 
-var tables sync.Map // reflect.Type -> *fieldTable
+var tables sync.Map // reflect.Type -> *Fields
 
 func FieldsOf(t reflect.Type) *Fields {
 	if known, ok := tables.Load(t); ok {
@@ -37,7 +37,7 @@ func FieldsOf(t reflect.Type) *Fields {
 		if name == "" || name == "-" {
 			continue
 		}
-		f := Field{Name: name, Index: i, Doc: tag.Get("doc"), Required: tag.Get("required") == "true", Default: tag.Get("default")}
+		f := Field{Name: name, Index: i, Doc: docs[t.Name()+"."+name], Required: tag.Get("required") == "true", Default: tag.Get("default")}
 		if words := tag.Get("enum"); words != "" {
 			f.Enum = strings.Split(words, ",")
 		}

@@ -6,65 +6,65 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTPSpec is the part of Prometheus' HTTP client configuration that holds no secret in the text: the words are
-// Prometheus' own, so a block can be moved over from a prometheus.yml. YAML returns it in the form that
-// prometheus/common/config reads.
+// HTTP is the part of Prometheus' HTTP client configuration that contains no secrets. The field names are those of Prometheus, so that
+// a block of a prometheus.yml can be copied. YAML returns it in the format of prometheus/common/config.
 type HTTP struct {
-	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty" doc:"user and password"`
-	Authorization   *Authorization `yaml:"authorization,omitempty" doc:"the Authorization header, such as a bearer token"`
-	OAuth2          *OAuth2        `yaml:"oauth2,omitempty" doc:"client credentials"`
-	TLSConfig       *TLS           `yaml:"tls_config,omitempty" doc:"certificates"`
-	FollowRedirects *bool          `yaml:"follow_redirects,omitempty" doc:"only false: a redirect is never followed, so that a server cannot send us elsewhere" default:"false"`
-	EnableHTTP2     *bool          `yaml:"enable_http2,omitempty" doc:"speak HTTP/2" default:"true"`
-	ProxyURL        string         `yaml:"proxy_url,omitempty" doc:"proxy"`
-	NoProxy         string         `yaml:"no_proxy,omitempty" doc:"hosts that are reached without it"`
+	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty"`
+	Authorization   *Authorization `yaml:"authorization,omitempty"`
+	OAuth2          *OAuth2        `yaml:"oauth2,omitempty"`
+	TLSConfig       *TLS           `yaml:"tls_config,omitempty"`
+	FollowRedirects *bool          `yaml:"follow_redirects,omitempty" default:"false"`
+	EnableHTTP2     *bool          `yaml:"enable_http2,omitempty" default:"true"`
+	ProxyURL        string         `yaml:"proxy_url,omitempty"`
+	NoProxy         string         `yaml:"no_proxy,omitempty"`
 }
 
-// BasicAuthSpec is Prometheus' basic_auth.
+// BasicAuth is the basic_auth of Prometheus.
 type BasicAuth struct {
-	Username     string `yaml:"username,omitempty" doc:"user"`
-	UsernameFile string `yaml:"username_file,omitempty" doc:"a mounted file that holds it"`
-	PasswordFile string `yaml:"password_file,omitempty" doc:"a mounted file that holds the password"`
+	Username     string `yaml:"username,omitempty"`
+	UsernameFile string `yaml:"username_file,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
 }
 
-// AuthorizationSpec is Prometheus' authorization.
+// Authorization is the authorization of Prometheus.
 type Authorization struct {
-	Type            string `yaml:"type,omitempty" doc:"the scheme" default:"Bearer"`
-	CredentialsFile string `yaml:"credentials_file" required:"true" doc:"a mounted file that holds the credentials; read anew when it changes"`
+	Type            string `yaml:"type,omitempty" default:"Bearer"`
+	CredentialsFile string `yaml:"credentials_file" required:"true"`
 }
 
-// OAuth2Spec is Prometheus' oauth2.
+// OAuth2 is the oauth2 of Prometheus.
 type OAuth2 struct {
-	ClientID         string            `yaml:"client_id" required:"true" doc:"client"`
-	ClientSecretFile string            `yaml:"client_secret_file" required:"true" doc:"a mounted file that holds the secret"`
-	TokenURL         string            `yaml:"token_url" required:"true" doc:"where tokens come from"`
-	Scopes           []string          `yaml:"scopes,omitempty" doc:"scopes"`
-	EndpointParams   map[string]string `yaml:"endpoint_params,omitempty" doc:"further parameters"`
-	TLSConfig        *TLS              `yaml:"tls_config,omitempty" doc:"certificates for the token's server"`
+	ClientID         string            `yaml:"client_id" required:"true"`
+	ClientSecretFile string            `yaml:"client_secret_file" required:"true"`
+	TokenURL         string            `yaml:"token_url" required:"true"`
+	Scopes           []string          `yaml:"scopes,omitempty"`
+	EndpointParams   map[string]string `yaml:"endpoint_params,omitempty"`
+	TLSConfig        *TLS              `yaml:"tls_config,omitempty"`
 }
 
-// TLSSpec is Prometheus' tls_config.
+// TLS is the tls_config of Prometheus.
 type TLS struct {
-	CAFile             string `yaml:"ca_file,omitempty" doc:"a mounted file with the authorities that are trusted" default:"the system's"`
-	CertFile           string `yaml:"cert_file,omitempty" doc:"a mounted file with our certificate"`
-	KeyFile            string `yaml:"key_file,omitempty" doc:"a mounted file with its key"`
-	ServerName         string `yaml:"server_name,omitempty" doc:"the name that the server's certificate must have"`
-	MinVersion         string `yaml:"min_version,omitempty" enum:"TLS12,TLS13" doc:"oldest version" default:"TLS12"`
-	InsecureSkipVerify bool   `yaml:"insecure_skip_verify,omitempty" doc:"trust any server" default:"false"`
+	CAFile             string `yaml:"ca_file,omitempty" default:"those of the system"`
+	CertFile           string `yaml:"cert_file,omitempty"`
+	KeyFile            string `yaml:"key_file,omitempty"`
+	ServerName         string `yaml:"server_name,omitempty"`
+	MinVersion         string `yaml:"min_version,omitempty" enum:"TLS12,TLS13" default:"TLS12"`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify,omitempty" default:"false"`
 }
 
-// SigV4Spec is Prometheus' sigv4. Keys come from the environment, the instance or the web identity, never from the text.
+// SigV4 is the sigv4 of Prometheus. Keys come from the environment, the instance profile or the web identity, never from the
+// configuration.
 type SigV4 struct {
-	Region             string `yaml:"region,omitempty" doc:"region" default:"the environment's"`
-	Profile            string `yaml:"profile,omitempty" doc:"profile of the shared credentials"`
-	RoleARN            string `yaml:"role_arn,omitempty" doc:"role to take"`
-	ExternalID         string `yaml:"external_id,omitempty" doc:"external ID for that role"`
-	UseFIPSSTSEndpoint bool   `yaml:"use_fips_sts_endpoint,omitempty" doc:"use a FIPS endpoint" default:"false"`
-	ServiceName        string `yaml:"service_name,omitempty" doc:"service to sign for" default:"aps"`
+	Region             string `yaml:"region,omitempty" default:"the region of the environment"`
+	Profile            string `yaml:"profile,omitempty"`
+	RoleARN            string `yaml:"role_arn,omitempty"`
+	ExternalID         string `yaml:"external_id,omitempty"`
+	UseFIPSSTSEndpoint bool   `yaml:"use_fips_sts_endpoint,omitempty" default:"false"`
+	ServiceName        string `yaml:"service_name,omitempty" default:"aps"`
 }
 
-// YAML returns the configuration as prometheus/common/config reads it (LoadHTTPConfig), with what differs from Prometheus' own
-// written out: redirects are never followed. It is safe to call on nil.
+// YAML returns the configuration in the format of prometheus/common/config (LoadHTTPConfig) with gpuscaler's own defaults: redirects
+// are never followed. A nil receiver is the default configuration.
 func (h *HTTP) YAML() (string, error) {
 	var out HTTP
 	if h != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Marshal renders a ScalingPolicy as a document that Load reads back to the same policy.
+// Marshal renders a ScalingPolicy as a document that is decoded to the same policy.
 func Marshal(key scaling.Key, written *Policy) ([]byte, error) {
 	type name struct {
 		Name      string `yaml:"name"`
@@ -29,7 +29,7 @@ func Marshal(key scaling.Key, written *Policy) ([]byte, error) {
 	return out.Bytes(), encoder.Close()
 }
 
-// NewAmount returns a target or an activation as a file would write it: "10", "80%", "500ms".
+// NewAmount parses a target or an activation target as it is written in a file: "10", "80%", "500ms".
 func NewAmount(text string) (*Amount, error) {
 	var a Amount
 	if err := a.Parse(text); err != nil {

@@ -1,35 +1,36 @@
 package spec
 
-// KindPriceBook is the kind of a price book. It stands in a file of its own: no workload is decided by it.
+// KindPriceBook is the kind of a price book, which is in a file of its own.
 const KindPriceBook = "PriceBook"
 
-// PriceBookSpec says what instance types cost where Karpenter does not say it. All prices are in dollars for an hour of an instance.
+// PriceBook lists prices of instance types for clusters in which Karpenter does not export them. All prices are in US dollars per hour
+// of an instance.
 type PriceBook struct {
-	Regions     []RegionPrices `yaml:"regions" required:"true" doc:"prices by region; a region that is not listed has no price"`
-	Overrides   []Price        `yaml:"overrides,omitempty" doc:"prices that you know better"`
-	Commitments []Commitment   `yaml:"commitments,omitempty" doc:"capacity that is paid for whether used or not"`
+	Regions     []RegionPrices `yaml:"regions" required:"true"`
+	Overrides   []Price        `yaml:"overrides,omitempty"`
+	Commitments []Commitment   `yaml:"commitments,omitempty"`
 }
 
-// RegionPricesSpec is the list of one region.
+// RegionPrices lists the prices of one region.
 type RegionPrices struct {
-	Name          string          `yaml:"name" required:"true" doc:"region, as in topology.kubernetes.io/region"`
-	Source        string          `yaml:"source" required:"true" doc:"where the prices were read"`
-	AsOf          string          `yaml:"asOf" required:"true" doc:"the day on which they held, 2026-07-20"`
-	InstanceTypes []InstancePrice `yaml:"instanceTypes" required:"true" doc:"the instance types"`
+	Name          string          `yaml:"name" required:"true"`
+	Source        string          `yaml:"source" required:"true"`
+	AsOf          string          `yaml:"asOf" required:"true"`
+	InstanceTypes []InstancePrice `yaml:"instanceTypes" required:"true"`
 }
 
-// InstancePriceSpec is one instance type. A capacity type without a price has none: it is reported as unknown.
+// InstancePrice is one instance type. A capacity type without a price is reported as unknown.
 type InstancePrice struct {
-	Name     string   `yaml:"name" required:"true" doc:"p5.48xlarge"`
-	GPUs     *int32   `yaml:"gpus" required:"true" doc:"how many GPUs an instance has"`
-	OnDemand *float64 `yaml:"on-demand,omitempty" doc:"price of one instance for an hour"`
-	Spot     *float64 `yaml:"spot,omitempty" doc:"price of one instance for an hour"`
-	Reserved *float64 `yaml:"reserved,omitempty" doc:"price of one instance for an hour"`
+	Name     string   `yaml:"name" required:"true"`
+	GPUs     *int32   `yaml:"gpus" required:"true"`
+	OnDemand *float64 `yaml:"on-demand,omitempty"`
+	Spot     *float64 `yaml:"spot,omitempty"`
+	Reserved *float64 `yaml:"reserved,omitempty"`
 }
 
 type PriceBookDocument struct {
-	APIVersion string    `yaml:"apiVersion" required:"true" doc:"gpuscaler.io/v1alpha1"`
-	Kind       string    `yaml:"kind" required:"true" doc:"PriceBook"`
-	Metadata   Metadata  `yaml:"metadata" required:"true" doc:"name"`
-	Spec       PriceBook `yaml:"spec" required:"true" doc:"the prices"`
+	APIVersion string    `yaml:"apiVersion" required:"true"`
+	Kind       string    `yaml:"kind" required:"true"`
+	Metadata   Metadata  `yaml:"metadata" required:"true"`
+	Spec       PriceBook `yaml:"spec" required:"true"`
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Scalar is a value that is written as one YAML scalar with a grammar of its own.
+// Scalar is a value that is written as one YAML scalar with its own grammar.
 type Scalar interface {
 	Parse(text string) error // sets the value; the error says what is wrong with the text
 	Allowed() string         // the grammar in words
-	Pattern() string         // the same grammar as a regular expression, for editors
+	Pattern() string         // the grammar as a regular expression, for editors
 }
 
-// Duration is a length of time: "10m", "1h30m", or a bare whole number of seconds. It is never negative.
+// Duration is a length of time: "10m", "1h30m", or a whole number of seconds. It is never negative.
 type Duration time.Duration
 
 const maxDuration = 366 * 24 * time.Hour
@@ -54,7 +54,7 @@ func (Duration) Allowed() string {
 }
 func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
 
-// MarshalYAML writes the duration as people do: 15m, not 15m0s.
+// MarshalYAML returns the shortest form.
 func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
 
 // String returns the shortest form: 15m, 1h30m, 250ms.
@@ -69,8 +69,8 @@ func (d Duration) String() string {
 	return s
 }
 
-// Amount is a target or an activation: a number, a percentage (80%) or a time (500ms). What a bare number means depends on the
-// metric, so it is settled when the signal is compiled.
+// Amount is a target or an activation target: a number, a percentage (80%) or a time (500ms). The unit of a number without a unit
+// depends on the metric and is determined when the signal is compiled.
 type Amount struct {
 	Text  string
 	Value float64 // 80% is 80 with Percent, 500ms is 0.5 with Seconds
@@ -97,7 +97,7 @@ func (a *Amount) Parse(text string) error {
 	return nil
 }
 
-// isPlainNumber keeps out what ParseFloat takes beside decimal numbers: hexadecimal, underscores, "nan".
+// isPlainNumber excludes what ParseFloat accepts besides decimal numbers: hexadecimal, underscores, "nan".
 func IsPlainNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
 }
@@ -109,7 +109,7 @@ func (Amount) Pattern() string {
 	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 }
 
-// MarshalYAML writes the text that was read.
+// MarshalYAML returns the text that was parsed.
 func (a Amount) MarshalYAML() (any, error) {
 	if v, err := strconv.ParseFloat(a.Text, 64); err == nil {
 		return v, nil
@@ -117,7 +117,7 @@ func (a Amount) MarshalYAML() (any, error) {
 	return a.Text, nil
 }
 
-// Percent is a share written as a percentage, with or without the sign: 80 and 80% are the same, 0.8 is refused.
+// Percent is a share that is written as a percentage with or without the sign: 80 and 80% are the same, 0.8 is rejected.
 type Percent float64 // as a fraction
 
 func (p *Percent) Parse(text string) error {
@@ -139,12 +139,12 @@ func (p *Percent) Parse(text string) error {
 func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
 func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
-// MarshalYAML writes 80%.
+// MarshalYAML returns a percentage: 80%.
 func (p Percent) MarshalYAML() (any, error) {
 	return strconv.FormatFloat(float64(p)*100, 'g', 6, 64) + "%", nil
 }
 
-// Tolerance is HPA's: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
+// Tolerance is the tolerance of an HPA: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
 type Tolerance float64
 
 func (t *Tolerance) Parse(text string) error {
@@ -156,7 +156,7 @@ func (t *Tolerance) Parse(text string) error {
 	if percent {
 		v /= 100
 	} else if v > 1 && v <= 100 {
-		return fmt.Errorf("is more than everything: write %s%%", number)
+		return fmt.Errorf("is above 1: write %s%%", number)
 	}
 	if v < 0 || v > 1 {
 		return errors.New("is out of range")
@@ -168,10 +168,10 @@ func (t *Tolerance) Parse(text string) error {
 func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or a percentage" }
 func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
-// MarshalYAML writes a number.
+// MarshalYAML returns a number.
 func (t Tolerance) MarshalYAML() (any, error) { return float64(t), nil }
 
-// Bytes is a size: a bare number of bytes, or with Ki, Mi or Gi.
+// Bytes is a size: a number of bytes, or a number with Ki, Mi or Gi.
 type Bytes int64
 
 func (b *Bytes) Parse(text string) error {

@@ -118,7 +118,7 @@ func TestThePaceOfTheReturnIsTheOneThatTheReferenceNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := fmt.Sprintf("| `returnNodesPerHour` | pace of the way back to spot | %d |", policies.Groups()[0].ReturnNodesPerHour)
+	row := fmt.Sprintf("| `returnNodesPerHour` | how many nodes per hour return to spot | %d |", policies.Groups()[0].ReturnNodesPerHour)
 	if !strings.Contains(string(text), row) {
 		t.Errorf("the reference has no %q", row)
 	}

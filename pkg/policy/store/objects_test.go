@@ -180,7 +180,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
 		{"gpu-utilization-target", "70%", "high", `metadata.annotations[gpuscaler.io/gpu-utilization-target]: is not a number, a percentage or a time; found "high"`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
-		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2 lead=5m`, `office Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `metadata.annotations[gpuscaler.io/schedule] line 1: is not a zone; found "office Berlin`,
+		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2 lead=5m`, `office Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `metadata.annotations[gpuscaler.io/schedule] line 1: is not a time zone; found "office Berlin`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Lead == 5*time.Minute }},
 		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, "\noffice Europe/Berlin \"0 8 * * 1-5\" \"0 20 * * 1-5\" mn=2", `metadata.annotations[gpuscaler.io/schedule] line 2: there is no such key "mn", did you mean "min"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Max == 9 }},
@@ -236,7 +236,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 		{"http://evil/x", "10", policy.Source{}, "has no such data source"},
 		{"gateway-queue", "", policy.Source{}, "has no target"},
 		{"", "10", policy.Source{}, "there is no queue to measure"},
-		{"gateway-queue", "0", policy.Source{}, `metadata.annotations[gpuscaler.io/queue-depth-per-replica]: nothing can be divided by it; found "0"`},
+		{"gateway-queue", "0", policy.Source{}, `metadata.annotations[gpuscaler.io/queue-depth-per-replica]: must be above 0; found "0"`},
 		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 	} {
 		t.Run(c.source+"="+c.depth, func(t *testing.T) {

@@ -144,7 +144,7 @@ func TestWhatWakesFromZero(t *testing.T) {
 			f.write("a.yaml", text)
 			policies := store.New(store.Options{})
 			report := policies.Load(f.path)
-			refused := strings.Contains(policy.Render(report.Problems), "nothing would ever raise it from zero")
+			refused := strings.Contains(policy.Render(report.Problems), "nothing would scale the workload up from zero")
 			if refused == c.wakes || (policies.Find(key("a")) != nil) != c.wakes {
 				t.Errorf("wakes %v, want %v\n%s", !refused, c.wakes, policy.Render(report.Problems))
 			}

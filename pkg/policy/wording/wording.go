@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxFound bounds how much of a foreign text is repeated in a problem: a whole file pasted into one value stays out of the log.
+// maxFound limits the part of a found value that a problem repeats, so that a pasted file does not fill the log.
 const maxFound = 60
 
-// quote shows a found text, cut where it is long.
+// Quote returns a found value in quotes, shortened to maxFound characters, without credentials of URLs.
 func Quote(s string) string {
 	s = credentials.ReplaceAllString(s, "://***@")
 	if r := []rune(s); len(r) > maxFound {
@@ -18,10 +18,10 @@ func Quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// credentials in a URL are never repeated: problems go to logs and Events.
+// credentials of a URL are never repeated, because problems are written to logs and Events.
 var credentials = regexp.MustCompile(`://[^/@]*@`)
 
-// nearest returns the word of the list that somebody who wrote s may have meant, or "".
+// nearest returns the most similar of the words, or "" if none is similar.
 func nearest(s string, words []string) string {
 	best, least := "", max(2, len(s)/3)+1
 	for _, w := range words {
@@ -38,8 +38,8 @@ func nearest(s string, words []string) string {
 	return best
 }
 
-// distance is the number of insertions, deletions, replacements and swaps of neighbours between two words
-// (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of adjacent letters between two words (optimal string
+// alignment).
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return len(a) + len(b)
@@ -72,7 +72,7 @@ func DidYouMean(s string, words []string) string {
 	return ""
 }
 
-// list renders words for people: a, b or c.
+// List renders words as "a, b or c".
 func List(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
