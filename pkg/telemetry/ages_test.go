@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A range goes on answering for as long as it is long after the last sample: what is left of a rate falls with each minute, of which
-// nothing was measured. The age of such an answer is that of its samples, also where no instant query finds them any more.
-func TestAnAnswerOutOfARangeIsAsOldAsItsSamples(t *testing.T) {
+// A query over a range has a value for the length of the range after the last sample. The value of a rate then decreases each minute
+// although nothing was measured. Its age must be that of its samples, also where an instant query does not find them any more.
+func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 	const alive, dead, renamed = 10 * time.Second, 8 * time.Minute, 8 * time.Minute
 	for _, c := range []struct {
 		name, query string
@@ -66,9 +66,9 @@ func TestAnAnswerOutOfARangeIsAsOldAsItsSamples(t *testing.T) {
 			if fresh := r.Known && time.Since(r.At) <= maxAge; fresh != c.fresh {
 				t.Errorf("fresh %t: taken %v ago, known %t, %g", fresh, time.Since(r.At).Round(time.Second), r.Known, r.Value)
 			}
-			// A neighbor is not made old by a workload whose samples are, as far as their labels tell them apart.
+			// The old samples of one workload do not make the other one's reading old, where labels distinguish their samples.
 			if r := read(p, other)[0]; len(c.ages) == 1 && labels[only(c.ages)] == "" && (!r.Known || time.Since(r.At) > maxAge) {
-				t.Errorf("the neighbor reads %+v", r)
+				t.Errorf("the other workload reads %+v", r)
 			}
 		})
 	}
@@ -81,8 +81,7 @@ func only(m map[string]time.Duration) string {
 	return ""
 }
 
-// What is left of a rate after its exporter died lowers nothing.
-func TestTheRestOfARateLowersNothing(t *testing.T) {
+func TestRateOfAStoppedExporterLowersNoTarget(t *testing.T) {
 	server := newTestPrometheus(t)
 	for i := range 40 {
 		server.put(`requests_total{namespace="chat",pool="llama"}`, time.Now().Add(-8*time.Minute-time.Duration(39-i)*15*time.Second), float64(600*i))

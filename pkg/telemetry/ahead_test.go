@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// stampedSource is one way in which a time that a source writes becomes the time of a reading. Its answer is a value of 0, and STAMP
-// stands for the time. The Date of each answer is right.
+// stampedSource is a source that writes sample times. Its answer has the value 0, and STAMP is replaced by the time. The Date header of
+// each answer is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -62,7 +62,7 @@ func stampedSources() []stampedSource {
 	}
 }
 
-// says makes the server answer with a time.
+// says returns a handler that answers with a time.
 func (s *stampedSource) says(stamp string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if s.signal.Type == policy.SourceExternal {
@@ -72,7 +72,7 @@ func (s *stampedSource) says(stamp string) http.HandlerFunc {
 	}
 }
 
-// poller polls the source for a workload of one pod on node n.
+// poller returns a poller of the source for a workload of one pod on node n.
 func (s *stampedSource) poller(t testing.TB, server *podServer, o Options) (*Poller, *policy.Compiled) {
 	w := compiled("chat", "llama", s.signal)
 	w.Workload.Policy.MaxReplicas = 20
@@ -87,16 +87,16 @@ func (s *stampedSource) poller(t testing.TB, server *podServer, o Options) (*Pol
 	return p, w
 }
 
-// targetOf decides for three ready replicas.
+// targetOf returns the target for three ready replicas.
 func targetOf(p *Poller, w *policy.Compiled, at time.Time) int32 {
 	state := scaling.Seed(w.Workload.Policy, 3, at)
 	o := scaling.Observation{Replicas: 3, Ready: 3, Readings: read(p, w), Advice: scaling.NoAdvice, Operator: scaling.NoOperator}
 	return state.Decide(w.Workload.Policy, &o, at).Replicas
 }
 
-// A sample an hour ahead would be fresh at each poll of that hour, whether its source still works or not. It lowers nothing, is reported
-// with its source in explain, the metrics and the log, and ends when the source writes a usable time.
-func TestASampleAnHourAheadIsNoSample(t *testing.T) {
+// A sample an hour ahead would be fresh at each poll of that hour, whether or not its source still works. It lowers no target, is
+// reported with its source in explain, the metrics and the log, and counts again once the source writes a usable time.
+func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 	for _, s := range stampedSources() {
 		t.Run(s.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -131,7 +131,7 @@ func TestASampleAnHourAheadIsNoSample(t *testing.T) {
 	}
 }
 
-// Whatever time a source writes, only a sample of the last two minutes (the signal's MaxAge) lowers a target.
+// Only a sample with a time in the last two minutes (the signal's MaxAge) lowers a target.
 func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 	hours := func(low, high time.Duration) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
@@ -174,8 +174,9 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 	}
 }
 
-// A pod whose clock is an hour ahead counts as one that did not report: it neither hides the others nor counts as fresh.
-func TestAPodThatIsAheadHidesNoOther(t *testing.T) {
+// A pod whose clock is an hour ahead counts as a pod that did not report: its samples neither replace those of other pods nor count as
+// fresh.
+func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second)
 	var pods []engine.Pod
@@ -203,8 +204,8 @@ func TestAPodThatIsAheadHidesNoOther(t *testing.T) {
 	}
 }
 
-// The histograms of a page that is ahead begin no window: with right times the next two pages are one.
-func TestALatencyWhosePageIsAheadIsUnknown(t *testing.T) {
+// The histograms of such a page are not added to the window: with correct times, the window needs two pages again.
+func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	server := newPodServer(t)
 	page := func(ahead time.Duration, count int) {
 		at := time.Now().Add(ahead).UnixMilli()
@@ -230,7 +231,7 @@ func TestALatencyWhosePageIsAheadIsUnknown(t *testing.T) {
 	}
 }
 
-// recorder keeps an answer, so that it can be changed.
+// recorder keeps an answer, so that a test can change it.
 type recorder struct {
 	bytes.Buffer
 	header http.Header

@@ -18,12 +18,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dated writes the Date of a clock that stands ahead of ours.
+// dated sets the Date header of a clock that is ahead of ours.
 func dated(w http.ResponseWriter, ahead time.Duration) {
 	w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 }
 
-// skewed is the test Prometheus with a clock that stands ahead of ours; its samples are stamped by it.
+// skewed returns a test Prometheus with a clock that is ahead of ours, which also stamps its samples.
 func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	p := newTestPrometheus(t)
 	p.now = func() time.Time { return time.Now().Add(ahead) }
@@ -35,7 +35,7 @@ func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	return p
 }
 
-// certain lets a clock that runs behind be believed: its answers agreed for a minute already.
+// certain adds five answers over a minute that agree, so that a clock that is behind is corrected.
 func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) {
 	t.Helper()
 	c := &p.sources.get(d).clock
@@ -45,8 +45,7 @@ func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) 
 	}
 }
 
-// Every way of asking a Prometheus whose clock runs ahead or behind: the age of its samples is told by our clock.
-func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T) {
+func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 	pods := readyPods("llama-0")
 	for _, how := range []struct {
 		name   string
@@ -66,7 +65,7 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 	} {
 		for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second} {
 			t.Run(fmt.Sprintf("%s %v", how.name, ahead), func(t *testing.T) {
-				const age = 100 * time.Second // of the newest sample: its exporter died
+				const age = 100 * time.Second // of the newest sample: its exporter has stopped
 				server, d := skewed(t, ahead), policy.DataSource{}
 				for _, s := range how.series {
 					for i := range 20 {
@@ -91,8 +90,8 @@ func TestASkewedPrometheusClockMakesNoSampleYoungerOrOlderThanItIs(t *testing.T)
 	}
 }
 
-// Two minutes ahead, the last zero of an exporter that died 100 s ago would lower the target without the correction.
-func TestADeadExporterBehindAClockThatRunsAheadLowersNothing(t *testing.T) {
+// With a clock that is two minutes ahead and without correction, the last 0 of an exporter that stopped 100 s ago would lower the target.
+func TestStoppedExporterWithAClockAheadLowersNoTarget(t *testing.T) {
 	server := skewed(t, 2*time.Minute)
 	died := time.Now().Add(-100 * time.Second)
 	server.put(`queue_size{namespace="chat",pool="llama"}`, died.Add(2*time.Minute), 0)
@@ -111,7 +110,7 @@ func TestADeadExporterBehindAClockThatRunsAheadLowersNothing(t *testing.T) {
 	}
 }
 
-func TestPagesThatStampTheirSamplesAreCorrectedByTheirPodsClock(t *testing.T) {
+func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	server := newPodServer(t)
 	const age, ahead = 50 * time.Second, 2 * time.Minute
 	server.does(func(w http.ResponseWriter, _ *http.Request) {
@@ -125,9 +124,9 @@ func TestPagesThatStampTheirSamplesAreCorrectedByTheirPodsClock(t *testing.T) {
 		t.Errorf("a sample %v old reads %v old", age, got.Round(time.Second))
 	}
 	if s := p.Status(); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second {
-		t.Errorf("status %+v does not tell of the clock", s)
+		t.Errorf("status %+v does not have the skew of the clock", s)
 	}
-	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without times is as old as the question, whatever the pod's clock
+	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without sample times has the time of the request
 		dated(w, ahead)
 		fmt.Fprint(w, "vllm:num_requests_waiting 6\n")
 	})
@@ -137,11 +136,11 @@ func TestPagesThatStampTheirSamplesAreCorrectedByTheirPodsClock(t *testing.T) {
 		t.Errorf("%+v, asked at %v", r, before)
 	}
 	if s := p.Status(); s[0].Skew != 0 {
-		t.Errorf("a clock that stamps nothing is told of: %v", s[0].Skew)
+		t.Errorf("the skew of a clock that stamps no samples is reported: %v", s[0].Skew)
 	}
 }
 
-func TestAnAdapterThatRunsAheadIsCorrectedToo(t *testing.T) {
+func TestItemTimesOfAnAdapterAreCorrectedByItsClock(t *testing.T) {
 	server := newFaulty(t)
 	const age, ahead = 50 * time.Second, 2 * time.Minute
 	server.does(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +156,7 @@ func TestAnAdapterThatRunsAheadIsCorrectedToo(t *testing.T) {
 	}
 }
 
-func TestAClockThatGoesWrongIsToldOnceAndItsEndOnce(t *testing.T) {
+func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
 	server := newFaulty(t)

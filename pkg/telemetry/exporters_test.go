@@ -10,12 +10,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// exporterOn is a DCGM exporter's pod in namespace gpu-operator.
+// exporterOn returns the pod of a DCGM exporter in namespace gpu-operator.
 func exporterOn(name, node string) engine.Pod {
 	return engine.Pod{Name: name, IP: "127.0.0.1", Node: node, Ready: true}
 }
 
-// chatOnNodeA is a workload of one pod on node a, with one signal of each kind that a scraped pod could try to write.
+// chatOnNodeA returns a workload of one pod on node a, with one signal of each kind whose series a scraped pod could serve.
 func chatOnNodeA() (*policy.Compiled, Options) {
 	w := compiled("chat", "llama",
 		policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
@@ -28,7 +28,7 @@ func chatOnNodeA() (*policy.Compiled, Options) {
 	return w, Options{Pods: testPods{w.Workload.Key: pods}, Exporters: testExporters{exporterOn("dcgm-a", "a"), exporterOn("dcgm-b", "b")}}
 }
 
-// honest are the series that the real exporter, model server and Kueue serve, as a scrape without honor_labels stores them.
+// honest returns the series of the real exporter, model server and Kueue, as a scrape without honor_labels stores them.
 var honest = []struct {
 	series     string
 	first, now float64
@@ -43,8 +43,8 @@ var honest = []struct {
 
 var honestReadings = []float64{0.9, 40, 5, 30, 20}
 
-// An attacker runs a pod that Prometheus scrapes, and writes any label on its page. The scrape sets namespace and pod, and renames what
-// the page says of the same names to exported_namespace and exported_pod. No such page changes a reading of another tenant.
+// An attacker runs a pod that Prometheus scrapes, and writes any label on its page. The scrape sets namespace and pod, and renames labels
+// of the same names on the page to exported_namespace and exported_pod. No such page changes a reading of another tenant.
 func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 	const scraped = `namespace="evil",pod="evil-0"`
 	for name, claim := range map[string]string{
@@ -67,7 +67,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 				server.put(h.series, at.Add(-time.Minute), h.first)
 				server.put(h.series, at, h.now)
 			}
-			// The same GPU, newer: the newest sample of a GPU is the one that counts.
+			// A newer sample of the same GPU, because the newest sample of a GPU counts.
 			for series, v := range map[string]float64{
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",` + claim + `}`:                                0.06,
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-7",gpu="7",` + claim + `}`:                                0,
@@ -80,7 +80,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 			} {
 				if name == "an exporter, of a pod on another node" || name == "a pod of the exporter's namespace that is no exporter" {
 					if series[0] == 'k' {
-						continue // Kueue's metrics are trusted by namespace, and these are not of Kueue's
+						continue // Kueue's metrics are trusted by namespace, and these are in another one
 					}
 				}
 				server.put(series, at.Add(-50*time.Second), 0)
@@ -99,8 +99,8 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 	}
 }
 
-// Where only the attacker's series exist, nothing is known, and the reading says why.
-func TestAClaimByAnUndeclaredPodIsReportedAndNeverRead(t *testing.T) {
+// Where only the attacker's series exist, the reading is unknown with the cause.
+func TestReportOfAnUndeclaredPodIsMissingWithItsCause(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second)
 	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",namespace="monitoring",pod="exporter-a",exported_namespace="chat",exported_pod="llama-0"}`, at, 0.06)
@@ -113,7 +113,7 @@ func TestAClaimByAnUndeclaredPodIsReportedAndNeverRead(t *testing.T) {
 	}
 }
 
-// Each of the setups that a platform team declares is read in full.
+// Each supported scrape configuration is read completely.
 func TestDeclaredExportersAreTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels    string
@@ -139,8 +139,8 @@ func TestDeclaredExportersAreTrusted(t *testing.T) {
 	}
 }
 
-// The direct way: the page of node b's exporter names a pod of node a. It may have been taken over, or report an old assignment.
-func TestAnExportersPageIsTrustedOnItsOwnNodeOnly(t *testing.T) {
+// With direct scrapes, the page of node b's exporter may name a pod of node a: it may be hostile, or report an old assignment.
+func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	a, b := newPodServer(t), newPodServer(t)
 	a.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n"))
 	b.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",namespace=\"chat\",pod=\"llama-0\"} 0.06\n" +
@@ -162,7 +162,7 @@ func TestAnExportersPageIsTrustedOnItsOwnNodeOnly(t *testing.T) {
 	}
 }
 
-// What the PlatformConfig does not declare: Kueue elsewhere, by its own namespace.
+// The PlatformConfig declares another namespace for Kueue than the default.
 func TestKueueIsReadFromItsDeclaredNamespaceOnly(t *testing.T) {
 	for namespace, known := range map[string]bool{"kueue-system": false, "queues": true, "evil": false} {
 		server := newTestPrometheus(t)

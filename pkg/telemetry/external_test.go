@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// metricItem is one item of an external metric list.
+// metricItem returns one item of an external metric list.
 func metricItem(value string, at time.Time) string {
 	return fmt.Sprintf(`{"metricName":"m","metricLabels":{},"timestamp":%q,"value":%q}`, at.UTC().Format(time.RFC3339), value)
 }
@@ -61,8 +61,9 @@ func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
 	}
 }
 
-// One tenant names a thousand metrics that its adapter never answers. Without turns they take every request of the round.
-func TestANeighborsExternalMetricsThatHangDoNotDelayTheOthers(t *testing.T) {
+// One tenant uses a thousand metrics that its adapter never answers. Without limits for each namespace they would take every request of a
+// poll.
+func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 	server := newFaulty(t)
 	at := time.Now().Add(-30 * time.Second).Truncate(time.Second)
 	server.does(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +99,7 @@ func TestANeighborsExternalMetricsThatHangDoNotDelayTheOthers(t *testing.T) {
 	}
 }
 
-func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
+func TestReadingOfAFaultyAdapter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		serve http.HandlerFunc
@@ -110,7 +111,7 @@ func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
 		{"absurd", metricList(metricItem("9E", time.Now())), false, scaling.CauseInvalid},
 		{"unknown metric", kubeStatus(404, "NotFound"), false, scaling.CauseEmpty},
 		{"forbidden", kubeStatus(403, "Forbidden"), true, scaling.CauseForbidden},
-		{"told to wait for a second, ten times", func(w http.ResponseWriter, r *http.Request) {
+		{"asks the client to wait for a second, ten times", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			kubeStatus(429, "TooManyRequests")(w, r)
 		}, true, scaling.CauseUnreachable},
@@ -154,7 +155,7 @@ func TestWhatAnAdapterThatMisbehavesMakesOfAReading(t *testing.T) {
 	}
 }
 
-// testTriggers resolves triggers as KEDA names them.
+// testTriggers returns metrics as KEDA names them.
 type testTriggers map[string]string
 
 func (f testTriggers) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// answerOf is one series of the pool query as a server writes it, its sample taken ten seconds ago.
+// answerOf returns one series of the pool query as a server writes it, with a sample of ten seconds ago.
 func answerOf(value string) string {
 	at := time.Now().Add(-10 * time.Second).Unix()
 	series := func(part, v string) string {
@@ -28,7 +28,7 @@ func answerOf(value string) string {
 	return `{"status":"success","data":{"resultType":"vector","result":[` + series("value", value) + "," + series("age0", fmt.Sprint(at)) + `]}}`
 }
 
-// faulty is a server whose behavior can be changed.
+// faulty is a server whose behavior a test can change.
 type faulty struct {
 	*httptest.Server
 	serve atomic.Pointer[http.HandlerFunc]
@@ -37,7 +37,7 @@ type faulty struct {
 func newFaulty(t testing.TB) *faulty {
 	f := &faulty{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // the server detects that the client is gone only after it has read the body
 		(*f.serve.Load())(w, r)
 	}))
 	t.Cleanup(f.Close)
@@ -57,7 +57,7 @@ func status(code int, body string) http.HandlerFunc {
 	}
 }
 
-// gzipBomb is 64 MiB of one JSON string in 64 KiB.
+// gzipBomb returns 64 MiB of one JSON string in 64 KiB.
 func gzipBomb() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -70,8 +70,8 @@ func gzipBomb() []byte {
 	return b.Bytes()
 }
 
-func TestWhatAPrometheusThatMisbehavesMakesOfAReading(t *testing.T) {
-	const kept, lost = true, false // whether the last sample stands, with its own time, or nothing is known
+func TestReadingOfAFaultyPrometheus(t *testing.T) {
+	const kept, lost = true, false // whether the last sample stays known, with its own time
 	series := strings.Repeat(`{"metric":{"namespace":"chat","pool":"other"},"value":[1,"1"]},`, 300)
 	bomb := gzipBomb()
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestWhatAPrometheusThatMisbehavesMakesOfAReading(t *testing.T) {
 				}
 			}
 		}, lost, scaling.CauseTruncated},
-		// Compression is never offered to a Prometheus, so that one which comes unasked is no answer; see the scrape for a real bomb.
+		// Queries do not accept compression, so that a compressed answer is invalid; see the scrape test for a decompressed one.
 		{"gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
@@ -181,7 +181,7 @@ func TestServerThatIsDownFromTheStartReadsAsUnreachable(t *testing.T) {
 	}
 }
 
-func TestHalfThePodsVanishFromTheAnswer(t *testing.T) {
+func TestPodsMissingInTheAnswerLowerTheCoverage(t *testing.T) {
 	server := newTestPrometheus(t)
 	pods := []string{"llama-0", "llama-1", "llama-2", "llama-3"}
 	put := func(at time.Time, names []string) {
@@ -210,7 +210,7 @@ func TestHalfThePodsVanishFromTheAnswer(t *testing.T) {
 	}
 }
 
-func TestOnePodsDeadExporterIsCoverageAndNotAge(t *testing.T) {
+func TestStoppedExporterOfOnePodLowersTheCoverageAndNotTheAge(t *testing.T) {
 	server := newTestPrometheus(t)
 	fresh, dead := time.Now().Add(-time.Second).Truncate(time.Second), time.Now().Add(-150*time.Second).Truncate(time.Second)
 	for pod, at := range map[string]time.Time{"llama-0": fresh, "llama-1": dead} {
@@ -225,7 +225,7 @@ func TestOnePodsDeadExporterIsCoverageAndNotAge(t *testing.T) {
 	}
 }
 
-func TestStuckActivityCounterIsUnknownAndSaysSo(t *testing.T) {
+func TestStuckActivityCounterIsUnknownWithItsCause(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second)
 	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`, at, 0)
@@ -239,7 +239,7 @@ func TestStuckActivityCounterIsUnknownAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestOneSlowSourceDelaysNobody(t *testing.T) {
+func TestSlowSourceDelaysNoOtherSource(t *testing.T) {
 	slow, quick := newFaulty(t), newFaulty(t)
 	slow.does(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	quick.does(text(answerOf("5")))
@@ -276,7 +276,7 @@ func TestOneSlowSourceDelaysNobody(t *testing.T) {
 	}
 }
 
-func TestUnitsBoundWhatAReadingCanBe(t *testing.T) {
+func TestReadingAboveTheLimitOfItsUnitIsInvalid(t *testing.T) {
 	for _, c := range []struct {
 		unit  scaling.Unit
 		value float64
@@ -293,12 +293,12 @@ func TestUnitsBoundWhatAReadingCanBe(t *testing.T) {
 	}
 }
 
-// panickingPods stands for any bug that somebody's bytes find.
+// panickingPods panics like a defect that a source's answer triggers.
 type panickingPods struct{}
 
 func (panickingPods) Pods(*scaling.Workload) []engine.Pod { panic("found a bug") }
 
-func TestPanicOverOneSourceIsThatSourcesFailure(t *testing.T) {
+func TestPanicWhileReadingASourceIsAFailureOfThatSource(t *testing.T) {
 	server := newFaulty(t)
 	server.does(text(answerOf("5")))
 	w := compiled("chat", "llama", querySource(), policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"})

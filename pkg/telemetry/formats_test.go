@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// everySignal is a platform and a policy with each type of signal, as people write them.
+// everySignal is a PlatformConfig and a policy with each type of signal.
 const everySignal = `
 apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
@@ -42,7 +42,7 @@ spec:
   - {name: any, type: external, metric: backlog, matchLabels: {queue: x}, target: 5}
 `
 
-func TestEverySignalThatPeopleWriteIsPolled(t *testing.T) {
+func TestEverySignalTypeOfAPolicyIsPolled(t *testing.T) {
 	store := store.New(store.Options{Clock: time.Now})
 	report := store.Load(file(t, "all.yaml", everySignal))
 	for _, p := range report.Problems {
@@ -72,7 +72,7 @@ func TestEverySignalThatPeopleWriteIsPolled(t *testing.T) {
 	}
 }
 
-func TestNoAnswerMakesAnUnusableReadingKnown(t *testing.T) {
+func TestUnusableAnswerIsNeverAKnownReading(t *testing.T) {
 	server := newFaulty(t)
 	w := compiled("chat", "llama", querySource())
 	p := newPoller(t, Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// writePolicies writes n policies as a platform writes them: three signals, a formula, two schedules, a hundred to a file.
+// writePolicies writes n policies with three signals, a formula and two schedules each, a hundred in each file.
 func writePolicies(b *testing.B, address string, n int) string {
 	dir := b.TempDir()
 	write := func(name, text string) {
@@ -90,7 +90,7 @@ spec:
 	return dir
 }
 
-// fivePods gives each workload five pods out of a cache, whose memory does not count here.
+// fivePods lists five pods for each workload from a cache, whose memory is not measured here.
 type fivePods map[string][]engine.Pod
 
 func newFivePods(n int) fivePods {
@@ -106,7 +106,7 @@ func newFivePods(n int) fivePods {
 
 func (p fivePods) Pods(w *scaling.Workload) []engine.Pod { return p[w.Target.Name] }
 
-// calm is a cluster of workloads at five replicas.
+// calm is a cluster of workloads with five replicas.
 type calm struct{}
 
 func (calm) View(*scaling.Workload) (engine.View, bool) {
@@ -115,7 +115,7 @@ func (calm) View(*scaling.Workload) (engine.View, bool) {
 }
 func (calm) Apply(context.Context, []engine.Change) error { return nil }
 
-// gauges answers for every workload: 47 requests at the gateway, 8 in each pod, GPUs busy.
+// gauges answers for every workload: 47 requests at the gateway, 8 in each pod, busy GPUs.
 func gauges(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		at := float64(time.Now().UnixMilli()) / 1000
@@ -142,7 +142,7 @@ func gauges(n int) http.HandlerFunc {
 	}
 }
 
-// live is the heap that is in use.
+// live returns the size of the live heap in bytes.
 func live() float64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -151,9 +151,10 @@ func live() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies of one template and tells what of it stays on the heap, room by
-// room. The text of each, its two schedules, a formula, the readings of three signals, what five pods held of one and the first record
-// of the history are in it; the caches of the cluster are not. A policy whose signals are like no other's costs 1.5 KiB more.
+// BenchmarkHeapPerPolicy loads, polls and decides for 10,000 policies of one template, and reports the heap that each package keeps. It
+// includes the text of each policy, its two schedules and formula, the readings of three signals, what five pods contributed to one of
+// them and the first record of the history, and not the caches of the cluster. A policy whose signals have sources of their own takes 1.5
+// KiB more.
 func BenchmarkHeapPerPolicy(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(gauges(n))

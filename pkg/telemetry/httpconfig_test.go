@@ -26,7 +26,7 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
-func TestPrometheusIsReachedInItsOwnWords(t *testing.T) {
+func TestCredentialsAreSentByPrometheusConfiguration(t *testing.T) {
 	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, secret, _ := r.BasicAuth(); secret != "s3cret" {
 			w.WriteHeader(401)
@@ -124,7 +124,7 @@ func TestTenantsPodsAreSentNoCredentials(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhichPollFailsAndWhy(t *testing.T) {
+func TestStatusHasTheErrorOfAFailedPoll(t *testing.T) {
 	good, bad := newFaulty(t), newFaulty(t)
 	good.does(text(answerOf("5")))
 	bad.does(status(500, "oops"))
@@ -145,8 +145,7 @@ func TestStatusSaysWhichPollFailsAndWhy(t *testing.T) {
 	}
 }
 
-// The certificates of a scrape are mounted later than the first poll: the source is not given up for it.
-func TestASourceWhoseCertificateIsNotMountedYetIsTriedAgain(t *testing.T) {
+func TestSourceIsRetriedUntilItsCertificateIsMounted(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("vllm:num_requests_waiting 6\n"))
 	secure := httptest.NewTLSServer(nil)

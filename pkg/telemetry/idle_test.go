@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A pod is idle where every signal of pods says exactly 0, and lately: what is missing, old or only nearly 0 is not.
-func TestAPodIsIdleWhereEverySignalSaysZeroLately(t *testing.T) {
+// A pod is idle where every signal of pods is exactly 0 for it in a fresh reading. A missing, stale or small value is not idle.
+func TestPodIsIdleWhereEverySignalIsZeroAndFresh(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for pod, v := range map[string][2]float64{"busy": {3, 0.9}, "idle": {0, 0}, "cached": {0, 0.4}, "waits": {1, 0}} {
@@ -29,7 +29,7 @@ func TestAPodIsIdleWhereEverySignalSaysZeroLately(t *testing.T) {
 		t.Error("idle before anything was read")
 	}
 	pollOnce(t, p)
-	for _, pod := range []string{"busy", "idle", "cached", "waits", "half", "silent", "nobody"} {
+	for _, pod := range []string{"busy", "idle", "cached", "waits", "half", "silent", "unknown"} {
 		if got := p.Idle(&c.Workload, pod, at.Add(time.Minute)); got != (pod == "idle") {
 			t.Errorf("%s is idle: %t", pod, got)
 		}
@@ -44,6 +44,6 @@ func TestAPodIsIdleWhereEverySignalSaysZeroLately(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if p.Idle(&alone, "idle", at) {
-		t.Error("kept for a workload whose pods nobody marks")
+		t.Error("idle pods are recorded for a workload without a capacity group")
 	}
 }

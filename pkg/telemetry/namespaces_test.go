@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// add appends series that are known to be new. put compares each series with every other one.
+// add appends series that do not exist yet. put compares a series with every other one.
 func (p *testPrometheus) add(at time.Time, v float64, all ...labels.Labels) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -21,7 +21,7 @@ func (p *testPrometheus) add(at time.Time, v float64, all ...labels.Labels) {
 	}
 }
 
-// selectorSource is the source that package policy compiles for a tenant's own selector.
+// selectorSource returns the source that package policy compiles for a tenant's own selector.
 func selectorSource(namespace, metric string, match map[string]string) policy.Source {
 	ms := []*labels.Matcher{}
 	for name, value := range match {
@@ -35,7 +35,7 @@ func selectorSource(namespace, metric string, match map[string]string) policy.So
 		Query: fmt.Sprintf(`sum by (namespace) (%s{%s,namespace=%q})`, metric, strings.Join(text, ","), namespace)}
 }
 
-// victimAt returns a policy that reads each kind of shared query, and the Prometheus that has its samples.
+// victimAt returns a policy that reads each kind of shared query, and a Prometheus that has its samples.
 func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, testPods) {
 	t.Helper()
 	server := newTestPrometheus(t)
@@ -54,7 +54,7 @@ func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, te
 		policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
 		policy.Source{Type: policy.SourceKueue, LocalQueue: "batch"},
 		policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 2 * time.Minute})
-	for i := range 8 { // namespaces that use the shared queries and are neither victim nor offender
+	for i := range 8 { // other namespaces that use the shared queries
 		calm := fmt.Sprintf("calm-%d", i)
 		server.put(fmt.Sprintf(`queue_size{namespace=%q,pool="llama",pod="gateway-0"}`, calm), at, 1)
 	}
@@ -64,14 +64,14 @@ func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, te
 
 var victimValues = []float64{7, 11, 13, 0.5, 17, 0.8}
 
-// smallSource is a data source whose limits are a tenth of the defaults, so that the tests take a tenth of the time.
+// smallSource returns a data source whose limits are a tenth of the defaults, so that the tests take a tenth of the time.
 func smallSource(url string) policy.DataSource {
 	d := promSource(url)
 	d.MaxSeries, d.MaxBytes, d.Timeout = defaultMaxSeries/10, defaultMaxBytes/10, 30*time.Second
 	return d
 }
 
-// checkVictim fails unless every signal of the victim has its value of at.
+// checkVictim fails unless every signal of the victim has its value.
 func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, when string) {
 	t.Helper()
 	for i, r := range read(p, w) {
@@ -82,14 +82,14 @@ func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, when string) {
 	}
 }
 
-// checkOffender fails unless namespace evil, and no other one, is reported with this limit.
+// checkOffender fails unless namespace evil, and no other namespace, is reported with this limit.
 func checkOffender(t *testing.T, p *Poller, limit string) {
 	t.Helper()
 	var got []string
 	for _, o := range p.LimitViolations() {
 		got = append(got, o.Namespace+" "+string(o.Limit))
 		if o.Namespace != "evil" {
-			t.Errorf("%+v is reported, and its namespace has done nothing", o)
+			t.Errorf("%+v is reported, although its namespace is within its limits", o)
 		}
 	}
 	if !strings.Contains(strings.Join(got, ","), "evil "+limit) {
@@ -105,8 +105,8 @@ func evilSeries(n int, of func(i int) []string) []labels.Labels {
 	return out
 }
 
-// One tenant exports more series than a whole answer may have, of every metric that its neighbour reads.
-func TestANeighborWithMoreSeriesThanAnAnswerMayHaveDoesNotBlindTheOthers(t *testing.T) {
+// One tenant exports more series than one answer may have, of every metric that another tenant reads.
+func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		of     func(i int) []string
@@ -170,8 +170,9 @@ func TestANeighborWithMoreSeriesThanAnAnswerMayHaveDoesNotBlindTheOthers(t *test
 	}
 }
 
-// 95 policies each ask for one pair of two labels. The batched query asks for each value of one with each of the other.
-func TestANeighborsCrossProductOfSelectorsDoesNotBlindTheOthers(t *testing.T) {
+// Each of 95 policies selects one pair of values of two labels. The combined query selects each value of one label with each value of the
+// other.
+func TestNamespaceWithACrossProductOfSelectorsDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
 	all := []*policy.Compiled{victim}
@@ -192,7 +193,7 @@ func TestANeighborsCrossProductOfSelectorsDoesNotBlindTheOthers(t *testing.T) {
 }
 
 // Prometheus refuses a form of more than 10 MB.
-func TestANeighborsLongLabelValuesDoNotBlindTheOthers(t *testing.T) {
+func TestNamespaceWithLongLabelValuesDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
 	all := []*policy.Compiled{}
@@ -218,8 +219,8 @@ func TestANeighborsLongLabelValuesDoNotBlindTheOthers(t *testing.T) {
 	}
 }
 
-// 3,000 selectors that have no two in common are 3,000 queries a round.
-func TestANeighborsManySelectorsDoNotDelayTheOthers(t *testing.T) {
+// 3,000 selectors of 3,000 metrics would be 3,000 queries in each poll.
+func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
 	all := []*policy.Compiled{}
@@ -237,8 +238,8 @@ func TestANeighborsManySelectorsDoNotDelayTheOthers(t *testing.T) {
 	}
 }
 
-// A query that fails for one namespace's series fails for all: two series of one side match one of the other.
-func TestANeighborsDuplicateSeriesDoNotBlindTheOthers(t *testing.T) {
+// A query that fails for one namespace's series fails for all namespaces: two series of one side match one series of the other.
+func TestNamespaceWithDuplicateSeriesDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
 	template := querySource()

@@ -70,7 +70,7 @@ type plan struct {
 	lastSelectors map[string]selector
 }
 
-// origin is where the signals of an entry come from. The next version of the policy keeps the readings whose origin did not change.
+// origin is where the signals of an entry are read. The next version of the policy keeps the readings whose origin did not change.
 type origin struct {
 	entry    *entry
 	compiled *policy.Compiled

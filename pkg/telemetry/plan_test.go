@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
+func TestReadingIsKeptByAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	server := newTestPrometheus(t)
 	server.put(`queue_size{namespace="chat",pool="llama"}`, time.Now().Add(-time.Second), 5)
 	other := querySource()
@@ -23,25 +23,25 @@ func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{first}, platform)
 	pollOnce(t, p)
 
-	second := compiled("chat", "llama", querySource()) // an edit: the other signal is gone, and a bound moved
+	second := compiled("chat", "llama", querySource()) // an edit removes the other signal and changes a bound
 	second.Workload.Policy.MaxReplicas = 9
 	p.SetPolicies([]*policy.Compiled{second}, platform)
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
-		t.Errorf("after the edit: %+v, want the reading of before", r)
+		t.Errorf("after the edit: %+v, want the reading from before", r)
 	}
 	if p.deleteReplaced(); read(p, first)[0].Cause != scaling.CauseNever {
-		t.Errorf("a minute later the version before the edit still reads %+v", read(p, first)[0])
+		t.Errorf("after the cleanup, the version before the edit still reads %+v", read(p, first)[0])
 	}
 	paced := promSource(server.URL)
 	paced.Interval, paced.Timeout, paced.MaxBytes, paced.Default = time.Hour, time.Second, 1<<20, false
 	p.SetPolicies([]*policy.Compiled{second}, platformOf(paced))
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
-		t.Errorf("polled at another pace: %+v, want the reading of before", r)
+		t.Errorf("with another interval: %+v, want the reading from before", r)
 	}
 	p.SetPolicies([]*policy.Compiled{second}, platform)
 
 	third := compiled("chat", "llama", querySource())
-	third.Workload.Policy.Signals[0].Unit = scaling.Percent // what was 5 requests is now 500%
+	third.Workload.Policy.Signals[0].Unit = scaling.Percent // 5 requests would become 500%
 	p.SetPolicies([]*policy.Compiled{third}, platform)
 	if r := read(p, third)[0]; r.Known || r.Cause != scaling.CauseNever {
 		t.Errorf("in another unit: %+v, want unknown until it is polled", r)
@@ -56,7 +56,7 @@ func TestReadingOutlivesAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadSaysWhyAtOnce(t *testing.T) {
+func TestSignalThatNoPollServesHasItsCauseAtOnce(t *testing.T) {
 	prom := promSource("http://127.0.0.1:1")
 	prom.Namespaces = []string{"others"}
 	redis := policy.DataSource{Name: "redis", Type: policy.DataRedis, Address: "127.0.0.1:1"}
@@ -75,7 +75,7 @@ func TestWhatCannotBeReadSaysWhyAtOnce(t *testing.T) {
 		{"a source that was taken away", denied, scaling.CauseForbidden},
 		{"a source that does not exist", missing, scaling.CauseUnreachable},
 		{"a source of another type", wrongType, scaling.CauseInvalid},
-		{"an engine that nobody knows", policy.Source{Type: "llamafile", Metric: "requestsWaiting"}, scaling.CauseInvalid},
+		{"an unknown engine", policy.Source{Type: "llamafile", Metric: "requestsWaiting"}, scaling.CauseInvalid},
 		{"a metric that the engine lacks", policy.Source{Type: policy.SourceVLLM, Metric: "nothing"}, scaling.CauseInvalid},
 		{"GPUs without any source", policy.Source{Type: policy.SourceDCGM, Metric: "activity"}, scaling.CauseUnreachable},
 	} {
@@ -88,7 +88,7 @@ func TestWhatCannotBeReadSaysWhyAtOnce(t *testing.T) {
 	}
 }
 
-func TestEveryMetricThatPoliciesMayNameHasAProfile(t *testing.T) {
+func TestEveryMetricOfThePolicyFormatHasAProfile(t *testing.T) {
 	for _, kind := range []policy.SourceType{policy.SourceDCGM, policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay} {
 		metrics := policy.Metrics(kind)
 		if len(metrics) == 0 {
@@ -105,7 +105,7 @@ func TestEveryMetricThatPoliciesMayNameHasAProfile(t *testing.T) {
 	}
 }
 
-func TestRunFollowsThePolicies(t *testing.T) {
+func TestRunStartsAndStopsPollsWithThePolicies(t *testing.T) {
 	server := newTestPrometheus(t)
 	for _, pool := range []string{"a", "b"} {
 		server.put(fmt.Sprintf(`queue_size{namespace="chat",pool=%q}`, pool), time.Now(), 5)
@@ -116,7 +116,7 @@ func TestRunFollowsThePolicies(t *testing.T) {
 	other.Query = `sum by (namespace, pool) (other)`
 	c := compiled("chat", "a", other)
 	source := promSource(server.URL)
-	source.Interval = time.Hour // whatever is read soon is read because it changed
+	source.Interval = time.Hour // an earlier poll is an extra poll for the change
 	p := newPoller(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -133,7 +133,7 @@ func TestRunFollowsThePolicies(t *testing.T) {
 	}
 	p.SetPolicies([]*policy.Compiled{a}, platformOf(source))
 	wait(a, 5)
-	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // one more: the same query, asked again soon
+	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // an extra poll of the same query
 	wait(b, 5)
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // another query
 	wait(c, 6)
@@ -146,7 +146,7 @@ func TestRunFollowsThePolicies(t *testing.T) {
 	}
 }
 
-// tenThousand is a poller with the policies of a large platform.
+// tenThousand returns a poller with the policies of a large platform.
 func tenThousand(tb testing.TB, server string) (*Poller, []*policy.Compiled) {
 	var all []*policy.Compiled
 	for i := range 10_000 {
@@ -236,7 +236,7 @@ func TestPolicyCostsAtMostTwoKibibytes(t *testing.T) {
 	each := (heap() - before) / uint64(len(all))
 	t.Logf("%d bytes a policy of three signals", each)
 	if each > 2048 {
-		t.Errorf("%d bytes a policy: with the brain's own state, 4 KiB are the aim", each)
+		t.Errorf("%d bytes a policy: the limit for policy, readings and decision state together is 4 KiB", each)
 	}
 	runtime.KeepAlive(p)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// editedCluster shows every target with six replicas.
+// editedCluster has every workload with six replicas.
 type editedCluster struct{ applied int }
 
 func (c *editedCluster) View(*scaling.Workload) (engine.View, bool) {
@@ -25,7 +25,7 @@ func (c *editedCluster) Apply(_ context.Context, changes []engine.Change) error 
 	return nil
 }
 
-// edited is a controller in small: a store whose policies come out of annotations, a poller on a Prometheus, an engine.
+// edited is a small controller: a store whose policies are in annotations, a poller of one Prometheus, and an engine.
 type edited struct {
 	t       *testing.T
 	store   *store.Store
@@ -59,7 +59,7 @@ spec:
 	return e
 }
 
-// annotate edits the object as a person would; nothing but the store is told.
+// annotate edits the object as a user does; it informs only the store.
 func (e *edited) annotate(edit func(o *store.Object)) {
 	e.t.Helper()
 	o := e.object
@@ -81,7 +81,7 @@ func (e *edited) tick() scaling.Decision {
 	return d
 }
 
-func TestAnEditOfAnnotationsIsNoBlindTick(t *testing.T) {
+func TestEditOfAnnotationsKeepsTheReadings(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-2 * time.Second)
 	for i := range 6 {
@@ -108,8 +108,8 @@ func TestAnEditOfAnnotationsIsNoBlindTick(t *testing.T) {
 	}
 }
 
-// A new signal beside the old one is not known until its first poll, and until then nothing falls.
-func TestAnEditThatMeasuresSomethingElseWaitsForItsFirstPoll(t *testing.T) {
+// A new signal is unknown until its first poll, and until then no target decreases.
+func TestEditOfASignalsSourceWaitsForTheFirstPoll(t *testing.T) {
 	server := newTestPrometheus(t)
 	for i := range 6 {
 		server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="l-%d"}`, i), time.Now(), 10)
@@ -128,8 +128,8 @@ func TestAnEditThatMeasuresSomethingElseWaitsForItsFirstPoll(t *testing.T) {
 	}
 }
 
-// A tick that began before the edit reads under the version that it was handed.
-func TestATickUnderWayReadsTheVersionThatItBeganWith(t *testing.T) {
+// A tick that began before an edit reads the readings of the version that it started with.
+func TestTickInProgressReadsTheVersionThatItStartedWith(t *testing.T) {
 	server := newTestPrometheus(t)
 	server.put(`queue_size{namespace="chat",pool="llama"}`, time.Now().Add(-time.Second), 30)
 	first := compiled("chat", "llama", querySource())
@@ -146,7 +146,7 @@ func TestATickUnderWayReadsTheVersionThatItBeganWith(t *testing.T) {
 			t.Errorf("reads %+v", r)
 		}
 	}
-	p.SetPolicies(nil, nil) // deleted meanwhile
+	p.SetPolicies(nil, nil) // the policy is deleted
 	if r := read(p, &second)[0]; !r.Known {
 		t.Errorf("a policy that is deleted under a tick reads %+v", r)
 	}

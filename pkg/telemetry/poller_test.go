@@ -24,7 +24,7 @@ func readyPods(names ...string) []engine.Pod {
 	return out
 }
 
-// compiled makes a policy of sources; its signals are totals unless changed.
+// compiled returns a policy with the given sources, whose signals are totals.
 func compiled(namespace, name string, sources ...policy.Source) *policy.Compiled {
 	p := &scaling.Policy{}
 	for i, s := range sources {
@@ -59,7 +59,7 @@ func querySource() policy.Source {
 	return policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "q", Query: poolQuery, WorkloadLabel: "pool", NamespaceLabel: "namespace"}
 }
 
-// pollOnce polls every group once, on the caller's goroutine.
+// pollOnce polls every group once, in the caller's goroutine.
 func pollOnce(t testing.TB, p *Poller) {
 	t.Helper()
 	p.mu.Lock()
@@ -116,7 +116,7 @@ func TestOneQueryServesEveryWorkloadThatSharesItsTemplate(t *testing.T) {
 	}
 }
 
-func TestExporterThatDiedFourMinutesAgoIsSeenToBeOld(t *testing.T) {
+func TestSampleOfAnExporterThatStoppedHasItsOwnAge(t *testing.T) {
 	server := newTestPrometheus(t)
 	died := time.Now().Add(-4 * time.Minute).Truncate(time.Second)
 	server.put(`queue_size{namespace="chat",pool="llama"}`, died, 3)
@@ -129,7 +129,7 @@ func TestExporterThatDiedFourMinutesAgoIsSeenToBeOld(t *testing.T) {
 	}
 }
 
-func TestPodsOfAModelServerAreSummedAndTheirCoverageCounted(t *testing.T) {
+func TestGaugesOfPodsAreCombinedWithTheirCoverage(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for i, name := range []string{"vllm:num_requests_waiting", "vllm_num_requests_waiting"} {
@@ -156,7 +156,7 @@ func TestPodsOfAModelServerAreSummedAndTheirCoverageCounted(t *testing.T) {
 	}
 }
 
-func TestGPUsAreFoundThroughTheExportersLabels(t *testing.T) {
+func TestGPUsAreAttributedByTheLabelsOfTheExporter(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for i, v := range []float64{0.9, 0.5, 0.1} {

@@ -23,8 +23,8 @@ import (
 
 var testParser = parser.NewParser(parser.Options{})
 
-// testPrometheus answers /api/v1/query by Prometheus' own query engine over samples in memory: what these tests show of a query
-// holds for the real server, five-minute look-back and duplicate-label errors included.
+// testPrometheus answers /api/v1/query by Prometheus' own query engine over samples in memory. A query that works in these tests works
+// with the real server, with the same five-minute lookback and duplicate-label errors.
 type testPrometheus struct {
 	*httptest.Server
 	engine *prom.Engine
@@ -80,7 +80,7 @@ func (p *testPrometheus) put(series string, at time.Time, v float64) {
 	p.series = append(p.series, &testSeries{l, []testSample{{at.UnixMilli(), v}}})
 }
 
-// clear forgets everything.
+// clear deletes all series.
 func (p *testPrometheus) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func encodeResult(v parser.Value) []map[string]any {
 	return out
 }
 
-// Querier makes testPrometheus a storage.Queryable.
+// Querier implements storage.Queryable.
 func (p *testPrometheus) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 		p.mu.Lock()

@@ -44,7 +44,7 @@ func TestTenThousandPoliciesOverThreeTemplatesCostAtMostTwelveQueriesARound(t *t
 	t.Logf("%d queries: 3 templates, gauges, latencies, GPUs and Kueue for 10,000 policies with 6 signals each", queries)
 }
 
-func TestTenantsSelectorsOfOneShapeAreAskedAsOne(t *testing.T) {
+func TestSelectorsOfOneShapeAreOneQuery(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	old := at.Add(-3 * time.Minute)
@@ -59,8 +59,8 @@ func TestTenantsSelectorsOfOneShapeAreAskedAsOne(t *testing.T) {
 			Query: fmt.Sprintf(`sum by (namespace) (jobs{cluster="c",namespace=%q,queue=%q})`, x.namespace, x.queue)}
 		all = append(all, compiled(x.namespace, fmt.Sprintf("w%d", i), source))
 	}
-	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // a pair that nobody asks for
-	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // another cluster's
+	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // a pair that no selector selects
+	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // of another cluster
 	p := newPoller(t, Options{})
 	p.SetPolicies(all, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
@@ -74,7 +74,7 @@ func TestTenantsSelectorsOfOneShapeAreAskedAsOne(t *testing.T) {
 	}
 }
 
-func TestAgeOfAQueryIsThatOfItsOldestSample(t *testing.T) {
+func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	young, old := now.Add(-10*time.Second), now.Add(-200*time.Second)
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestAgeOfAQueryIsThatOfItsOldestSample(t *testing.T) {
 	}
 }
 
-// put a histogram of requests that took the given seconds, as it stood at that time.
+// putHistogram puts a histogram of count requests that each took the given number of seconds.
 func putHistogram(p *testPrometheus, name, pod string, at time.Time, count int, took float64) {
 	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {
 		n := 0
@@ -135,12 +135,12 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for i := range 9 { // every 15 s for two minutes
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
-		// llama-0 serves 90 quick requests a poll, llama-1 10 slow ones; llama-2 nothing, and nobody waits there.
+		// In each poll llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves none, and no request waits there.
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-2"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-2"}`, at, 0)
-		// stuck-0 holds requests and gives nobody a first token.
+		// At stuck-0 requests wait, and none receives its first token.
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="stuck-0"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="stuck-0"}`, at, 12)
 	}
@@ -148,7 +148,7 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	p95 := ttft
 	p95.Quantile = 0.95
 	w := mean(compiled("chat", "llama", ttft, p95))
-	// blind-0 served nothing either, and nobody says whether somebody waits there; of blind-1 the engine itself says that it does not know.
+	// blind-0 served none either, and has no gauge of waiting requests. At blind-1 the engine reports that gauge as unknown.
 	for i := range 9 {
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-0"`, at, 7, 0.8)
@@ -177,17 +177,17 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 		t.Errorf("p95 reads %+v, want %g: the slow tenth lies in (0.5, 1]", r[1], want)
 	}
 	if r := read(p, stuck)[0]; r.Known || r.Cause != scaling.CauseSentinel {
-		t.Errorf("the stuck server reads %+v, want unknown: silence while twelve wait is no latency of 0", r)
+		t.Errorf("the stuck server reads %+v, want unknown: twelve requests wait, so that the latency is not 0", r)
 	}
 	if r := read(p, blind)[0]; r.Known {
-		t.Errorf("servers of which nothing is known but silence read %+v, want unknown", r)
+		t.Errorf("servers without observations and without a gauge of waiting requests read %+v, want unknown", r)
 	}
 	if r := read(p, idle)[0]; !r.Known || r.Value != 0 {
-		t.Errorf("the idle server reads %+v, want a known 0: nobody waited", r)
+		t.Errorf("the idle server reads %+v, want a known 0: no request waited", r)
 	}
 }
 
-func TestKueueCountsWhatWillRunAndNothingElse(t *testing.T) {
+func TestKueueCountsActiveWorkloadsOnly(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for series, v := range map[string]float64{
@@ -216,7 +216,7 @@ func TestKueueCountsWhatWillRunAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestReplicaOfSeveralPodsReportsByItsLeader(t *testing.T) {
+func TestReplicaOfSeveralPodsIsReadFromItsLeader(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second)
 	server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="group-0"}`, at, 4)

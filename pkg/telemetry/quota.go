@@ -39,7 +39,7 @@ type usage struct {
 
 type quotaKey struct{ source, namespace string }
 
-// byTenant reports whether the text of a group's query comes from a tenant's policy.
+// byTenant reports whether the text of a group's query is made from a tenant's policy.
 func (k *groupKey) byTenant(s *candidate) bool {
 	return k.kind == bySelector || k.kind == byHistogram || (k.kind == byQuery && s.request.Source.QueryName == "")
 }

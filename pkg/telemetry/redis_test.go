@@ -21,7 +21,7 @@ func listOf(name string) policy.Source {
 	return policy.Source{Type: policy.SourceRedis, DataSource: "redis", ListName: name}
 }
 
-func TestRedisListsAreReadTogetherAndFailAlone(t *testing.T) {
+func TestErrorOfOneRedisListDoesNotAffectOthers(t *testing.T) {
 	m := miniredis.RunT(t)
 	for range 42 {
 		if _, err := m.Lpush("jobs", "x"); err != nil {
@@ -66,7 +66,7 @@ func TestRedisListsAreReadTogetherAndFailAlone(t *testing.T) {
 	}
 }
 
-func TestRedisPasswordIsReadAnewWhenItRotates(t *testing.T) {
+func TestRedisPasswordFileIsReadAgainAfterItsRotation(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.RequireUserAuth("gpuscaler", "first")
 	file := filepath.Join(t.TempDir(), "password")
@@ -93,7 +93,7 @@ func TestRedisPasswordIsReadAnewWhenItRotates(t *testing.T) {
 	}
 }
 
-func TestRedisStreamCountsWhatAGroupHasNotDone(t *testing.T) {
+func TestRedisStreamWithoutAGroupIsReadByItsLength(t *testing.T) {
 	m := miniredis.RunT(t)
 	for range 5 {
 		if _, err := m.XAdd("events", "*", []string{"k", "v"}); err != nil {
@@ -110,7 +110,7 @@ func TestRedisStreamCountsWhatAGroupHasNotDone(t *testing.T) {
 	}
 }
 
-// cannedRedis answers XINFO GROUPS as real servers of several versions do; miniredis does not know a lag.
+// cannedRedis answers XINFO GROUPS as servers of several versions do; miniredis does not support lag.
 func cannedRedis(t *testing.T, reply func(c *server.Peer)) string {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")
@@ -130,7 +130,7 @@ func cannedRedis(t *testing.T, reply func(c *server.Peer)) string {
 	return s.Addr().String()
 }
 
-func TestConsumerGroupsOfSeveralServers(t *testing.T) {
+func TestConsumerGroupsOfSeveralRedisVersions(t *testing.T) {
 	group := func(c *server.Peer, name string, fields ...any) {
 		c.WriteLen(2 + len(fields))
 		c.WriteBulk("name")

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// realRedis starts a real server on a free port, or skips where the machine has none.
+// realRedis starts a real server on a free port, or skips the test where redis-server is not installed.
 func realRedis(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -48,7 +48,7 @@ func realRedis(t *testing.T, args ...string) string {
 	}
 }
 
-func TestRealRedisFromItsFirstEntryToAHoleInItsStream(t *testing.T) {
+func TestRealRedisListsStreamsAndConsumerGroups(t *testing.T) {
 	address := realRedis(t)
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: address})
@@ -100,7 +100,7 @@ func TestRealRedisFromItsFirstEntryToAHoleInItsStream(t *testing.T) {
 	look("three acknowledged", 3, 10, 7, 0)
 
 	must(client.XDel(ctx, "events", ids[7]).Err())
-	look("a hole: the server cannot tell the lag, and says so", 3, 9, 0, scaling.CauseInvalid)
+	look("an entry was deleted from the middle: the server reports no lag", 3, 9, 0, scaling.CauseInvalid)
 
 	must(client.Del(ctx, "jobs").Err())
 	look("the list is worked off", 0, 9, 0, scaling.CauseInvalid)
@@ -126,8 +126,8 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	}
 }
 
-// A replica whose master is gone answers what it had, for as long as it lives: that is no length of today.
-func TestAReplicaThatLostItsMasterIsNotBelieved(t *testing.T) {
+// A replica that lost its master keeps answering with the values from before.
+func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	master := realRedis(t)
 	host, port, _ := net.SplitHostPort(master)
 	replica := realRedis(t, "--replicaof", host, port)
@@ -157,11 +157,11 @@ func TestAReplicaThatLostItsMasterIsNotBelieved(t *testing.T) {
 		}
 	}
 	until("a replica that follows is as good as its master", func(r scaling.Reading) bool { return r.Known && r.Value == 3 && r.Failures == 0 })
-	_ = at(master).ShutdownNoSave(ctx).Err() // the connection ends with it
+	_ = at(master).ShutdownNoSave(ctx).Err() // the connection ends with the server
 	until("its master is gone", func(r scaling.Reading) bool { return r.Failures > 0 && r.Cause == scaling.CauseUnreachable })
 	before := read(p, w)[0].At
 	pollOnce(t, p)
 	if r := read(p, w)[0]; r.At.After(before) || r.Value != 3 {
-		t.Errorf("reads %+v, want the last that was true, growing old", r)
+		t.Errorf("reads %+v, want the last value from before, with its own time", r)
 	}
 }

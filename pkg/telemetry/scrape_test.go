@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// podServer serves one pod's page.
+// podServer serves the page of one pod.
 type podServer struct {
 	*faulty
 	port int
@@ -43,7 +43,7 @@ func scrapePoller(t *testing.T, w *policy.Compiled, source policy.DataSource, po
 	return p
 }
 
-func TestPodsPagesAreReadOnceForAllTheirSignals(t *testing.T) {
+func TestPageOfAPodIsReadOnceForAllItsSignals(t *testing.T) {
 	server := newPodServer(t)
 	asked := 0
 	server.does(func(w http.ResponseWriter, _ *http.Request) {
@@ -65,7 +65,7 @@ func TestPodsPagesAreReadOnceForAllTheirSignals(t *testing.T) {
 	}
 }
 
-func TestWhatAPodThatMisbehavesMakesOfAReading(t *testing.T) {
+func TestReadingOfAFaultyPod(t *testing.T) {
 	bomb := gzipBomb()
 	for _, c := range []struct {
 		name  string
@@ -123,7 +123,7 @@ func TestWhatAPodThatMisbehavesMakesOfAReading(t *testing.T) {
 	}
 }
 
-func TestPodsAddressesThatNoPodHasAreNotDialled(t *testing.T) {
+func TestPodAddressesThatNoPodHasAreRefused(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("vllm:num_requests_waiting 5\n"))
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
@@ -142,7 +142,7 @@ func TestPodsAddressesThatNoPodHasAreNotDialled(t *testing.T) {
 	}
 }
 
-func TestScrapedLatencyNeedsTwoLooksAndSurvivesARestart(t *testing.T) {
+func TestScrapedLatencyNeedsTwoPollsAndContinuesAfterARestart(t *testing.T) {
 	server := newPodServer(t)
 	page := func(quick, all int, sum float64, waiting int) http.HandlerFunc {
 		return text(fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\n"+
@@ -161,10 +161,10 @@ func TestScrapedLatencyNeedsTwoLooksAndSurvivesARestart(t *testing.T) {
 		cause        scaling.Cause
 		mean, median float64
 	}{
-		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // who knows when those hundred were
+		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // the time of the first hundred is not known
 		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // ten more, of 0.8 s
-		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // the same ten are still within the minute
-		{page(4, 4, 0.4, 0), true, 0, (8 + 0.4) / 14, 0.5 + 0.5*(7-4)/10.}, // restarted, four quick ones since
+		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // the same ten are still within the window
+		{page(4, 4, 0.4, 0), true, 0, (8 + 0.4) / 14, 0.5 + 0.5*(7-4)/10.}, // the pod restarted and served four fast requests
 	} {
 		server.does(c.serve)
 		pollOnce(t, p)
@@ -177,7 +177,7 @@ func TestScrapedLatencyNeedsTwoLooksAndSurvivesARestart(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-func TestServerThatStopsAnsweringItsQueueHasNoLatencyOfZero(t *testing.T) {
+func TestServerThatFinishesNoRequestHasNoLatencyOfZero(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("vllm:time_to_first_token_seconds_count 5\nvllm:time_to_first_token_seconds_sum 1\nvllm:num_requests_waiting 12\n"))
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken", Window: time.Minute}))
@@ -189,7 +189,7 @@ func TestServerThatStopsAnsweringItsQueueHasNoLatencyOfZero(t *testing.T) {
 	}
 }
 
-// testExporters lists the exporters, one per node.
+// testExporters lists the exporters, of which one runs on each node.
 type testExporters []engine.Pod
 
 func (e testExporters) Exporters(namespace string, labels map[string]string) []engine.Pod {
@@ -226,7 +226,7 @@ DCGM_FI_DEV_MEMORY_TEMP{gpu="0",UUID="GPU-0",namespace="chat",pod="llama-0"} 922
 	}
 }
 
-func TestNoPodsCostNoRequest(t *testing.T) {
+func TestPollWithoutPodsSendsNoRequest(t *testing.T) {
 	server := newTestPrometheus(t)
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"})
 	pods := testPods{}

@@ -15,7 +15,7 @@ type sharedNodes map[string]bool
 
 func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
 
-// replicasOf is what a workload settles at when every target becomes ready pods, and put stores what Prometheus then knows of them.
+// replicasOf returns the target to which a workload converges when every target becomes ready pods. put stores the samples of those pods.
 func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod), extra ...policy.Source) (target int32, r scaling.Reading) {
 	t.Helper()
 	w := mean(compiled("chat", "llama", append([]policy.Source{{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}}, extra...)...))
@@ -55,9 +55,9 @@ func gpuSeries(device, pod, more string) string {
 	return fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q%s}`, device, pod, more)
 }
 
-// One GPU is shared by all pods and is busy. Each pod that is added shows the same activity, so that counted per pod the target runs to
-// the maximum although not one GPU was added.
-func TestASharedGPUsActivityHoldsAndDoesNotRaise(t *testing.T) {
+// One busy GPU is shared by all pods. Each additional pod has the same activity. Counted for each pod, the target would increase to the
+// maximum although no GPU is added.
+func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
 		put     func(*testPrometheus, time.Time, []engine.Pod)
@@ -90,9 +90,9 @@ func TestASharedGPUsActivityHoldsAndDoesNotRaise(t *testing.T) {
 	}
 }
 
-// What is not shared raises as before: one GPU for each pod, also where a pod's predecessor held that GPU until a scrape ago.
-func TestAGPUThatOnePodAfterAnotherHeldIsNotShared(t *testing.T) {
-	busy := 6.0 // GPUs' worth of work
+// A GPU that is not shared raises the target, also where another pod held that GPU until the scrape before.
+func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
+	busy := 6.0 // of work, in GPUs
 	got, r := replicasOf(t, Options{}, 4, func(s *testPrometheus, at time.Time, pods []engine.Pod) {
 		for i, p := range pods {
 			s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, min(busy/float64(len(pods)), 1))
@@ -104,8 +104,8 @@ func TestAGPUThatOnePodAfterAnotherHeldIsNotShared(t *testing.T) {
 	}
 }
 
-// Another signal still raises, and low activity still lowers: an idle GPU is idle for every pod on it.
-func TestBesideASharedGPUOtherSignalsRaise(t *testing.T) {
+// Another signal still raises the target, and a low activity still lowers it, because an idle GPU is idle for every pod on it.
+func TestOtherSignalsRaiseBesideASharedGPU(t *testing.T) {
 	queue := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}
 	put := func(activity, waiting float64) func(*testPrometheus, time.Time, []engine.Pod) {
 		return func(s *testPrometheus, at time.Time, pods []engine.Pod) {
@@ -123,8 +123,8 @@ func TestBesideASharedGPUOtherSignalsRaise(t *testing.T) {
 	}
 }
 
-// The direct way: one page of an exporter that names two pods for one GPU.
-func TestASharedGPUIsRecognizedOnAnExportersPage(t *testing.T) {
+// With direct scrapes, one page of an exporter names two pods for one GPU.
+func TestSharedGPUIsFoundOnAnExportersPage(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n" +
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"batch\",pod=\"job-0\"} 0.9\n"))
@@ -139,7 +139,7 @@ func TestASharedGPUIsRecognizedOnAnExportersPage(t *testing.T) {
 	}
 }
 
-// A tenant whose pod serves another pod's UUID does not stop that pod's workload from growing.
+// A tenant's pod that serves the UUID of another pod's GPU does not stop that pod's workload from scaling up.
 func TestAnUndeclaredPodCannotMakeAGPUShared(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second).Truncate(time.Second)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// draining is a workload whose pods go while a Prometheus is polled about their queues.
+// draining is a workload whose pods terminate while Prometheus is polled for their queues.
 type draining struct {
 	t      *testing.T
 	server *testPrometheus
@@ -32,7 +32,7 @@ func newDraining(t *testing.T) *draining {
 
 func (d *draining) list(names ...string) { d.pods[d.policy.Workload.Key] = readyPods(names...) }
 
-// scrape is what Prometheus took of some pods.
+// scrape puts samples of some pods.
 func (d *draining) scrape(at time.Time, each float64, pods ...string) {
 	for _, p := range pods {
 		d.server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, p), at, each)
@@ -49,39 +49,40 @@ func (d *draining) reads(what string, want float64) {
 
 var six = []string{"l-0", "l-1", "l-2", "l-3", "l-4", "l-5"}
 
-// 48 requests wait in six pods. One pod goes; its clients ask again, and until the others were looked at after that, nobody knows of it.
-func TestTheQueueOfAPodThatWentIsNotTakenForServed(t *testing.T) {
+// 48 requests wait in six pods. One pod terminates, and its clients send their requests again. Until the other pods are sampled after
+// that, no sample shows these requests.
+func TestQueueOfATerminatedPodCountsUntilNewerSamples(t *testing.T) {
 	d := newDraining(t)
 	d.scrape(time.Now().Add(-10*time.Second), 8, six...)
 	d.reads("six pods", 48)
 	d.list(six[:5]...)
-	d.reads("one went, the others' samples are from before", 48)
-	d.reads("and still are", 48)
+	d.reads("one terminated, and the others' samples are older", 48)
+	d.reads("the samples are still older", 48)
 	time.Sleep(5 * time.Millisecond)
 	d.scrape(time.Now(), 9.6, six[:5]...)
-	d.reads("its requests came to the others", 48)
+	d.reads("the other pods have its requests", 48)
 	time.Sleep(5 * time.Millisecond)
 	d.scrape(time.Now(), 8, six[:5]...)
 	d.reads("they were served", 40)
 }
 
-func TestAQueueThatIsReallyGoneFallsAtTheNextSample(t *testing.T) {
+func TestQueueOfATerminatedPodEndsWithTheNextSample(t *testing.T) {
 	d := newDraining(t)
 	d.scrape(time.Now().Add(-10*time.Second), 8, six...)
 	d.reads("six pods", 48)
 	d.list(six[:5]...)
-	d.reads("one went", 48)
+	d.reads("one terminated", 48)
 	time.Sleep(5 * time.Millisecond)
 	d.scrape(time.Now(), 8, six[:5]...)
-	d.reads("nobody asked again", 40)
+	d.reads("no client sent its request again", 40)
 }
 
-func TestAPodThatWentNeverMakesAQueueLongerThanItWas(t *testing.T) {
+func TestTerminatedPodNeverRaisesTheTotal(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		each float64 // in the five that stay
+		each float64 // in the five pods that remain
 		want float64
-	}{{"its requests are with the others already", 9.6, 48}, {"half of them are", 8.8, 48}, {"and more came", 12, 60}, {"the others served some", 4, 28}} {
+	}{{"the other pods have its requests already", 9.6, 48}, {"they have half of its requests", 8.8, 48}, {"more requests arrived", 12, 60}, {"the other pods served some", 4, 28}} {
 		d := newDraining(t)
 		d.scrape(time.Now().Add(-10*time.Second), 8, six...)
 		d.reads("six pods", 48)
@@ -91,7 +92,7 @@ func TestAPodThatWentNeverMakesAQueueLongerThanItWas(t *testing.T) {
 	}
 }
 
-func TestAPodThatDrainsCountsUntilItIsSilentAndOncePast(t *testing.T) {
+func TestTerminatingPodCountsUntilOnePollAfterItsLastSample(t *testing.T) {
 	stays, goes := newPodServer(t), newFaulty(t)
 	second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", stays.port))
 	if err != nil {
@@ -112,11 +113,11 @@ func TestAPodThatDrainsCountsUntilItIsSilentAndOncePast(t *testing.T) {
 		value, coverage float64
 	}{
 		{"two pods", page, true, 16, 1},
-		{"one is ready and silent: that is coverage's business", status(503, ""), true, 8, 0.5},
+		{"one is ready and does not report: this lowers the coverage", status(503, ""), true, 8, 0.5},
 		{"it answers again", page, true, 16, 1},
-		{"it drains, and answers", page, false, 16, 1},
-		{"it drains, and is silent", status(503, ""), false, 16, 1},
-		{"its requests would be here by now", status(503, ""), false, 8, 1},
+		{"it terminates, and reports", page, false, 16, 1},
+		{"it terminates, and does not report", status(503, ""), false, 16, 1},
+		{"the other pod has been sampled since", status(503, ""), false, 8, 1},
 	} {
 		goes.does(c.serves)
 		pods[1].Ready = c.ready

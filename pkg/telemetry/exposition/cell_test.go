@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// series makes a sample of the text form name{a="b",c="d"}.
+// series returns a sample of the text form name{a="b",c="d"}.
 func series(text string, v float64, at time.Time) Sample {
 	name, rest, _ := strings.Cut(text, "{")
 	s := Sample{Name: name, Value: v, At: at}
@@ -28,7 +28,7 @@ type given struct {
 	age    time.Duration
 }
 
-func TestPodsValueIsMadeOfItsSeries(t *testing.T) {
+func TestValueOfAPodIsComputedFromItsSeries(t *testing.T) {
 	for _, c := range []struct {
 		name, engine, metric string
 		given                []given
@@ -68,14 +68,14 @@ func TestPodsValueIsMadeOfItsSeries(t *testing.T) {
 		{"TGI", "tgi", RequestsWaiting, []given{{"tgi_queue_size{}", 2, 0}}, Value{2, scraped, Good}},
 		{"Ray Serve's own queue over handles", "ray", "queuedQueries",
 			[]given{{"ray_serve_deployment_queued_queries{deployment=d,handle=a}", 2, 0}, {"ray_serve_deployment_queued_queries{deployment=d,handle=b}", 3, 0}}, Value{5, scraped, Good}},
-		{"somebody else's series", "vllm", RequestsWaiting, []given{{"tgi_queue_size{}", 2, 0}}, Value{}},
+		{"series of another engine", "vllm", RequestsWaiting, []given{{"tgi_queue_size{}", 2, 0}}, Value{}},
 	} {
 		p, _ := Engine(c.engine)
 		m, ok := p.Lookup(c.metric)
 		if !ok {
 			t.Fatalf("%s: no metric %s", c.name, c.metric)
 		}
-		for round := range 10 { // an answer has no order
+		for round := range 10 { // in random order, because an answer has none
 			rand.Shuffle(len(c.given), func(i, j int) { c.given[i], c.given[j] = c.given[j], c.given[i] })
 			var cell Cell
 			for _, g := range c.given {
@@ -90,7 +90,7 @@ func TestPodsValueIsMadeOfItsSeries(t *testing.T) {
 	}
 }
 
-func TestNoBlankValueIsEverGood(t *testing.T) {
+func TestBlankValueIsNeverGood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &engines[rapid.IntRange(0, len(engines)-1).Draw(t, "engine")]
 		m := &p.Metrics[rapid.IntRange(0, len(p.Metrics)-1).Draw(t, "metric")]

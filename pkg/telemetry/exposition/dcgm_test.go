@@ -75,7 +75,7 @@ func TestGPUsOwner(t *testing.T) {
 	}
 }
 
-func TestDCGMNamesCoverTheChainAndWhatChecksIt(t *testing.T) {
+func TestDCGMNamesHaveTheFieldsOfActivityAndItsChecks(t *testing.T) {
 	want := "[DCGM_FI_PROF_SM_ACTIVE dcgm_fi_prof_sm_active DCGM_FI_PROF_GR_ENGINE_ACTIVE dcgm_fi_prof_gr_engine_active DCGM_FI_DEV_GPU_UTIL dcgm_fi_dev_gpu_util DCGM_FI_DEV_POWER_USAGE dcgm_fi_dev_power_usage]"
 	if got := fmt.Sprint(DCGMNames(Activity)); got != want {
 		t.Errorf("%s", got)

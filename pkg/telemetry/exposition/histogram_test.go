@@ -55,7 +55,7 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 	if g, when, ok := w.Gain(15 * time.Second); !ok || g.Count != 0 || !when.Equal(at(30)) {
 		t.Errorf("gained %+v at %v, want nothing in the last 15 s", g, when)
 	}
-	w.Observe(hist(3, 1, 1, 2, 2, inf, 2), at(45)) // the process started anew
+	w.Observe(hist(3, 1, 1, 2, 2, inf, 2), at(45)) // the process restarted
 	if g, _, _ := w.Gain(15 * time.Second); g.Count != 2 || g.Sum != 3 {
 		t.Errorf("gained %+v after a restart, want the 2 requests since", g)
 	}
@@ -70,7 +70,7 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 	}
 }
 
-func TestSilenceIsIdlenessOnlyWhereNobodyWaits(t *testing.T) {
+func TestWindowWithoutObservationsIsIdleOnlyWithoutWaitingRequests(t *testing.T) {
 	p, _ := Engine("vllm")
 	m, _ := p.Lookup(TimeToFirstToken)
 	idle := Observed{At: scraped, Quality: Good, Reported: len(m.Busy)}.WithoutObservations(m)
@@ -81,7 +81,7 @@ func TestSilenceIsIdlenessOnlyWhereNobodyWaits(t *testing.T) {
 		t.Errorf("12 requests wait and none gets its first token: quality %d, want suspected", stuck.Quality)
 	}
 	if blind := (Observed{At: scraped, Quality: Good}).WithoutObservations(m); blind.Quality != Missing {
-		t.Errorf("no gauge tells whether anybody waits: quality %d, want missing", blind.Quality)
+		t.Errorf("no gauge of waiting requests: quality %d, want missing", blind.Quality)
 	}
 	if busy := (Observed{At: scraped, Quality: Good, Gain: Histogram{Count: 1}}).WithoutObservations(m); busy.Quality != Good {
 		t.Errorf("an observation needs no gauge: quality %d", busy.Quality)
@@ -122,7 +122,7 @@ func TestMergedPodsHaveTheQuantileOfAllTheirRequests(t *testing.T) {
 	})
 }
 
-func TestMergingOtherBoundsNeverUnderestimates(t *testing.T) {
+func TestMergeOfDifferentBoundsDoesNotUnderestimate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (Histogram, float64) {
 			h, n := Histogram{}, 0.0

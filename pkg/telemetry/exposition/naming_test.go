@@ -2,8 +2,7 @@ package exposition
 
 import "testing"
 
-// What the labels of a stored series say, by the labels that the scrape sets.
-func TestAPageCannotNameThePodThatWasScraped(t *testing.T) {
+func TestPageCannotChangeTheScrapedPod(t *testing.T) {
 	none := Owner{}
 	for _, c := range []struct {
 		name, labels      string

@@ -34,10 +34,10 @@ func TestHostilePagesAreRefusedForTheirReason(t *testing.T) {
 		{"cut within a value, which still looks whole", "a 12\na 34", DefaultLimits, ErrTruncated},
 		{"too many series", "a{i=\"1\"} 1\na{i=\"2\"} 1\na{i=\"3\"} 1\na{i=\"4\"} 1\n", small, ErrTruncated},
 		{"an endless line", "a{x=\"" + strings.Repeat("y", 300) + "\"} 1\n", small, ErrTruncated},
-		{"wanted lines of many bytes", strings.Repeat("a{x=\""+strings.Repeat("y", 150)+"\"} 1\n", 2), small, ErrTruncated},
+		{"kept lines of many bytes", strings.Repeat("a{x=\""+strings.Repeat("y", 150)+"\"} 1\n", 2), small, ErrTruncated},
 		{"a value that is none", "a x\n", DefaultLimits, ErrFormat},
 		{"labels without an end", "a{x=\"1\" 5\n", DefaultLimits, ErrFormat},
-		{"an oddity of a metric that nobody wants", "zzz{{{{ 5\na 1\n", DefaultLimits, nil},
+		{"a syntax error in a metric that is not read", "zzz{{{{ 5\na 1\n", DefaultLimits, nil},
 		{"two TYPE lines for one metric", "# TYPE a gauge\na{p=\"1\"} 1\n# TYPE a gauge\na{p=\"2\"} 1\n", DefaultLimits, nil},
 		{"nothing", "", DefaultLimits, nil},
 		{"CRLF", "# TYPE a gauge\r\na 1\r\n", DefaultLimits, nil},
@@ -49,7 +49,7 @@ func TestHostilePagesAreRefusedForTheirReason(t *testing.T) {
 	}
 }
 
-func TestSeriesComeFlatWithTheirOwnTimes(t *testing.T) {
+func TestSamplesHaveTheirOwnTimes(t *testing.T) {
 	page := `# TYPE h histogram
 h_bucket{le="0.5"} 1
 h_bucket{le="+Inf"} 3
@@ -86,17 +86,17 @@ func FuzzParse(f *testing.F) {
 	for _, m := range p.Metrics {
 		all = append(all, m.Name)
 	}
-	wanted := p.SeriesNames(all...)
+	read := p.SeriesNames(all...)
 	for _, n := range DCGMNames(Activity, Memory) {
-		wanted[n] = true
+		read[n] = true
 	}
 	f.Fuzz(func(t *testing.T, page []byte) {
 		cells := make([]Cell, len(p.Metrics))
 		counters := make([]Counters, len(p.Metrics))
 		var gpus GPUs
-		err := Parse(bytes.NewReader(page), wanted, Limits{Line: 4096, Series: 100, Kept: 1 << 16}, scraped, func(s *Sample) {
-			if !wanted[s.Name] {
-				t.Fatalf("%q is not wanted", s.Name)
+		err := Parse(bytes.NewReader(page), read, Limits{Line: 4096, Series: 100, Kept: 1 << 16}, scraped, func(s *Sample) {
+			if !read[s.Name] {
+				t.Fatalf("%q is not one of the given series", s.Name)
 			}
 			for i := range p.Metrics {
 				cells[i].Add(p, &p.Metrics[i], s)
@@ -138,19 +138,19 @@ func BenchmarkParsePage(b *testing.B) {
 		fmt.Fprintf(&page, "vllm:other_metric_bucket{le=\"%d\",model_name=\"meta-llama/Llama-3.1-8B-Instruct\"} %d\n", i, i)
 	}
 	page.WriteString("# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 3.0\n")
-	wanted := names("vllm:num_requests_waiting")
+	read := names("vllm:num_requests_waiting")
 	b.SetBytes(int64(page.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		if err := Parse(strings.NewReader(page.String()), wanted, DefaultLimits, scraped, func(*Sample) { n++ }); err != nil || n != 1 {
+		if err := Parse(strings.NewReader(page.String()), read, DefaultLimits, scraped, func(*Sample) { n++ }); err != nil || n != 1 {
 			b.Fatal(n, err)
 		}
 	}
 }
 
-// A recording writes times as JSON, which knows the years 0 to 9999 only: one pod's stamp must not end the recording of a cluster.
-func TestAStampThatIsNoTimeIsNoTimestamp(t *testing.T) {
+// A recording has times in JSON, which has only the years 0 to 9999: a time on one pod's page must not end the recording of a cluster.
+func TestUnusableTimeOfASampleIsTheZeroTime(t *testing.T) {
 	for stamp, want := range map[string]time.Time{
 		"1700000000000":        time.UnixMilli(1700000000000),
 		"1":                    time.UnixMilli(1),

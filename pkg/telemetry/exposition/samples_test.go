@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sampleFile opens a real page from the data that stands beside the project; without it the test is skipped, and says so.
+// sampleFile opens a real page of the shared data. Without the data it skips the test and says so.
 func sampleFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -53,7 +53,7 @@ func parseEngine(t *testing.T, engine, file string, metrics ...string) (*Profile
 	return p, out
 }
 
-func TestRealPagesReadAsTheirEnginesMeanThem(t *testing.T) {
+func TestValuesOfRealPages(t *testing.T) {
 	for _, c := range []struct {
 		file, engine, metric string
 		want                 float64
@@ -89,7 +89,7 @@ func TestRealPagesReadAsTheirEnginesMeanThem(t *testing.T) {
 	}
 }
 
-func TestRealHistogramsGiveTheirLatency(t *testing.T) {
+func TestLatenciesOfRealPages(t *testing.T) {
 	for _, c := range []struct {
 		file, engine, metric string
 		quantile             float64
@@ -120,12 +120,12 @@ func TestRealHistogramsGiveTheirLatency(t *testing.T) {
 
 func parseGPUs(t *testing.T, file string) map[Owner]*GPUs {
 	t.Helper()
-	wanted := map[string]bool{}
+	read := map[string]bool{}
 	for _, n := range DCGMNames(Activity, Memory, TensorActivity, DRAMActivity) {
-		wanted[n] = true
+		read[n] = true
 	}
 	out := map[Owner]*GPUs{}
-	err := Parse(sampleFile(t, file), wanted, DefaultLimits, scraped, func(s *Sample) {
+	err := Parse(sampleFile(t, file), read, DefaultLimits, scraped, func(s *Sample) {
 		o, _ := GPUOwner(s.Labels) // the zero Owner gathers free GPUs
 		if out[o] == nil {
 			out[o] = &GPUs{}
@@ -138,7 +138,7 @@ func parseGPUs(t *testing.T, file string) map[Owner]*GPUs {
 	return out
 }
 
-func TestRealGPUsBelongToTheirPods(t *testing.T) {
+func TestGPUsOfRealPages(t *testing.T) {
 	free := Owner{}
 	for _, c := range []struct {
 		file    string
@@ -151,9 +151,9 @@ func TestRealGPUsBelongToTheirPods(t *testing.T) {
 		{"dcgm_l40s_multigpu_pod_issueDCGM226.prom", Owner{"redacted", "tensorflow-0"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Memory, 0, Missing},
-		// Lower-case names, old and empty labels: MIG instances that nobody holds.
+		// Lower-case names, old and empty labels: MIG instances that no pod holds.
 		{"dcgm_mig_a100_oldnamespace_issue272.prom", free, Activity, 0, Good},
-		// Empty labels on a busy GPU: free as far as we can tell, and never ours.
+		// Empty labels on a busy GPU: no pod is known to hold it.
 		{"dcgm_v100_emptylabels_gmt138.prom", free, Activity, 0.44, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Activity, 0, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Memory, 0, Good},

@@ -10,19 +10,19 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// told is a header whose Date a clock wrote that stands ahead by that much.
-func told(at time.Time, ahead time.Duration) http.Header {
+// dateOf returns a header with the Date of a clock that is ahead by this much.
+func dateOf(at time.Time, ahead time.Duration) http.Header {
 	return http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}
 }
 
-// polls asks every 15 s for a while; each answer takes up to latency, and its Date is written somewhere in between.
+// polls sends n requests 15 s apart. Each answer takes up to latency, and its Date is written at some time in between.
 func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
 		sent := noon.Add(time.Duration(i)*15*time.Second + time.Duration(r.Int64N(int64(time.Second))))
 		took := time.Duration(r.Int64N(int64(latency) + 1))
 		written := sent.Add(time.Duration(r.Int64N(int64(took) + 1)))
-		last = c.Observe(told(written, ahead), sent, sent.Add(took))
+		last = c.Observe(dateOf(written, ahead), sent, sent.Add(took))
 	}
 	return last
 }
@@ -42,7 +42,7 @@ func TestClockIsMeasuredThroughWholeSecondsAndSlowAnswers(t *testing.T) {
 	}
 }
 
-func TestClocksThatAgreeAreLeftAloneHoweverSlowTheAnswers(t *testing.T) {
+func TestClocksThatAgreeAreNotCorrectedByASlowAnswer(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Second, -time.Second} {
 		for _, latency := range []time.Duration{0, 5 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
 			var c Clock
@@ -53,7 +53,7 @@ func TestClocksThatAgreeAreLeftAloneHoweverSlowTheAnswers(t *testing.T) {
 	}
 }
 
-func TestClockAheadIsCorrectedFromTheFirstAnswerAndOneBehindOnlyOnceItIsCertain(t *testing.T) {
+func TestClockAheadIsCorrectedAtOnceAndClockBehindAfterSeveralAnswers(t *testing.T) {
 	var ahead, behind Clock
 	if got := polls(&ahead, 1, 2*time.Minute, 10*time.Millisecond); !near(got, 2*time.Minute) {
 		t.Errorf("ahead: corrected by %v with the first answer", got)
@@ -66,30 +66,30 @@ func TestClockAheadIsCorrectedFromTheFirstAnswerAndOneBehindOnlyOnceItIsCertain(
 	}
 }
 
-// A cache that serves one answer for ever is not a clock that runs behind: its samples must go stale.
-func TestAnswerOutOfACacheNeverMakesItsSamplesYounger(t *testing.T) {
+// A cache that serves one answer for a long time is not a clock that is behind: its samples must become stale.
+func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	var silent, honest Clock
 	for i := range 40 {
 		for range 4 { // four queries of one round
 			at := noon.Add(time.Duration(i) * 15 * time.Second)
-			if got := silent.Observe(told(noon, 0), at, at.Add(5*time.Millisecond)); got < 0 {
+			if got := silent.Observe(dateOf(noon, 0), at, at.Add(5*time.Millisecond)); got < 0 {
 				t.Fatalf("poll %d: a frozen Date made samples %v younger", i, -got)
 			}
-			h := told(noon, 0)
+			h := dateOf(noon, 0)
 			h.Set("Age", fmt.Sprint(i*15))
 			if got := honest.Observe(h, at, at.Add(5*time.Millisecond)); got != 0 {
-				t.Fatalf("poll %d: Age was not heeded: %v", i, got)
+				t.Fatalf("poll %d: the Age header was ignored: %v", i, got)
 			}
 		}
 	}
 }
 
-// Two servers behind one address, one of them two minutes ahead: each answer is judged by its own clock.
-func TestTwoServersWithDifferentClocksAreEachCorrectedTheSafeWay(t *testing.T) {
+// Two servers have one address, and the clock of one is two minutes ahead: each answer is corrected by its own clock.
+func TestTwoServersWithDifferentClocksAreCorrectedSeparately(t *testing.T) {
 	var c Clock
 	for i := range 40 {
 		at, ahead := noon.Add(time.Duration(i)*15*time.Second), time.Duration(i%2)*2*time.Minute
-		if got := c.Observe(told(at, ahead), at, at.Add(5*time.Millisecond)); !near(got, ahead) {
+		if got := c.Observe(dateOf(at, ahead), at, at.Add(5*time.Millisecond)); !near(got, ahead) {
 			t.Fatalf("answer %d by a clock %v ahead was corrected by %v", i, ahead, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestAnswerWithoutADateIsCorrectedOnlyTowardsOlder(t *testing.T) {
 			t.Errorf("%q: nothing known, corrected by %v", date, got)
 		}
 		if _, ok := fresh.Skew(); ok {
-			t.Errorf("%q: told a skew that nobody measured", date)
+			t.Errorf("%q: returns a skew without a measurement", date)
 		}
 		if got := ahead.Observe(h, at, at); !near(got, 2*time.Minute) {
 			t.Errorf("%q: known to be ahead, corrected by %v", date, got)
@@ -116,15 +116,15 @@ func TestAnswerWithoutADateIsCorrectedOnlyTowardsOlder(t *testing.T) {
 	}
 }
 
-func TestClockThatWasSetRightIsBelievedAtTheNextAnswer(t *testing.T) {
+func TestClockThatWasSetIsMeasuredByTheNextAnswer(t *testing.T) {
 	var c Clock
 	polls(&c, 10, 2*time.Minute, 0)
 	at := noon.Add(10 * time.Minute)
-	if got := c.Observe(told(at, 0), at, at); got != 0 {
+	if got := c.Observe(dateOf(at, 0), at, at); got != 0 {
 		t.Errorf("corrected by %v after the clock was set", got)
 	}
 	if skew, _ := c.Skew(); skew != 0 {
-		t.Errorf("still tells %v", skew)
+		t.Errorf("still returns %v", skew)
 	}
 }
 

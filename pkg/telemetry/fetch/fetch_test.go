@@ -32,7 +32,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-func TestBodyOfExactlyTheCapPassesAndOneByteMoreIsCut(t *testing.T) {
+func TestBodyOverItsLimitIsTruncated(t *testing.T) {
 	for size, cut := range map[int]bool{0: false, 99: false, 100: false, 101: true, 10_000: true} {
 		address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", size)) })
 		var got []byte
@@ -46,21 +46,21 @@ func TestBodyOfExactlyTheCapPassesAndOneByteMoreIsCut(t *testing.T) {
 	}
 }
 
-func TestCutIsSeenEvenWhereTheReaderStopsEarly(t *testing.T) {
+func TestTruncationIsReportedWhereTheParserStopsEarly(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, "half")
 	})
 	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 1 << 20}, func(r Answer) error {
 		_, _ = io.ReadAll(r)
-		return nil // a reader that swallows the error
+		return nil // a parser that ignores the error
 	})
 	if !errors.Is(err, ErrTruncated) {
 		t.Errorf("%v, want truncated", err)
 	}
 }
 
-func TestRedirectCarriesNothingOn(t *testing.T) {
+func TestRedirectIsNotFollowed(t *testing.T) {
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, code) })
@@ -74,7 +74,7 @@ func TestRedirectCarriesNothingOn(t *testing.T) {
 	}
 }
 
-func TestFollowRedirectsOfTheConfigurationIsNotObeyed(t *testing.T) {
+func TestFollowRedirectsOfTheConfigurationIsIgnored(t *testing.T) {
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) })
 	h := config.DefaultHTTPClientConfig
@@ -94,7 +94,7 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		t.Setenv(name, proxy)
 	}
 	for _, c := range []*Client{localClient(t), NewPodClient(Guard{Loopback: true})} {
-		// An address that no proxy rule exempts, as loopback is; nothing answers there, but a proxy would.
+		// An address that no proxy rule exempts (as loopback is exempt). No server answers there, but a proxy would.
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(Answer) error { return nil }); err == nil {
@@ -103,7 +103,7 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestErrorKeepsTheFirstWordsOfItsBody(t *testing.T) {
+func TestStatusErrorHasTheStartOfTheBody(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(502)
 		_, _ = io.WriteString(w, "<html>\n  bad\x00\xff gateway"+strings.Repeat("x", 10_000))
@@ -114,8 +114,8 @@ func TestErrorKeepsTheFirstWordsOfItsBody(t *testing.T) {
 	}
 }
 
-func TestGuardRefusesWhatNoSourceIs(t *testing.T) {
-	for address, loopback := range map[string][2]bool{ // allowed without and with loopback
+func TestGuardRefusesAddressesThatNoSourceHas(t *testing.T) {
+	for address, loopback := range map[string][2]bool{ // permitted without and with Loopback
 		"10.0.0.1": {true, true}, "192.168.1.1": {true, true}, "8.8.8.8": {true, true}, "fd00::1": {true, true}, "2001:db8::1": {true, true},
 		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
 		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},
@@ -142,7 +142,7 @@ func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The resolver would have answered 127.0.0.1 for the configured name; the guard sees the address alone.
+	// As if the configured name resolved to 127.0.0.1: the guard checks the address only.
 	_, err = c.Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
 	var refused *AddressError
 	if !errors.As(err, &refused) {
@@ -150,7 +150,7 @@ func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
 	}
 }
 
-func TestHostThatIsConfiguredAsLoopbackMayBe(t *testing.T) {
+func TestConfiguredLoopbackHostIsAllowed(t *testing.T) {
 	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, "prometheus": false, "localhost.evil.example": false, "10.0.0.1": false, "": false} {
 		if got := GuardFor(host).Loopback; got != want {
 			t.Errorf("%q: %t", host, got)

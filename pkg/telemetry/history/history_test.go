@@ -24,7 +24,7 @@ func open(t *testing.T, url string, l Limits) *Server {
 	return s
 }
 
-func TestDaysAreAskedOfARealEngine(t *testing.T) {
+func TestQueriesAreEvaluatedByPrometheusEngine(t *testing.T) {
 	web := promtest.Serve(t, time.Unix(0, 0), "up{job=\"a\"} 1x60\nup{job=\"b\"} 0x60")
 	web.Kinds = map[string]string{"up": "gauge"}
 	s := open(t, web.URL, Limits{})
@@ -58,7 +58,7 @@ func TestDaysAreAskedOfARealEngine(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsBounded(t *testing.T) {
+func TestAnswerIsBounded(t *testing.T) {
 	var series []string
 	for i := range 30 {
 		series = append(series, fmt.Sprintf(`up{job="%d"} 1x10`, i))
@@ -71,7 +71,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 		t.Errorf("more than 500 bytes: %v", err)
 	}
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm() // who has not read a request does not learn that the other side went away
+		_ = r.ParseForm() // the server detects that the client is gone only after it has read the request
 		<-r.Context().Done()
 	}))
 	defer slow.Close()
@@ -81,8 +81,8 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// A redirect is followed by Prometheus' own client as its owner configured it; an address that no server has is refused at once.
-func TestAddressesThatAreNone(t *testing.T) {
+// Open refuses an address that no server has. Prometheus' own client follows redirects as its configuration says.
+func TestInvalidAddressesAreRefused(t *testing.T) {
 	for _, address := range []string{"", "prometheus:9090", "ftp://prometheus", "http://", "://"} {
 		if _, err := Open(address, config.DefaultHTTPClientConfig, Limits{}); err == nil || !strings.Contains(err.Error(), "http://HOST:PORT") {
 			t.Errorf("%q: %v", address, err)
@@ -93,7 +93,7 @@ func TestAddressesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestHalfAnAnswerIsNotAskedForAndWarningsAreKept(t *testing.T) {
+func TestPartialAnswersAreRefusedAndWarningsAreKept(t *testing.T) {
 	var partial string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		partial = r.FormValue("partial_response")

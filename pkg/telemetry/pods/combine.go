@@ -13,7 +13,7 @@ import (
 //	Mean   mean over the ready pods that reported; the idle GPU of a pod that still loads its model does not show low load
 //	Total  sum over all pods that reported, because requests may wait in a pod that terminates; see Totals for pods that are gone
 //
-// A value that is older than the newest one by more than the signal's MaxAge comes from a pod whose exporter has stopped. It does not
+// A value that is older than the newest one by more than the signal's MaxAge is from a pod whose exporter has stopped. It does not
 // count as reported: one stopped exporter lowers the coverage and does not make the whole reading old. At is the time of the oldest
 // value that counts.
 func (l *List) combine(w *Workload, r *source.Request, value func(row int) exposition.Value) scaling.Reading {

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-func TestAQueryTellsTheServerHowLongItMayTakeInPrometheusOwnWords(t *testing.T) {
-	var told string
+func TestQuerySendsItsTimeLimitInPrometheusFormat(t *testing.T) {
+	var sent string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		told = r.FormValue("timeout")
+		sent = r.FormValue("timeout")
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
 	}))
 	defer server.Close()
@@ -32,10 +32,10 @@ func TestAQueryTellsTheServerHowLongItMayTakeInPrometheusOwnWords(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A server refuses the whole query for a time-out that it cannot read.
-		got, err := model.ParseDuration(told)
+		// A server refuses the whole query for a time limit that it cannot parse.
+		got, err := model.ParseDuration(sent)
 		if err != nil || time.Duration(got) > allowed || time.Duration(got) < allowed/2 {
-			t.Errorf("of %s it told %q, %v", allowed, told, err)
+			t.Errorf("of %s it sent %q, %v", allowed, sent, err)
 		}
 	}
 }

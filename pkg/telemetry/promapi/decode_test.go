@@ -30,7 +30,7 @@ func vector(elements string) string {
 	return `{"status":"success","data":{"resultType":"vector","result":[` + elements + `]}}`
 }
 
-func TestAnswersThatServersGive(t *testing.T) {
+func TestValidAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       string
@@ -55,7 +55,7 @@ func TestAnswersThatServersGive(t *testing.T) {
 	}
 }
 
-func TestAnswersThatNobodyShouldTrust(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	one := `{"metric":{"a":"1"},"value":[0,"1"]}`
 	for _, c := range []struct {
 		name, text string
@@ -128,7 +128,7 @@ func FuzzDecode(f *testing.F) {
 			for _, x := range s.Labels {
 				size += len(x.Name) + len(x.Value)
 			}
-			// A \u escape of six bytes is at most three bytes of text, so that labels never grow.
+			// A \u escape of six bytes is at most three bytes of text, so that decoded labels are not longer.
 			if n > l.Series || size > l.Labels {
 				t.Fatalf("series %d with %d bytes of labels passed", n, size)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // attribution finds the pod that a series is about. Every pod that Prometheus scrapes can write any label on its page, also
-// exported_namespace and exported_pod. A report about another pod counts only where it comes from a pod that the PlatformConfig declares
+// exported_namespace and exported_pod. A report about another pod counts only where it is from a pod that the PlatformConfig declares
 // as an exporter, and only about pods on that exporter's node: a DCGM exporter reads the GPUs of its own node and no others.
 type attribution struct {
 	labels   exposition.ScrapeLabels
@@ -92,7 +92,7 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 }
 
 // rows calls each with the rows of the pod that a series is about. Rows of a pod that an undeclared pod names get that as their fault, so
-// that a reading without any other value has the cause. It returns the namespace that the series comes from, which the labels of a page
+// that a reading without any other value has the cause. It returns the namespace that the series is from, which the labels of a page
 // cannot change.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)

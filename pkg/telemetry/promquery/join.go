@@ -120,7 +120,7 @@ func (j *join) readings(out []scaling.Reading) {
 // lookbackDelta is the age up to which Prometheus returns a sample to an instant query, unless its operator sets another one.
 const lookbackDelta = 5 * time.Minute
 
-// age returns the time of the oldest sample behind a request's value. A value without a sample within the lookback comes from what is
+// age returns the time of the oldest sample behind a request's value. A value without a sample within the lookback is computed from what is
 // left in a range: its age is not known, and it is returned as older than the signal's MaxAge.
 func (j *join) age(i int, carried []bool) time.Time {
 	evaluated := j.found[i].at

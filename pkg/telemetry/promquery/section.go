@@ -69,9 +69,9 @@ func merge(sections []*section, l promapi.Limits) (out []*section) {
 	return out
 }
 
-// queryOrder returns the sections in the order in which they are queried. The small ones that succeeded last come first, so that they
+// queryOrder returns the sections in the order in which they are queried. The small ones that succeeded last are first, so that they
 // have an answer in each round; then sections that failed alternate with large ones. Within each kind, the section that waited for the
-// most rounds comes first.
+// most rounds is first.
 func queryOrder(sections []*section, share promapi.Limits) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {

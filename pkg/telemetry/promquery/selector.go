@@ -58,7 +58,7 @@ func ParseShape(query string) (shape *Shape, values string) {
 	return s, values
 }
 
-// shapeable reports whether every series of the answer comes from an aggregation, to which labels can be added.
+// shapeable reports whether every series of the answer is the result of an aggregation, to which labels can be added.
 func shapeable(expr parser.Expr) bool {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:

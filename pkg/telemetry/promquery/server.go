@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Server is one Prometheus server with what the cluster tells about the pods that its series name.
+// Server is one Prometheus server, with what sources read about the pods that its series name.
 type Server struct {
 	API        *promapi.Client
 	Limits     promapi.Limits // of one answer

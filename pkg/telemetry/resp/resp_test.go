@@ -12,7 +12,7 @@ import (
 
 var small = Limits{Bytes: 1000, Elements: 100, String: 200, Line: 50, Depth: 3}
 
-// pieces is a connection that delivers its bytes in pieces of a size.
+// pieces is a connection whose reads return its bytes in pieces of one size.
 type pieces struct {
 	net.Conn
 	left []byte
@@ -35,7 +35,7 @@ func readAll(stream string, size int) (string, error) {
 	return string(b), err
 }
 
-func TestWholeRepliesPassUnchangedInPiecesOfAnySize(t *testing.T) {
+func TestRepliesWithinTheLimitsAreUnchanged(t *testing.T) {
 	const stream = "+OK\r\n-ERR no\r\n:42\r\n:-1\r\n$-1\r\n*-1\r\n$0\r\n\r\n$5\r\na\r\nb*\r\n*0\r\n*2\r\n*2\r\n$1\r\na\r\n*0\r\n:1\r\n+\r\n"
 	for size := 1; size <= len(stream); size++ {
 		if got, err := readAll(stream, size); got != stream || err != nil {
@@ -44,7 +44,7 @@ func TestWholeRepliesPassUnchangedInPiecesOfAnySize(t *testing.T) {
 	}
 }
 
-func TestRepliesOutsideTheLimitsFailBeforeTheyAreWhole(t *testing.T) {
+func TestRepliesOverALimitFailBeforeTheyAreComplete(t *testing.T) {
 	for _, c := range []struct {
 		stream string
 		want   error
@@ -84,7 +84,7 @@ func TestRepliesOutsideTheLimitsFailBeforeTheyAreWhole(t *testing.T) {
 	}
 }
 
-func TestACommandGetsTheWholeOfTheLimitsAndAFailureLasts(t *testing.T) {
+func TestEachCommandHasFullLimitsAndAFailureIsFinal(t *testing.T) {
 	reply := "$190\r\n" + strings.Repeat("x", 190) + "\r\n"
 	p := &pieces{size: 1 << 20}
 	c := Bound(p, small)
@@ -106,7 +106,7 @@ func TestACommandGetsTheWholeOfTheLimitsAndAFailureLasts(t *testing.T) {
 	}
 }
 
-func TestAnIdleSocketCanStillBeLookedAt(t *testing.T) {
+func TestIdleSocketCanStillBeChecked(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestAnIdleSocketCanStillBeLookedAt(t *testing.T) {
 	}
 }
 
-// FuzzScan compares every split of a stream: the verdict is of the bytes and not of the packets, and no length above a limit passes.
+// FuzzScan checks that every split of a stream has the same result, and that no length above a limit reaches the reader.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n:1\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*100000000000\r\n", "$100000000000\r\n", "$-1\r\n*-1\r\n", "%1\r\n", "$?\r\n", "$3\r\n*9\r\r\n"} {
 		f.Add([]byte(seed), uint8(3))

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// fleet answers at once for a thousand GPUs on 125 nodes, so that only the reading is measured.
+// fleet answers queries from memory for a thousand GPUs on 125 nodes, so that only Read is measured.
 type fleet struct{}
 
 func (fleet) Names(context.Context, string, time.Time, time.Time) ([]string, error) {

@@ -19,7 +19,7 @@ kube_pod_info{namespace="evil",pod="evil-0",node="n1"} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="gpu-operator",pod="dcgm-n1",exported_namespace="chat",exported_pod="llama-0"} 0.25x60
 `
 
-// In a bill no pod can write what another tenant's GPU did, who held it, or which GPUs there are.
+// No pod can change the usage of another tenant's GPU, its holder, or the number of GPUs.
 func TestAScrapedPodCannotWriteAnotherTenantsBill(t *testing.T) {
 	for name, series := range map[string]string{
 		"another pod's GPU, busy":          `UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0",exported_namespace="chat",exported_pod="llama-0"} 1x60`,
@@ -45,12 +45,12 @@ func TestAScrapedPodCannotWriteAnotherTenantsBill(t *testing.T) {
 	}
 }
 
-// A tenant who calls its pod an exporter, or lets it make claims, still pays for the GPU that it holds.
-func TestALookalikeOfAnExporterStillPays(t *testing.T) {
+// A tenant whose pod has the name of an exporter, or reports about other pods, still pays for the GPU that it holds.
+func TestUndeclaredExporterStillPaysForItsGPU(t *testing.T) {
 	for name, series := range map[string]string{
 		"by the pod's name":       `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="dcgm-exporter-0"} 1x60`,
 		"by the container's name": `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0",container="nvidia-dcgm-exporter"} 1x60`,
-		"by a claim": `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0"} 1x60
+		"by a report about another pod": `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0"} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="evil-0",exported_namespace="chat",exported_pod="llama-0"} 1x60`,
 	} {
 		b, _, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, series)
@@ -63,21 +63,21 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="e
 	}
 }
 
-// Claims that are not trusted are named, so that a platform team that forgot to declare its exporter learns which one.
-func TestABillNamesTheExportersThatAreNotDeclared(t *testing.T) {
-	const claim = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-0"} 1x60`
-	_, _, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, claim)
+// Reports that do not count are named, so that a platform team learns which exporter it has to declare.
+func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
+	const report = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-0"} 1x60`
+	_, _, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, report)
 	if !errors.Is(err, ErrNoGPUs) || !strings.Contains(err.Error(), "monitoring/dcgm-x") {
 		t.Errorf("%v, want no GPUs, and the pod that is not a declared exporter", err)
 	}
-	_, notes, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, victimNode+claim)
+	_, notes, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, victimNode+report)
 	if err != nil || !strings.Contains(strings.Join(notes, "\n"), "monitoring/dcgm-x") {
 		t.Errorf("%v, notes %v, want the pod that is not a declared exporter", err, notes)
 	}
 }
 
-// Prices and the types of nodes decide what each team pays, and what capacity groups prefer. They count from Karpenter's and
-// kube-state-metrics' own namespaces.
+// Prices and instance types of nodes decide what each team pays and which capacity a group prefers. They count only from the namespaces
+// of Karpenter and kube-state-metrics.
 func TestAScrapedPodCannotWritePricesOrNodes(t *testing.T) {
 	const evil = `namespace="evil",pod="evil-0",`
 	o := Options{Exporter: inGPUOperator, Karpenter: []string{"karpenter"}, StateMetrics: []string{"monitoring"}}

@@ -26,11 +26,11 @@ func liveOn(t *testing.T, series string) *Live {
 	}, slog.New(slog.DiscardHandler))
 }
 
-func TestThePresentIsChargedToWhomItBelongs(t *testing.T) {
+func TestCurrentCostIsAttributedToItsWorkload(t *testing.T) {
 	l := liveOn(t, busyHalf+karpenterNode)
 	now := time.Unix(1800, 0)
 	if _, ok := l.Current(now); ok {
-		t.Error("something is known before anybody looked")
+		t.Error("there is a result before the first update")
 	}
 	if err := l.Update(t.Context(), now); err != nil {
 		t.Fatal(err)
@@ -74,9 +74,8 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 	}
 }
 
-// Unknown is not zero: without a price there are GPUs and no dollars; what was known stays for a while, and then nothing is said.
-// The clock of the controller knows nanoseconds, and the server only milliseconds.
-func TestALookSucceedsInEveryFractionOfASecond(t *testing.T) {
+// The clock of the controller has nanoseconds, and that of the server milliseconds.
+func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
 		if err := l.Update(t.Context(), at); err != nil {
@@ -85,7 +84,8 @@ func TestALookSucceedsInEveryFractionOfASecond(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
+// Without a price there are GPUs and no cost, because unknown is not 0. A result stays for a while, and then none is returned.
+func TestOldCostIsNotReturned(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	now := time.Unix(1800, 0)
 	if err := l.Update(t.Context(), now); err != nil {
@@ -101,7 +101,7 @@ func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
 	down, end := context.WithCancel(t.Context())
 	end()
 	if err := l.Update(down, now.Add(time.Minute)); err == nil {
-		t.Fatal("a server that does not answer was believed")
+		t.Fatal("an update without an answer succeeded")
 	}
 	if _, ok := l.Current(now.Add(4 * time.Minute)); !ok {
 		t.Error("one failed look took away what was known")
@@ -111,7 +111,7 @@ func TestWhatIsNotKnownOfThePresentIsNotSaid(t *testing.T) {
 	}
 }
 
-func TestACollectorWithoutAServerSaysNothing(t *testing.T) {
+func TestCollectorWithoutAServerExportsNothing(t *testing.T) {
 	l := NewLive(func() (Input, bool) { return Input{}, false }, slog.New(slog.DiscardHandler))
 	if err := l.Update(t.Context(), time.Unix(1800, 0)); err != nil {
 		t.Error(err)
@@ -121,7 +121,7 @@ func TestACollectorWithoutAServerSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAServerThatStaysSilentIsToldOnce(t *testing.T) {
+func TestRepeatedFailureIsLoggedOnce(t *testing.T) {
 	var text strings.Builder
 	l := NewLive(nil, slog.New(slog.NewTextHandler(&text, nil)))
 	for _, err := range []error{errors.New("refused"), errors.New("refused"), nil, nil, ErrNoGPUs, ErrNoGPUs} {

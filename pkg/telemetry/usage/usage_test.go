@@ -17,7 +17,7 @@ import (
 
 const chatGPU = `gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="ip-1.ec2.internal",namespace="gpu-operator",pod="nvidia-dcgm-exporter-x",exported_namespace="chat",exported_pod="llama-7d9f8b6c5d-abcde"`
 
-// karpenterNode is a g6e.12xlarge on demand, as Karpenter and its AWS provider describe it.
+// karpenterNode is an on-demand g6e.12xlarge as Karpenter and its AWS provider describe it.
 const karpenterNode = `
 karpenter_nodes_allocatable{node_name="ip-1.ec2.internal",nodepool="l40s",instance_type="g6e.12xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu"} 4x60
 karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e.12xlarge",capacity_type="on-demand",zone="us-east-1a"} 12x60
@@ -37,7 +37,7 @@ func hourOf(t *testing.T, o Options, ledger cost.Options, series string) (*cost.
 	return l.Bill(cost.Period{From: o.From, To: o.To, Step: o.Step, Idle: 30 * time.Minute}), notes, err
 }
 
-// serve is a server over an hour and Prometheus' own client of it.
+// serve returns a server with series over an hour, and a client of it.
 func serve(t *testing.T, series string) (*promtest.Server, *history.Server) {
 	t.Helper()
 	s := promtest.Serve(t, time.Unix(0, 0), series)
@@ -71,7 +71,7 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 	if len(b.Lines) != 1 || b.Workloads[0].Name != "chat/llama" || b.Lines[0].InstanceType != "g6e.12xlarge" || b.Lines[0].CapacityType != "on-demand" {
 		t.Fatalf("lines %+v", b.Lines)
 	}
-	// Nothing says that the machine has four GPUs but its type, which no book lists here: one reports, one is charged.
+	// Only the instance type shows that the node has four GPUs, and no price list has it here: one GPU reports and is paid for.
 	want(t, "cost", b.Total.Cost, 12)
 	want(t, "idle", b.Total.IdleByActivity, 9)
 	want(t, "GPU-hours", b.Total.GPUHours, 1)
@@ -80,7 +80,7 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 	}
 }
 
-func TestTheBooksGPUsShareTheMachinesPriceAndSilentOnesAreUnmeasured(t *testing.T) {
+func TestGPUsOfThePriceListShareTheNodesPriceAndUnreportedOnesAreUnmeasured(t *testing.T) {
 	book := cost.NewBook([]cost.Type{{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{cost.OnDemand: 10}}}, nil, nil)
 	b, _, err := hourOf(t, Options{NoPrices: true}, cost.Options{Book: book}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+karpenterNode)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestTheBooksGPUsShareTheMachinesPriceAndSilentOnesAreUnmeasured(t *testing.
 	}
 }
 
-func TestKarpentersOwnWordOnTheGPUsOfAMachineCounts(t *testing.T) {
+func TestGPUCountOfKarpenterTakesPrecedence(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+strings.ReplaceAll(karpenterNode, `nodepool="l40s",`, `nodepool="l40s",instance_gpu_count="4",`))
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func TestKarpentersOwnWordOnTheGPUsOfAMachineCounts(t *testing.T) {
 	want(t, "unmeasured", b.Total.Unmeasured, 9)
 }
 
-// A node boots for 20 minutes, with nothing reporting, and is paid for.
-func TestANodeThatBootsIsPaidForAndNotMeasured(t *testing.T) {
+// A node boots for 20 minutes. Its GPUs have no samples, and it is paid for.
+func TestNodeThatBootsIsPaidForAndUnmeasured(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} _x20 1x40`+karpenterNode)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestANodeThatBootsIsPaidForAndNotMeasured(t *testing.T) {
 	}
 }
 
-func TestEachWayToNameAPodOrNone(t *testing.T) {
+func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels string
 		want   string // workload, or the use
@@ -144,8 +144,8 @@ func TestEachWayToNameAPodOrNone(t *testing.T) {
 	}
 }
 
-// A free GPU beside a held one, from an exporter whose name does not say what it is.
-func TestAnExporterOfAnyNameHoldsNothing(t *testing.T) {
+// A free GPU beside one that a pod holds, from an exporter whose name does not identify it.
+func TestExporterPodHoldsNoGPU(t *testing.T) {
 	monitoring := func(namespace, _ string) bool { return namespace == "monitoring" }
 	b, _, err := hourOf(t, Options{Exporter: monitoring}, cost.Options{}, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",Hostname="n",namespace="monitoring",pod="exp-1",exported_namespace="chat",exported_pod="llama-0"} 1x60
@@ -158,21 +158,21 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",Hostname="n",namespace="monitoring",pod="
 	}
 }
 
-func TestWhatTheExporterDoesNotKnowIsNotIdle(t *testing.T) {
+func TestGPUWithoutValuesIsNotIdle(t *testing.T) {
 	const blank = "9223372036854775794"
 	for name, c := range map[string]struct {
 		series           string
 		measured, memory bool
 	}{
-		"blank values":                        {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + blank + `x60`, false, false},
-		"one blank value spoils the mean":     {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("0 0 "+blank+" 0 0 ", 12), false, false},
-		"NaN":                                 {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("NaN ", 60), false, false},
-		"stuck at 0 while GPU_UTIL reads 99":  {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 99x60`, false, false},
-		"only memory":                         {`DCGM_FI_DEV_FB_USED{` + chatGPU + `} 30000x60` + "\n" + `DCGM_FI_DEV_FB_FREE{` + chatGPU + `} 10000x60`, false, true},
-		"an old GPU: GPU_UTIL is all it has":  {`DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
-		"lower case":                          {`dcgm_fi_prof_gr_engine_active{` + chatGPU + `} 0.25x60`, true, false},
-		"a blank SM_ACTIVE beside GPU_UTIL":   {`DCGM_FI_PROF_SM_ACTIVE{` + chatGPU + `} ` + blank + `x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
-		"two exporters tell of the same card": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="a"} 0.25x60` + "\n" + `DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="b"} 0.25x60`, true, false},
+		"blank values":                       {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + blank + `x60`, false, false},
+		"one blank value spoils the mean":    {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("0 0 "+blank+" 0 0 ", 12), false, false},
+		"NaN":                                {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("NaN ", 60), false, false},
+		"stuck at 0 while GPU_UTIL reads 99": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 99x60`, false, false},
+		"only memory":                        {`DCGM_FI_DEV_FB_USED{` + chatGPU + `} 30000x60` + "\n" + `DCGM_FI_DEV_FB_FREE{` + chatGPU + `} 10000x60`, false, true},
+		"an old GPU: GPU_UTIL is all it has": {`DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
+		"lower case":                         {`dcgm_fi_prof_gr_engine_active{` + chatGPU + `} 0.25x60`, true, false},
+		"a blank SM_ACTIVE beside GPU_UTIL":  {`DCGM_FI_PROF_SM_ACTIVE{` + chatGPU + `} ` + blank + `x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
+		"two exporters report the same GPU":  {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="a"} 0.25x60` + "\n" + `DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="b"} 0.25x60`, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, notes, err := hourOf(t, Options{}, cost.Options{}, c.series+karpenterNode)
@@ -188,14 +188,14 @@ func TestWhatTheExporterDoesNotKnowIsNotIdle(t *testing.T) {
 				want(t, "unmeasured", b.Total.Unmeasured, 12)
 			}
 			if !c.measured && !strings.Contains(strings.Join(notes, " "), "of the GPU time") {
-				t.Errorf("nobody is told: %v", notes)
+				t.Errorf("the notes do not say so: %v", notes)
 			}
 			want(t, "cost", b.Total.Cost, 12)
 		})
 	}
 }
 
-func TestAMIGGPUIsCutOnceAndItsWholeIsNotCountedAgain(t *testing.T) {
+func TestGPUWithMIGInstancesIsNotCountedTwice(t *testing.T) {
 	slice := func(id, profile, pod string) string {
 		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"n\",GPU_I_ID=%q,GPU_I_PROFILE=%q%s} 0.5x60\n", id, profile, pod)
 	}
@@ -210,7 +210,7 @@ func TestAMIGGPUIsCutOnceAndItsWholeIsNotCountedAgain(t *testing.T) {
 	want(t, "unallocated", b.Total.Unallocated, 4)
 }
 
-func TestJupyterHubsAndKubeflowsNotebooksAreTheirOwners(t *testing.T) {
+func TestNotebooksOfJupyterHubAndKubeflowHaveTheirOwners(t *testing.T) {
 	gpu := func(id, ns, pod, container string) string {
 		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,Hostname=\"n\",namespace=%q,pod=%q,container=%q} 0x60\n", id, ns, pod, container)
 	}
@@ -252,7 +252,7 @@ kube_node_labels{node="no-gpu",label_node_kubernetes_io_instance_type="m5.large"
 	}
 }
 
-func TestEveryQuestionCarriesThePlatformsMatcher(t *testing.T) {
+func TestEveryQueryHasTheMatchersOfThePlatform(t *testing.T) {
 	s, client := serve(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="a",`+chatGPU+`} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="b",UUID="other",namespace="x",pod="y"} 1x60`)
 	l := cost.NewLedger(cost.Options{})
@@ -270,7 +270,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="b",UUID="other",namespace="x",pod="y"} 1x
 	}
 }
 
-func TestNothingToReadIsSaid(t *testing.T) {
+func TestEmptyTimeRangeIsAnError(t *testing.T) {
 	if _, _, err := hourOf(t, Options{}, cost.Options{}, `up 1x60`); !errors.Is(err, ErrNoGPUs) {
 		t.Errorf("%v", err)
 	}
