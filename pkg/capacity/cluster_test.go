@@ -94,6 +94,7 @@ type simLoad struct {
 	claims      bool
 	buffer      int32
 	neverReady  bool
+	full        bool  // at maxReplicas
 	minimum     int32 // the fewest ready replicas since the last reset
 	lastAdvice  Advice
 	followDelay time.Duration

@@ -228,12 +228,15 @@ func (t *tick) fill(batch *move, node int) bool {
 	}
 }
 
-// width is how many replicas of a workload move at once: one at first, twice as many after each batch that arrived whole, and no more
-// than the spot pool takes.
+// width returns how many replicas of a workload move at once: one at first, twice as many after each batch that moved completely, and at
+// most as many as the spot NodePool and the bounds of the workload allow.
 func (t *tick) width(w *Workload) int32 {
 	n := int32(1)
 	if t.s.spot.phase == Returning {
 		n = max(1, min(int32(t.s.pace.width), w.needs()/surgeShare, maxBatch))
+	}
+	if w.Bounded {
+		n = min(n, max(w.Room, 0))
 	}
 	return int32(min(int64(n), t.spare()/max(units(w.GPUs), 1)))
 }

@@ -148,16 +148,19 @@ type Workload struct {
 	Key string // namespace/name
 	// Uncapped is scaling's number before the capacity cap, Extra what at-risk and surge added to it.
 	Uncapped, Extra int32
-	Current         int32 // spec.replicas of the target
-	GPUs            int64 // per replica, all of its pods together
-	PodGPUs         int64 // of its greatest pod, where a replica is several; 0: GPUs
-	Size            int32 // pods of one replica; 0: one
-	Known           bool  // decided lately, on readings that are not missing
-	Paused          bool  // a person froze it: its demand is what it has
-	Quota           bool  // a ResourceQuota refuses its pods
-	Claims          bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	Buffer          int32 // replicas of our CapacityBuffer for it
-	Pods            []Pod // those of one replica are adjacent
+	// Room is how many replicas a surge can add to Uncapped, if Bounded: maxReplicas, an override or a team limit stops the others.
+	Bounded bool
+	Room    int32
+	Current int32 // spec.replicas of the target
+	GPUs    int64 // per replica, all of its pods together
+	PodGPUs int64 // of its greatest pod, where a replica is several; 0: GPUs
+	Size    int32 // pods of one replica; 0: one
+	Known   bool  // decided lately, on readings that are not missing
+	Paused  bool  // a person froze it: its demand is what it has
+	Quota   bool  // a ResourceQuota refuses its pods
+	Claims  bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
+	Buffer  int32 // replicas of our CapacityBuffer for it
+	Pods    []Pod // those of one replica are adjacent
 }
 
 // Pod is one pod that asks for the resource. One that terminates is not listed.

@@ -144,3 +144,18 @@ func TestAQuantityIsReadAsKubernetesReadsIt(t *testing.T) {
 		}
 	}
 }
+
+// A workload at its maxReplicas or its team's limit cannot surge, so that no batch asks for it.
+func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
+	for _, full := range []bool{true, false} {
+		c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 30 })
+		chat := c.add("team-chat/llama", 1)
+		c.pools[0].denied = true
+		chat.want, chat.full = 4, full
+		c.until(20*time.Minute, "four replicas are ready on demand", c.whole(chat))
+		c.pools[0].denied = false
+		if surges, _, _ := c.play(6 * time.Hour); (surges == 0) != full {
+			t.Errorf("6 hours, at maxReplicas %v: %d surges\n%s", full, surges, c.why())
+		}
+	}
+}

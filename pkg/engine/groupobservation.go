@@ -67,13 +67,17 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
 	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
+	w.Bounded, w.Room = true, 0
 	if !t.decided {
 		// Not decided in this tick: at least the demand of the last decision.
 		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}
 	w.Paused = w.Paused || t.view.Operator.Paused
-	w.Uncapped, w.Extra = t.decision.Uncapped, t.decision.Extra
+	w.Uncapped, w.Extra, w.Room = t.decision.Uncapped, t.decision.Extra, t.decision.Room
+	if m := g.entries[i].member; m != nil {
+		w.Room = min(w.Room, m.room)
+	}
 }
 
 // refreshAhead finds the schedules that open soon, once a minute. Evaluating cron expressions in each tick would cost more than all

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -36,6 +37,7 @@ type teamMember struct {
 	key        string
 	evaluation *evaluation // of its capacity group, or own
 	own        evaluation
+	room       int32          // replicas that the limits allow beyond the target of this tick
 	amounts    []teams.Amount // parallel to the team's limits; an amount that is not known any more keeps its last value
 }
 
@@ -151,6 +153,7 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 			m.entry.setShare(-1)
 		}
 	}
+	t.setRooms()
 	if advisory {
 		n.advise(t, now)
 	}
@@ -159,6 +162,36 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 }
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
+
+// setRooms computes how many replicas each member could have beyond its target, beside everything that exists. A member whose amount per
+// replica is not known has no room.
+func (t *teamTick) setRooms() {
+	left := make([]int64, len(t.limits))
+	for r := range t.limits {
+		left[r] = t.limits[r].Max - t.others[r]
+		for i, m := range t.members {
+			switch {
+			case m.workload.Mode != scaling.Auto: // part of others
+			case m.evaluation.decided:
+				left[r] -= unitsOf(&m.amounts[r], max(m.evaluation.decision.Replicas, m.evaluation.view.Replicas))
+			case t.divide[i].Granted > 0:
+				left[r] -= unitsOf(&m.amounts[r], max(t.shares[i].Max, t.divide[i].Running))
+			}
+		}
+	}
+	for _, m := range t.members {
+		room := int64(math.MaxInt32)
+		for r := range t.limits {
+			switch a := &m.amounts[r]; {
+			case !a.Known:
+				room = 0
+			case a.PerReplica > 0:
+				room = min(room, max(left[r], 0)/a.PerReplica)
+			}
+		}
+		m.room = int32(room)
+	}
+}
 
 // advise computes what the workloads that are not served would receive if they were served.
 func (n *teamTicks) advise(t *teamTick, now time.Time) {
