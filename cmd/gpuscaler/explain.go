@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,7 +37,8 @@ Without a name it lists every policy.
 
 The command uses your kubeconfig. It asks through the API server if gpuscaler serves the external metrics API
 and you may get gpuscaler-explain.external.metrics.k8s.io; otherwise it forwards a port to the leader's page.
-With --from it reads the controller's log, which has one JSON line for each transition.`,
+With --from it reads the controller's log, which has one JSON line for each transition. A leader keeps its
+history in memory: for an earlier time the command prints the target's Kubernetes Events around it.`,
 		Example: `  gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
   gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
@@ -71,6 +73,17 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 		return fmt.Errorf("%q: use NAMESPACE/NAME", args[0])
 	}
 	found, err := source(ctx, args[0])
+	var missing *unknownTimeError
+	if o.at != "" && errors.As(err, &missing) {
+		event, err := o.fromEvents(ctx, args[0], missing)
+		switch {
+		case err != nil:
+			return err
+		case o.output == "json":
+			return writeJSON(out, event)
+		}
+		return event.WriteText(out, time.Local)
+	}
 	if err != nil {
 		return err
 	}
@@ -124,8 +137,13 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explan
 
 // answered decodes a response: one explanation if name is set, otherwise a list.
 func answered(name string, code int, body []byte) ([]explain.Explanation, error) {
-	if code != http.StatusOK {
-		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
+	text := strings.TrimSpace(string(body))
+	switch code {
+	case http.StatusOK:
+	case http.StatusGone:
+		return nil, &unknownTimeError{text}
+	default:
+		return nil, errors.New(text)
 	}
 	if name == "" {
 		var all []explain.Explanation

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,6 +56,17 @@ func (a *API) All(at time.Time) []explain.Explanation {
 	return all
 }
 
+// errNoHistory is the error for a time that the history does not contain. It becomes the status 410, so that a client can look elsewhere.
+var errNoHistory = errors.New("the history has no decision")
+
+// statusCode returns the HTTP status for an error of Explain.
+func statusCode(err error) int {
+	if errors.Is(err, errNoHistory) {
+		return http.StatusGone
+	}
+	return http.StatusNotFound
+}
+
 // Explain returns the explanation of one workload: the current one, or the one in force at a time of the last 24 hours if at is not zero.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
@@ -69,7 +81,7 @@ func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) 
 	if !ok {
 		show := func(t time.Time) string { return t.In(at.Location()).Format(time.RFC3339) }
 		why := whyNoHistory(a.board.History(), k, show)
-		return explain.Explanation{}, fmt.Errorf("the history has no decision for %s at %s: %s", k, show(at), why)
+		return explain.Explanation{}, fmt.Errorf("%w for %s at %s: %s", errNoHistory, k, show(at), why)
 	}
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
@@ -148,7 +160,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, err := a.Explain(k, at)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+		http.Error(w, err.Error(), statusCode(err))
 		return
 	}
 	write(w, e)
@@ -165,7 +177,7 @@ func (a *API) Handler(namespace, name string) http.Handler {
 		if name != "" {
 			e, err := a.Explain(scaling.Key{Namespace: namespace, Name: name}, at)
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusNotFound)
+				http.Error(w, err.Error(), statusCode(err))
 				return
 			}
 			write(w, e)

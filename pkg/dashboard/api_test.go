@@ -87,10 +87,10 @@ func TestAPIAnswers(t *testing.T) {
 		chatPath + "?at=then":                     {400, "want 09:04"},
 		chatPath + "?at=09:01":                    {200, `"target": 6`},
 		chatPath + "?at=10:01&zone=%2B01:00":      {200, `"target": 6`},
-		chatPath + "?at=09:01&zone=Europe/Berlin": {404, "2026-11-20T09:01:00+01:00"},
+		chatPath + "?at=09:01&zone=Europe/Berlin": {410, "2026-11-20T09:01:00+01:00"},
 		chatPath + "?at=1m&zone=Berlin":           {400, "Europe/Berlin"},
-		chatPath + "?at=2026-11-20T08:00:00Z":     {404, "it begins at 2026-11-20T09:00:00Z. A replica starts a new history when it becomes the leader"},
-		chatPath + "?at=2026-11-20T07:00:00Z":     {404, "gpuscaler explain team-chat/llama-chat --at ... --from LOG"},
+		chatPath + "?at=2026-11-20T08:00:00Z":     {410, "it begins at 2026-11-20T09:00:00Z. A replica starts a new history when it becomes the leader"},
+		chatPath + "?at=2026-11-20T07:00:00Z":     {410, "gpuscaler explain team-chat/llama-chat --at ... --from LOG"},
 		chatPath + "?at=2026-11-20T09:00:00Z":     {200, `"target": 6`},
 		WorkloadsPath:                             {200, `"policy": "team-chat/llama-chat"`},
 		WorkloadsPath + "?at=2m":                  {200, `"policy": "team-chat/llama-chat"`},
@@ -118,7 +118,7 @@ func TestAPIServesOneScope(t *testing.T) {
 		apiAnswer
 	}{
 		{"team-chat", "llama-chat", "", apiAnswer{200, `"target": 6`}},
-		{"team-chat", "llama-chat", "?at=8h", apiAnswer{404, "--from"}},
+		{"team-chat", "llama-chat", "?at=8h", apiAnswer{410, "--from"}},
 		{"team-chat", "other", "", apiAnswer{404, "no policy team-chat/other"}},
 		{"team-chat", "", "", apiAnswer{200, `"policy": "team-chat/llama-chat"`}},
 		{"team-code", "", "", apiAnswer{200, "[]"}},

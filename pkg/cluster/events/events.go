@@ -23,8 +23,8 @@ import (
 // clusterAnnotation carries the cluster's name on every Event: Events of several clusters are often collected in one place.
 const clusterAnnotation = "gpuscaler.io/cluster"
 
-// reportingController is the reporting controller of every Event.
-const reportingController = "gpuscaler.io/gpuscaler"
+// ReportingController is the reporting controller of every Event.
+const ReportingController = "gpuscaler.io/gpuscaler"
 
 // Reasons of Events. They do not change, because alerts can match them. The reasons of Events about NodePools are in package cluster.
 const (
@@ -122,7 +122,7 @@ func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string)
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: eventName(about.Name, now), Namespace: namespace},
 		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: reportingController,
+		ReportingController: ReportingController,
 		ReportingInstance:   r.instance,
 		Action:              reason,
 		Reason:              reason,

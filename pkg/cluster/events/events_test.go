@@ -51,7 +51,7 @@ func TestEventNamesItsObjectAndItsReporter(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	e := list.Items[0]
-	if e.Regarding != about || e.ReportingController != reportingController || e.ReportingInstance == "" || e.Action == "" || len(e.Note) != maxNote {
+	if e.Regarding != about || e.ReportingController != ReportingController || e.ReportingInstance == "" || e.Action == "" || len(e.Note) != maxNote {
 		t.Errorf("event %+v", e)
 	}
 	if e.Series != (*eventsv1.EventSeries)(nil) {
