@@ -91,8 +91,8 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.poller, err = telemetry.New(telemetry.Options{
 		Pods: c.cluster, Exporters: c.cluster, Nodes: c.cluster, Triggers: c.cluster, Kubernetes: kube, Leading: c.leading,
-		LoopbackPods: o.loopbackPods,
-		Registerer:   c.registry, Logger: log,
+		LoopbackPods: o.loopbackPods, Quota: o.quota,
+		Registerer: c.registry, Logger: log,
 	})
 	if err != nil {
 		return nil, err

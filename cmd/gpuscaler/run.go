@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
 // runOptions are the flags of `gpuscaler run`.
@@ -44,6 +45,7 @@ type runOptions struct {
 	tenantPage        tenantPage
 	logLevel          string
 	loopbackPods      bool
+	quota             telemetry.Quota
 	record            string
 	capacity          bool
 	prices            string
@@ -139,6 +141,11 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringVar(&o.tenantPage.keyFile, "tenant-page-key-file", "", "private key of that certificate")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.loopbackPods, "allow-loopback-pods", false, "allow scrapes of pods at loopback addresses, for a cluster on one machine")
+	f.IntVar(&o.quota.Selectors, "max-selectors-per-namespace", telemetry.DefaultQuota.Selectors,
+		"maximum of distinct selectors and latency windows of the policies of one namespace at one Prometheus data source, each of which is "+
+			"one query in each poll; the signals of further ones are missing")
+	f.IntVar(&o.quota.SelectorBytes, "max-selector-bytes-per-namespace", telemetry.DefaultQuota.SelectorBytes,
+		"maximum of bytes of the label values in these selectors together; the signals of further selectors are missing")
 	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and override fields of NodePools that allow it; false: read and "+
 		"write no nodes, "+
 		"and leave existing overrides until gpuscaler restore removes them")
@@ -163,6 +170,9 @@ func (o *runOptions) check() error {
 	}
 	if err := errors.Join(o.tenantPage.check(), o.metrics.check()); err != nil {
 		return err
+	}
+	if q := o.quota; q.Selectors < 1 || q.SelectorBytes < 1 {
+		return fmt.Errorf("--max-selectors-per-namespace %d, --max-selector-bytes-per-namespace %d: use at least 1", q.Selectors, q.SelectorBytes)
 	}
 	if _, err := o.policies.with(o.platform); err != nil {
 		return err

@@ -18,6 +18,30 @@
 //	pods        readings of workloads from values of pods
 //	source      what all sources share
 //	history     queries over time ranges, for reports and lint; usage computes GPU usage from them
+//
+// # Buffers
+//
+// No buffer is allocated by a length that a peer announces before that length is compared with a limit. For each library that reads bytes
+// of a peer, this table has what sizes its buffers and the limit that applies first.
+//
+//	library                        sized by                           limit that applies first
+//	net/http, answers              body: read in pieces; no buffer    fetch.Request.Bytes: maxBytes of the data source, 8 MiB for a pod's
+//	                               by Content-Length                  page, after decompression; fetch.ErrTruncated
+//	net/http, headers of answers   the headers received               64 KiB for pods, net/http's 10 MiB for servers that the platform
+//	                                                                  team declares
+//	net/http, HTTP/2               our own windows: 4 MiB a stream    the same, because a server cannot exceed the windows
+//	compress/gzip                  a window of 32 KiB                 as for bodies, counted after decompression; queries to Prometheus
+//	                                                                  accept no compression
+//	encoding/json (promapi)        the current token; it doubles      maxBytes; maxSeries for elements; 16 KiB of labels for each series
+//	client_golang API (history)    the whole body                     history.Limits.Bytes: 256 MiB, or maxBytes of the data source
+//	expfmt (exposition)            the lines that Parse keeps         exposition.DefaultLimits: 64 KiB a line, 4,000 series, 1 MiB kept
+//	go-redis                       announced lengths of strings and   package resp, which reads every byte first: 8 MiB, 2^18 elements,
+//	                               arrays, before they are received   64 KiB a string, 8 nested arrays; RESP3 is refused
+//	client-go (external metrics)   the whole body                     1 MiB of each answer, before client-go reads it
+//
+// The servers have limits of their own. gRPC (KEDA's external scaler) allocates a message by its announced length, and first compares it
+// with MaxRecvMsgSize, 64 KiB; headers have MaxHeaderListSize, 16 KiB. HTTP servers have 16 KiB of headers and read no bodies: see
+// packages externalmetrics and serve.
 package telemetry
 
 import (

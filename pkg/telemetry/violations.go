@@ -40,9 +40,10 @@ func (v LimitViolation) advice() string {
 	switch v.Limit {
 	case promquery.LimitSelectors:
 		return fmt.Sprintf("its policies have more than %d distinct selectors and latency windows; use one metric name and the same labels "+
-			"and windows", v.Bound)
+			"and windows, or raise --max-selectors-per-namespace", v.Bound)
 	case promquery.LimitSelectorBytes:
-		return fmt.Sprintf("the label values in its selectors have more than %d bytes; use shorter values or fewer policies", v.Bound)
+		return fmt.Sprintf("the label values in its selectors have more than %d bytes; use shorter values or fewer policies, or raise "+
+			"--max-selector-bytes-per-namespace", v.Bound)
 	case promquery.LimitSeries:
 		return "the answer for it has more series than its share of maxSeries; export fewer series of this metric, or raise maxSeries of " +
 			"the data source"
