@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,12 +13,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-var errNothing = errors.New("nothing of it can be a signal or a schedule of a policy")
-
-// fromHPA reads metrics, bounds and behavior, and writes the HPA that reads our number in their place.
+// fromHPA converts metrics, bounds and behavior, and sets the HPA that reads the policy's target.
 func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
-		return nil, fmt.Errorf("is of %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
+		return nil, fmt.Errorf("its API version is %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
 	}
 	var h autoscalingv2.HorizontalPodAutoscaler
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &h); err != nil {
@@ -27,7 +24,7 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	}
 	for _, o := range h.OwnerReferences {
 		if o.Kind == kindScaledObject {
-			return nil, fmt.Errorf("KEDA made it: import ScaledObject %s/%s", h.Namespace, o.Name)
+			return nil, fmt.Errorf("KEDA owns it: import ScaledObject %s/%s", h.Namespace, o.Name)
 		}
 	}
 	low, high := int32(1), h.Spec.MaxReplicas
@@ -43,37 +40,91 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 			return nil, err
 		}
 	}
-	if len(out.Signals) == 0 {
-		return nil, p.nothing()
+	if len(h.Spec.Metrics) == 0 {
+		p.lost("it has no metrics: Kubernetes then scales on CPU, which is not a signal")
+		p.draftResource("an HPA without metrics")
 	}
-	p.lose("external.metrics.k8s.io has one owner, and another adapter serves this HPA's metric through it. gpuscaler can serve its number there only in that adapter's place; beside KEDA, use its entrance.")
+	if len(p.ReadExternalMetrics) > 0 {
+		p.lost("the external metrics API (external.metrics.k8s.io) has one server, and another adapter serves this HPA's metric. gpuscaler " +
+			"can serve " +
+			"its target there only if it replaces that adapter; with KEDA, use gpuscaler's external scaler (gpuscaler manifests scaledobject)")
+	}
 	return out, p.replaceHPA(u)
 }
 
-// nothing says what was lost, as there is no plan to list it.
-func (p *Plan) nothing() error { return fmt.Errorf("%w: %s", errNothing, strings.Join(p.Lost, "; ")) }
-
+// hpaMetric converts one metric. It returns ErrManaged for the metric of gpuscaler.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // by what is there: a file may name one type and hold another
+	switch { // the field that is set counts, not the type: a file can name one type and contain another
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
-			return ErrOurs
+			return ErrManaged
 		}
 		p.externalMetric(m.External, out)
 	case m.Resource != nil:
-		p.lose("metric %s: CPU and memory are no signals here; for a GPU workload use dcgm (GPU activity) beside a queue", m.Resource.Name)
+		p.resourceMetric(fmt.Sprintf("metric %s (%s)", m.Resource.Name, targetText(&m.Resource.Target)))
 	case m.ContainerResource != nil:
-		p.lose("metric %s of container %s: CPU and memory are no signals here; for a GPU workload use dcgm (GPU activity) beside a queue", m.ContainerResource.Name, m.ContainerResource.Container)
+		c := m.ContainerResource
+		p.resourceMetric(fmt.Sprintf("metric %s of container %s (%s)", c.Name, c.Container, targetText(&c.Target)))
 	case m.Pods != nil:
-		p.lose("pods metric %s: custom.metrics.k8s.io is not read; write the same series as a prometheus signal with metricType: Value", m.Pods.Metric.Name)
+		p.podsMetric(m.Pods, out)
 	case m.Object != nil:
-		p.lose("object metric %s of %s %s: custom.metrics.k8s.io is not read; write the same series as a prometheus signal", m.Object.Metric.Name, m.Object.DescribedObject.Kind, m.Object.DescribedObject.Name)
+		from := fmt.Sprintf("object metric %s of %s %s (%s)", m.Object.Metric.Name, m.Object.DescribedObject.Kind, m.Object.DescribedObject.Name,
+			targetText(&m.Object.Target))
+		p.lost("%s: custom.metrics.k8s.io is not read; read the same series with a prometheus signal", from)
+		p.draftSeries(from, m.Object.Metric.Name, targetNumber(&m.Object.Target))
 	default:
-		p.lose("metric of type %q: it says nothing", m.Type)
+		p.lost("metric of type %q: it has no content", m.Type)
 	}
 	return nil
 }
 
+func (p *Plan) resourceMetric(from string) {
+	p.lost("%s: CPU and memory are not signals; for a GPU workload use dcgm (GPU activity) and a queue", from)
+	p.draftResource(from)
+}
+
+// podsMetric converts a metric of the pods if it is a series of a model server or of DCGM.
+func (p *Plan) podsMetric(m *autoscalingv2.PodsMetricSource, out *spec.Policy) {
+	from := fmt.Sprintf("pods metric %s (%s)", m.Metric.Name, targetText(&m.Target))
+	if _, series, found := knownIn(m.Metric.Name); found && m.Target.AverageValue != nil {
+		if s := series.signal(m.Target.AverageValue.AsApproximateFloat64()); s != nil {
+			s.Name = signalName(m.Metric.Name, out)
+			out.Signals = append(out.Signals, *s)
+			if s.Type == "dcgm" {
+				p.lost("%s: the dcgm signal needs a data source in the PlatformConfig: prometheus, or scrape with profile dcgm", from)
+			}
+			return
+		}
+	}
+	p.lost("%s: custom.metrics.k8s.io is not read; read the same series with a prometheus signal with metricType: Value", from)
+	p.draftSeries(from, m.Metric.Name, targetNumber(&m.Target))
+}
+
+// targetText returns the target of a metric for messages.
+func targetText(t *autoscalingv2.MetricTarget) string {
+	switch {
+	case t.AverageUtilization != nil:
+		return fmt.Sprintf("%d%% utilization", *t.AverageUtilization)
+	case t.AverageValue != nil:
+		return "average " + t.AverageValue.String()
+	case t.Value != nil:
+		return "value " + t.Value.String()
+	}
+	return "no target"
+}
+
+// targetNumber returns the target of a metric for a draft.
+func targetNumber(t *autoscalingv2.MetricTarget) string {
+	switch {
+	case t.AverageValue != nil:
+		return number(t.AverageValue.AsApproximateFloat64())
+	case t.Value != nil:
+		return number(t.Value.AsApproximateFloat64())
+	}
+	return "TODO"
+}
+
+// externalMetric converts an external metric to a signal that reads the same metric.
 func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.Policy) {
 	s := spec.Signal{Name: signalName(m.Metric.Name, out), Type: "external", Metric: m.Metric.Name}
 	quantity := m.Target.AverageValue
@@ -81,34 +132,35 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 		quantity, s.MetricType = m.Target.Value, "Value"
 	}
 	if quantity == nil {
-		p.lose("external metric %s: it has no target", m.Metric.Name)
+		p.lost("external metric %s: it has no target", m.Metric.Name)
 		return
 	}
 	if sel := m.Metric.Selector; sel != nil {
 		s.MatchLabels = maps.Clone(sel.MatchLabels)
 		for _, e := range sel.MatchExpressions {
-			p.lose("external metric %s: matchExpressions on %s; a signal takes matchLabels only", m.Metric.Name, e.Key)
+			p.lost("external metric %s: matchExpressions on %s is not converted; a signal has only matchLabels", m.Metric.Name, e.Key)
 		}
 	}
 	if s.Target = p.amount(quantity.AsApproximateFloat64(), "external metric "+m.Metric.Name); s.Target != nil {
 		out.Signals = append(out.Signals, s)
+		p.ReadExternalMetrics = append(p.ReadExternalMetrics, m.Metric.Name)
 	}
 }
 
-// amount is a target as a policy writes it; nil, and lost, where it is none.
+// amount returns a target in the form of the policy. If the value is not positive, it returns nil and records the loss.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {
 			return a
 		}
 	}
-	p.lose("%s: a target of %s; it must be above 0", what, number(v))
+	p.lost("%s: its target is %s, but a target must be above 0", what, number(v))
 	return nil
 }
 
-// replaceHPA keeps the HPA's name, labels and bounds, and has it follow the policy exactly.
+// replaceHPA sets the replacement: the HPA with its name, labels and bounds, which follows the policy exactly.
 func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
-	r := pristine(u)
+	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)
 	spec["metrics"] = []any{map[string]any{"type": "External", "external": map[string]any{
 		"metric": map[string]any{"name": metricName, "selector": map[string]any{"matchLabels": map[string]any{policyLabel: p.key.Name}}},
@@ -120,9 +172,9 @@ func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
 	return err
 }
 
-// behaviorMap is exactly, for an object that is kept as a map.
+// behaviorMap returns exactBehavior as a map.
 func behaviorMap(v Version) map[string]any {
-	b := exactly(v)
+	b := exactBehavior(v)
 	side := func(d direction) map[string]any {
 		r := d.Policies[0]
 		m := map[string]any{"stabilizationWindowSeconds": int64(d.Window), "policies": []any{
@@ -136,6 +188,7 @@ func behaviorMap(v Version) map[string]any {
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }
 
+// target returns the reference to a scale target; a Deployment of apps/v1 needs only the name.
 func target(apiVersion, kind, name string) *spec.TargetRef {
 	t := &spec.TargetRef{Name: name}
 	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {
@@ -144,7 +197,7 @@ func target(apiVersion, kind, name string) *spec.TargetRef {
 	return t
 }
 
-// behaviorOf carries an HPA's behavior, whose words are ours.
+// behaviorOf converts the behavior of an HPA, which has the same form in a policy.
 func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior {
 	if b == nil {
 		return nil
@@ -169,7 +222,7 @@ func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior
 	return &spec.Behavior{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
 }
 
-// signalName makes a name that a formula can call and no other signal of the policy has.
+// signalName returns a name that is valid in a formula and unique in the policy.
 func signalName(from string, out *spec.Policy) string {
 	name := strings.ToLower(identifierOf(from))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

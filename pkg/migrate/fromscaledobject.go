@@ -3,6 +3,7 @@ package migrate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,13 +14,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Defaults of KEDA's.
+// Defaults of KEDA.
 const (
 	kedaMaxReplicas = 100
 	kedaCooldown    = 300 * time.Second
 )
 
-// scaledObject is what an import reads of one.
+// scaledObject has the fields of a ScaledObject that an import converts.
 type scaledObject struct {
 	ScaleTargetRef struct {
 		APIVersion string `json:"apiVersion"`
@@ -41,8 +42,8 @@ type scaledObject struct {
 	Triggers []map[string]any
 }
 
-// fromScaledObject reads triggers, bounds, behavior and fallback. KEDA's triggers stay in the ScaledObject, with a coarse target, and are
-// read through it, so that no credential moves; cron triggers become schedules.
+// fromScaledObject converts triggers, bounds, behavior and fallback. Cron triggers become schedules. The other triggers remain in the
+// ScaledObject with a higher target, and the signals read them through KEDA, so that no credential is copied.
 func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
@@ -62,21 +63,42 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.
 	p.advanced(so, out)
 	var triggers []any
 	for i, t := range so.Triggers {
-		if isOurs(t) {
-			return nil, ErrOurs
+		if isManaged(t) {
+			return nil, ErrManaged
 		}
-		if kept := p.trigger(i, copied(t), out); kept != nil {
+		signals := len(out.Signals)
+		if kept := p.trigger(i, copyTrigger(t), out); kept != nil {
+			if len(out.Signals) > signals {
+				p.readTrigger(u, i, len(triggers))
+			}
 			triggers = append(triggers, kept)
 		}
 	}
-	if len(out.Signals)+len(out.Schedules) == 0 {
-		return nil, p.nothing()
-	}
-	// Ours is last: the names under which KEDA publishes the others begin with their place, and roles name them.
+	// The trigger of gpuscaler is last, because the names of KEDA's metrics begin with the number of the trigger.
 	for _, n := range o.KEDA.notes() {
-		p.lose("%s", n)
+		p.lost("%s", n)
 	}
-	return out, p.replaceScaledObject(u, so, o.KEDA, append(triggers, ours(o)))
+	return out, p.replaceScaledObject(u, so, o.KEDA, append(triggers, scalerTrigger(o)))
+}
+
+// readTrigger adds the metric of a trigger to ReadExternalMetrics: with its present number, and with its number in the replacement.
+func (p *Plan) readTrigger(u *unstructured.Unstructured, before, after int) {
+	names, _, _ := unstructured.NestedStringSlice(u.Object, "status", "externalMetricNames")
+	for _, name := range names {
+		rest, found := strings.CutPrefix(name, fmt.Sprintf("s%d-", before))
+		if !found {
+			continue
+		}
+		for _, name := range []string{fmt.Sprintf("s%d-%s", after, rest), name} {
+			if !slices.Contains(p.ReadExternalMetrics, name) {
+				p.ReadExternalMetrics = append(p.ReadExternalMetrics, name)
+			}
+		}
+		return
+	}
+	p.lost("the name of the metric of trigger %d is unknown, because the object has no status.externalMetricNames: import it from the "+
+		"cluster, and "+
+		"list the names in the chart value readExternalMetrics", before)
 }
 
 func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
@@ -88,13 +110,14 @@ func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
 	return &so, json.Unmarshal(text, &so)
 }
 
-// Triggers are those of a ScaledObject, for Options.Triggers.
+// Triggers returns the triggers of a ScaledObject, for Options.Triggers.
 func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 	so, err := readScaledObject(u)
 	return so.Triggers, err
 }
 
-// idle is the policy's part of the idle delay, which counts once: KEDA's where the ScaledObject sets it, else ours.
+// idle returns the cooldownPeriod of the policy. It is 0 if the ScaledObject sets its own, so that only one of them delays the scale to
+// zero.
 func (so *scaledObject) idle() *spec.Duration {
 	d := spec.Duration(kedaCooldown)
 	if so.CooldownPeriod != nil {
@@ -103,24 +126,27 @@ func (so *scaledObject) idle() *spec.Duration {
 	return &d
 }
 
+// advanced converts the behavior and the fallback.
 func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	if a := so.Advanced; a != nil {
 		if a.HorizontalPodAutoscalerConfig != nil {
 			out.Behavior = behaviorOf(a.HorizontalPodAutoscalerConfig.Behavior)
 		}
 		if a.ScalingModifiers != nil && a.ScalingModifiers.Formula != "" {
-			p.lose("scalingModifiers.formula %q (target %s): with it KEDA answers each trigger with the formula's result. Write it as the policy's formula (CEL); until then the greatest signal wins", a.ScalingModifiers.Formula, a.ScalingModifiers.Target)
+			p.lost("scalingModifiers.formula %q (target %s): with it KEDA returns the result of the formula for every trigger. "+
+				"Write it as the policy's formula (CEL); without one, the highest recommendation is "+
+				"used", a.ScalingModifiers.Formula, a.ScalingModifiers.Target)
 		}
 	}
 	if so.IdleReplicaCount != nil {
-		p.lose("idleReplicaCount %d: a policy idles at minReplicas", *so.IdleReplicaCount)
+		p.lost("idleReplicaCount %d: an idle policy has minReplicas", *so.IdleReplicaCount)
 	}
 	if f := so.Fallback; f != nil && f.Behavior != "scalingModifiers" {
 		out.Fallback = &spec.Fallback{FailureThreshold: &f.FailureThreshold, Replicas: &f.Replicas, Behavior: f.Behavior}
 	}
 }
 
-// trigger turns one trigger into a signal or a schedule, and returns it as it stays in the ScaledObject; nil where it does not.
+// trigger converts one trigger to a signal or a schedule. It returns the trigger as it remains in the ScaledObject, or nil.
 func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
@@ -130,17 +156,22 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 		}
 		return t
 	case "cpu", "memory":
-		p.lose("trigger %s: it stays in the ScaledObject, where the HPA reads it beside our number and takes the greater; it is no signal of the policy", kind)
+		p.lost("trigger %s: it remains in the ScaledObject, where the HPA uses the maximum of it and the policy's target; it is not a "+
+			"signal", kind)
+		p.draftResource("trigger " + kind)
 		return t
 	}
 	name, _ := t["name"].(string)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d", kind, i) // a signal calls it by its name
+		name = fmt.Sprintf("%s-%d", kind, i) // the signal refers to it by its name
 		t["name"] = name
 	}
 	_, value, known := targetOf(t)
 	if !known {
-		p.lose("trigger %s: it is not known which field of type %s is its target. It stays in the ScaledObject as it is; write `{name: %s, type: keda, trigger: %s, target: ...}` into the policy and give the trigger about %d times that", name, kind, strings.ToLower(identifierOf(name)), name, coarse)
+		p.lost("trigger %s: gpuscaler does not know which field of type %s is the target. The trigger remains in the ScaledObject as it is: "+
+			"complete the draft of its signal in the policy, and set the target of the trigger to about %d times that of the "+
+			"signal", name, kind, mirrorFactor)
+		p.draft("trigger "+name, "name: "+strings.ToLower(identifierOf(name)), "type: keda", "trigger: "+name, "target: TODO   # per replica")
 		return t
 	}
 	amount := p.amount(value, "trigger "+name)
@@ -153,20 +184,58 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	activation := activationOf(t)
 	if activation > 0 {
-		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // a float's own text is a number
+		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // the text of a float is always valid
 	}
 	out.Signals = append(out.Signals, s)
-	aim(t, value*coarse, activation)
+	p.draftKnown(name, t, value)
+	setTarget(t, mirrorTarget(t, value), activation)
 	return t
 }
 
-// schedule turns a cron trigger into a floor; false where it is not one that can be read.
+// draftKnown adds a draft that reads the series of a model server or of DCGM without KEDA.
+func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
+	metadata, _ := t["metadata"].(map[string]any)
+	series, k, found := knownIn(textOf(metadata["query"]))
+	if !found {
+		return
+	}
+	if s := k.signal(target); s != nil {
+		p.draft(fmt.Sprintf("trigger %s, which reads %s (the signal can read it without KEDA)", name, series),
+			"name: "+strings.ToLower(identifierOf(name)), "type: "+s.Type, "metric: "+s.Metric, "target: "+k.target(target))
+	}
+}
+
+// mirrorTarget returns the target of a trigger in the replacement. A mean has an upper limit of 1 or 100 if it is a share: four times the
+// target is never reached, so the target is halfway to the limit.
+func mirrorTarget(t map[string]any, value float64) float64 {
+	if !isMean(t) || value >= 100 {
+		return value * mirrorFactor
+	}
+	limit := 100.0
+	if value < 1 {
+		limit = 1
+	}
+	return (value + limit) / 2
+}
+
+// isMean reports whether a trigger measures a mean over the replicas instead of a total.
+func isMean(t map[string]any) bool {
+	if kind, _ := t["metricType"].(string); kind == "Value" {
+		return true
+	}
+	metadata, _ := t["metadata"].(map[string]any)
+	query := strings.TrimSpace(textOf(metadata["query"]))
+	_, series, found := knownIn(query)
+	return strings.HasPrefix(query, "avg") || found && series.percent > 0
+}
+
+// schedule converts a cron trigger to a schedule with minReplicas. It returns false if the trigger is not valid.
 func (p *Plan) schedule(i int, t map[string]any, out *spec.Policy) bool {
 	metadata, _ := t["metadata"].(map[string]any)
 	text := func(key string) string { return strings.TrimSpace(textOf(metadata[key])) }
 	floor, err := strconv.ParseInt(text("desiredReplicas"), 10, 32)
 	if err != nil || text("start") == "" || text("end") == "" || text("timezone") == "" {
-		p.lose("cron trigger %d: it stays in the ScaledObject, because start, end, timezone or desiredReplicas cannot be read", i)
+		p.lost("cron trigger %d: it remains in the ScaledObject, because start, end, timezone or desiredReplicas is not valid", i)
 		return false
 	}
 	name, _ := t["name"].(string)
@@ -180,25 +249,26 @@ func (p *Plan) schedule(i int, t map[string]any, out *spec.Policy) bool {
 	return true
 }
 
-// replaceScaledObject keeps everything that KEDA alone reads.
+// replaceScaledObject sets the replacement: the ScaledObject with the new triggers, which follows the policy exactly.
 func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObject, v Version, triggers []any) error {
-	r := pristine(u)
+	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)
 	spec["triggers"] = triggers
-	least := int32(0)
+	minReplicas := int32(0)
 	if so.MinReplicaCount != nil {
-		least = *so.MinReplicaCount
+		minReplicas = *so.MinReplicaCount
 	}
-	f := stay(least, len(triggers) > 1)
+	f := fallbackOf(minReplicas, len(triggers) > 1)
 	delete(spec, "fallback")
 	if !v.before(fallbackBehavior) {
 		spec["fallback"] = map[string]any{"failureThreshold": int64(f.FailureThreshold), "replicas": int64(f.Replicas), "behavior": f.Behavior}
 	}
 	if so.CooldownPeriod == nil {
-		spec["cooldownPeriod"] = int64(guard)
+		spec["cooldownPeriod"] = int64(kedaGuard)
 	}
 	unstructured.RemoveNestedField(r.Object, "spec", "advanced", "scalingModifiers")
-	if err := unstructured.SetNestedMap(r.Object, behaviorMap(v), "spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"); err != nil {
+	path := []string{"spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"}
+	if err := unstructured.SetNestedMap(r.Object, behaviorMap(v), path...); err != nil {
 		return err
 	}
 	delete(spec, "idleReplicaCount")
@@ -207,8 +277,8 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 	return err
 }
 
-// isOurs knows a trigger that asks gpuscaler, as package cluster does.
-func isOurs(t map[string]any) bool {
+// isManaged reports whether a trigger reads gpuscaler, with the same rule as package cluster.
+func isManaged(t map[string]any) bool {
 	kind, _ := t["type"].(string)
 	metadata, _ := t["metadata"].(map[string]any)
 	address, _ := metadata["scalerAddress"].(string)

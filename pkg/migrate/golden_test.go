@@ -15,9 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden compares a text that people read with the one in testdata.
+// golden compares a text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -31,11 +31,11 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not what it was (go test ./pkg/migrate -update writes it anew):\n%s", name, got)
+		t.Errorf("%s differs (accept it with go test ./pkg/migrate -update):\n%s", name, got)
 	}
 }
 
-// example is a policy of the shipped examples, with the platform.
+// example returns a policy of config/examples and the PlatformConfig.
 func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
 	t.Helper()
 	s := store.New(store.Options{})
@@ -50,7 +50,7 @@ func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
 	return c, s.Platform()
 }
 
-// read is an object of testdata.
+// read returns an object of testdata.
 func read(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -18,30 +18,34 @@ const (
 	kindScaledObject = "ScaledObject"
 )
 
-// ErrOurs refuses an object that follows gpuscaler already.
-var ErrOurs = errors.New("it follows gpuscaler already")
+// ErrManaged is returned for an object that follows a policy already.
+var ErrManaged = errors.New("it follows gpuscaler already")
 
-// Plan is the way from an HPA or a ScaledObject to gpuscaler, and back. Each text is complete and can be applied as it stands.
+// Plan has the manifests that move a workload from an HPA or a ScaledObject to gpuscaler, and back. Each manifest is complete.
 type Plan struct {
-	Source string `json:"source"` // "ScaledObject team-chat/llama-chat"
-	// Policy is an advisory policy: it decides and explains, and moves nothing until its mode is taken out.
+	Source string `json:"source"` // for example "ScaledObject team-chat/llama-chat"
+	// Policy is an advisory policy: it computes and explains a target, which is not served while its mode is advisory. Comments at its end
+	// are drafts of signals for metrics that could not be converted.
 	Policy string `json:"policy"`
-	// Replacement follows the policy; it has the name of what it replaces, so that applying it is the switch and no second owner of the
-	// replicas ever stands beside the first.
+	// Replacement follows the policy. It has the name of the object that it replaces, so that the workload never has two autoscalers.
 	Replacement string `json:"replacement"`
-	Rollback    string `json:"rollback"` // the object as it stood, without what the API server adds
-	// Lost is what could not be carried over, each with what to do about it.
+	Rollback    string `json:"rollback"` // the original object without the fields of the API server
+	// Incomplete is true if no metric could be converted: the user must add a signal to the policy.
+	Incomplete bool `json:"incomplete,omitempty"`
+	// ReadExternalMetrics are the external metrics of the signals. The chart value of the same name must list them.
+	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
+	// Lost lists what could not be converted, each with what to do.
 	Lost  []string `json:"lost"`
-	Steps []string `json:"steps"` // in order, with the way back last
+	Steps []string `json:"steps"` // in order; the last one is the way back
 
-	key scaling.Key
+	key    scaling.Key
+	drafts []draft
 }
 
-// Key is the policy's namespace and name.
+// Key returns the namespace and the name of the policy.
 func (p *Plan) Key() scaling.Key { return p.key }
 
-// Import plans the way in for one object. It fails for what is none of the two kinds, for what follows gpuscaler already, and for what
-// says nothing that a policy could be made of.
+// Import returns the plan for one object. It returns an error for other kinds, and ErrManaged for an object that follows a policy already.
 func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	p := &Plan{
 		Source: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()),
@@ -65,34 +69,49 @@ func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}
-	p.Policy = string(text)
-	if p.Rollback, err = render(pristine(u)); err != nil {
+	p.Policy, p.Incomplete = string(text), len(written.Signals)+len(written.Schedules) == 0
+	p.addDrafts()
+	if p.Rollback, err = render(withoutServerFields(u)); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}
-	p.steps()
+	p.addSteps()
 	return p, nil
 }
 
-func (p *Plan) steps() {
+func (p *Plan) addSteps() {
 	name := p.key.Name
-	p.Steps = []string{
-		"Put " + name + ".policy.yaml among the policies. It is advisory: nothing moves. Compare for some days what it would have done: gpuscaler explain " + p.key.String(),
-		"Switch: take `mode: advisory` out of the policy, wait until `gpuscaler explain` says it is served, then kubectl replace -f " + name + ".replacement.yaml. A policy begins with the replicas that it finds.",
-		"The way back, at any time: kubectl replace -f " + name + ".rollback.yaml, then put `mode: advisory` back. Replicas stay as they are until the old rules move them.",
+	if p.Incomplete {
+		p.Steps = append(p.Steps, "Complete "+name+".policy.yaml: no metric could be converted, so add spec.signals. The comments at its end "+
+			"are drafts.")
 	}
+	if len(p.ReadExternalMetrics) > 0 {
+		p.Steps = append(p.Steps, "Allow the controller to read the metrics of the signals. Add to the chart's values: "+
+			"readExternalMetrics: ["+strings.Join(p.ReadExternalMetrics, ", ")+"]")
+	}
+	p.Steps = append(p.Steps,
+		"Add "+name+".policy.yaml to the policies. It is advisory: replicas do not change. "+
+			"Compare its targets with the replicas for some days: gpuscaler explain "+p.key.String(),
+		"Switch: remove `mode: advisory` from the policy, wait until `gpuscaler explain` shows that the target is served, then run "+
+			"kubectl replace -f "+name+".replacement.yaml. The policy starts with the present replicas.",
+		"To go back at any time: kubectl replace -f "+name+".rollback.yaml, then add `mode: advisory` again. "+
+			"Replicas do not change until the original rules change them.",
+	)
 }
 
-func (p *Plan) lose(format string, args ...any) {
+// lost records what could not be converted.
+func (p *Plan) lost(format string, args ...any) {
 	p.Lost = append(p.Lost, fmt.Sprintf(format, args...))
 }
 
-// addedByServer are the fields of metadata that must not be applied again.
-var addedByServer = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences", "finalizers"}
+// serverFields are the fields of metadata that the API server sets.
+var serverFields = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences", "finalizers",
+}
 
-// pristine is an object as its author would have written it.
-func pristine(u *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutServerFields returns a copy of an object with only the fields that a user writes.
+func withoutServerFields(u *unstructured.Unstructured) *unstructured.Unstructured {
 	c := u.DeepCopy()
-	for _, f := range addedByServer {
+	for _, f := range serverFields {
 		unstructured.RemoveNestedField(c.Object, "metadata", f)
 	}
 	unstructured.RemoveNestedField(c.Object, "status")
@@ -102,7 +121,7 @@ func pristine(u *unstructured.Unstructured) *unstructured.Unstructured {
 			delete(annotations, key)
 		}
 	}
-	delete(labels, "scaledobject.keda.sh/name") // KEDA's operator adds it
+	delete(labels, "scaledobject.keda.sh/name") // KEDA adds it
 	c.SetAnnotations(annotations)
 	c.SetLabels(labels)
 	return c

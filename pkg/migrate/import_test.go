@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// load compiles a policy's text as the controller would.
+// load compiles a policy like the controller.
 func load(t *testing.T, text string) *policy.Compiled {
 	t.Helper()
 	s := store.New(store.Options{})
@@ -25,7 +25,7 @@ func load(t *testing.T, text string) *policy.Compiled {
 	return s.Compiled()[0]
 }
 
-func TestTheWayInAndBack(t *testing.T) {
+func TestImport(t *testing.T) {
 	for file, lost := range map[string]int{"embed-scaledobject.yaml": 2, "queue-hpa.yaml": 3} {
 		u := read(t, file)
 		plan, err := Import(u, Options{})
@@ -47,8 +47,8 @@ func TestTheWayInAndBack(t *testing.T) {
 	}
 }
 
-// What is applied to go back says of the spec what stood there, and nothing of the server's.
-func TestTheRollbackIsTheObjectThatStood(t *testing.T) {
+// The rollback has the original spec, and no fields of the API server.
+func TestRollbackIsTheOriginal(t *testing.T) {
 	u := read(t, "embed-scaledobject.yaml")
 	plan, err := Import(u, Options{})
 	if err != nil {
@@ -63,19 +63,21 @@ func TestTheRollbackIsTheObjectThatStood(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("the spec is\n%s\nwant\n%s", got, want)
 	}
-	if m := back.Object["metadata"].(map[string]any); m["uid"] != nil || m["resourceVersion"] != nil || back.Object["status"] != nil || back.GetAnnotations()["owner"] == "" {
+	m := back.Object["metadata"].(map[string]any)
+	if m["uid"] != nil || m["resourceVersion"] != nil || back.Object["status"] != nil || back.GetAnnotations()["owner"] == "" {
 		t.Errorf("metadata %v", m)
 	}
 }
 
 func scaledObjectOf(triggers, rest string) string {
-	return "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a, namespace: b}\nspec:\n  scaleTargetRef: {name: a}\n" + rest + "  triggers:\n" + triggers
+	return "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a, namespace: b}\nspec:\n  scaleTargetRef: {name: a}\n" +
+		rest + "  triggers:\n" + triggers
 }
 
 const redisTrigger = "  - {type: redis, metadata: {address: 'r:6379', listName: jobs, listLength: '10'}}\n"
 
-func TestTheIdleDelayCountsOnce(t *testing.T) {
-	for rest, want := range map[string]struct{ ours, kedas string }{
+func TestOneCooldownDelaysScaleToZero(t *testing.T) {
+	for rest, want := range map[string]struct{ policy, keda string }{
 		"":                        {"5m", "cooldownPeriod: 60\n"},
 		"  cooldownPeriod: 0\n":   {"0s", "cooldownPeriod: 0\n"},
 		"  cooldownPeriod: 120\n": {"0s", "cooldownPeriod: 120\n"},
@@ -84,24 +86,25 @@ func TestTheIdleDelayCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(plan.Policy, "cooldownPeriod: "+want.ours+"\n") || !strings.Contains(plan.Replacement, want.kedas) {
+		if !strings.Contains(plan.Policy, "cooldownPeriod: "+want.policy+"\n") || !strings.Contains(plan.Replacement, want.keda) {
 			t.Errorf("%q: want %+v\n%s\n%s", rest, want, plan.Policy, plan.Replacement)
 		}
 	}
 }
 
-func TestATriggerWithoutANameGetsOneThatTheSignalCalls(t *testing.T) {
+func TestTriggerWithoutNameGetsOne(t *testing.T) {
 	plan, err := Import(parse(t, scaledObjectOf(redisTrigger, "")), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := load(t, plan.Policy)
-	if c.Sources[0].Trigger != "redis-0" || !strings.Contains(plan.Replacement, "name: redis-0") || !strings.Contains(plan.Replacement, `listLength: "40"`) {
+	if c.Sources[0].Trigger != "redis-0" || !strings.Contains(plan.Replacement, "name: redis-0") ||
+		!strings.Contains(plan.Replacement, `listLength: "40"`) {
 		t.Errorf("%+v\n%s", c.Sources[0], plan.Replacement)
 	}
 }
 
-func TestTheTargetThatKEDATakesByDefaultIsTheSignals(t *testing.T) {
+func TestDefaultTargetOfKEDAIsTheSignalsTarget(t *testing.T) {
 	plan, err := Import(parse(t, scaledObjectOf("  - {type: kafka, name: k, metadata: {topic: t}}\n", "")), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,67 +114,61 @@ func TestTheTargetThatKEDATakesByDefaultIsTheSignals(t *testing.T) {
 	}
 }
 
-func TestWhatKEDAsFormulaDidIsNamedAndTakenOut(t *testing.T) {
-	plan, err := Import(parse(t, scaledObjectOf(redisTrigger, "  idleReplicaCount: 0\n  advanced: {scalingModifiers: {formula: 'a + b', target: '2'}}\n")), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestFormulaOfKEDAIsReportedAndRemoved(t *testing.T) {
+	plan := imported(t, scaledObjectOf(redisTrigger, "  idleReplicaCount: 0\n  advanced: {scalingModifiers: {formula: 'a + b', target: '2'}}\n"))
 	if lost := strings.Join(plan.Lost, "\n"); !strings.Contains(lost, "a + b") || !strings.Contains(lost, "idleReplicaCount") {
 		t.Errorf("lost %s", lost)
 	}
 	if strings.Contains(plan.Replacement, "scalingModifiers") || strings.Contains(plan.Replacement, "idleReplicaCount") {
-		t.Errorf("still there:\n%s", plan.Replacement)
+		t.Errorf("not removed:\n%s", plan.Replacement)
 	}
 }
 
-func TestWhatCannotBeImportedSaysWhy(t *testing.T) {
-	ours := scaledObjectOf("  - {type: external-push, name: gpuscaler, metadata: {scalerAddress: x}}\n", "")
-	const hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b%s}\nspec:\n  scaleTargetRef: {kind: Deployment, name: a}\n  maxReplicas: 3\n  metrics: [%s]\n"
-	hpaOf := func(meta, metric string) string {
-		return strings.Replace(strings.Replace(hpa, "%s", meta, 1), "%s", metric, 1)
-	}
+func TestImportErrors(t *testing.T) {
+	managed := scaledObjectOf("  - {type: external-push, name: gpuscaler, metadata: {scalerAddress: x}}\n", "")
+	const owned = ", ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: so, uid: u}]"
+	const ourMetric = "{type: External, external: {metric: {name: gpuscaler-desired-replicas}, target: {type: AverageValue, averageValue: '1'}}}"
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	for name, c := range map[string]struct{ text, want string }{
-		"a Deployment":                {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\n", "want a HorizontalPodAutoscaler or a ScaledObject"},
-		"an old HPA":                  {"apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\n", "autoscaling/v2"},
-		"an HPA on CPU alone":         {hpaOf("", cpu), "CPU and memory are no signals here"},
-		"an HPA that KEDA made":       {hpaOf(", ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: so, uid: u}]", cpu), "import ScaledObject b/so"},
-		"an HPA that follows us":      {hpaOf("", "{type: External, external: {metric: {name: gpuscaler-desired-replicas}, target: {type: AverageValue, averageValue: '1'}}}"), ErrOurs.Error()},
-		"a ScaledObject that asks us": {ours, ErrOurs.Error()},
-		"a ScaledObject on CPU alone": {scaledObjectOf("  - {type: cpu, metadata: {value: '60'}}\n", ""), "trigger cpu"},
+		"a Deployment":           {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\n", "want a HorizontalPodAutoscaler or a ScaledObject"},
+		"an old HPA":             {"apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\n", "autoscaling/v2"},
+		"an HPA of KEDA":         {hpaOf(owned, cpu), "import ScaledObject b/so"},
+		"a managed HPA":          {hpaOf("", ourMetric), ErrManaged.Error()},
+		"a managed ScaledObject": {managed, ErrManaged.Error()},
 	} {
 		if _, err := Import(parse(t, c.text), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if _, err := Import(parse(t, ours), Options{}); !errors.Is(err, ErrOurs) {
+	if _, err := Import(parse(t, managed), Options{}); !errors.Is(err, ErrManaged) {
 		t.Error(err)
 	}
 }
 
-// Every scaler's target is found where the policy's signal takes it from and the mirror is given another.
-func TestEveryKnownScalersTargetIsAimed(t *testing.T) {
+// The target of every known type of trigger can be read and set.
+func TestTargetFieldsOfTriggers(t *testing.T) {
 	for kind, fields := range targetFields {
 		for _, f := range fields {
 			tr := map[string]any{"type": kind, "metadata": map[string]any{f.name: "7", activationField(f.name): "3"}}
 			if name, v, known := targetOf(tr); name != f.name || v != 7 || !known || activationOf(tr) != 3 {
 				t.Errorf("%s: %s %v %v", kind, name, v, known)
 			}
-			aim(tr, 28, 0)
+			setTarget(tr, 28, 0)
 			if m := tr["metadata"].(map[string]any); m[f.name] != "28" || len(m) != 1 {
 				t.Errorf("%s: %v", kind, m)
 			}
 		}
 	}
 	if got := fold("one two three four", 9); !slices.Equal(got, []string{"one two", "three", "four"}) {
-		t.Errorf("folded %q", got)
+		t.Errorf("fold returns %q", got)
 	}
 }
 
-// Whatever an object holds, importing it ends in a plan whose policy the controller takes, or in an error that says why.
+// FuzzImport checks that any object is imported or rejected with an error.
 func FuzzImport(f *testing.F) {
 	f.Add(scaledObjectOf(redisTrigger, ""))
-	f.Add(scaledObjectOf("  - {type: cron, metadata: {start: '* * * * *', end: x, timezone: UTC, desiredReplicas: '1'}}\n", "  fallback: {replicas: 1, failureThreshold: 2}\n"))
+	const cron = "  - {type: cron, metadata: {start: '* * * * *', end: x, timezone: UTC, desiredReplicas: '1'}}\n"
+	f.Add(scaledObjectOf(cron, "  fallback: {replicas: 1, failureThreshold: 2}\n"))
 	f.Add("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\nspec: {maxReplicas: 3, metrics: [{type: External}]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		u := &unstructured.Unstructured{}

@@ -12,26 +12,28 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// coarse is how much greater than the policy's target that of a mirror is: at a quarter of our number it stays below it whatever our
-// windows and rates do, and above zero as soon as there is work.
-const coarse = 4
+// mirrorFactor is the target of a mirror trigger relative to the target of the policy's signal. A mirror requests a quarter of the
+// replicas, so that it stays below the policy's target under any stabilization window and rate, and is above 0 when there is work.
+const mirrorFactor = 4
 
-// mirrored is what KEDA itself can read of a policy's signals.
-type mirrored struct {
+// mirrorTriggers are KEDA triggers for the signals of a policy that KEDA can read without gpuscaler. They scale up while gpuscaler is not
+// available.
+type mirrorTriggers struct {
 	triggers []map[string]any
-	terms    []string // of a formula, in replicas
+	terms    []string // terms of a formula, in replicas
 	notes    []string
 }
 
-// mirrors finds them. Only totals count (a queue, a backlog): a mean over replicas needs the replicas, which KEDA's formula has not.
-func mirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrored, err error) {
+// newMirrors returns the mirror triggers of a policy. Only totals (a queue, a backlog) are mirrored: a mean over the replicas needs the
+// number of replicas, which is not available in a formula of KEDA.
+func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTriggers, err error) {
 	var left []string
 	for i := range c.Sources {
 		signal, source := &c.Workload.Policy.Signals[i], &c.Sources[i]
 		var t map[string]any
 		switch {
 		case source.Type == policy.SourceKEDA:
-			t, err = m.kept(c, signal, source, o)
+			t, err = m.kedaTrigger(c, signal, source, o)
 		case o.NoMirror || signal.Kind != scaling.Total || signal.Optional:
 		case source.Type == policy.SourceRedis:
 			t = m.redis(signal, source, p)
@@ -45,48 +47,57 @@ func mirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrored, er
 			left = append(left, signal.Name)
 			continue
 		}
-		factor := float64(coarse)
+		factor := float64(mirrorFactor)
 		if o.Formula {
-			factor = 1 // it stands in for our number in full
+			factor = 1 // the formula replaces the policy's target
 		}
-		aim(t, signal.Target*factor, signal.Activation)
+		setTarget(t, signal.Target*factor, signal.Activation)
 		m.triggers = append(m.triggers, t)
 		m.terms = append(m.terms, t["name"].(string)+" / "+number(signal.Target))
 	}
 	m.note(c, o)
 	if len(left) > 0 && !o.NoMirror {
-		m.notes = append(m.notes, "Without a mirror, because KEDA cannot read them by itself: "+strings.Join(left, ", ")+".")
+		m.notes = append(m.notes, "Signals without a mirror trigger, because KEDA cannot read them: "+strings.Join(left, ", ")+".")
 	}
 	return m, nil
 }
 
-// note names the standing triggers that the new ScaledObject has not.
-func (m *mirrored) note(c *policy.Compiled, o *Options) {
+// note adds a note for each trigger of the existing ScaledObject that is not in the new one.
+func (m *mirrorTriggers) note(c *policy.Compiled, o *Options) {
 	for _, t := range o.Triggers {
 		named := slices.ContainsFunc(c.Sources, func(s policy.Source) bool { return s.Type == policy.SourceKEDA && s.Trigger == t["name"] })
-		if !named && !isOurs(t) {
-			m.notes = append(m.notes, fmt.Sprintf("Left out, because no signal of the policy reads it: trigger %q of type %v.", textOf(t["name"]), t["type"]))
+		if !named && !isManaged(t) {
+			m.notes = append(m.notes, fmt.Sprintf("Not included, because no signal of the policy reads it: trigger %q of type "+
+				"%v.", textOf(t["name"]), t["type"]))
 		}
 	}
 }
 
-// kept is a trigger that stands already: its metadata and its credentials are KEDA's, and not in the policy.
-func (m *mirrored) kept(c *policy.Compiled, signal *scaling.Signal, source *policy.Source, o *Options) (map[string]any, error) {
+// kedaTrigger returns the trigger of the existing ScaledObject that a signal of type keda reads. Its metadata and credentials are only
+// there.
+func (m *mirrorTriggers) kedaTrigger(
+	c *policy.Compiled, signal *scaling.Signal, source *policy.Source, o *Options,
+) (map[string]any, error) {
 	if o.Formula {
-		return nil, fmt.Errorf("policy %s: signal %s reads KEDA's trigger %s, which answers with the formula's own result where there is one: leave --formula out", c.Workload.Key, signal.Name, source.Trigger)
+		return nil, fmt.Errorf("policy %s: signal %s reads KEDA's trigger %s; with a formula every trigger returns the result of the formula: "+
+			"leave --formula out",
+			c.Workload.Key, signal.Name, source.Trigger)
 	}
 	for _, t := range o.Triggers {
 		if t["name"] == source.Trigger {
 			if _, _, known := targetOf(t); !known {
-				m.notes = append(m.notes, fmt.Sprintf("Give trigger %s a target of about %s yourself: it is not known which field of type %v that is.", source.Trigger, number(signal.Target*coarse), t["type"]))
+				m.notes = append(m.notes, fmt.Sprintf("Set the target of trigger %s to about %s: gpuscaler does not know which field of type %v is "+
+					"the target.",
+					source.Trigger, number(signal.Target*mirrorFactor), t["type"]))
 			}
-			return copied(t), nil
+			return copyTrigger(t), nil
 		}
 	}
-	return nil, fmt.Errorf("policy %s: signal %s reads KEDA's trigger %s, whose type and metadata stand in the ScaledObject alone: give that with --from FILE (kubectl get scaledobject NAME -o yaml)", c.Workload.Key, signal.Name, source.Trigger)
+	return nil, fmt.Errorf("policy %s: signal %s reads KEDA's trigger %s, whose type and metadata are only in the ScaledObject: "+
+		"give that with --from FILE (kubectl get scaledobject NAME -o yaml)", c.Workload.Key, signal.Name, source.Trigger)
 }
 
-func (m *mirrored) redis(signal *scaling.Signal, source *policy.Source, p *policy.Platform) map[string]any {
+func (m *mirrorTriggers) redis(signal *scaling.Signal, source *policy.Source, p *policy.Platform) map[string]any {
 	d := p.DataSource(source.DataSource)
 	if d == nil {
 		return nil
@@ -98,7 +109,7 @@ func (m *mirrored) redis(signal *scaling.Signal, source *policy.Source, p *polic
 		metadata["listName"] = source.ListName
 	case source.ConsumerGroup != "":
 		t["type"], metadata["stream"], metadata["consumerGroup"] = "redis-streams", source.Stream, source.ConsumerGroup
-		metadata["pendingEntriesCount"] = "" // aimed at below
+		metadata["pendingEntriesCount"] = "" // setTarget sets the value
 	default:
 		t["type"], metadata["stream"], metadata["streamLength"] = "redis-streams", source.Stream, ""
 	}
@@ -106,33 +117,35 @@ func (m *mirrored) redis(signal *scaling.Signal, source *policy.Source, p *polic
 		metadata["databaseIndex"] = strconv.Itoa(d.Database)
 	}
 	if d.PasswordFile != "" || d.TLS != nil {
-		m.notes = append(m.notes, "Redis "+d.Name+" wants a password or TLS, which KEDA needs too: add authenticationRef to trigger "+t["name"].(string)+".")
+		m.notes = append(m.notes, "Redis "+d.Name+" requires a password or TLS: add an authenticationRef to trigger "+t["name"].(string)+".")
 	}
 	return t
 }
 
-func (m *mirrored) prometheus(c *policy.Compiled, source *policy.Source, p *policy.Platform) map[string]any {
+func (m *mirrorTriggers) prometheus(c *policy.Compiled, source *policy.Source, p *policy.Platform) map[string]any {
 	d := p.DataSource(source.DataSource)
 	if d == nil {
 		return nil
 	}
 	query := source.Query
 	if source.WorkloadLabel != "" {
-		query = only(query, map[string]string{source.WorkloadLabel: cmp.Or(source.LabelValue, c.Workload.Target.Name), source.NamespaceLabel: c.Workload.Key.Namespace})
+		query = selectWorkload(query, map[string]string{
+			source.WorkloadLabel: cmp.Or(source.LabelValue, c.Workload.Target.Name), source.NamespaceLabel: c.Workload.Key.Namespace,
+		})
 	}
 	name := "mirror_" + identifierOf(source.QueryName)
 	if source.QueryName == "" {
 		name = "mirror_prometheus_" + strconv.Itoa(len(m.triggers))
 	}
 	if d.HTTP != nil || d.SigV4 != nil {
-		m.notes = append(m.notes, "Prometheus "+d.Name+" is read with credentials, which KEDA needs too: add authenticationRef to trigger "+name+".")
+		m.notes = append(m.notes, "Prometheus "+d.Name+" requires credentials: add an authenticationRef to trigger "+name+".")
 	}
 	return map[string]any{"type": "prometheus", "name": name, "metadata": map[string]any{"serverAddress": d.Address, "query": query}}
 }
 
-// only narrows a query that answers for every workload to one: vector(1) with the wanted labels meets exactly its series, whatever the
-// query is made of.
-func only(query string, labels map[string]string) string {
+// selectWorkload restricts a query with series for every workload to one workload. The join with a vector(1) that has the labels works
+// for any query.
+func selectWorkload(query string, labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	mine := "vector(1)"
 	for _, name := range names {
@@ -141,7 +154,7 @@ func only(query string, labels map[string]string) string {
 	return fmt.Sprintf("sum((%s) and on (%s) %s)", query, strings.Join(names, ", "), mine)
 }
 
-// identifierOf makes a name that a formula of KEDA's can call.
+// identifierOf returns a name that is valid in a formula of KEDA.
 func identifierOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -153,7 +166,8 @@ func identifierOf(name string) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
 
-func copied(t map[string]any) map[string]any {
+// copyTrigger returns a copy of a trigger with its own metadata.
+func copyTrigger(t map[string]any) map[string]any {
 	c := maps.Clone(t)
 	if metadata, ok := t["metadata"].(map[string]any); ok {
 		c["metadata"] = maps.Clone(metadata)

@@ -13,22 +13,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ScalerAddress is where the chart's Service answers KEDA. The dns scheme makes KEDA look again when the leader moves.
+// ScalerAddress is the address of the chart's Service for KEDA. With the dns scheme, KEDA resolves the name again when the leader changes.
 const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
 
-// Options say how a ScaledObject differs from the usual one.
+// Options configure the manifest of a ScaledObject.
 type Options struct {
 	ScalerAddress string // default: ScalerAddress
-	// Authentication names the ClusterTriggerAuthentication with KEDA's client certificate; empty: plain text.
+	// Authentication is the ClusterTriggerAuthentication with KEDA's client certificate; empty: no TLS.
 	Authentication string
-	// Formula makes KEDA use a formula, ours or else the mirrors, in place of the greatest of all. It cannot stand beside a signal of
-	// type keda.
+	// Formula makes KEDA use the policy's target, or the mirror triggers while gpuscaler is not available, instead of the maximum of all
+	// triggers. It cannot be combined with a signal of type keda.
 	Formula bool
-	// KEDA is the version that will read it.
+	// KEDA is the version of KEDA in the cluster.
 	KEDA Version
-	// NoMirror leaves out the coarse triggers.
+	// NoMirror omits the mirror triggers.
 	NoMirror bool
-	// Triggers are those of the ScaledObject that stands now: the ones that signals of type keda name are kept from there.
+	// Triggers are the triggers of the existing ScaledObject. Signals of type keda refer to them by name.
 	Triggers []map[string]any
 }
 
@@ -64,65 +64,69 @@ type modifiers struct {
 	MetricType       string `yaml:"metricType"`
 }
 
-// ScaledObject returns the ScaledObject that follows a policy exactly, with coarse mirrors of its queues beside our trigger: while
-// gpuscaler is away KEDA still raises replicas on those, and nothing falls.
+// ScaledObject returns the ScaledObject that follows a policy exactly. Mirror triggers read the queues of the policy: while gpuscaler is
+// not available, KEDA scales up on them and does not scale down.
 func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
 	w := &c.Workload
-	m, err := mirrors(c, p, &o)
+	m, err := newMirrors(c, p, &o)
 	if err != nil {
 		return "", err
 	}
 	written := scaledObjectSpec{
 		ScaleTargetRef:  scaleTarget(w.Target),
 		MinReplicaCount: w.Policy.MinReplicas, MaxReplicaCount: w.Policy.MaxReplicas,
-		CooldownPeriod: guardOf(w.Policy.MinReplicas),
-		Fallback:       stay(w.Policy.MinReplicas, len(m.triggers) > 0),
-		Advanced:       advanced{HPA: hpaConfig{exactly(o.KEDA)}},
-		Triggers:       written(append([]map[string]any{ours(o)}, m.triggers...)),
+		CooldownPeriod: cooldownOf(w.Policy.MinReplicas),
+		Fallback:       fallbackOf(w.Policy.MinReplicas, len(m.triggers) > 0),
+		Advanced:       advanced{HPA: hpaConfig{exactBehavior(o.KEDA)}},
+		Triggers:       written(append([]map[string]any{scalerTrigger(o)}, m.triggers...)),
 	}
-	notes := append(followerNotes(w), o.KEDA.notes()...)
+	notes := append(modeNotes(w), o.KEDA.notes()...)
 	if w.Policy.MinReplicas == 0 {
-		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod is only a guard: at 0 one look that finds no trigger active takes the last replicas, also one in which KEDA was just replacing its cache.", spec.Duration(w.Policy.CooldownPeriod)))
+		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod only protects against a single wrong "+
+			"poll: with 0, one "+
+			"poll without an active trigger removes the last replicas, also while KEDA replaces its cache.", spec.Duration(w.Policy.CooldownPeriod)))
 	}
 	switch {
 	case o.Formula && o.KEDA.before(formulaFallback):
-		return "", fmt.Errorf("policy %s: KEDA %s has no fallback.behavior scalingModifiers, which came with 2.20: leave --formula out", w.Key, o.KEDA)
+		return "", fmt.Errorf("policy %s: KEDA %s has no fallback.behavior scalingModifiers (2.20 or later): leave --formula out", w.Key, o.KEDA)
 	case o.Formula:
 		if len(m.terms) == 0 {
-			return "", fmt.Errorf("policy %s: no signal of it can be read by KEDA itself, so there is nothing for a formula to fall back on: leave --formula out", w.Key)
+			return "", fmt.Errorf("policy %s: KEDA can read no signal of it, so a formula has no fallback: leave --formula out", w.Key)
 		}
 		written.Fallback = &fallback{FailureThreshold: 0, Replicas: max(w.Policy.MinReplicas, 1), Behavior: "scalingModifiers"}
-		written.Advanced.Modifiers = &modifiers{Formula: triggerName + " ?? " + greatest(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue"}
-		notes = append(notes, "While gpuscaler is away the formula follows the mirrors, in replicas, both ways. fallback.behavior scalingModifiers needs KEDA 2.20 or later.")
+		written.Advanced.Modifiers = &modifiers{
+			Formula: triggerName + " ?? " + maxOf(m.terms), Target: "1", ActivationTarget: "0", MetricType: "AverageValue",
+		}
+		notes = append(notes, "While gpuscaler is not available, the formula follows the mirror triggers up and down. "+
+			"fallback.behavior scalingModifiers needs KEDA 2.20 or later.")
 	case o.KEDA.before(fallbackBehavior):
 		written.Fallback = nil
 	default:
-		notes = append(notes, neverDark(w.Policy, m)...)
+		notes = append(notes, outageNotes(w.Policy, m)...)
 	}
 	return manifest(append(notes, m.notes...), object{
 		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Metadata: metadata{w.Key.Name, w.Key.Namespace}, Spec: written,
 	})
 }
 
-// guard is the cooldownPeriod of a ScaledObject whose idle delay is the policy's: two of KEDA's looks, so that the last one that found
-// the workload active is never older. At 0 a look into a cache that is being replaced, which finds neither activity nor an error (KEDA
-// 2.21, after an error of any trigger or a change of the spec), took seven replicas at once.
-const guard = 60
+// kedaGuard is the cooldownPeriod in seconds if the policy has the idle delay: two polls of KEDA. With 0, one poll without activity scales
+// to zero at once. KEDA 2.21 has such polls while it replaces its cache, after an error of any trigger or a change of the spec.
+const kedaGuard = 60
 
-func guardOf(minReplicas int32) int {
+func cooldownOf(minReplicas int32) int {
 	if minReplicas > 0 {
-		return 0 // KEDA never waits for it
+		return 0 // KEDA does not use it
 	}
-	return guard
+	return kedaGuard
 }
 
-// stay is what KEDA makes of our trigger while gpuscaler is away.
+// fallbackOf returns the fallback that KEDA applies to the policy's trigger while gpuscaler is not available.
 //
-// With a mirror it acts at the first failure. An error that is passed on makes KEDA (2.21) drop its cache of the ScaledObject and our
-// metric's spec with it, and a trigger without a spec makes it refuse every metric: the mirror would not raise.
+// With a mirror trigger it is applied at the first failure. KEDA 2.21 handles an error without a fallback by deleting its cache of the
+// ScaledObject, after which it returns no metric at all, and the mirror trigger cannot scale up.
 //
-// Its replicas are never 0: KEDA would take a workload with minReplicaCount 0 down at an error before failureThreshold is reached.
-func stay(minReplicas int32, mirror bool) *fallback {
+// Its replicas are never 0: KEDA would scale a workload with minReplicaCount 0 to zero at an error before failureThreshold is reached.
+func fallbackOf(minReplicas int32, mirror bool) *fallback {
 	f := &fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
 	if mirror {
 		f.FailureThreshold = 0
@@ -130,21 +134,28 @@ func stay(minReplicas int32, mirror bool) *fallback {
 	return f
 }
 
-func neverDark(p *scaling.Policy, m mirrored) (notes []string) {
+func outageNotes(p *scaling.Policy, m mirrorTriggers) (notes []string) {
 	if len(m.triggers) == 0 {
-		notes = append(notes, "While gpuscaler is away nothing moves. fallback.behavior needs KEDA 2.17 or later.")
+		notes = append(notes, "While gpuscaler is not available, replicas do not change. fallback.behavior needs KEDA 2.17 or later.")
 	} else {
-		notes = append(notes, fmt.Sprintf("While gpuscaler is away nothing falls, and the coarse mirror still raises (%d times the policy's target, so that it normally stays below our number). That needs KEDA 2.21, which streams what it knows of our metric, and failureThreshold: 0; before 2.21, and with a threshold above 0, everything stays where it is instead.", coarse))
+		notes = append(notes, fmt.Sprintf("While gpuscaler is not available, replicas do not decrease, and the mirror triggers can increase "+
+			"them. Their target is %d times "+
+			"that of the policy, so that they normally stay below the policy's target. This needs KEDA 2.21 and failureThreshold: 0; otherwise "+
+			"replicas do "+
+			"not change.", mirrorFactor))
 	}
 	if p.MinReplicas == 0 {
-		when := "From the first failed poll on"
+		when := "After the first failed poll"
 		if len(m.triggers) == 0 {
-			when = "From the third failed poll on"
+			when = "After the third failed poll"
 		}
-		notes = append(notes, when+" KEDA takes a fallback for activity: a workload at 0 then gets 1 replica. Without `fallback` it would stay at 0 until a mirror wakes it.")
+		notes = append(notes, when+" KEDA treats the fallback as activity: a workload with 0 replicas then gets 1. "+
+			"Without `fallback` it would keep 0 replicas until a mirror trigger is active.")
 	}
 	if len(m.triggers) > 0 && slices.ContainsFunc(p.Schedules, func(s scaling.Schedule) bool { return s.Max >= 0 }) {
-		notes = append(notes, "The policy has a schedule with maxReplicas. KEDA takes the greatest trigger, so a mirror may raise above that ceiling: where the ceiling must win, leave the mirrors out (--mirror=false).")
+		notes = append(notes, "The policy has a schedule with maxReplicas. KEDA uses the highest trigger, so a mirror trigger can exceed this "+
+			"maximum: "+
+			"use --mirror=false if it must not.")
 	}
 	return notes
 }
@@ -157,8 +168,8 @@ func scaleTarget(t scaling.Target) targetRef {
 	return r
 }
 
-// ours is the trigger that asks us.
-func ours(o Options) map[string]any {
+// scalerTrigger returns the trigger that reads the policy's target from gpuscaler.
+func scalerTrigger(o Options) map[string]any {
 	address := o.ScalerAddress
 	if address == "" {
 		address = ScalerAddress
@@ -170,7 +181,7 @@ func ours(o Options) map[string]any {
 	return t
 }
 
-// trigger is written with its type and name first, as people do.
+// trigger is a trigger of KEDA that is written with its type and name first.
 type trigger map[string]any
 
 func written(all []map[string]any) (triggers []trigger) {
@@ -180,7 +191,7 @@ func written(all []map[string]any) (triggers []trigger) {
 	return triggers
 }
 
-// MarshalYAML orders the fields.
+// MarshalYAML writes the fields in the usual order.
 func (t trigger) MarshalYAML() (any, error) {
 	order := []string{"type", "name", "metricType", "metadata", "authenticationRef"}
 	for _, key := range slices.Sorted(maps.Keys(t)) {
@@ -206,8 +217,8 @@ func (t trigger) MarshalYAML() (any, error) {
 	return out, nil
 }
 
-// greatest is a formula's right side of ??, which takes no bare operator beside it.
-func greatest(terms []string) string {
+// maxOf returns the maximum of the terms as an operand of the operator ?? in a formula.
+func maxOf(terms []string) string {
 	if len(terms) == 1 {
 		return "(" + terms[0] + ")"
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// targetFields are where KEDA's scalers keep their target per replica, by type, and what counts where it is not written. The field that
-// must stand is first; of several that may, the one that does.
+// targetFields has, by type of trigger, the metadata fields with the target per replica. Of several fields, the one in the trigger is used;
+// if there is none, the first one.
 var targetFields = map[string][]field{
 	"activemq":               {{"targetQueueSize", 10}},
 	"apache-kafka":           {{"lagThreshold", 10}},
@@ -48,11 +48,11 @@ var targetFields = map[string][]field{
 
 type field struct {
 	name     string
-	fallback float64 // what KEDA takes where it is not written; 0: it must be written
+	fallback float64 // KEDA's default; 0: the field is required
 }
 
-// targetOf finds the field of a trigger's target and its value, which is 0 where it is not written and KEDA has no default; known is
-// false for a type that is not in the table.
+// targetOf returns the name and the value of a trigger's target field. The value is 0 if the field is missing and KEDA has no default.
+// known is false for a type that is not in the table.
 func targetOf(t map[string]any) (name string, value float64, known bool) {
 	kind, _ := t["type"].(string)
 	fields := targetFields[kind]
@@ -69,7 +69,7 @@ func targetOf(t map[string]any) (name string, value float64, known bool) {
 	return fields[0].name, fields[0].fallback, true
 }
 
-// activationOf is the trigger's activation target: activationListLength beside listLength.
+// activationOf returns the activation target of a trigger, for example activationListLength for listLength.
 func activationOf(t map[string]any) float64 {
 	name, _, known := targetOf(t)
 	if !known {
@@ -84,8 +84,8 @@ func activationField(target string) string {
 	return "activation" + strings.ToUpper(target[:1]) + target[1:]
 }
 
-// aim gives a trigger a target and an activation target; one of an unknown type stays as it is.
-func aim(t map[string]any, target, activation float64) {
+// setTarget sets the target and the activation target of a trigger. It does not change a trigger of an unknown type.
+func setTarget(t map[string]any, target, activation float64) {
 	name, _, known := targetOf(t)
 	if !known {
 		return

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAManifestHasNoFieldThatAnOlderKEDARefuses(t *testing.T) {
+func TestManifestHasOnlyFieldsOfTheKEDAVersion(t *testing.T) {
 	chat, platform := example(t, "team-chat/llama-chat")
 	for _, c := range []struct {
 		keda                string
@@ -28,8 +28,8 @@ func TestAManifestHasNoFieldThatAnOlderKEDARefuses(t *testing.T) {
 		if got := strings.Contains(manifest, "tolerance:"); got != c.tolerance {
 			t.Errorf("%s: tolerance %t\n%s", c.keda, got, text)
 		}
-		if told := strings.Contains(text, "10 -> 11 never happens"); told == c.tolerance {
-			t.Errorf("%s: told of it: %t\n%s", c.keda, told, text)
+		if noted := strings.Contains(text, "10 -> 11 never happens"); noted == c.tolerance {
+			t.Errorf("%s: noted: %t\n%s", c.keda, noted, text)
 		}
 		plan, err := Import(read(t, "embed-scaledobject.yaml"), o)
 		if err != nil {
@@ -50,7 +50,7 @@ func TestAManifestHasNoFieldThatAnOlderKEDARefuses(t *testing.T) {
 	}
 	for _, text := range []string{"", "2", "3.1", "2.x", "2.1.2.3", "2.-1"} {
 		if err := new(Version).Set(text); err == nil {
-			t.Errorf("%q is taken for a version", text)
+			t.Errorf("%q is accepted as a version", text)
 		}
 	}
 }

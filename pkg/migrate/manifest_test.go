@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-func TestTheManifestsOfTheExamples(t *testing.T) {
+func TestManifestsOfTheExamples(t *testing.T) {
 	so := read(t, "embed-scaledobject.yaml")
 	triggers, err := Triggers(so)
 	if err != nil {
@@ -45,30 +45,30 @@ func TestTheManifestsOfTheExamples(t *testing.T) {
 	golden(t, "chat.hpa.yaml", got)
 	var h autoscalingv2.HorizontalPodAutoscaler
 	if err := yaml.UnmarshalStrict([]byte(got), &h); err != nil {
-		t.Errorf("Kubernetes would not take it: %v", err)
+		t.Errorf("the manifest is not valid: %v", err)
 	}
 }
 
-// A fallback of 0 replicas would let KEDA take the last replica at the first error.
-func TestTheFallbackIsNeverZero(t *testing.T) {
+// With a fallback of 0 replicas KEDA would scale to zero at the first error.
+func TestFallbackIsNeverZero(t *testing.T) {
 	for least, want := range map[int32]int32{0: 1, 1: 1, 3: 3} {
 		for mirror, threshold := range map[bool]int{true: 0, false: 3} {
-			if f := *stay(least, mirror); f != (fallback{threshold, want, "currentReplicasIfHigher"}) {
+			if f := *fallbackOf(least, mirror); f != (fallback{threshold, want, "currentReplicasIfHigher"}) {
 				t.Errorf("minReplicas %d, mirror %t: %+v", least, mirror, f)
 			}
 		}
 	}
 }
 
-func TestWhatCannotBeWrittenSaysWhatToDo(t *testing.T) {
+func TestManifestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy string
 		o      Options
 		want   string
 	}{
-		"a trigger of KEDA's without its ScaledObject": {"team-embed/embed-worker", Options{}, "give that with --from FILE"},
-		"a formula beside a trigger of KEDA's":         {"team-embed/embed-worker", Options{Formula: true}, "leave --formula out"},
-		"a formula without a mirror":                   {"team-office/assistant", Options{Formula: true}, "nothing for a formula to fall back on"},
+		"a keda signal without its ScaledObject": {"team-embed/embed-worker", Options{}, "give that with --from FILE"},
+		"a formula with a keda signal":           {"team-embed/embed-worker", Options{Formula: true}, "leave --formula out"},
+		"a formula without a mirror":             {"team-office/assistant", Options{Formula: true}, "a formula has no fallback"},
 	} {
 		p, platform := example(t, c.policy)
 		if _, err := ScaledObject(p, platform, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -77,14 +77,14 @@ func TestWhatCannotBeWrittenSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAnAdvisoryPolicysManifestSaysThatNothingWouldFollow(t *testing.T) {
+func TestManifestOfAnAdvisoryPolicyHasANote(t *testing.T) {
 	chat, platform := example(t, "team-chat/llama-chat")
 	advisory := *chat
 	advisory.Workload.Mode = scaling.Advisory
-	for _, make := range []func(*policy.Compiled) (string, error){
+	for _, write := range []func(*policy.Compiled) (string, error){
 		HPA, func(c *policy.Compiled) (string, error) { return ScaledObject(c, platform, Options{}) },
 	} {
-		if text, err := make(&advisory); err != nil || !strings.Contains(text, "The policy is advisory") {
+		if text, err := write(&advisory); err != nil || !strings.Contains(text, "The policy is advisory") {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}

@@ -1,8 +1,8 @@
-// Package migrate writes what stands beside a policy: the HPA or the ScaledObject that follows it exactly, and the way in from those
-// that stand in a cluster already, with the way back. It turns text and values into text; nothing here reads a cluster.
+// Package migrate converts between policies and the objects that scale workloads: HPAs and KEDA's ScaledObjects. It does not read a
+// cluster.
 //
-//	follower.go, scaledobject.go, mirror.go   a policy -> the manifest that follows it
-//	import.go, fromhpa.go, fromscaledobject.go   an HPA or a ScaledObject -> a policy, the manifest that replaces it, the way back
+//   - HPA and ScaledObject return the manifest of an object that follows a policy exactly.
+//   - Import returns a policy for an existing object, the manifest that replaces the object, and the manifest that restores it.
 package migrate
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Names by which followers find the number, as package cluster looks for them.
+// Names with which an HPA or a ScaledObject refers to a target. Package cluster recognizes managed objects by these names.
 const (
 	metricName  = "gpuscaler-desired-replicas"
 	policyLabel = "gpuscaler.io/policy"
 	triggerName = "gpuscaler"
 )
 
-// object is a manifest as people read it: fields in the order of the API's own documents, short maps on one line.
+// object is a manifest with the field order of the API documentation and with short maps on one line.
 type object struct {
 	APIVersion string   `yaml:"apiVersion"`
 	Kind       string   `yaml:"kind"`
@@ -59,9 +59,10 @@ type rate struct {
 	PeriodSeconds int    `yaml:"periodSeconds"`
 }
 
-// exactly is the behavior of a follower that takes each step at once and whole. gpuscaler did the smoothing already; with an HPA's own
-// tolerance of a tenth, 10 -> 11 would never happen, and its window of 300 s would be waited for after ours.
-func exactly(v Version) behavior {
+// exactBehavior returns the behavior of an HPA that applies each target at once, because the policy already limits and stabilizes the
+// target. With the default tolerance of 10% the HPA would ignore a change from 10 to 11, and its default window of 300 s would delay each
+// decrease a second time.
+func exactBehavior(v Version) behavior {
 	none := "0"
 	if v.before(tolerance) {
 		none = ""
@@ -104,20 +105,24 @@ type metricTarget struct {
 	AverageValue string `yaml:"averageValue"`
 }
 
-// HPA returns the HorizontalPodAutoscaler that follows a policy exactly, where no KEDA owns external.metrics.k8s.io.
+// HPA returns the HorizontalPodAutoscaler that follows a policy exactly. It needs gpuscaler as the server of external.metrics.k8s.io, so it
+// cannot be used in a cluster with KEDA.
 func HPA(c *policy.Compiled) (string, error) {
 	w := &c.Workload
-	notes := followerNotes(w)
+	notes := modeNotes(w)
 	if w.Policy.MinReplicas == 0 {
 		if w.Activate {
-			notes = append(notes, "An HPA keeps at least 1 and sleeps at 0: gpuscaler itself takes the steps 0 -> 1 and 1 -> 0 (activate: true).")
+			notes = append(notes, "An HPA keeps at least 1 replica and is disabled at 0: gpuscaler itself scales 0 -> 1 and 1 -> 0 (activate: "+
+				"true).")
 		} else {
-			notes = append(notes, "The policy has minReplicas: 0, and an HPA neither wakes from 0 nor goes there: write activate: true into the policy, or use KEDA.")
+			notes = append(notes, "The policy has minReplicas: 0, and an HPA cannot scale from or to 0: add activate: true to the policy, or use "+
+				"KEDA.")
 		}
 	}
-	notes = append(notes, fmt.Sprintf("The metric has no fallback on purpose: without one the HPA keeps its replicas while no target is served (mode: hold, an "+
-		"outage). Where the feature gate HPAExternalMetricFallback is on and a fallback is required, the only one that lowers nothing is "+
-		"`fallback: {replicas: %d}` (maxReplicas) beside metric and target.", w.Policy.MaxReplicas))
+	notes = append(notes, fmt.Sprintf("The metric has no fallback on purpose: without one the HPA keeps its replicas while no target is "+
+		"served (mode: hold, an "+
+		"outage). If the feature gate HPAExternalMetricFallback is on and a fallback is required, the only one that never scales down is "+
+		"`fallback: {replicas: %d}` (maxReplicas) next to metric and target.", w.Policy.MaxReplicas))
 	return manifest(notes, object{
 		APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler", Metadata: metadata{w.Key.Name, w.Key.Namespace},
 		Spec: hpaSpec{
@@ -127,20 +132,21 @@ func HPA(c *policy.Compiled) (string, error) {
 				Metric: identifier{metricName, selector{map[string]string{policyLabel: w.Key.Name}}},
 				Target: metricTarget{"AverageValue", "1"},
 			}}},
-			Behavior: exactly(0),
+			Behavior: exactBehavior(0),
 		},
 	})
 }
 
-// followerNotes are those for every kind of follower.
-func followerNotes(w *scaling.Workload) (notes []string) {
+// modeNotes returns the notes about the mode of the policy.
+func modeNotes(w *scaling.Workload) (notes []string) {
 	if w.Mode == scaling.Advisory {
-		notes = append(notes, "The policy is advisory: its number is not served, and whoever follows it stays where it is. Apply this when it is auto.")
+		notes = append(notes, "The policy is advisory: its target is not served, so this object would keep its replicas. Apply it when the "+
+			"mode is auto.")
 	}
 	return notes
 }
 
-// manifest renders an object below its notes.
+// manifest renders an object with its notes as comments above it.
 func manifest(notes []string, o object) (string, error) {
 	var out bytes.Buffer
 	for _, n := range notes {
@@ -156,7 +162,7 @@ func manifest(notes []string, o object) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// fold breaks a text into lines of at most so many characters.
+// fold breaks a text into lines of at most width bytes.
 func fold(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

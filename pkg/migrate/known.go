@@ -1,0 +1,107 @@
+package migrate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// knownSeries is a metric series that the policy format reads with a type of its own.
+type knownSeries struct {
+	source, metric string  // type and metric of the signal; an empty metric is the default of the type
+	percent        float64 // factor from the series to percent; 0: the value is a count
+}
+
+// seriesTypes are series of model servers and of the DCGM exporter by name. Colons are underscores, as in the names of Prometheus adapters.
+var seriesTypes = map[string]knownSeries{
+	"vllm_num_requests_waiting":            {"vllm", "requestsWaiting", 0},
+	"vllm_num_requests_running":            {"vllm", "requestsRunning", 0},
+	"vllm_kv_cache_usage_perc":             {"vllm", "kvCacheUsage", 100},
+	"vllm_gpu_cache_usage_perc":            {"vllm", "kvCacheUsage", 100},
+	"sglang_num_queue_reqs":                {"sglang", "requestsWaiting", 0},
+	"sglang_num_running_reqs":              {"sglang", "requestsRunning", 0},
+	"sglang_token_usage":                   {"sglang", "kvCacheUsage", 100},
+	"nv_inference_pending_request_count":   {"triton", "requestsWaiting", 0},
+	"nv_gpu_utilization":                   {"triton", "gpuUtilization", 100},
+	"tgi_queue_size":                       {"tgi", "requestsWaiting", 0},
+	"tgi_batch_current_size":               {"tgi", "requestsRunning", 0},
+	"ray_serve_deployment_queued_queries":  {"ray", "queuedQueries", 0},
+	"ray_serve_replica_processing_queries": {"ray", "processingQueries", 0},
+	"DCGM_FI_DEV_GPU_UTIL":                 {"dcgm", "activity", 1},
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE":        {"dcgm", "activity", 100},
+	"DCGM_FI_PROF_SM_ACTIVE":               {"dcgm", "activity", 100},
+	"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":      {"dcgm", "tensorActivity", 100},
+	"DCGM_FI_PROF_DRAM_ACTIVE":             {"dcgm", "dramActivity", 100},
+}
+
+var seriesName = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_:]*`)
+
+// knownIn returns the first known series in a metric name or a query.
+func knownIn(text string) (name string, series knownSeries, found bool) {
+	for _, name := range seriesName.FindAllString(text, -1) {
+		if s, ok := seriesTypes[strings.ReplaceAll(name, ":", "_")]; ok {
+			return name, s, true
+		}
+	}
+	return "", knownSeries{}, false
+}
+
+// signal returns the signal that reads the series, with a target in the unit of the series per replica. It is nil if the target is not
+// possible for the signal.
+func (k knownSeries) signal(target float64) *spec.Signal {
+	amount, err := spec.NewAmount(k.target(target))
+	if err != nil || target <= 0 || k.percent > 0 && target*k.percent > 100 {
+		return nil
+	}
+	return &spec.Signal{Type: k.source, Metric: k.metric, Target: amount}
+}
+
+// target returns a target of the signal as text.
+func (k knownSeries) target(v float64) string {
+	if k.percent > 0 {
+		return number(v*k.percent) + "%"
+	}
+	return number(v)
+}
+
+// draft is a signal for the user to complete. It replaces a metric that cannot be converted.
+type draft struct {
+	from  string   // the metric
+	lines []string // the signal in YAML
+}
+
+func (p *Plan) draft(from string, lines ...string) {
+	p.drafts = append(p.drafts, draft{from, lines})
+}
+
+// addDrafts appends the drafts to the policy as comments.
+func (p *Plan) addDrafts() {
+	if len(p.drafts) == 0 {
+		return
+	}
+	out := &strings.Builder{}
+	out.WriteString("# Drafts of signals for metrics that could not be converted. Complete them and add them to spec.signals.\n")
+	for _, d := range p.drafts {
+		fmt.Fprintf(out, "#\n# From %s:\n", d.from)
+		for i, line := range d.lines {
+			fmt.Fprintf(out, "#%s%s\n", map[bool]string{true: "    - ", false: "      "}[i == 0], line)
+		}
+	}
+	p.Policy += out.String()
+}
+
+// draftResource adds drafts for a metric of CPU or memory: GPU activity and the queue of a model server.
+func (p *Plan) draftResource(from string) {
+	p.draft(from, "name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; needs the DCGM exporter")
+	p.draft(from, "name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi", "metric: requestsWaiting", "target: 10   # requests "+
+		"per replica")
+}
+
+// draftSeries adds a draft for a metric of custom.metrics.k8s.io with a target per pod.
+func (p *Plan) draftSeries(from, metric, target string) {
+	p.draft(from, "name: "+strings.ToLower(identifierOf(metric)), "type: prometheus",
+		"query: TODO   # PromQL for the same series, for example avg("+strings.ReplaceAll(metric, "\n", " ")+")",
+		"metricType: Value   # the query returns a mean over the pods", "target: "+target)
+}

@@ -1,0 +1,156 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+func hpaOf(meta, metric string) string {
+	return "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b" + meta + "}\n" +
+		"spec:\n  scaleTargetRef: {kind: Deployment, name: a}\n  maxReplicas: 3\n  metrics: [" + metric + "]\n"
+}
+
+func podsMetric(name, target string) string {
+	return fmt.Sprintf("{type: Pods, pods: {metric: {name: %q}, target: {type: AverageValue, averageValue: %q}}}", name, target)
+}
+
+const platform = `---
+apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: p}
+spec: {dataSources: [{name: prom, type: prometheus, default: true, address: "http://prometheus:9090"}]}
+`
+
+func imported(t *testing.T, text string) *Plan {
+	t.Helper()
+	plan, err := Import(parse(t, text), Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return plan
+}
+
+// A Pods metric of a model server or of DCGM becomes a signal of the type that reads the same series.
+func TestKnownSeriesBecomeSignals(t *testing.T) {
+	for _, c := range []struct {
+		metric, target, kind, name string
+		want                       float64
+	}{
+		{"vllm:num_requests_waiting", "10", "vllm", "requestsWaiting", 10},
+		{"vllm_num_requests_waiting", "2500m", "vllm", "requestsWaiting", 2.5},
+		{"vllm:gpu_cache_usage_perc", "800m", "vllm", "kvCacheUsage", 0.8},
+		{"sglang:num_queue_reqs", "4", "sglang", "requestsWaiting", 4},
+		{"tgi_queue_size", "4", "tgi", "requestsWaiting", 4},
+		{"DCGM_FI_DEV_GPU_UTIL", "70", "dcgm", "activity", 0.7},
+		{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "600m", "dcgm", "activity", 0.6},
+	} {
+		plan := imported(t, hpaOf("", podsMetric(c.metric, c.target)))
+		policy := load(t, plan.Policy+platform)
+		source, signal := policy.Sources[0], policy.Workload.Policy.Signals[0]
+		if string(source.Type) != c.kind || source.Metric != c.name || signal.Target != c.want || plan.Incomplete {
+			t.Errorf("%s: %+v, target %v, want %s %s %v", c.metric, source, signal.Target, c.kind, c.name, c.want)
+		}
+	}
+}
+
+// Every known series exists in the profile of its type, and its metric is one of the policy format.
+func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
+	for name, k := range seriesTypes {
+		if !slices.ContainsFunc(policy.Metrics(policy.SourceType(k.source)), func(m policy.Metric) bool { return m.Name == k.metric }) {
+			t.Errorf("%s: the type %s has no metric %q", name, k.source, k.metric)
+		}
+		names := exposition.DCGMNames(k.metric)
+		if k.source != "dcgm" {
+			profile, _ := exposition.Engine(k.source)
+			names = nil
+			for _, m := range profile.Metrics {
+				for _, s := range m.From {
+					names = append(names, s.Name)
+				}
+			}
+		}
+		if !slices.ContainsFunc(names, func(s string) bool { return strings.ReplaceAll(s, ":", "_") == name }) {
+			t.Errorf("%s: the profile %s has %q", name, k.source, names)
+		}
+	}
+}
+
+// An HPA on CPU, or on a metric that gpuscaler cannot read, becomes a policy without signals, and drafts of signals that show what it had.
+func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
+	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
+	object := "{type: Object, object: {metric: {name: hits}, describedObject: {kind: Service, name: s}, target: {type: Value, value: '20'}}}"
+	for name, c := range map[string]struct{ text, lost, draft string }{
+		"an HPA on CPU":           {hpaOf("", cpu), "metric cpu (60% utilization)", "#    - name: gpu\n#      type: dcgm\n"},
+		"an HPA on a Pods metric": {hpaOf("", podsMetric("gpu_busy", "70")), "pods metric gpu_busy (average 70)", "#    - name: gpu_busy\n#      type: prometheus\n"},
+		"an HPA on an Object":     {hpaOf("", object), "object metric hits of Service s", "#    - name: hits\n"},
+		"a ScaledObject on CPU":   {scaledObjectOf("  - {type: cpu, metadata: {value: '60'}}\n", ""), "trigger cpu", "#    - name: gpu\n"},
+		"an unknown KEDA trigger": {scaledObjectOf("  - {type: solr, metadata: {x: y}}\n", ""), "trigger solr-0", "#      type: keda\n#      trigger: solr-0\n"},
+		"an HPA without a metric": {hpaOf("", ""), "no metrics", "#    - name: gpu\n"},
+	} {
+		plan := imported(t, c.text)
+		if !plan.Incomplete || !strings.Contains(strings.Join(plan.Lost, "\n"), c.lost) || !strings.Contains(plan.Policy, c.draft) {
+			t.Errorf("%s: incomplete %t\n%s\n%s", name, plan.Incomplete, strings.Join(plan.Lost, "\n"), plan.Policy)
+		}
+		if plan.Rollback == "" || !strings.Contains(plan.Steps[0], "spec.signals") {
+			t.Errorf("%s: the first step does not ask for signals: %q", name, plan.Steps)
+		}
+	}
+}
+
+// The chart must allow the controller to read the metrics of the signals: those of the old triggers, and those after the replacement,
+// where the numbers of the triggers differ.
+func TestPlanNamesTheMetricsToRead(t *testing.T) {
+	external := "{type: External, external: {metric: {name: queue-depth}, target: {type: AverageValue, averageValue: '3'}}}"
+	cron := "  - {type: cron, metadata: {timezone: UTC, start: '0 8 * * *', end: '0 9 * * *', desiredReplicas: '2'}}\n"
+	withStatus := scaledObjectOf(cron+redisTrigger, "") + "status: {externalMetricNames: [s0-cron-UTC-08xxx-09xxx, s1-redis-jobs]}\n"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"an HPA":                        {hpaOf("", external), []string{"queue-depth"}},
+		"a ScaledObject":                {scaledObjectOf(redisTrigger, "") + "status: {externalMetricNames: [s0-redis-jobs]}\n", []string{"s0-redis-jobs"}},
+		"a ScaledObject without a cron": {withStatus, []string{"s0-redis-jobs", "s1-redis-jobs"}},
+		"a Pods metric":                 {hpaOf("", podsMetric("vllm:num_requests_waiting", "5")), nil},
+	} {
+		plan := imported(t, c.text)
+		if !slices.Equal(plan.ReadExternalMetrics, c.want) {
+			t.Errorf("%s: %q, want %q", name, plan.ReadExternalMetrics, c.want)
+		}
+		step := "readExternalMetrics: [" + strings.Join(c.want, ", ") + "]"
+		if all := strings.Join(plan.Steps, "\n"); strings.Contains(all, step) != (len(c.want) > 0) {
+			t.Errorf("%s: the steps are\n%s", name, all)
+		}
+	}
+	if plan := imported(t, scaledObjectOf(redisTrigger, "")); !strings.Contains(strings.Join(plan.Lost, "\n"), "status.externalMetricNames") {
+		t.Errorf("without a status: %q", plan.Lost)
+	}
+}
+
+// A threshold of four times the target is above 100 for a mean percentage, so KEDA would never scale up on it.
+func TestMirrorOfAMeanIsReachable(t *testing.T) {
+	for _, c := range []struct{ trigger, want string }{
+		{"{type: prometheus, metricType: Value, metadata: {serverAddress: 'http://p', query: 'avg(x)', threshold: '70'}}", `threshold: "85"`},
+		{"{type: prometheus, metricType: Value, metadata: {serverAddress: 'http://p', query: 'avg(x)', threshold: '0.8'}}", `threshold: "0.9"`},
+		{"{type: prometheus, metadata: {serverAddress: 'http://p', query: 'avg(DCGM_FI_DEV_GPU_UTIL)', threshold: '70'}}", `threshold: "85"`},
+		{"{type: prometheus, metadata: {serverAddress: 'http://p', query: 'sum(x)', threshold: '70'}}", `threshold: "280"`},
+		{"{type: prometheus, metricType: Value, metadata: {serverAddress: 'http://p', query: 'max(x)', threshold: '500'}}", `threshold: "2000"`},
+	} {
+		if plan := imported(t, scaledObjectOf("  - "+c.trigger+"\n", "")); !strings.Contains(plan.Replacement, c.want) {
+			t.Errorf("%s: want %s\n%s", c.trigger, c.want, plan.Replacement)
+		}
+	}
+}
+
+// A trigger on a known series stays as it is, and the policy has a draft that reads the series without KEDA.
+func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
+	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: 'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"
+	plan := imported(t, scaledObjectOf(trigger, ""))
+	if plan.Incomplete || !strings.Contains(plan.Policy, "type: keda") || !strings.Contains(plan.Policy, "#      type: vllm\n#      metric: requestsWaiting\n#      target: 5\n") {
+		t.Errorf("%s", plan.Policy)
+	}
+}
