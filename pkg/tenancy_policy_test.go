@@ -225,12 +225,12 @@ func policyFiles(t *testing.T) entrance {
 		{"a name with a turned-round end", "Trojan Source, CVE-2021-42574", "refused", edit("{name: llama, namespace", "{name: \"llama\u202e\", namespace")},
 		{"a name that is a path", "", "refused", edit("{name: llama, namespace", `{name: "../team-code/llama", namespace`)},
 		{"a name of a thousand letters", "", "refused", edit("{name: llama, namespace", "{name: "+strings.Repeat("a", 1000)+", namespace")},
-		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be shown", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be displayed", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
 		{"a schedule's name of several lines", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: "n\nINFO all is well", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be shown", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
+		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be displayed", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
 		{"a schedule's name of 200,000 letters", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: `+strings.Repeat("n", 200_000)+`, timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
-		{"a Redis list with an escape sequence in its name", "", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
+		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
+		{"a Redis list with an escape sequence in its name", "", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
 		{"a second PlatformConfig in a tenant's file", "", "PlatformConfig", func(t *testing.T) string {
 			return reaches(t, ownPlatform("bounds: {maxReplicas: 9999}")+"---\n"+tenantPolicy)
 		}},
@@ -302,8 +302,8 @@ func annotationEntrance(t *testing.T) entrance {
 		{"another namespace's policy by name", "", "refused", hpa("policy", "team-code/codestral")},
 		{"another namespace's policy by a name that it has", "", "refused", hpa("policy", "codestral")},
 		{"a spec that reaches for another namespace", "", "is set by gpuscaler", hpa("spec", "signals: [{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}]")},
-		{"a spec with another target", "", "comes from the object", hpa("spec", good+"\nscaleTargetRef: {name: others}")},
-		{"a spec with bounds of its own", "", "comes from the object", hpa("spec", good+"\nmaxReplicas: 9999")},
+		{"a spec with another target", "", "is set by the object", hpa("spec", good+"\nscaleTargetRef: {name: others}")},
+		{"a spec with bounds of its own", "", "is set by the object", hpa("spec", good+"\nmaxReplicas: 9999")},
 		{"a spec that is a bomb", "CVE-2019-11253", "refused", hpa("spec", bomb()+"signals: *a9")},
 		{"a spec that is a list of lists", "", "refused", hpa("spec", strings.Repeat("[", 20_000))},
 		{"a spec that is no YAML", "", "refused", hpa("spec", "signals: [}")},
@@ -370,6 +370,6 @@ func operators() entrance {
 		{"an override said twice", "", "has no effect", say("override", "min=1 min=9 until=2026-11-22T06:00Z")},
 		{"an override upside down", "", "has no effect", say("override", "min=9 max=2 until=2026-11-22T06:00Z")},
 		{"an override in digits of another script", "", "has no effect", say("override", "min=١٢ until=2026-11-22T06:00Z")},
-		{"a pause that is a sentence", "", "taken as true", say("paused", "true; drop table")},
+		{"a pause that is a sentence", "", "so it counts as true", say("paused", "true; drop table")},
 	}}
 }

@@ -60,16 +60,16 @@ func Platform(f *decode.Collector, name, origin string, written *spec.Platform) 
 // unique rejects names that occur twice in a list.
 func (c *platformCompiler) unique() {
 	check := func(field string, n int, name func(int) string) {
-		seen := map[string]bool{}
+		used := map[string]bool{}
 		for i := range n {
 			p := decode.Spec.Key(field).At(i).Key("name")
-			if seen[name(i)] {
+			if used[name(i)] {
 				c.Reject(p, "another entry has this name", "a unique name")
 			}
 			if name(i) != "" && len(validation.IsDNS1123Label(name(i))) > 0 {
 				c.Reject(p, "is not a name", "at most 63 lower-case letters, digits and '-'")
 			}
-			seen[name(i)] = true
+			used[name(i)] = true
 		}
 	}
 	s := c.spec

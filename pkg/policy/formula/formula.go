@@ -1,3 +1,4 @@
+// Package formula compiles a formula in CEL into a function of the signals of a policy.
 package formula
 
 import (

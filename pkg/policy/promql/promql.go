@@ -1,3 +1,5 @@
+// Package promql checks the queries of a PlatformConfig, builds queries from a metric and labels, and finds out whether a query
+// computes the rate of a counter.
 package promql
 
 import (

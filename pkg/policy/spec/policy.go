@@ -1,3 +1,5 @@
+// Package spec contains the structs that users write in YAML, their scalar types, and the table of their fields. It checks only the
+// grammar of scalars; package compile checks everything else.
 package spec
 
 // Policy is the spec of a ScalingPolicy as written. Its struct tags and docs.go define the format; see FieldsOf.

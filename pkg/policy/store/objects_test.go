@@ -162,7 +162,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 		key, good, bad, says string
 		shows                func(c *policy.Compiled) bool
 	}{
-		{"policy", "other", "Bad_Name", `metadata.annotations[gpuscaler.io/policy]: is not a name; found "Bad_Name"`,
+		{"policy", "other", "Bad_Name", `metadata.annotations[gpuscaler.io/policy]: is not a valid name; found "Bad_Name"`,
 			func(c *policy.Compiled) bool { return c.Workload.Key.Name == "other" }},
 		{"spec", "formula: 2 * queue.replicas", "formual: 1", `metadata.annotations[gpuscaler.io/spec].formual: there is no such field, did you mean "formula"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Formula != nil }},
@@ -170,7 +170,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
 		{"spec", "activation: all", "{", `metadata.annotations[gpuscaler.io/spec]: is not YAML`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
-		{"spec", "activation: all", "maxReplicas: 5", `metadata.annotations[gpuscaler.io/spec].maxReplicas: comes from the object; found 5; allowed: in spec of the ScaledObject itself`,
+		{"spec", "activation: all", "maxReplicas: 5", `metadata.annotations[gpuscaler.io/spec].maxReplicas: is set by the object; found 5; allowed: in spec of the ScaledObject itself`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
 		{"mode", "advisory", "advisry", `metadata.annotations[gpuscaler.io/mode]: is not a mode, did you mean "advisory"?; found "advisry"; allowed: auto, advisory or hold`,
 			func(c *policy.Compiled) bool { return c.Workload.Mode == scaling.Advisory }},
@@ -184,7 +184,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Lead == 5*time.Minute }},
 		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, "\noffice Europe/Berlin \"0 8 * * 1-5\" \"0 20 * * 1-5\" mn=2", `metadata.annotations[gpuscaler.io/schedule] line 2: there is no such key "mn", did you mean "min"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Max == 9 }},
-		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, `office Europe/Berlin "0 8 * * 1-5 min=2`, `a quote is not closed`,
+		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, `office Europe/Berlin "0 8 * * 1-5 min=2`, `has a quote that is not closed`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Max == 9 }},
 	} {
 		t.Run(c.key+"="+c.bad, func(t *testing.T) {
@@ -232,10 +232,10 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 		{"r/jobs:high", "10", policy.Source{Type: policy.SourceRedis, DataSource: "r", ListName: "jobs:high"}, ""},
 		{"external/sqs-depth", "10", policy.Source{Type: policy.SourceExternal, Metric: "sqs-depth"}, ""},
 		{"keda/kafka", "10", policy.Source{}, `the ScaledObject has no trigger of this name; found "keda/kafka"; allowed: sqs`},
-		{"keda/", "10", policy.Source{}, "names no queue"},
+		{"keda/", "10", policy.Source{}, "is not a queue source"},
 		{"http://evil/x", "10", policy.Source{}, "has no such data source"},
-		{"gateway-queue", "", policy.Source{}, "has no target"},
-		{"", "10", policy.Source{}, "there is no queue to measure"},
+		{"gateway-queue", "", policy.Source{}, "needs the target of the queue"},
+		{"", "10", policy.Source{}, "needs the source of the queue"},
 		{"gateway-queue", "0", policy.Source{}, `metadata.annotations[gpuscaler.io/queue-depth-per-replica]: must be above 0; found "0"`},
 		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 	} {
@@ -288,7 +288,7 @@ func TestTheCooldownCountsOnce(t *testing.T) {
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, trigger: sqs, target: 1}]"})
 	object.CooldownPeriod = duration(10 * time.Minute)
-	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would count twice") {
+	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would apply twice") {
 		t.Errorf("both: %s", policy.Render(problems))
 	}
 }
@@ -311,7 +311,7 @@ func TestTwoObjectsForOneTargetOrOnePolicy(t *testing.T) {
 	}
 	over := scaledObject(values)
 	over.Name, over.Target.Name = "over", "filed"
-	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to build upon it") {
+	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to extend it") {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all told", "filed 3, llama 10")

@@ -232,7 +232,7 @@ func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
 	f.write("README.md", "nothing")
 	f.write("empty.yaml", "# nothing\n---\n")
 	for _, p := range []string{f.path, filepath.Join(f.path, "empty.yaml")} {
-		if problems := store.Validate(p); policy.Errors(problems) != 1 || problems[0].Message != "holds no documents" {
+		if problems := store.Validate(p); policy.Errors(problems) != 1 || problems[0].Message != "contains no documents" {
 			t.Errorf("%s:\n%s", p, policy.Render(problems))
 		}
 	}

@@ -233,7 +233,7 @@ func TestLoadingIsDeterministic(t *testing.T) {
 
 // What import writes is read back as the same policy.
 func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
-	seen := 0
+	checked := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
 		if err != nil {
@@ -258,9 +258,9 @@ func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
 		if e.Failed() || !reflect.DeepEqual(d.Policy, e.Policy) {
 			t.Fatalf("%s\nbecomes\n%s\n%s", text, again, policy.Render(e.Problems))
 		}
-		seen++
+		checked++
 	})
-	if seen < 5 {
-		t.Errorf("only %d were marshalled", seen)
+	if checked < 5 {
+		t.Errorf("only %d were marshalled", checked)
 	}
 }

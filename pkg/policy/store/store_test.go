@@ -311,10 +311,10 @@ func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 		want        string // "": nothing is told
 	}{
 		{"deleted: it goes on", hold, func(f folder) { f.remove("stop.yaml") }, ""},
-		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) }, "mode: hold is taken back (now auto): the hold has ended; numbers are served for 1 of 2 policies"},
-		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) }, "mode: hold is taken back (now advisory): the hold has ended; numbers are served for 0 of 2 policies"},
-		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
-		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
+		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) }, "the hold has ended because mode: hold was removed (now auto); targets are served for 1 of 2 policies"},
+		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) }, "the hold has ended because mode: hold was removed (now advisory); targets are served for 0 of 2 policies"},
+		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") }, "the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
+		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) }, "the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
 		{"goes on", hold, func(f folder) { f.write("stop.yaml", platform(hold+", bounds: {maxReplicas: 2}")) }, ""},
 		{"goes on through a mistake", hold, func(f folder) { f.write("stop.yaml", platform(broken)) }, ""},
 		{"there was none", auto, func(f folder) { f.remove("stop.yaml") }, ""},
