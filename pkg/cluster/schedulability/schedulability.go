@@ -139,7 +139,9 @@ func yesIf(condition bool) Answer {
 // requirement converts one requirement. A comparison without a value, which the API server rejects but a file may contain, requires
 // only that the label exists.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
-	comparisons := []corev1.NodeSelectorOperator{corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte}
+	comparisons := []corev1.NodeSelectorOperator{
+		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,
+	}
 	if len(values) == 0 && slices.Contains(comparisons, operator) {
 		operator = corev1.NodeSelectorOpExists
 	}
