@@ -41,7 +41,7 @@ var notYet = []string{
 	"pkg/tenancy", "pkg/capacity", "pkg/cluster", "pkg/engine",
 	"pkg/replay/lowerbound", "pkg/replay/trace",
 	"pkg/replay/simulator/groups_test.go", "pkg/replay/simulator/property_test.go", "pkg/replay/simulator/story_test.go",
-	"pkg/externalmetrics", "pkg/lint", "pkg/policy", "pkg/scaling",
+	"pkg/lint", "pkg/policy", "pkg/scaling",
 }
 
 // allowed are the places where a banned word is right, each with its reason. At most ten.
