@@ -31,13 +31,15 @@ func ParseOperator(values map[string]string) (scaling.Operator, []policy.Problem
 		paused, err := strconv.ParseBool(strings.TrimSpace(text))
 		o.Paused = paused || err != nil
 		if err != nil {
-			problems = append(problems, policy.Problem{Field: Paused, Message: "is neither true nor false, so it counts as true", Found: wording.Quote(text), Allowed: `"true" or "false"`})
+			problems = append(problems, policy.Problem{Field: Paused, Message: "is neither true nor false, so it counts as true",
+				Found: wording.Quote(text), Allowed: `"true" or "false"`})
 		}
 	}
 	if text, set := values[Override]; set {
 		override, err := parseOverride(text)
 		if err != nil {
-			problems = append(problems, policy.Problem{Field: Override, Message: err.Error() + ", so it has no effect", Found: wording.Quote(text), Allowed: overrideAllowed})
+			problems = append(problems, policy.Problem{Field: Override, Message: err.Error() + ", so it has no effect",
+				Found: wording.Quote(text), Allowed: overrideAllowed})
 		} else {
 			o.Min, o.Max, o.Until = override.Min, override.Max, override.Until
 		}

@@ -151,7 +151,8 @@ func (f overlay) applySignals(written *spec.Policy, w Layer) {
 	}
 	if queue.Target != nil && queue.Type != "" {
 		f.signal(written, queue, from)
-		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals, func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)
+		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals,
+			func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)
 	}
 }
 

@@ -122,5 +122,6 @@ func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
 // RejectText records a problem with the value of an annotation.
 func (f *Collector) RejectText(field, found, message, allowed string) {
-	f.Problems = append(f.Problems, policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
+	f.Problems = append(f.Problems, policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message,
+		Found: wording.Quote(found), Allowed: allowed})
 }

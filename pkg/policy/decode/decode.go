@@ -37,7 +37,8 @@ type decoder struct {
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
-			d.Add(n, p, policy.Problem{Message: "the document is too large", Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
+			d.Add(n, p, policy.Problem{Message: "the document is too large",
+				Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
 		}
 		return
 	}
@@ -84,7 +85,8 @@ func (d *decoder) scalarType(n *yaml.Node, w spec.Scalar, p *Path) {
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 	table := spec.FieldsOf(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n), Allowed: "a mapping with the fields " + wording.List(table.Names)})
+		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n),
+			Allowed: "a mapping with the fields " + wording.List(table.Names)})
 		return
 	}
 	first := map[string]int{}
@@ -96,13 +98,15 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 			continue
 		}
 		if line, twice := first[key.Value]; twice {
-			d.Add(key, at, policy.Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.LineOffset), Found: Describe(value), Allowed: "one of the two"})
+			d.Add(key, at, policy.Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.LineOffset), Found: Describe(value),
+				Allowed: "one of the two"})
 			continue
 		}
 		first[key.Value] = key.Line
 		f, known := table.ByName[key.Value]
 		if !known {
-			d.Add(key, at, policy.Problem{Message: "there is no such field" + wording.DidYouMean(key.Value, table.Names), Allowed: wording.List(table.Names)})
+			d.Add(key, at, policy.Problem{Message: "there is no such field" + wording.DidYouMean(key.Value, table.Names),
+				Allowed: wording.List(table.Names)})
 			continue
 		}
 		d.value(value, v.Field(f.Index), at)
@@ -120,7 +124,8 @@ func (d *decoder) checkEnum(n *yaml.Node, v reflect.Value, p *Path, f spec.Field
 	if len(f.Enum) == 0 || v.Kind() != reflect.String || v.String() == "" || slices.Contains(f.Enum, v.String()) {
 		return
 	}
-	d.Add(n, p, policy.Problem{Message: "is not a known value" + wording.DidYouMean(v.String(), f.Enum), Found: wording.Quote(v.String()), Allowed: wording.List(f.Enum)})
+	d.Add(n, p, policy.Problem{Message: "is not a known value" + wording.DidYouMean(v.String(), f.Enum), Found: wording.Quote(v.String()),
+		Allowed: wording.List(f.Enum)})
 }
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, p *Path) {

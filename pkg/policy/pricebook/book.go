@@ -51,7 +51,8 @@ func (d bookReader) read(text []byte) (book *cost.Book) {
 			continue
 		}
 		if only != nil {
-			d.Problems = append(d.Problems, policy.Problem{File: d.File, Line: next.LineOffset + 1, Message: "another document begins here", Allowed: "one " + spec.KindPriceBook + " in a file"})
+			d.Problems = append(d.Problems, policy.Problem{File: d.File, Line: next.LineOffset + 1, Message: "another document begins here",
+				Allowed: "one " + spec.KindPriceBook + " in a file"})
 			break
 		}
 		only = next

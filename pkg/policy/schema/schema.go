@@ -45,7 +45,8 @@ type jsonSchema struct {
 
 func schemaOf(kind string, t reflect.Type) []byte {
 	s := structSchema(t)
-	s.Schema, s.ID, s.Title = "https://json-schema.org/draft/2020-12/schema", "https://gpuscaler.io/schema/"+strings.ToLower(kind)+".json", kind
+	s.Schema, s.ID, s.Title = "https://json-schema.org/draft/2020-12/schema", "https://gpuscaler.io/schema/"+strings.ToLower(kind)+".json",
+		kind
 	s.Properties["apiVersion"].Const, s.Properties["kind"].Const = spec.APIVersion, kind
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -130,7 +130,8 @@ func (d *document) head() {
 	}
 	root := (*decode.Path)(nil)
 	if d.Root.Kind != yaml.MappingNode {
-		d.Add(d.Root, root, policy.Problem{Message: "the document is not a mapping", Found: decode.Describe(d.Root), Allowed: "apiVersion, kind, metadata and spec"})
+		d.Add(d.Root, root, policy.Problem{Message: "the document is not a mapping", Found: decode.Describe(d.Root),
+			Allowed: "apiVersion, kind, metadata and spec"})
 		return
 	}
 	meta := root.Key("metadata")

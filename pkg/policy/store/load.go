@@ -43,7 +43,8 @@ func (s *Store) load(files []file) Report {
 			d.release()
 		}
 	}
-	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed, Generation: s.current.Load().generation}
+	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed,
+		Generation: s.current.Load().generation}
 }
 
 // take replaces the loaded files. Documents whose text did not change keep their value.
@@ -175,7 +176,8 @@ func (s *Store) record() (problems, outcomes []policy.Problem) {
 	}
 	if s.vanished != nil {
 		problems = append(problems, *s.vanished)
-		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(), Problems: []policy.Problem{*s.vanished}})
+		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(),
+			Problems: []policy.Problem{*s.vanished}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.policies)) {
 		if h := s.policies[id]; h.doc == nil {

@@ -19,7 +19,8 @@ func (o *object) namesBase(f *decode.Collector) {
 		}
 	}
 	if n == 1 && field != "" {
-		f.RejectText(field, name, "no file has a policy of this name in namespace "+o.Namespace, "the name of a ScalingPolicy in force, or further annotations that define a policy")
+		f.RejectText(field, name, "no file has a policy of this name in namespace "+o.Namespace,
+			"the name of a ScalingPolicy in force, or further annotations that define a policy")
 	}
 }
 
@@ -46,7 +47,8 @@ func (o *object) ownBounds(f *decode.Collector, written *spec.Policy) {
 	written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = &low, &high, nil
 	if o.CooldownPeriod != nil && *o.CooldownPeriod > 0 {
 		if _, said := f.Origins[decode.Spec.Key("cooldownPeriod").String()]; said {
-			f.Reject(decode.Spec.Key("cooldownPeriod"), "would apply twice: KEDA waits for the cooldownPeriod of the ScaledObject", "one of the two, and cooldownPeriod: 0 in the other")
+			f.Reject(decode.Spec.Key("cooldownPeriod"), "would apply twice: KEDA waits for the cooldownPeriod of the ScaledObject",
+				"one of the two, and cooldownPeriod: 0 in the other")
 		}
 		none := spec.Duration(0)
 		written.CooldownPeriod = &none

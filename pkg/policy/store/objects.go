@@ -212,7 +212,8 @@ func (s *Store) carry(o *object, key scaling.Key, f *decode.Collector) bool {
 	}
 	if other, carried := s.carriers[key]; carried && other != o.key() {
 		o.blocked = true
-		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already", "one object for a policy")
+		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already",
+			"one object for a policy")
 		return false
 	}
 	s.carriers[key] = o.key()

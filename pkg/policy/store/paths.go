@@ -46,7 +46,8 @@ func ParsePath(text string) (p Path, err error) {
 	for _, namespace := range strings.Split(list, ",") {
 		namespace = strings.TrimSpace(namespace)
 		if namespace != AnyNamespace && len(validation.IsDNS1123Label(namespace)) > 0 {
-			return p, fmt.Errorf("%s: %s is not a namespace; want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace", wording.Quote(text), wording.Quote(namespace))
+			return p, fmt.Errorf("%s: %s is not a namespace; want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace",
+				wording.Quote(text), wording.Quote(namespace))
 		}
 		p.Namespaces = append(p.Namespaces, namespace)
 	}
@@ -80,9 +81,11 @@ func (p *Path) same(q *Path) bool {
 func (d *document) checkPath() {
 	switch root := (*decode.Path)(nil); {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
-		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path", spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")
+		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path",
+			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")
 	case d.kind == spec.KindScalingPolicy && d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):
-		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path", wording.List(d.path.Namespaces))
+		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path",
+			wording.List(d.path.Namespaces))
 	default:
 		return
 	}

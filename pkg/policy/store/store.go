@@ -72,8 +72,9 @@ type Store struct {
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // the object that carries a policy
 	owners            map[targetKey]string      // the policy in the same namespace that decides for a target, as published last
-	status            map[string]Status         // by document, or by file if there is no document; without documents that are in force without a problem
-	interner          *compile.Interner
+	// status is by document, or by file if there is no document. It omits documents that are in force without a problem.
+	status   map[string]Status
+	interner *compile.Interner
 
 	dirty   atomic.Bool
 	current atomic.Pointer[snapshot]
@@ -134,7 +135,8 @@ func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 // Find returns the policy in force with a name, or nil.
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	v := s.current.Load()
-	i, ok := slices.BinarySearchFunc(v.compiled, key, func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
+	i, ok := slices.BinarySearchFunc(v.compiled, key,
+		func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
 	if !ok {
 		return nil
 	}

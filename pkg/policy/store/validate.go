@@ -38,7 +38,8 @@ func ValidatePaths(paths ...Path) []policy.Problem {
 		}
 	}
 	for _, p := range paths {
-		problems = append(problems, policy.Problem{File: p.Name, Message: "contains no documents", Allowed: ".yaml, .yml or .json files with " + spec.KindScalingPolicy + " or " + spec.KindPlatformConfig})
+		problems = append(problems, policy.Problem{File: p.Name, Message: "contains no documents",
+			Allowed: ".yaml, .yml or .json files with " + spec.KindScalingPolicy + " or " + spec.KindPlatformConfig})
 	}
 	return problems
 }

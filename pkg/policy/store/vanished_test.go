@@ -37,9 +37,11 @@ func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
 			for round := range 3 {
 				r := policies.Load(f.path)
 				if policies.Platform() != before || len(policies.Groups()) != 1 || policies.Find(key("a")).Workload.Policy.MaxReplicas != 5 {
-					t.Fatalf("load %d: platform %q with %d groups, a of at most %d replicas", round, policies.Platform().Name, len(policies.Groups()), policies.Find(key("a")).Workload.Policy.MaxReplicas)
+					t.Fatalf("load %d: platform %q with %d groups, a of at most %d replicas", round, policies.Platform().Name, len(policies.Groups()),
+						policies.Find(key("a")).Workload.Policy.MaxReplicas)
 				}
-				if text := policy.Render(r.Problems); policy.Errors(r.Problems) != 1 || !strings.Contains(text, c.want) || !strings.Contains(text, "p.yaml@") {
+				if text := policy.Render(r.Problems); policy.Errors(r.Problems) != 1 || !strings.Contains(text, c.want) ||
+					!strings.Contains(text, "p.yaml@") {
 					t.Errorf("load %d reports\n%s", round, text)
 				}
 				if st := state(policies, "PlatformConfig prod"); st.State != store.LastValid || st.InForce == "" {

@@ -37,7 +37,8 @@ func (s *Store) choosePlatform() {
 	was := &s.config
 	s.vanished = nil
 	switch {
-	case len(all) == 0 && was.lastValid == nil && !s.platformLost(), len(all) == 0 && was.lastValid != nil && s.lastValidPlatform.IsEmpty() && !s.lost(was.lastValid.File):
+	case len(all) == 0 && was.lastValid == nil && !s.platformLost(), len(all) == 0 && was.lastValid != nil &&
+		s.lastValidPlatform.IsEmpty() && !s.lost(was.lastValid.File):
 		*was = entry{}
 		s.platform, s.lastValidPlatform = noPlatform, noPlatform
 		return
@@ -50,7 +51,8 @@ func (s *Store) choosePlatform() {
 		for i, d := range all {
 			other := all[(i+1)%len(all)]
 			d.ensure()
-			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is used", other.File, other.LineOffset+1), "one PlatformConfig in a cluster")
+			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is used", other.File,
+				other.LineOffset+1), "one PlatformConfig in a cluster")
 		}
 	case was.lastValid == all[0] && !was.lastValid.Failed(): // it failed only because there were two of them
 		was.doc, s.platform = all[0], s.lastValidPlatform
@@ -85,7 +87,8 @@ const keepsNothing = "the configuration; or `mode: auto` alone, which drops data
 // without its key, must not remove all bounds and capacity groups.
 func (h *entry) vanished() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
-		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends", Allowed: keepsNothing}
+		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
+		Allowed: keepsNothing}
 }
 
 // isEmpty reports whether the spec of a PlatformConfig is empty.
@@ -105,7 +108,8 @@ func (s *Store) compileAll() {
 		}
 		if first := next[id]; first != nil {
 			d.ensure()
-			d.Reject(decode.Root.Key("metadata").Key("name"), fmt.Sprintf("the same name is used in %s:%d, which applies", first.doc.File, first.doc.LineOffset+1), "one document for a name")
+			d.Reject(decode.Root.Key("metadata").Key("name"),
+				fmt.Sprintf("the same name is used in %s:%d, which applies", first.doc.File, first.doc.LineOffset+1), "one document for a name")
 			continue
 		}
 		h := s.policies[id]
@@ -154,7 +158,8 @@ func (s *Store) compile(d *document) *policy.Compiled {
 	if d.ensure(); d.Policy == nil {
 		return nil
 	}
-	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.Policy, Origin: d.origin(), Platform: s.platform, Interner: s.interner})
+	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.Policy, Origin: d.origin(), Platform: s.platform,
+		Interner: s.interner})
 }
 
 // rebase updates a compiled policy to the PlatformConfig in force if that differs only in its mode. It reports whether it did.
