@@ -48,6 +48,7 @@ func TestMayBeGPUs(t *testing.T) {
 	put(t, c, class("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`))
 	put(t, c, class("rdma", `device.driver == "rdma.example.com"`))
 	put(t, c, class("anything", `true`))
+	put(t, c, class("large", `device.driver == 'gpu.amd.com' && true`))
 	put(t, c, template("gpu", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com}}]`))
 	put(t, c, template("nic", `[{name: x, exactly: {deviceClassName: rdma}}]`))
 	put(t, c, template("any-device", `[{name: x, exactly: {deviceClassName: anything}}]`))
@@ -55,14 +56,20 @@ func TestMayBeGPUs(t *testing.T) {
 	put(t, c, template("second-choice", `[{name: x, firstAvailable: [
 		{name: a, deviceClassName: rdma}, {name: b, deviceClassName: gpu.nvidia.com}]}]`))
 	put(t, c, template("admin", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}}]`))
+	put(t, c, template("gpu-driver", `[{name: x, exactly: {deviceClassName: large}}]`))
+	put(t, c, `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: shared},
+		spec: {devices: {requests: [{name: x, exactly: {deviceClassName: gpu.nvidia.com}}]}}}`)
 	put(t, c, template("malformed", `{name: x}`))
 	for name, want := range map[string]bool{
 		"gpu": true, "nic": false, "any-device": true, "unknown-class": true, "second-choice": true, "admin": false,
-		"malformed": true, "not-read": true,
+		"malformed": true, "not-read": true, "gpu-driver": true,
 	} {
 		if got := c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: name, Template: true}}); got != want {
 			t.Errorf("template %s: %t, want %t", name, got, want)
 		}
+	}
+	if !c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: "shared"}}) || !c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: "nic"}}) {
+		t.Error("a claim of GPUs, or a claim with the name of a template, is not for GPUs")
 	}
 	if !c.MayBeGPUs("other", []gpupods.ClaimRef{{Name: "nic", Template: true}}) {
 		t.Error("a template of another namespace is used")
@@ -70,7 +77,7 @@ func TestMayBeGPUs(t *testing.T) {
 	if c.MayBeGPUs("team", nil) {
 		t.Error("a pod without claims claims GPUs")
 	}
-	if changes != 10 {
-		t.Errorf("%d changes were reported, want 10", changes)
+	if changes != 13 {
+		t.Errorf("%d changes were reported, want 13", changes)
 	}
 }
