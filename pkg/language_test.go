@@ -37,7 +37,7 @@ var bannedWords = map[string]string{
 
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
-	"README.md", "config/examples", "config/metrics.md", "config/schema", "config/security",
+	"README.md", "config/examples", "config/metrics.md", "config/schema",
 	"pkg/capacity", "pkg/cluster", "pkg/engine",
 	"pkg/replay/lowerbound", "pkg/replay/trace",
 	"pkg/replay/simulator/groups_test.go", "pkg/replay/simulator/property_test.go", "pkg/replay/simulator/story_test.go",
