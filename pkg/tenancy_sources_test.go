@@ -207,6 +207,18 @@ func sources(t *testing.T) entrance {
 	soon := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string { return within(t, 4*time.Second, func() string { return try(t) }) }
 	}
+	// redirecting fails an attempt whose redirect to a path is followed.
+	redirecting := func(path string, code int, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			return try(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == path {
+					t.Error("the redirect was followed")
+					return
+				}
+				http.Redirect(w, r, path, code)
+			})(t)
+		}
+	}
 	moment := time.Now().Unix()
 	series := func(namespace, pool, value string) string {
 		one := func(part, v string) string {
@@ -241,12 +253,7 @@ func sources(t *testing.T) entrance {
 		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 		})},
-		{"a pod that redirects to this machine", "", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/elsewhere" {
-				t.Error("the redirect was followed")
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		})},
+		{"a pod that redirects to this machine", "", "unknown", redirecting("/elsewhere", http.StatusTemporaryRedirect, pod)},
 		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown: forbidden", address("169.254.169.254")},
 		{"a pod whose address is that service's, as IPv6", "", "unknown: forbidden", address("fd00:ec2::254")},
 		{"a pod whose address is Google Cloud's metadata service", "", "unknown: forbidden", address("fd20:ce::254")},
@@ -254,6 +261,7 @@ func sources(t *testing.T) entrance {
 		{"a pod whose address is Azure's host", "", "unknown: forbidden", address("168.63.129.16")},
 		{"a pod whose address is the metadata service behind NAT64", "", "unknown: forbidden", address("64:ff9b::a9fe:a9fe")},
 		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:169.254.169.254")},
+		{"a pod whose address is Azure's host, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:168.63.129.16")},
 		{"a pod whose address is loopback", "", "unknown: forbidden", address("127.0.0.1")},
 		{"a pod whose address is unspecified", "", "unknown: forbidden", address("0.0.0.0")},
 		{"a pod whose address is a name", "", "unknown: invalid value", address("metadata.google.internal")},
@@ -275,6 +283,7 @@ func sources(t *testing.T) entrance {
 		{"a RESP3 map of 10^11 pairs that was not requested", "", "unknown: invalid value", redisSays("%100000000000\r\n")},
 		{"RESP3 attributes of 10^11 pairs", "", "unknown: invalid value", redisSays("|100000000000\r\n")},
 		{"a streamed Redis string", "", "unknown: invalid value", redisSays("$?\r\n;4\r\nabcd\r\n")},
+		{"a Redis length with a letter", "", "unknown: invalid value", redisSays("$1x\r\na\r\n")},
 		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
 		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
 		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off", redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
@@ -352,12 +361,8 @@ func sources(t *testing.T) entrance {
 		}, ", maxSeries: 1000"))},
 		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
 		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
-		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown", prom(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/thief" {
-				t.Error("the redirect was followed")
-			}
-			http.Redirect(w, r, "/thief", http.StatusPermanentRedirect)
-		})},
+		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown",
+			redirecting("/thief", http.StatusPermanentRedirect, func(h http.HandlerFunc) func(*testing.T) string { return prom(h) })},
 		{"a sample whose time is a word", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":["now","0"]}]}}`))},
 		{"a time of the year 10^300", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":[1e300,"0"]}]}}`))},
 	}}
