@@ -80,17 +80,16 @@ var removals = []removal{
 
 	// Addresses
 	{what: "the check of resolved addresses", rows: of(inSources, "a pod whose address is the cloud's metadata service",
+		"a pod whose address is that service's, as IPv4 in IPv6",
 		"a pod whose address is loopback", "a pod whose address is unspecified",
 		"a source's name that resolves to the metadata service (DNS rebinding)", "a source's name that resolves to loopback"),
 		edits: []edit{{"pkg/telemetry/fetch/guard.go", "return g.Check(ap.Addr())", "_ = ap; return nil"}}},
 	{what: "the metadata addresses that are not link-local", rows: of(inSources, "a pod whose address is that service's, as IPv6",
 		"a pod whose address is Google Cloud's metadata service", "a pod whose address is Alibaba Cloud's metadata service",
-		"a pod whose address is Azure's host"),
+		"a pod whose address is Azure's host", "a pod whose address is Azure's host, as IPv4 in IPv6"),
 		edits: []edit{{"pkg/telemetry/fetch/guard.go", "slices.Contains(metadata, a),", "slices.Contains(metadata, netip.Addr{}),"}}},
 	{what: "the check of IPv4 addresses inside IPv6", rows: of(inSources, "a pod whose address is the metadata service behind NAT64"),
 		edits: []edit{{"pkg/telemetry/fetch/guard.go", "if embedded, ok := translated(a); ok {", "if embedded, ok := translated(a); ok && embedded.Is6() {"}}},
-	{what: "the conversion of IPv4-mapped addresses", rows: of(inSources, "a pod whose address is Azure's host, as IPv4 in IPv6"),
-		edits: []edit{{"pkg/telemetry/fetch/guard.go", "a = a.Unmap().WithZone(\"\")", "a = a.WithZone(\"\")"}}},
 	{what: "the check that a pod's address is an IP address", rows: of(inSources, "a pod whose address is a name", "a pod whose address is a URL"),
 		edits: []edit{
 			{"pkg/telemetry/scrape/scrape.go", `return "", fmt.Errorf("%w: pod address %.60q is not an IP address", source.ErrInvalid, address)`, "_ = fmt.Errorf"},
@@ -209,7 +208,6 @@ var heldElsewhere = map[string]string{
 	inScaler + "nothing at all":                                                     "as above",
 	inScaler + "bytes that are no gRPC":                                             "grpc-go closes the connection",
 	inSources + "Redis commands in a list's name":                                   "go-redis sends every argument with its length",
-	inSources + "a pod whose address is that service's, as IPv4 in IPv6":            "net/netip treats it as link-local, like the address itself",
 	inSources + "a thousand labels on one series":                                   "a valid page: the row shows that it is read",
 	inSources + "a wrong TYPE":                                                      "the parser of prometheus/common has no value of the metric then",
 	inSources + "brackets without end":                                              "encoding/json refuses more than 10,000 nested values",
