@@ -8,19 +8,23 @@ import (
 	"time"
 )
 
+// hold is a pair of budget entries that end by themselves: no node goes for being empty until empty, none for being underutilized
+// until under. Drift and repair go on. All are Unix milliseconds on a full minute; the zero hold is none.
+type hold struct{ start, empty, under int64 }
+
 const (
 	reasonEmpty         = "Empty"
 	reasonUnderutilized = "Underutilized"
 
-	// maxBudgets is the bound of the CRD on the length of the list.
+	// maxBudgets is the CRD's own bound on the list.
 	maxBudgets = 50
-	// defaultBudgets is the default of Karpenter's CRD. An absent list must not become a list of the freeze's entries alone, which
-	// would allow everything outside them.
+	// defaultBudgets is what Karpenter's CRD fills in. A list that was absent must not become ours alone: between two of our
+	// entries it would allow everything.
 	defaultBudgets = `[{"nodes":"10%"}]`
 )
 
-// with returns the owner's list with the entries of the freeze behind it. ok is false for a list that cannot be read or is full.
-func (h freeze) with(list Value) (v Value, ok bool) {
+// with returns the list with the hold's entries behind those of its owner; ok is false where the list cannot be read or is full.
+func (h hold) with(list Value) (v Value, ok bool) {
 	if list == "" {
 		list = defaultBudgets
 	}
@@ -28,24 +32,24 @@ func (h freeze) with(list Value) (v Value, ok bool) {
 	if json.Unmarshal([]byte(list), &entries) != nil || len(entries) > maxBudgets-2 {
 		return "", false
 	}
-	if h.Empty > h.Start {
-		entries = append(entries, h.entry(reasonEmpty, h.Empty))
+	if h.empty > h.start {
+		entries = append(entries, h.entry(reasonEmpty, h.empty))
 	}
-	if h.InUse > h.Start {
-		entries = append(entries, h.entry(reasonUnderutilized, h.InUse))
+	if h.under > h.start {
+		entries = append(entries, h.entry(reasonUnderutilized, h.under))
 	}
-	return joinBudgets(entries), true
+	return joined(entries), true
 }
 
-// entry returns a budget of 0 nodes from the start of the freeze to an end. Its cron expression names a day of a month: after a crash,
-// the entry has no effect for a year, and the next start of gpuscaler removes it.
-func (h freeze) entry(reason string, end int64) json.RawMessage {
-	t := instant(h.Start)
+// entry is a budget of no nodes from the hold's start to an end. Its cron names a day of a month, so a dead controller's entry
+// sleeps for a year, and the next start of a controller removes it.
+func (h hold) entry(reason string, end int64) json.RawMessage {
+	t := instant(h.start)
 	return json.RawMessage(fmt.Sprintf(`{"duration":"%dm","nodes":"0","reasons":["%s"],"schedule":"%d %d %d %d *"}`,
-		(end-h.Start)/time.Minute.Milliseconds(), reason, t.Minute(), t.Hour(), t.Day(), int(t.Month())))
+		(end-h.start)/time.Minute.Milliseconds(), reason, t.Minute(), t.Hour(), t.Day(), int(t.Month())))
 }
 
-func joinBudgets(entries []json.RawMessage) Value {
+func joined(entries []json.RawMessage) Value {
 	var b strings.Builder
 	for i, e := range entries {
 		b.WriteByte("[,"[min(i, 1)])
@@ -58,8 +62,8 @@ func joinBudgets(entries []json.RawMessage) Value {
 	return Value(b.String())
 }
 
-// withoutFreeze returns a list of budgets without the entries of a freeze. found reports whether it had any.
-func withoutFreeze(list Value) (v Value, found bool) {
+// stripped is a list of budgets without the entries that a hold made; ok tells whether there were any.
+func stripped(list Value) (v Value, ok bool) {
 	if !strings.Contains(string(list), `m","nodes":"0","reasons":["`) {
 		return list, false
 	}
@@ -67,15 +71,15 @@ func withoutFreeze(list Value) (v Value, found bool) {
 	if json.Unmarshal([]byte(list), &entries) != nil {
 		return list, false
 	}
-	kept := slices.DeleteFunc(slices.Clone(entries), func(e json.RawMessage) bool { return isFreezeEntry(string(e)) })
+	kept := slices.DeleteFunc(slices.Clone(entries), func(e json.RawMessage) bool { return ofHold(string(e)) })
 	if len(kept) == len(entries) {
 		return list, false
 	}
-	return joinBudgets(kept), true
+	return joined(kept), true
 }
 
-// isFreezeEntry recognizes an entry of a freeze by its complete form. An owner has no reason to write a budget for one day of a year.
-func isFreezeEntry(entry string) bool {
+// ofHold recognises an entry by its whole shape: a person who writes budgets has no reason for one that sleeps a year.
+func ofHold(entry string) bool {
 	var minutes, minute, hour, day, month int
 	for _, reason := range []string{reasonEmpty, reasonUnderutilized} {
 		format := `{"duration":"%dm","nodes":"0","reasons":["` + reason + `"],"schedule":"%d %d %d %d *"}`
@@ -86,9 +90,8 @@ func isFreezeEntry(entry string) bool {
 	return false
 }
 
-// blocksDisruption reports whether a list of budgets never allows the removal of a node for a reason. Entries with a schedule do not
-// count.
-func blocksDisruption(list Value, reason string) bool {
+// blocks tells whether a list of budgets lets no node go for a reason, at any time: entries with a schedule do not count.
+func blocks(list Value, reason string) bool {
 	if !strings.Contains(string(list), `"nodes":"0`) {
 		return false
 	}
@@ -101,8 +104,7 @@ func blocksDisruption(list Value, reason string) bool {
 		return false
 	}
 	for _, e := range entries {
-		zero := e.Nodes != "" && strings.Trim(strings.TrimSuffix(e.Nodes, "%"), "0") == ""
-		if zero && e.Schedule == nil && (e.Reasons == nil || slices.Contains(e.Reasons, reason)) {
+		if strings.Trim(strings.TrimSuffix(e.Nodes, "%"), "0") == "" && e.Nodes != "" && e.Schedule == nil && (e.Reasons == nil || slices.Contains(e.Reasons, reason)) {
 			return true
 		}
 	}

@@ -112,15 +112,15 @@ func (s *State) resource(f Field) string {
 	if f < FieldLimit || f >= numFields {
 		return ""
 	}
-	return s.Limits[f-FieldLimit]
+	return s.limits[f-FieldLimit]
 }
 
 // limit returns the field of a resource's limit. A resource without a field gets a free one; ok is false if none is free.
 func (s *State) limit(resource string) (f Field, ok bool) {
-	for i := range s.Limits {
-		switch s.Limits[i] {
+	for i := range s.limits {
+		switch s.limits[i] {
 		case "":
-			s.Limits[i] = resource
+			s.limits[i] = resource
 			return FieldLimit + Field(i), true
 		case resource:
 			return FieldLimit + Field(i), true

@@ -68,7 +68,7 @@ func (t *tick) propose() {
 	}
 	all := t.p.Activation == ActiveByAll
 	t.active = active && !(all && quiet)
-	t.inputs.hidden = !t.active && hidden && !(all && proven)
+	t.inputs.hidden = hidden && !(all && proven)
 	atZero := t.lastTarget == 0 && t.current == 0
 	if t.inputs.unusable > 0 && !atZero || signals > 0 && usable == 0 {
 		t.degrade()

@@ -175,6 +175,11 @@ func TestFallback(t *testing.T) {
 	}
 	check(t, RuleFallback, []row{
 		{name: "none", replicas: 6, policy: with(FallbackNone, 9), see: failed(3), want: 6, from: silent},
+		{name: "a threshold of 0 is 1", replicas: 6, policy: func(p *Policy) { p.Fallback.Behavior, p.Fallback.Replicas = FallbackStatic, 9 },
+			see: failed(0), want: 6, from: silent},
+		{name: "at zero while another signal can wake the workload", replicas: 0, values: []float64{0, 0},
+			policy: func(p *Policy) { twoSignals(p); with(FallbackStatic, 2)(p) },
+			see:    func(o *Observation) { o.Readings[1] = Reading{Failures: 3} }, want: 0, from: silent},
 		{name: "before the threshold", replicas: 6, policy: with(FallbackStatic, 9), see: failed(2), want: 6, from: silent},
 		{name: "static above", replicas: 6, policy: with(FallbackStatic, 9), see: failed(3), want: 9, from: 6, to: 9, a: 3, b: 9},
 		{name: "static below is law 3's", replicas: 6, policy: with(FallbackStatic, 2), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 2},

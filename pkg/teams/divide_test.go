@@ -80,6 +80,14 @@ func TestDivideNamesTheLimitAndWhatOthersHold(t *testing.T) {
 	if want := []Share{{9, -1, 0}, {3, 1, 3}, {1, -1, 0}}; !slices.Equal(out, want) {
 		t.Errorf("shares %+v, want %+v", out, want)
 	}
+	unknown := []Member{{Key: "a", Want: 9, Running: 1, Amounts: []Amount{{PerReplica: 1, Known: true}, {}}}}
+	Divide([]Limit{{gpu, 20}, {"nvidia.com/mig-1g.10gb", 6}}, []int64{0, 0}, unknown, out[:1])
+	if want := (Share{1, 1, -1}); out[0] != want {
+		t.Errorf("the second amount is unknown: %+v, want %+v", out[0], want)
+	}
+	if got := maxima(divide(4, 0, Member{Key: "a", Want: 4, Amounts: gpus(1 << 61)}, Member{Key: "b", Want: 9, Amounts: gpus(1)})); !slices.Equal(got, []int32{0, 4}) {
+		t.Errorf("a huge amount: maxima %v, want 0 and 4", got)
+	}
 	if got, want := divide(4, 0, Member{Key: "a", Want: 3, Running: 1, Amounts: []Amount{{}}})[0], (Share{1, 0, -1}); got != want {
 		t.Errorf("unknown amount: %+v, want %+v", got, want)
 	}

@@ -71,8 +71,7 @@ func raisedLimit(loosens bool) capacity.NodePoolPatch {
 }
 
 func conflict(s *server) error {
-	cause := fmt.Errorf("the object is at version %s", s.cached.Object.GetResourceVersion())
-	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", cause)
+	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", fmt.Errorf("the object is at version %s", s.cached.Object.GetResourceVersion()))
 }
 
 // Karpenter writes the status of a NodePool often. A limit that keeps pods pending is lifted without waiting for the next tick.

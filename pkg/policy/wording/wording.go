@@ -1,4 +1,3 @@
-// Package wording words found and allowed values in problems.
 package wording
 
 import (

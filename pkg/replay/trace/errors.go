@@ -5,13 +5,14 @@ import (
 	"strconv"
 )
 
-// Error is a trace, or an option, that is not valid. The whole trace is rejected.
+// Error is a refusal: a trace, or an option, that cannot be understood as it
+// stands. Nothing of the trace is used.
 type Error struct {
 	File    string // as given to Open; "archive.tar.gz(member.csv)" inside an archive
-	Line    int    // counted from 1; 0 means the whole file
-	Found   string // the found text, shortened
-	Allowed string // the allowed forms
-	Err     error  // the error of a library, or nil
+	Line    int    // 1-based; 0 where the input has no lines or the whole file is meant
+	Found   string // what stands there, shortened
+	Allowed string // what may stand there
+	Err     error  // the cause, where a library reported one
 }
 
 func (e *Error) Error() string {
@@ -24,7 +25,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// place is a position in the input: the file and the line.
+// place is where in an input the reader stands: the file and the line.
 type place struct {
 	file string
 	line int
@@ -38,10 +39,10 @@ func (p place) failed(err error, allowed string) *Error {
 	return &Error{File: p.file, Line: p.line, Found: err.Error(), Allowed: allowed, Err: err}
 }
 
-// maxQuoted is the maximum length of quoted input, for messages about binary files or very long lines.
+// maxQuoted keeps a message readable when the file is binary or one long line.
 const maxQuoted = 60
 
-// quote returns a part of the input for a message, escaped and shortened.
+// quote shows a piece of input in a message, escaped and cut.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(s[:maxQuoted]) + "..."

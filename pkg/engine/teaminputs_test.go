@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// teamOfTwo is a team with the workloads a and b, whose policies have no windows and no minimum. Both request one unit per replica.
+type teamOfTwo struct {
+	*teamWorld
+	t *testing.T
+	e *Engine
+}
+
+func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
+	w := &teamOfTwo{newTeamWorld(limit, "a", "b"), t, nil}
+	w.e = New(w.teamWorld, w.teamWorld, w.teamWorld, Options{})
+	for i := range w.workloads {
+		w.policy(i, func(p *scaling.Policy) { p.MinReplicas, p.ScaleDown = 0, scaling.Direction{} })
+		w.set(i, 0, 0)
+	}
+	return w
+}
+
+func (w *teamOfTwo) policy(i int, change func(*scaling.Policy)) { change(w.workloads[i].Policy) }
+
+// set gives a workload demand for some replicas, and a number that runs.
+func (w *teamOfTwo) set(i int, needs, running int32) {
+	w.backlog[w.workloads[i].Key] = float64(10 * needs)
+	w.view(i, func(v *View) { v.Replicas, v.Ready = running, running })
+}
+
+func (w *teamOfTwo) tickAndExpect(when string, want ...int32) {
+	w.t.Helper()
+	w.tick(w.e)
+	w.expect(w.t, w.e, when, want...)
+}
+
+// An amount that cannot be read any more counts as it was known last, also after an edit of the policies.
+func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
+	w := newTeamOfTwo(t, 10)
+	w.requests[w.workloads[0].Key] = 2
+	w.set(0, 2, 2)
+	w.tickAndExpect("two replicas of two units", 2, 0)
+	delete(w.requests, w.workloads[0].Key)
+	w.setLimit(10)
+	w.set(1, 9, 0)
+	w.tickAndExpect("its four units are not available to the other workload", 2, 6)
+}
+
+// A raise that was granted to an object that was replaced, or long ago, is not kept for its successor.
+func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
+	for name, change := range map[string]func(w *teamOfTwo){
+		"another object": func(w *teamOfTwo) { w.view(0, func(v *View) { v.UID = "new" }) },
+		"too old":        func(w *teamOfTwo) { w.now = w.now.Add(2 * DefaultMaxAge) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeamOfTwo(t, 4)
+			w.set(0, 4, 1)
+			w.tickAndExpect("all of the limit is granted", 4, 0)
+			w.set(1, 4, 0)
+			change(w)
+			w.tickAndExpect("only what runs is kept", 2, 2)
+		})
+	}
+	w := newTeamOfTwo(t, 4)
+	w.set(0, 4, 1)
+	w.tickAndExpect("all of the limit is granted", 4, 0)
+	w.set(1, 4, 0)
+	w.tickAndExpect("the HPA has not followed yet, and the raise is kept", 4, 0)
+}
+
+// The replicas that a member receives first: all of a paused workload, the minimum of an override that applies, else minReplicas.
+func TestMinimumOfAMember(t *testing.T) {
+	for name, c := range map[string]struct {
+		operator scaling.Operator
+		minimum  int32
+		want     [2]int32
+	}{
+		"no minimum":             {scaling.NoOperator, 0, [2]int32{1, 3}},
+		"paused":                 {scaling.Operator{Paused: true, Min: -1, Max: -1}, 0, [2]int32{2, 2}},
+		"an override":            {scaling.Operator{Min: 3, Max: -1, Until: nine.Add(time.Hour)}, 0, [2]int32{2, 2}},
+		"an override that ended": {scaling.Operator{Min: 3, Max: -1, Until: nine}, 0, [2]int32{1, 3}},
+		"an override below it":   {scaling.Operator{Min: 1, Max: -1, Until: nine.Add(time.Hour)}, 3, [2]int32{2, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeamOfTwo(t, 4)
+			w.set(0, 3, 3)
+			w.set(1, 3, 0)
+			w.policy(0, func(p *scaling.Policy) { p.MinReplicas = c.minimum })
+			w.policy(1, func(p *scaling.Policy) { p.MinReplicas = 3 })
+			w.view(0, func(v *View) { v.Operator = c.operator })
+			w.tickAndExpect(name, c.want[0], c.want[1])
+		})
+	}
+}
+
+// A decision that was not published leaves no trace in the state: its recommendation does not count in the stabilization window.
+func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
+	w := newTeamOfTwo(t, 100)
+	w.policy(0, func(p *scaling.Policy) { p.ScaleDown.StabilizationWindow = 5 * time.Minute })
+	w.set(0, 1, 1)
+	w.after(w.e, 10*time.Second)
+	w.set(0, 30, 1)
+	w.broken = true
+	if out := w.tick(w.e); len(out.Errors) != 1 {
+		t.Fatalf("errors %v, want that of the team", out.Errors)
+	}
+	w.broken = false
+	w.set(0, 1, 1)
+	w.tickAndExpect("after the failed tick", 1, 0)
+}
+
+// A negative amount is not known: the workload is not raised.
+func TestNegativeAmountIsNotKnown(t *testing.T) {
+	w := newTeamOfTwo(t, 4)
+	w.requests[w.workloads[0].Key] = -1
+	w.set(0, 9, 1)
+	w.set(1, 9, 0)
+	w.tickAndExpect("a is kept, b takes the rest", 1, 3)
+}
+
+// A workload that fails is served as before. Its running replicas and its target still use the limit, and a lower limit cuts it.
+func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
+	w := newTeamOfTwo(t, 4)
+	w.set(0, 1, 4)
+	w.tickAndExpect("one replica is needed, four run", 1, 0)
+	w.explode = []scaling.Key{w.workloads[0].Key}
+	w.set(1, 4, 0)
+	w.tickAndExpect("nothing is free while four run", 1, 0)
+	w.set(0, 1, 1)
+	w.explode = nil
+	w.tick(w.e)
+	w.explode = []scaling.Key{w.workloads[0].Key}
+	w.tickAndExpect("three are free", 1, 3)
+	w.setLimit(0)
+	w.tickAndExpect("a limit of 0", 0, 0)
+}
+
+// The time and the former target of a record are those of its last change.
+func TestRecordDescribesItsLastChange(t *testing.T) {
+	w := newTeamOfTwo(t, 9)
+	w.set(0, 2, 2)
+	w.after(w.e, 10*time.Second)
+	w.set(0, 5, 2)
+	w.tick(w.e)
+	changed := w.now
+	w.after(w.e, 10*time.Second)
+	if r, _ := w.e.Decisions().Record(w.workloads[0].Key); r.Before != 2 || !r.Since.Equal(changed) || r.Decision.Replicas != 5 {
+		t.Errorf("%d -> %d since %v, want 2 -> 5 since %v", r.Before, r.Decision.Replicas, r.Since, changed)
+	}
+}
+
+// Without policies, groups and orphans a tick does nothing and reports no error.
+func TestTickWithoutPolicies(t *testing.T) {
+	w := newWorld()
+	g := newGround()
+	for name, o := range map[string]Options{"alone": {}, "with capacity groups": {Groups: g, Nodes: g}} {
+		e := New(w, w, w, o)
+		if out := w.after(e, 3*time.Second); len(out.Errors) != 0 || out.Decided != 0 || out.Unseen != 0 || len(out.Changes) != 0 {
+			t.Errorf("%s: %+v", name, out)
+		}
+		if !e.Decisions().LastTick().Equal(w.now) || len(e.Decisions().Keys()) != 0 {
+			t.Errorf("%s: last tick %v, want %v", name, e.Decisions().LastTick(), w.now)
+		}
+	}
+}
+
+// An amount of the greatest size does not overflow the division.
+func TestHugeAmountDoesNotOverflow(t *testing.T) {
+	w := newTeamOfTwo(t, 4)
+	w.requests[w.workloads[0].Key] = math.MaxInt64 / 3
+	w.set(0, 4, 0)
+	w.set(1, 9, 0)
+	w.tickAndExpect("no replica of that size fits", 0, 4)
+}
