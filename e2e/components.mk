@@ -5,11 +5,11 @@ COMPONENTS ?= all
 e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some
 	@cd e2e && $(GO) run ./build $(COMPONENTS)
 
-e2e: e2e-components ## the end-to-end tests, on real components and loopback only; a test that fails is tried once more, alone, and named
+e2e: e2e-components ## the end-to-end tests, on real components and loopback only; a test that fails is repeated once, alone, and named
 	@kept=$$(mktemp -d) && trap 'rm -rf "$$kept"' EXIT && mkdir $$kept/rights && cd e2e && \
 	GPUSCALER_E2E_RIGHTS=$$kept/rights $(GOTESTSUM) --format testname --packages ./... --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-report $$kept/again -- -count=1 -timeout 40m && \
-	{ ! [ -s $$kept/again ] || { echo "not on the first try, on a machine where two packages shared the cores:"; cat $$kept/again; }; } && \
-	{ $(GO) run ./rights $$kept/rights || [ -z "$(STRICT_RIGHTS)" ]; } # STRICT_RIGHTS=1: a right that nothing used is a failure. -count=1: Go's cache of results knows nothing of the product's sources
+	$(GO) run ./retries $$kept/again flaky.txt && \
+	{ $(GO) run ./rights $$kept/rights || [ -z "$(STRICT_RIGHTS)" ]; } # STRICT_RIGHTS=1 fails for a permission that no test used. -count=1: the cache of test results does not depend on the product
 
-bench-keda: e2e-components ## who answers the HPAs: KEDA alone, KEDA with our trigger, gpuscaler; BENCH_KEDA_FLAGS="-n 100,300,1000", a quarter of an hour for 100
+bench-keda: e2e-components ## compare metrics servers for HPAs: KEDA alone, KEDA with gpuscaler's trigger, gpuscaler; BENCH_KEDA_FLAGS="-n 100,300,1000", 15 minutes for 100
 	@cd e2e && $(GO) run ./benchkeda $(BENCH_KEDA_FLAGS)

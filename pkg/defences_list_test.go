@@ -1,73 +1,274 @@
-//go:build defences
-
 package pkg_test
 
-var removals = []removal{
-	// Sources
-	{"the time limit of a pod's page", []string{"Sources of readings"}, []edit{{"pkg/telemetry/scrape/scrape.go", "podTimeout = 2 * time.Second", "podTimeout = 200 * time.Second"}}},
-	{"the size limit of a pod's page", []string{"Sources of readings"}, []edit{{"pkg/telemetry/scrape/scrape.go", "podBytes = 8 << 20", "podBytes = 8000 << 20"}}},
-	{"the limit of a line of a pod's page", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", "Limits{Line: 64 << 10,", "Limits{Line: 64 << 20,"}}},
-	{"the size limits of a pod's page and its lines", []string{"Sources of readings"}, []edit{
-		{"pkg/telemetry/exposition/parse.go", "Limits{Line: 64 << 10,", "Limits{Line: 64 << 30,"},
-		{"pkg/telemetry/scrape/scrape.go", "podBytes = 8 << 20", "podBytes = 8000 << 20"}}},
-	{"the limit of a page's series", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", "if n++; n > l.Series || kept.Len()+len(line) > l.Kept {", "if n++; n < 0 {"}}},
-	{"the limit of a pod's headers", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "MaxResponseHeaderBytes: 64 << 10,", ""}}},
-	{"the check of resolved addresses", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "return g.Check(ap.Addr())", "_ = ap; return nil"}}},
-	{"the metadata addresses that are not link-local", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "slices.Contains(metadata, a),", "slices.Contains(metadata, netip.Addr{}),"}}},
-	{"the check of IPv4 addresses inside IPv6", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "if embedded, ok := translated(a); ok {", "if embedded, ok := translated(a); ok && embedded.Is6() {"}}},
-	{"the unwrapping of IPv4-mapped addresses", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/guard.go", "a = a.Unmap().WithZone(\"\")", "a = a.WithZone(\"\")"}}},
-	{"the check that a pod's address is an IP", []string{"Sources of readings"}, []edit{
-		{"pkg/telemetry/scrape/scrape.go", `return "", fmt.Errorf("%w: pod address %.60q is not an IP address", source.ErrInvalid, address)`, "_ = fmt.Errorf"},
-		{"pkg/telemetry/scrape/scrape.go", "ip, err := netip.ParseAddr(address)", "_, err := netip.ParseAddr(address)"},
-		{"pkg/telemetry/scrape/scrape.go", "net.JoinHostPort(ip.String(),", "net.JoinHostPort(address,"}}},
-	{"the refusal of redirects", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/fetch.go", "func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }", "func refuseRedirect(*http.Request, []*http.Request) error { return nil }"}, {"pkg/telemetry/fetch/fetch.go", "c.HTTP.FollowRedirects = false", "c.HTTP.FollowRedirects = true"}}},
-	{"the bounds of Redis replies", []string{"Sources of readings"}, []edit{{"pkg/telemetry/redisqueue/redisqueue.go", "return resp.Bound(c, l), nil", "_ = resp.Bound; return c, nil"}}},
-	{"the limit of announced Redis elements", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "case s.kind == '*' && s.length > l.Elements-s.elements:", "case s.kind == 'x':"}}},
-	{"the limit of announced Redis strings", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.String:", "case s.kind == 'x':"}, {"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.Bytes-s.bytes:", "case s.kind == 'y':"}}},
-	{"the limit of nested Redis arrays", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "if len(s.open) >= s.limits.Depth {", "if false {"}}},
-	{"the limit of a Redis line", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", "if s.line++; s.line > limit {", "if s.line++; limit < 0 {"}}},
-	{"the refusal of RESP3", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: type %q", ErrProtocol, b)`, "s.state = inLine"}}},
-	{"the check of what a Redis length is made of", []string{"Sources of readings"}, []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: a length contains %q", ErrProtocol, b)`, ""}}},
-	{"the check of sample times", []string{"Sources of readings"}, []edit{
-		{"pkg/telemetry/fetch/fetch.go", "case at.After(t.Received.Add(scaling.MaxAhead)), !at.After(time.UnixMilli(0)):\n\t\treturn time.Time{}\n\tcase", "case t.Received.Add(scaling.MaxAhead).IsZero():\n\t\treturn time.Time{}\n\tcase"},
-		{"pkg/telemetry/exposition/parse.go", "if ms <= 0 || ms >= year10000 {", "if ms == year10000 {"}}},
-	{"the check of a pod's values", []string{"Sources of readings"}, []edit{
-		{"pkg/telemetry/exposition/cell.go", "if math.IsNaN(v) || v < 0 || v > limit {", "if math.IsNaN(limit) {"},
-		{"pkg/telemetry/bounds.go", "if math.IsNaN(r.Value) || r.Value < 0 || r.Value > limit {", "if math.IsNaN(limit) {"}}},
-	{"the check that a page ends with a whole line", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", "return 0, nil, fmt.Errorf(\"%w: within a line\", ErrTruncated)", "return len(data), data, nil"}}},
-	{"the check that a page is an exposition", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", `return nil, fmt.Errorf("%w: line %.40q", ErrFormat, line)`, "continue"}}},
-	{"the check of the exposition's syntax", []string{"Sources of readings"}, []edit{{"pkg/telemetry/exposition/parse.go", `return fmt.Errorf("%w: %w", ErrFormat, err)`, "_ = err"}}},
-	{"an answer without a series is no zero", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promquery/join.go", "case v.series == 1:", "case v.series <= 1:"}}},
-	{"the match of the answer's namespace", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promquery/template.go", "b = appendKey(b, r.Namespace())", `b = appendKey(b, "team-code")`}}},
-	{"the refusal of a series that arrives twice", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promquery/join.go", "case v.series == 1:", "case v.series >= 1:"}}},
-	{"the check of an answer's status", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/fetch.go", "if resp.StatusCode != http.StatusOK {", "if resp.StatusCode == http.StatusTeapot {"}}},
-	{"the check that an answer is whole", []string{"Sources of readings"}, []edit{{"pkg/telemetry/fetch/fetch.go", "err = errors.Join(err, body.failed)", ""}, {"pkg/telemetry/fetch/fetch.go", "if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {", "if false {"}}},
-	{"the check that nothing follows an answer", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promapi/decode.go", "if _, e := d.json.Token(); e != io.EOF {", "if false {"}}},
-	{"the check of isPartial", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promapi/decode.go", "case partial:", "case partial && status == \"\":"}}},
-	{"the check of an answer's warnings", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promapi/decode.go", "return lacking(warnings)", "_ = lacking; return nil"}}},
-	{"the limit of an answer's series", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promapi/decode.go", "if d.count++; d.count > d.limits.Series {", "if d.count++; d.count < 0 {"}}},
-	{"the limit of an answer's bytes", []string{"Sources of readings"}, []edit{{"pkg/telemetry/sources.go", "l := promapi.Limits{Bytes: g.source.MaxBytes,", "l := promapi.Limits{Bytes: 1 << 40,"}}},
-	{"the check of an answer's times", []string{"Sources of readings"}, []edit{{"pkg/telemetry/promapi/decode.go", "if err != nil || !(seconds >= 0 && seconds < 1<<33) {", "if false {"}}},
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
 
-	// Ports
-	{"the limit of connections", []string{"The ports of metrics and probes", "KEDA's external scaler"}, []edit{{"pkg/serve/listener.go", "if l.total >= l.limit {", "if l.total < 0 {"}}},
-	{"the choice of the connection that is closed", []string{"The ports of metrics and probes", "KEDA's external scaler"}, []edit{
-		{"pkg/serve/listener.go", "excess = l.oldestOfBusiest()\n\t\tl.remove(excess)", "excess = l.oldestOfBusiest()"},
-		{"pkg/serve/listener.go", "_ = excess.Close() // the client sees a reset; there is nothing to report to it", "_ = admitted.Close()"}}},
-	{"the text that all scrapes share", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/metrics.go", "age >= 0 && age < maxSnapshotAge", "age > maxSnapshotAge"}}},
-	{"the one path of the port of metrics", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/metrics.go", `mux.Handle("GET /metrics", s.Metrics)`, `mux.Handle("GET /", s.Metrics)`}}},
-	{"the paths of the port of probes", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/probes.go", `mux.HandleFunc("GET /healthz", answer(p.Alive))`, `mux.HandleFunc("GET /", answer(p.Alive))`}}},
-	{"the methods of the port of metrics", []string{"The ports of metrics and probes"}, []edit{
-		{"pkg/serve/metrics.go", `mux.Handle("GET /metrics", s.Metrics)`, `mux.Handle("/metrics", s.Metrics)`},
-		{"pkg/serve/metrics.go", "if r.Method != http.MethodGet && r.Method != http.MethodHead {", `if r.Method == "" {`}}},
-	{"the limit of a request's headers", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/http.go", "maxHeaderBytes = 16 << 10", "maxHeaderBytes = 16 << 20"}}},
-	{"the authorization of scrapers", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/metrics.go", "return filter(logr.Discard(), h)", "_, _ = filter, logr.Discard\n\treturn h, nil"}}},
-	{"TLS on the port of metrics", []string{"The ports of metrics and probes"}, []edit{{"pkg/serve/metrics.go", "if s.Certificate != nil {", "if s.Certificate != nil && l == nil {"}}},
-	{"the limit of streams", []string{"KEDA's external scaler"}, []edit{{"pkg/externalmetrics/calllimits.go", "if open.Add(1) > limit {", "if open.Add(1) < 0 {"}}},
-	{"the limit of a call's headers", []string{"KEDA's external scaler"}, []edit{{"pkg/externalmetrics/scalerserver.go", "maxRequestHeaderBytes = 16 << 10", "maxRequestHeaderBytes = 16 << 20"}}},
+// removal takes a defence out of the code. Each of its rows of the table in hostileCases must then fail; `make defences` checks this.
+type removal struct {
+	what string   // the defence
+	rows []string // "entrance: row"
+	// overlap is why rows of other removals are among the rows: the defence contains other ones, or two defences hold a row together.
+	// Without it, no row is in two removals.
+	overlap string
+	edits   []edit
 }
 
-// heldElsewhere lists the rows that no removal here turns red, and what they rest on.
+// edit replaces a text that occurs once in a file, named from the root of the repository.
+type edit struct{ file, old, new string }
+
+const (
+	inSources = "Sources of readings: "
+	inPorts   = "The ports of metrics and probes: "
+	inScaler  = "KEDA's external scaler: "
+)
+
+// of returns rows with the name of their entrance.
+func of(entrance string, rows ...string) []string {
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		out[i] = entrance + row
+	}
+	return out
+}
+
+var removals = []removal{
+	// Pages of pods
+	{what: "the time limit of a pod's page", rows: of(inSources, "a page that drips a byte a second", "a page that never begins"),
+		edits: []edit{{"pkg/telemetry/scrape/scrape.go", "podTimeout = 2 * time.Second", "podTimeout = 200 * time.Second"}}},
+	{what: "the size limit of a pod's page", rows: of(inSources, "a page without end", "a compressed bomb"),
+		edits: []edit{{"pkg/telemetry/scrape/scrape.go", "podBytes = 8 << 20", "podBytes = 8000 << 20"}}},
+	{what: "the limit of a line of a pod's page", rows: of(inSources, "a label of 200 kB"),
+		edits: []edit{{"pkg/telemetry/exposition/parse.go", "Limits{Line: 64 << 10,", "Limits{Line: 64 << 20,"}}},
+	{what: "the size limits of a pod's page and its lines", rows: of(inSources, "a line without end"),
+		overlap: "either limit ends a line without end, so that the row fails only without both",
+		edits: []edit{
+			{"pkg/telemetry/exposition/parse.go", "Limits{Line: 64 << 10,", "Limits{Line: 64 << 30,"},
+			{"pkg/telemetry/scrape/scrape.go", "podBytes = 8 << 20", "podBytes = 8000 << 20"}}},
+	{what: "the limit of a page's series", rows: of(inSources, "a hundred thousand series of the requested metric"),
+		edits: []edit{{"pkg/telemetry/exposition/parse.go", "if n++; n > l.Series || kept.Len()+len(line) > l.Kept {", "if n++; n < 0 {"}}},
+	{what: "the limit of a pod's headers", rows: of(inSources, "headers without end"),
+		edits: []edit{{"pkg/telemetry/fetch/guard.go", "MaxResponseHeaderBytes: 64 << 10,", ""}}},
+	{what: "the check of sample times", rows: of(inSources, "a sample that is stamped an hour ahead", "a sample from the year 292,000,000",
+		"a sample of before time began"),
+		edits: []edit{
+			{"pkg/telemetry/fetch/fetch.go",
+				"case at.After(t.Received.Add(scaling.MaxAhead)), !at.After(time.UnixMilli(0)):\n\t\treturn time.Time{}\n\tcase",
+				"case t.Received.Add(scaling.MaxAhead).IsZero():\n\t\treturn time.Time{}\n\tcase"},
+			{"pkg/telemetry/exposition/parse.go", "if ms <= 0 || ms >= year10000 {", "if ms == year10000 {"}}},
+	{what: "the check of a pod's values", rows: of(inSources, "no requests waiting, as not a number", "fewer than no requests waiting",
+		"infinitely many requests waiting", "10^300 requests waiting"),
+		edits: []edit{
+			{"pkg/telemetry/exposition/cell.go", "if math.IsNaN(v) || v < 0 || v > limit {", "if math.IsNaN(limit) {"},
+			{"pkg/telemetry/bounds.go", "if math.IsNaN(r.Value) || r.Value < 0 || r.Value > limit {", "if math.IsNaN(limit) {"}}},
+	{what: "the check that a page ends with a whole line", rows: of(inSources, "a page that ends within a number: 0 of 05"),
+		edits: []edit{{"pkg/telemetry/exposition/parse.go", "return 0, nil, fmt.Errorf(\"%w: within a line\", ErrTruncated)", "return len(data), data, nil"}}},
+	{what: "the check that a page is an exposition", rows: of(inSources, "a sign-in page in the place of metrics"),
+		edits: []edit{{"pkg/telemetry/exposition/parse.go", `return nil, fmt.Errorf("%w: line %.40q", ErrFormat, line)`, "continue"}}},
+	{what: "the check of the exposition's syntax", rows: of(inSources, "a metric with a brace left open"),
+		edits: []edit{{"pkg/telemetry/exposition/parse.go", `return fmt.Errorf("%w: %w", ErrFormat, err)`, "_ = err"}}},
+	{what: "the trust in declared exporters only", rows: of(inSources, "another tenant's GPU, written by a scraped pod",
+		"another tenant's model server, written by a scraped pod"),
+		edits: []edit{{"pkg/telemetry/promquery/attribution.go", "case !declared || n.Reported == exposition.Owner{}:",
+			"case !declared && n.Reported == exposition.Owner{}:"}}},
+	{what: "the trust in Kueue's namespaces only", rows: of(inSources, "another tenant's Kueue queue, written by a scraped pod"),
+		edits: []edit{{"pkg/telemetry/promquery/kueue.go", "trusted := ok && slices.Contains(q.trusted, from.Scraped.Namespace)", "trusted := ok"}}},
+
+	// Addresses
+	{what: "the check of resolved addresses", rows: of(inSources, "a pod whose address is the cloud's metadata service",
+		"a pod whose address is that service's, as IPv4 in IPv6",
+		"a pod whose address is loopback", "a pod whose address is unspecified",
+		"a source's name that resolves to the metadata service (DNS rebinding)", "a source's name that resolves to loopback"),
+		edits: []edit{{"pkg/telemetry/fetch/guard.go", "return g.Check(ap.Addr())", "_ = ap; return nil"}}},
+	{what: "the metadata addresses that are not link-local", rows: of(inSources, "a pod whose address is that service's, as IPv6",
+		"a pod whose address is Google Cloud's metadata service", "a pod whose address is Alibaba Cloud's metadata service",
+		"a pod whose address is Azure's host", "a pod whose address is Azure's host, as IPv4 in IPv6"),
+		edits: []edit{{"pkg/telemetry/fetch/guard.go", "slices.Contains(metadata, a),", "slices.Contains(metadata, netip.Addr{}),"}}},
+	{what: "the check of IPv4 addresses inside IPv6", rows: of(inSources, "a pod whose address is the metadata service behind NAT64"),
+		edits: []edit{{"pkg/telemetry/fetch/guard.go", "if embedded, ok := translated(a); ok {", "if embedded, ok := translated(a); ok && embedded.Is6() {"}}},
+	{what: "the check that a pod's address is an IP address", rows: of(inSources, "a pod whose address is a name", "a pod whose address is a URL"),
+		edits: []edit{
+			{"pkg/telemetry/scrape/scrape.go", `return "", fmt.Errorf("%w: pod address %.60q is not an IP address", source.ErrInvalid, address)`, "_ = fmt.Errorf"},
+			{"pkg/telemetry/scrape/scrape.go", "ip, err := netip.ParseAddr(address)", "_, err := netip.ParseAddr(address)"},
+			{"pkg/telemetry/scrape/scrape.go", "net.JoinHostPort(ip.String(),", "net.JoinHostPort(address,"}}},
+	{what: "the refusal of redirects", rows: of(inSources, "a pod that redirects to the cloud's metadata service",
+		"a pod that redirects to this machine", "a redirect of a request with credentials"),
+		edits: []edit{
+			{"pkg/telemetry/fetch/fetch.go", "func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }",
+				"func refuseRedirect(*http.Request, []*http.Request) error { return nil }"},
+			{"pkg/telemetry/fetch/fetch.go", "c.HTTP.FollowRedirects = false", "c.HTTP.FollowRedirects = true"}}},
+
+	// Redis
+	{what: "the bounds of Redis replies", rows: of(inSources, "a Redis array of 10^11 elements", "a Redis string of 10^11 bytes",
+		"a Redis array of 10^9 elements inside an array", "a RESP3 map of 10^11 pairs that was not requested", "RESP3 attributes of 10^11 pairs",
+		"a streamed Redis string", "Redis arrays nested a thousand deep", "a Redis line without end",
+		"a thousand Redis arrays of ten thousand elements each"),
+		overlap: "it contains all checks of replies; a streamed string violates two of them, the form of a length and the types of RESP2",
+		edits:   []edit{{"pkg/telemetry/redisqueue/redisqueue.go", "return resp.Bound(c, l), nil", "_ = resp.Bound; return c, nil"}}},
+	{what: "the limit of announced Redis elements", rows: of(inSources, "a Redis array of 10^11 elements",
+		"a Redis array of 10^9 elements inside an array", "a thousand Redis arrays of ten thousand elements each"),
+		edits: []edit{{"pkg/telemetry/resp/resp.go", "case s.kind == '*' && s.length > l.Elements-s.elements:", "case s.kind == 'x':"}}},
+	{what: "the limits of announced Redis strings", rows: of(inSources, "a Redis string of 10^11 bytes"),
+		edits: []edit{
+			{"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.String:", "case s.kind == 'x':"},
+			{"pkg/telemetry/resp/resp.go", "case s.kind == '$' && s.length > l.Bytes-s.bytes:", "case s.kind == 'y':"}}},
+	{what: "the limit of nested Redis arrays", rows: of(inSources, "Redis arrays nested a thousand deep"),
+		edits: []edit{{"pkg/telemetry/resp/resp.go", "if len(s.open) >= s.limits.Depth {", "if false {"}}},
+	{what: "the limit of a Redis line", rows: of(inSources, "a Redis line without end"),
+		edits: []edit{{"pkg/telemetry/resp/resp.go", "if s.line++; s.line > limit {", "if s.line++; limit < 0 {"}}},
+	{what: "the refusal of RESP3", rows: of(inSources, "a RESP3 map of 10^11 pairs that was not requested", "RESP3 attributes of 10^11 pairs"),
+		edits: []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: type %q", ErrProtocol, b)`, "s.state = inLine"}}},
+	{what: "the check of the form of a Redis length", rows: of(inSources, "a Redis length with a letter"),
+		edits: []edit{{"pkg/telemetry/resp/resp.go", `return fmt.Errorf("%w: a length contains %q", ErrProtocol, b)`, ""}}},
+
+	// Prometheus
+	{what: "an answer without a series is not 0", rows: of(inSources, "a Prometheus that answers with nothing"),
+		edits: []edit{{"pkg/telemetry/promquery/join.go", "case v.series == 1:", "case v.series <= 1:"}}},
+	{what: "the match of the answer's namespace", rows: of(inSources, "a Prometheus that answers for another namespace",
+		"a valid answer, as a control"),
+		edits: []edit{{"pkg/telemetry/promquery/template.go", "b = appendKey(b, r.Namespace())", `b = appendKey(b, "team-code")`}}},
+	{what: "the refusal of two series for one workload", rows: of(inSources, "a Prometheus that answers twice, with 0 and with 90"),
+		edits: []edit{{"pkg/telemetry/promquery/join.go", "case v.series == 1:", "case v.series >= 1:"}}},
+	{what: "the check of an answer's status", rows: of(inSources, "a Prometheus that answers 0 with an error's status"),
+		edits: []edit{{"pkg/telemetry/fetch/fetch.go", "if resp.StatusCode != http.StatusOK {", "if resp.StatusCode == http.StatusTeapot {"}}},
+	{what: "the check that an answer is complete", rows: of(inSources, "an answer cut in the middle that is still JSON"),
+		edits: []edit{
+			{"pkg/telemetry/fetch/fetch.go", "err = errors.Join(err, body.failed)", ""},
+			{"pkg/telemetry/fetch/fetch.go", "if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {", "if false {"}}},
+	{what: "the check that no bytes follow an answer", rows: of(inSources, "a second answer behind the first"),
+		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if _, e := d.json.Token(); e != io.EOF {", "if false {"}}},
+	{what: "the check of isPartial", rows: of(inSources, "a part of an answer that calls itself whole"),
+		edits: []edit{{"pkg/telemetry/promapi/decode.go", "case partial:", "case partial && status == \"\":"}}},
+	{what: "the check of an answer's warnings", rows: of(inSources, "an answer without a part, which only a warning says"),
+		edits: []edit{{"pkg/telemetry/promapi/decode.go", "return lacking(warnings)", "_ = lacking; return nil"}}},
+	{what: "the limit of an answer's series", rows: of(inSources, "more series than the platform allows"),
+		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if d.count++; d.count > d.limits.Series {", "if d.count++; d.count < 0 {"}}},
+	{what: "the limit of an answer's bytes", rows: of(inSources, "an answer without end"),
+		edits: []edit{{"pkg/telemetry/sources.go", "l := promapi.Limits{Bytes: g.source.MaxBytes,", "l := promapi.Limits{Bytes: 1 << 40,"}}},
+	{what: "the check of an answer's times", rows: of(inSources, "a sample whose time is a word", "a time of the year 10^300"),
+		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if err != nil || !(seconds >= 0 && seconds < 1<<33) {", "if false {"}}},
+
+	// Ports
+	{what: "the limit of connections", rows: slices.Concat(
+		of(inPorts, "4,000 requests for metrics whose answers they never read", "4,000 connections to the port of probes"),
+		of(inScaler, "4,000 connections that never speak")),
+		edits: []edit{{"pkg/serve/listener.go", "if l.total >= l.limit {", "if l.total < 0 {"}}},
+	{what: "the choice of the connection that is closed", rows: of(inPorts, "4,000 requests for metrics whose answers they never read",
+		"4,000 connections to the port of probes"),
+		overlap: "without it the limit keeps the attacker's connections, so that it does not hold the same rows",
+		edits: []edit{
+			{"pkg/serve/listener.go", "excess = l.oldestOfBusiest()\n\t\tl.remove(excess)", "excess = l.oldestOfBusiest()"},
+			{"pkg/serve/listener.go", "_ = excess.Close() // the client sees a reset; there is nothing to report to it", "_ = admitted.Close()"}}},
+	{what: "the text that all scrapes share", rows: of(inPorts, "4,000 requests for metrics whose answers they never read"),
+		overlap: "the row also shows how often the metrics are gathered",
+		edits:   []edit{{"pkg/serve/metrics.go", "age >= 0 && age < maxSnapshotAge", "age > maxSnapshotAge"}}},
+	{what: "the one path of the port of metrics", rows: of(inPorts, "probes on the port of metrics", "the profiler"),
+		edits: []edit{{"pkg/serve/metrics.go", `mux.Handle("GET /metrics", s.Metrics)`, `mux.Handle("GET /", s.Metrics)`}}},
+	{what: "the paths of the port of probes", rows: of(inPorts, "metrics on the port of probes"),
+		edits: []edit{{"pkg/serve/probes.go", `mux.HandleFunc("GET /healthz", answer(p.Alive))`, `mux.HandleFunc("GET /", answer(p.Alive))`}}},
+	{what: "the methods of the port of metrics", rows: of(inPorts, "a change of the metrics by POST"),
+		edits: []edit{
+			{"pkg/serve/metrics.go", `mux.Handle("GET /metrics", s.Metrics)`, `mux.Handle("/metrics", s.Metrics)`},
+			{"pkg/serve/metrics.go", "if r.Method != http.MethodGet && r.Method != http.MethodHead {", `if r.Method == "" {`}}},
+	{what: "the limit of a request's headers", rows: of(inPorts, "a header of a megabyte"),
+		edits: []edit{{"pkg/serve/http.go", "maxHeaderBytes = 16 << 10", "maxHeaderBytes = 16 << 20"}}},
+	{what: "the authorization of scrapers", rows: of(inPorts, "metrics without a token, where one is required", "metrics with a made-up token",
+		"metrics with a tenant's token"),
+		edits: []edit{{"pkg/serve/metrics.go", "return filter(logr.Discard(), h)", "_, _ = filter, logr.Discard\n\treturn h, nil"}}},
+	{what: "TLS on the port of metrics", rows: of(inPorts, "metrics in plain text, where a token is required"),
+		edits: []edit{{"pkg/serve/metrics.go", "if s.Certificate != nil {", "if s.Certificate != nil && l == nil {"}}},
+
+	// KEDA's external scaler
+	{what: "the limit of streams", rows: of(inScaler, "5,000 streams at once"),
+		edits: []edit{{"pkg/externalmetrics/calllimits.go", "if open.Add(1) > limit {", "if open.Add(1) < 0 {"}}},
+	{what: "the limit of a call's headers", rows: of(inScaler, "request headers of a megabyte"),
+		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "maxRequestHeaderBytes = 16 << 10", "maxRequestHeaderBytes = 16 << 20"}}},
+	{what: "the size limit of a call", rows: of(inScaler, "a hundred thousand keys", "a name of a megabyte", "a compressed bomb"),
+		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "maxRequestBytes = 64 << 10", "maxRequestBytes = 1 << 30"}}},
+	{what: "the demand for a client certificate", rows: of(inScaler, "no client certificate, where one is required"),
+		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "ClientAuth: tls.RequireAndVerifyClientCert,", "ClientAuth: tls.VerifyClientCertIfGiven,"}}},
+	{what: "the check of the client certificate", rows: of(inScaler, "a client certificate of one's own"),
+		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "ClientAuth: tls.RequireAndVerifyClientCert,", "ClientAuth: tls.RequireAnyClientCert,"}}},
+	{what: "TLS on the port of the external scaler", rows: of(inScaler, "plain text, where TLS is spoken"),
+		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "options = append(options, grpc.Creds(credentials.NewTLS(config)))",
+			"_ = credentials.NewTLS(config)"}}},
+}
+
+// heldElsewhere lists the rows that no removal makes fail, with what holds them.
 var heldElsewhere = map[string]string{
-	"The ports of metrics and probes: 4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own: no line does it",
+	inPorts + "4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own; no single line does it",
+	inScaler + "another namespace in the policy's name":                             "the policy is found by the caller's namespace and its name; no single line refuses it",
+	inScaler + "another namespace by dots":                                          "as above",
+	inScaler + "another namespace's policy by its name":                             "as above",
+	inScaler + "no name at all":                                                     "as above",
+	inScaler + "nothing at all":                                                     "as above",
+	inScaler + "bytes that are no gRPC":                                             "grpc-go closes the connection",
+	inSources + "Redis commands in a list's name":                                   "go-redis sends every argument with its length",
+	inSources + "a thousand labels on one series":                                   "a valid page: the row shows that it is read",
+	inSources + "a wrong TYPE":                                                      "the parser of prometheus/common has no value of the metric then",
+	inSources + "brackets without end":                                              "encoding/json refuses more than 10,000 nested values",
+}
+
+// withoutRemovals lists the entrances whose rows have no removals yet.
+var withoutRemovals = []string{"Policy files", "Annotations", "The operator's annotations", "The page and explain", "The external metrics API"}
+
+// TestDefencesMatchTheCode checks the list without running it: every edit has its text in the code once, and every row exists and is
+// either in a removal or in heldElsewhere.
+func TestDefencesMatchTheCode(t *testing.T) {
+	golden := goldenRows(t)
+	exists := func(row string) bool {
+		entrance, name, _ := strings.Cut(row, ": ")
+		_, ok := golden[entrance][cell(name)]
+		return ok
+	}
+	first := map[string]string{} // row -> the removal without an overlap that has it
+	held := map[string]bool{}
+	for _, r := range removals {
+		if len(r.rows) == 0 {
+			t.Errorf("%s has no row", r.what)
+		}
+		for _, row := range r.rows {
+			if !exists(row) {
+				t.Errorf("%s: there is no row %q", r.what, row)
+			}
+			if other := first[row]; r.overlap == "" && other != "" {
+				t.Errorf("row %q is in two removals, %s and %s: state why in overlap", row, other, r.what)
+			}
+			if held[row] = true; r.overlap == "" {
+				first[row] = r.what
+			}
+		}
+		for _, e := range r.edits {
+			text, err := os.ReadFile(filepath.Join("..", e.file))
+			if err != nil {
+				t.Errorf("%s: %v", r.what, err)
+			} else if n := strings.Count(string(text), e.old); n != 1 {
+				t.Errorf("%s: %q occurs %d times in %s, want once", r.what, e.old, n, e.file)
+			}
+		}
+	}
+	for row := range heldElsewhere {
+		if !exists(row) || held[row] {
+			t.Errorf("heldElsewhere has %q, which is not a row or is in a removal", row)
+		}
+	}
+	for entrance, rows := range golden {
+		if slices.Contains(withoutRemovals, entrance) {
+			continue
+		}
+		for row := range rows {
+			if name := entrance + ": " + row; row != "attempt" && !held[name] && heldElsewhere[name] == "" {
+				t.Errorf("row %q is in no removal: add one, or state in heldElsewhere what holds it", name)
+			}
+		}
+	}
+	for _, entrance := range withoutRemovals {
+		if golden[entrance] == nil {
+			t.Errorf("withoutRemovals has %q, which is not an entrance", entrance)
+		}
+	}
 }

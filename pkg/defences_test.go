@@ -16,83 +16,60 @@ import (
 	"time"
 )
 
-// removal takes a defence out of the code. A defence in several layers has several edits.
-type removal struct {
-	what  string   // the defence, as the table names it
-	in    []string // the ways in whose rows are tried
-	edits []edit
-}
-
-// edit replaces a text that occurs once in a file, named from the root of the repository.
-type edit struct{ file, old, new string }
-
-// TestEachRowFailsWithoutItsDefence removes each defence of removals in turn, in a copy that only the compiler sees, and runs the rows of
-// its ways in. A removal that no row notices fails, and so does a row that no removal turns red, unless heldElsewhere says why.
-// DEFENCES=REGEXP chooses removals by what they say; then the rows that are left are not judged.
+// TestEachRowFailsWithoutItsDefence removes each defence of removals in turn, in a copy of the files that only the compiler reads, and runs
+// the rows of its entrances. Each row of the removal must fail. Other rows that fail are printed: a row may share state with another.
+// DEFENCES=REGEXP chooses removals by their text.
 func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("DEFENCES"))
-	rows := runRows(t, removal{what: "nothing"})
-	for row, red := range rows {
-		if red {
+	var all removal
+	for _, r := range removals {
+		if chosen.MatchString(r.what) {
+			all.rows = append(all.rows, r.rows...)
+		}
+	}
+	all.what = "nothing"
+	for row, fails := range runRows(t, all) {
+		if fails {
 			t.Fatalf("row %q fails with every defence in place", row)
 		}
 	}
-	by := map[string][]string{} // row -> removals
 	for _, r := range removals {
 		if !chosen.MatchString(r.what) {
 			continue
 		}
 		began := time.Now()
-		var red []string
-		for row, fails := range runRows(t, r) {
+		result := runRows(t, r)
+		fmt.Printf("without %s (%.0fs):\n", r.what, time.Since(began).Seconds())
+		for _, row := range r.rows {
+			fails, ran := result[row]
 			if fails {
-				red = append(red, row)
-				by[row] = append(by[row], r.what)
+				fmt.Printf("    fails: %s\n", row)
+			} else if result != nil {
+				t.Errorf("row %q does not fail without %s (ran: %t)", row, r.what, ran)
 			}
 		}
-		slices.Sort(red)
-		fmt.Printf("without %s: %d rows fail (%.0fs)\n", r.what, len(red), time.Since(began).Seconds())
-		for _, row := range red {
-			fmt.Printf("    %s\n", row)
-		}
-		if len(red) == 0 {
-			t.Errorf("no row fails without %s", r.what)
-		}
-	}
-	if os.Getenv("DEFENCES") != "" {
-		return
-	}
-	fmt.Print("\n| row | fails without |\n|---|---|\n")
-	for _, row := range slices.Sorted(maps.Keys(rows)) {
-		why, elsewhere := heldElsewhere[row]
-		switch {
-		case len(by[row]) == 0 && !elsewhere:
-			t.Errorf("row %q fails without no defence: add its removal, or say in heldElsewhere who holds it", row)
-		case len(by[row]) > 0 && elsewhere:
-			t.Errorf("row %q fails without %s: take it out of heldElsewhere", row, strings.Join(by[row], " and "))
-		}
-		fmt.Printf("| %s | %s |\n", row, strings.Join(append(by[row], why), ", "))
-	}
-	for row := range heldElsewhere {
-		if _, ok := rows[row]; !ok {
-			t.Errorf("heldElsewhere names %q, which is no row", row)
+		for _, row := range slices.Sorted(maps.Keys(result)) {
+			if result[row] && !slices.Contains(r.rows, row) {
+				fmt.Printf("    fails too: %s\n", row)
+			}
 		}
 	}
 }
 
-// runRows builds the tests of this package without a defence and reports which rows ran and which failed. A row that ends the process
-// failed; the others run again without it.
+// runRows builds the tests of this package without a defence, and returns whether each row that ran failed. A row that ends the process
+// counts as failed, and the other rows run again without it. The result is nil where the code without the defence does not compile.
 func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "pkg.test")
 	if out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay(t, dir, r), "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("without %s the code does not compile: %v\n%s", r.what, err, out)
+		t.Errorf("without %s the code does not compile: %v\n%s", r.what, err, out)
+		return nil
 	}
 	rows, log, skip := map[string]bool{}, filepath.Join(dir, "rows"), ""
 	for range 20 {
-		// A reply that makes the process allocate as much as it says ends at this limit, and not at the machine's.
-		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run", "^TestWhatTheHostileGet$/"+waysIn(r.in))
+		// A reply that makes the process allocate as much as it announces ends at this limit, and not at the limit of the machine.
+		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run", "^TestHostileCases$/"+entrancesOf(r.rows))
 		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, "UPDATE_GOLDEN=")
 		out, err := c.CombinedOutput()
 		text, _ := os.ReadFile(log)
@@ -120,18 +97,19 @@ func runRows(t *testing.T, r removal) map[string]bool {
 	return nil
 }
 
-func waysIn(names []string) string {
+// entrancesOf returns a pattern for -test.run that matches the entrances of rows.
+func entrancesOf(rows []string) string {
 	var all []string
-	for _, name := range names {
-		all = append(all, regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")))
-	}
-	if len(all) == 0 {
-		return ""
+	for _, row := range rows {
+		entrance, _, _ := strings.Cut(row, ": ")
+		if name := regexp.QuoteMeta(strings.ReplaceAll(entrance, " ", "_")); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
 	}
 	return "^(" + strings.Join(all, "|") + ")$"
 }
 
-// overlay writes the files without the defence and returns the list that the compiler reads.
+// overlay writes the files without the defence, and returns the file that lists them for the compiler (go help build, -overlay).
 func overlay(t *testing.T, dir string, r removal) string {
 	t.Helper()
 	replaced := map[string]string{}

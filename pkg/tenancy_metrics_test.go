@@ -28,7 +28,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// serveMetrics starts the aggregated API as it runs in a cluster.
+// serveMetrics starts the aggregated API as in a cluster.
 func serveMetrics(t *testing.T) (address string) {
 	t.Helper()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
@@ -73,7 +73,7 @@ func metricsAPI(t *testing.T) entrance {
 					t.Fatal(err)
 				}
 				r.URL.Path, r.URL.RawQuery, _ = strings.Cut(path, "?")
-				if strings.Contains(r.URL.Path, "%") || strings.Contains(r.URL.Path, "..") { // as it is written, and not as a client would mend it
+				if strings.Contains(r.URL.Path, "%") || strings.Contains(r.URL.Path, "..") { // send the path unchanged; a client would normalize it
 					r.URL.Opaque = "//" + address + r.URL.Path
 				}
 				r.Header.Set("Authorization", "Bearer anna")
@@ -114,7 +114,7 @@ func metricsAPI(t *testing.T) entrance {
 		return group + "/namespaces/" + namespace + "/gpuscaler-desired-replicas?labelSelector=" + url.QueryEscape(selector)
 	}
 	own := read("team-chat", "gpuscaler.io/policy=llama")
-	return entrance{"The external metrics API", "Who may list our metric in team-chat and nothing else, and whoever reaches the port.", []attempt{
+	return entrance{"The external metrics API", "A user who may only list the metric in team-chat, and clients that reach the port.", []attempt{
 		{"their own number", "", "200 OK, a value", ask(own)},
 		{"without a token", "", "403", ask(own, func(r *http.Request) { r.Header.Del("Authorization") })},
 		{"a made-up token", "", "401", ask(own, header("Authorization", "Bearer x"))},
@@ -130,10 +130,10 @@ func metricsAPI(t *testing.T) entrance {
 		{"another namespace by escaped slashes", "", "", ask(group + "/namespaces/team-chat%2f..%2fteam-code/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
 		{"another namespace in the policy's name", "", "400", ask(read("team-chat", "gpuscaler.io/policy=team-code/codestral"))},
 		{"another namespace's policy by its name alone", "", "404", ask(read("team-chat", "gpuscaler.io/policy=codestral"))},
-		{"no selector, which would add up everybody's numbers", "", "400", ask(read("team-chat", ""))},
+		{"no selector, which would add up the targets of all policies", "", "400", ask(read("team-chat", ""))},
 		{"a selector of two policies", "", "400", ask(read("team-chat", "gpuscaler.io/policy in (llama,codestral)"))},
 		{"a selector of all policies but one", "", "400", ask(read("team-chat", "gpuscaler.io/policy!=codestral"))},
-		{"a selector of whatever has a policy", "", "400", ask(read("team-chat", "gpuscaler.io/policy"))},
+		{"a selector of all policies", "", "400", ask(read("team-chat", "gpuscaler.io/policy"))},
 		{"a selector of two names that contradict each other", "", "400", ask(read("team-chat", "gpuscaler.io/policy=llama,gpuscaler.io/policy=codestral"))},
 		{"a selector that is no selector", "", "400", ask(read("team-chat", "((((gpuscaler.io/policy=llama"))},
 		{"a selector of a hundred thousand parts", "", "414", ask(read("team-chat", strings.Repeat("a=b,", 100_000)+"gpuscaler.io/policy=llama"))},
@@ -162,7 +162,7 @@ func metricsAPI(t *testing.T) entrance {
 	}}
 }
 
-// scaler is KEDA's entrance: with mutual TLS, and in plain text, where a mesh stands before it.
+// scaler returns the attempts on KEDA's external scaler, with mutual TLS and in plain text, as behind a service mesh.
 func scaler(t *testing.T) entrance {
 	dir := t.TempDir()
 	keys := func(name string) (crt, key string) {
@@ -229,8 +229,8 @@ func scaler(t *testing.T) entrance {
 		return credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: c})
 	}
 	chat := ref("team-chat", "llama", nil)
-	return entrance{"KEDA's external scaler", "Whoever reaches the port; and a tenant who writes the trigger's metadata.", append(streams(t), []attempt{
-		{"no client certificate, where one is asked for", "", "Unavailable", ask(mutual, unverified(), chat)},
+	return entrance{"KEDA's external scaler", "Clients that reach the port, and a tenant who writes the metadata of a trigger.", append(streams(t), []attempt{
+		{"no client certificate, where one is required", "", "Unavailable", ask(mutual, unverified(), chat)},
 		{"a client certificate of one's own", "", "Unavailable", ask(mutual, unverified(theirs), chat)},
 		{"plain text, where TLS is spoken", "Trail of Bits 2022: KEDA's Redis without TLS", "Unavailable", ask(mutual, plain, chat)},
 		{"another namespace in the policy's name", "", "NotFound", ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "team-code/codestral"}))},

@@ -29,7 +29,7 @@ var hostileNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const scriptName = `x"><script>alert(1)</script>`
 
-// still is a world in which nothing moves: two tenants, and one workload whose every word is markup.
+// still is an observed state that does not change: two tenants, and a workload whose texts are markup.
 type still struct{ workloads []scaling.Workload }
 
 func newBoard() *engine.DecisionStore {
@@ -55,7 +55,7 @@ func (s *still) Read(_ *scaling.Workload, out []scaling.Reading) {
 	out[0] = scaling.Reading{Value: 35, At: hostileNoon, Coverage: 1, Reported: -1, Known: true}
 }
 
-// newCluster knows anna by her token, and lets her read team-chat: HPAs, and our metric.
+// newCluster starts an API server that authenticates anna, who may read HPAs and the metric in team-chat.
 func newCluster(t *testing.T) *rest.Config {
 	answer := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -83,7 +83,7 @@ func newCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// pages are the page on loopback, and behind its door for tenants.
+// pages returns the page on loopback and the page for tenants.
 func explainAndPage(t *testing.T) entrance {
 	door, err := visitor.New(newCluster(t))
 	if err != nil {
@@ -120,7 +120,7 @@ func explainAndPage(t *testing.T) entrance {
 	anna := header("Authorization", "Bearer anna")
 	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 	method := func(name string) func(*http.Request) { return func(r *http.Request) { r.Method = name } }
-	return entrance{"The page and explain", "Another tenant with a token of their own, a browser that was lured to us, and whoever can send bytes.", []attempt{
+	return entrance{"The page and explain", "Another tenant with a token, a browser on a hostile site, and clients that reach the port.", []attempt{
 		{"the whole list, without a token", "", "401", ask(tenants, dashboard.WorkloadsPath)},
 		{"a made-up token", "", "401", ask(tenants, dashboard.WorkloadsPath, header("Authorization", "Bearer x"))},
 		{"a password", "", "401", ask(tenants, dashboard.WorkloadsPath, header("Authorization", "Basic cm9vdDpyb290"))},
@@ -156,13 +156,13 @@ func explainAndPage(t *testing.T) entrance {
 			return saw(t, dashboard.WorkloadsPath, w)
 		}},
 		{"a zone that is a file", "", "400", ask(local, dashboard.WorkloadsPath+"?at=09:00&zone=../../../etc/passwd")},
-		{"a moment before time began", "", "404", ask(local, dashboard.ExplainPath+"team-chat/llama?at=0000-01-01T00:00:00Z")},
+		{"a moment before time began", "", "410", ask(local, dashboard.ExplainPath+"team-chat/llama?at=0000-01-01T00:00:00Z")},
 		{"an age of a million years", "", "400", ask(local, dashboard.ExplainPath+"team-chat/llama?at=8760000000h")},
 		{"a query of a hundred thousand bytes", "", "414", ask(local, "/?q="+strings.Repeat("x", 100_000))},
 		{"a path of a hundred thousand bytes", "", "414", ask(local, "/"+strings.Repeat("x", 100_000))},
 		{"a search of ten thousand words", "", "414", ask(local, "/?q="+strings.Repeat("a+", 5_000))},
 		{"the last page of a list without end", "", "200", ask(local, "/?page=9223372036854775807&per=9223372036854775807")},
-		{"a name of ours that points to this machine (DNS rebinding)", "CVE-2018-5702 (Transmission)", "421", ask(local, dashboard.WorkloadsPath, host("evil.example.com"))},
+		{"a host name that resolves to this machine (DNS rebinding)", "CVE-2018-5702 (Transmission)", "421", ask(local, dashboard.WorkloadsPath, host("evil.example.com"))},
 		{"a name that begins like this machine's", "", "421", ask(local, dashboard.WorkloadsPath, host("localhost.evil.example.com"))},
 		{"a change by POST", "", "405", ask(local, "/workloads/team-chat/llama", method(http.MethodPost))},
 		{"a method that there is not", "", "405", ask(local, "/", method("DEBUG"))},
@@ -186,11 +186,11 @@ func explainAndPage(t *testing.T) entrance {
 			return raw(t, local, "GET / HTTP/1.1\r\nHost: localhost\r\nX-A\n: b\r\n\r\n")
 		}},
 		{"a cookie that breaks out of an attribute", "", "the name is text", ask(local, "/", header("Cookie", `gpuscaler-theme="><script>alert(1)</script>`))},
-		{"more live streams than there is room for", "", "16 open, then 429", func(t *testing.T) string { return flood(t, tenants) }},
+		{"more live streams than the limit", "", "16 open, then 429", func(t *testing.T) string { return flood(t, tenants) }},
 	}}
 }
 
-// saw says what an answer shows of the two tenants. It fails where a name became markup, or a refusal tells of a workload.
+// saw returns which tenants a response shows. It fails if a name is rendered as markup or an error names a workload.
 func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	code, body := w.Code, w.Body.String()
@@ -198,14 +198,14 @@ func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	switch chat, coded := strings.Contains(body, "llama"), strings.Contains(body, "codestral"); {
 	case code >= 300:
 		text += "nothing"
-		if strings.Contains(body, "alert(1)") && !strings.Contains(path, "alert") { // what a workload's page says of its follower
-			t.Errorf("%d tells of a workload: %.300s", code, body)
+		if strings.Contains(body, "alert(1)") && !strings.Contains(path, "alert") { // a workload's page shows the name of its HPA
+			t.Errorf("status %d names a workload: %.300s", code, body)
 		}
 	case chat && coded:
 		text += "team-chat and team-code"
 	case chat:
 		text += "team-chat"
-	case coded && !strings.Contains(body, `value="codestral"`): // the search itself stands in its field
+	case coded && !strings.Contains(body, `value="codestral"`): // the search field contains the query
 		text += "team-code"
 	case strings.Contains(body, "team-chat"):
 		text += "team-chat"
@@ -213,14 +213,14 @@ func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 		text += "nothing"
 	}
 	if strings.Contains(body, "<script>alert") {
-		t.Errorf("a name became markup: %.300s", body)
+		t.Errorf("a name is rendered as markup: %.300s", body)
 	} else if strings.Contains(body, "alert(1)") {
 		text += ", the name is text"
 	}
 	return text
 }
 
-// raw sends bytes to a real server and returns the first line that it answers.
+// raw sends bytes to a real server and returns the first line of the response.
 func raw(t *testing.T, h http.Handler, request string) string {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -239,7 +239,7 @@ func raw(t *testing.T, h http.Handler, request string) string {
 	}
 	body, _ := io.ReadAll(first.Body)
 	if strings.Contains(string(body), "codestral") && strings.Contains(request, "codestral") && first.StatusCode == http.StatusOK && !strings.Contains(string(body), "llama") {
-		t.Error("the hidden request was answered in the place of the first")
+		t.Error("the server responded to the hidden request")
 	}
 	text := first.Status
 	if second, err := http.ReadResponse(answers, nil); err == nil {
@@ -250,7 +250,7 @@ func raw(t *testing.T, h http.Handler, request string) string {
 	return text
 }
 
-// flood opens live streams as one visitor until one is refused.
+// flood opens live streams as one client until one is refused.
 func flood(t *testing.T, h http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(h)

@@ -52,14 +52,14 @@ spec:
 
 var llama = scaling.Key{Namespace: "team-chat", Name: "llama"}
 
-// signal puts a signal in the place of the good one.
+// signal replaces the signal of the policy.
 func signal(text string) string {
 	return strings.Replace(tenantPolicy, signalLine, "  - "+text+"\n", 1)
 }
 
 const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, matchLabels: {app: chat}, target: 10}\n"
 
-// loaded tells what becomes of a tenant's file beside the platform's.
+// loaded returns the result of loading a tenant's file together with the platform's.
 func loaded(t *testing.T, text string) string {
 	t.Helper()
 	return within(t, 5*time.Second, func() string {
@@ -69,14 +69,14 @@ func loaded(t *testing.T, text string) string {
 		}
 		for _, p := range r.Problems {
 			if !p.Warning {
-				return "refused: " + told(p)
+				return "refused: " + firstLine(p)
 			}
 		}
-		return "nobody noticed"
+		return "accepted without a problem"
 	})
 }
 
-// bound loads the platform's file and a tenant's as a release does: the tenant's path is bound to the tenant's namespace.
+// bound loads the platform's file and a tenant's as a release does: the tenant's path accepts only the tenant's namespace.
 func bound(t *testing.T, text string) (*store.Store, store.Report) {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func bound(t *testing.T, text string) (*store.Store, store.Report) {
 	return s, s.LoadPaths(append(store.Trusted(platform), path)...)
 }
 
-func told(p policy.Problem) string {
+func firstLine(p policy.Problem) string {
 	text := p.Message
 	if p.Field != "" {
 		text = p.Field + ": " + text
@@ -105,7 +105,7 @@ func told(p policy.Problem) string {
 	return text
 }
 
-// inForce says how far what was accepted reaches. A query that leaves the tenant's namespace fails the test.
+// inForce describes the accepted policy. A query that leaves the tenant's namespace fails the test.
 func inForce(t *testing.T, c *policy.Compiled) string {
 	t.Helper()
 	for _, s := range c.Sources {
@@ -127,7 +127,7 @@ func inForce(t *testing.T, c *policy.Compiled) string {
 					}
 				}
 				if own == 0 {
-					t.Errorf("%s reaches beyond the namespace", s.Query)
+					t.Errorf("%s leaves the namespace", s.Query)
 				}
 			}
 			return nil
@@ -137,7 +137,7 @@ func inForce(t *testing.T, c *policy.Compiled) string {
 	return fmt.Sprintf("in force, at most %d replicas", c.Workload.Policy.MaxReplicas)
 }
 
-// bomb is nine lines that stand for a thousand million strings.
+// bomb is nine lines of YAML that expand to a thousand million strings.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -153,14 +153,14 @@ func policyFiles(t *testing.T) entrance {
 	}
 	edit := func(old, wrong string) func(*testing.T) string {
 		if !strings.Contains(tenantPolicy, old) {
-			t.Fatalf("%q does not stand in the policy", old)
+			t.Fatalf("the policy does not contain %q", old)
 		}
 		return file(strings.Replace(tenantPolicy, old, wrong, 1))
 	}
 	labelled := func(value string) func(*testing.T) string {
 		return file(signal("{name: queue, type: prometheus, metric: http_requests, matchLabels: {app: " + value + "}, target: 10}"))
 	}
-	return entrance{"Policy files", "A tenant whose pull request changes a policy, beside the platform team's own file.", []attempt{
+	return entrance{"Policy files", "A tenant whose pull request changes a policy file.", []attempt{
 		{"a URL in the place of a data source's name", "KEDA #7697 (SSRF by a trigger's url)", "no such data source",
 			file(signal(`{name: queue, type: prometheus, source: "http://169.254.169.254/latest/meta-data", metric: up, target: 1}`))},
 		{"an address of one's own, by KEDA's field", "KEDA serverAddress", "no such field",
@@ -210,7 +210,7 @@ func policyFiles(t *testing.T) entrance {
 		{"a formula that loops", "", "formula", edit("  signals:", `  formula: "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, a*b)).size()"`+"\n  signals:")},
 		{"a formula of a megabyte", "", "formula", edit("  signals:", `  formula: "`+strings.Repeat("1.0+", 250_000)+`1.0"`+"\n  signals:")},
 		{"a formula that divides by zero", "", "in force", edit("  signals:", `  formula: "queue.value / 0.0"`+"\n  signals:")},
-		{"a formula that asks for the environment", "", "formula", edit("  signals:", `  formula: "env('HOME').size()"`+"\n  signals:")},
+		{"a formula that reads the environment", "", "formula", edit("  signals:", `  formula: "env('HOME').size()"`+"\n  signals:")},
 		{"one signal thirty thousand times, by aliases", "CVE-2019-11253 (Kubernetes)", "refused",
 			file(strings.Replace(tenantPolicy, signalLine, strings.Replace(signalLine, "- {", "- &s {", 1)+strings.Repeat("  - *s\n", 30_000), 1))},
 		{"aliases of aliases: a thousand million values in ten lines", "CVE-2019-11253", "refused",
@@ -225,12 +225,12 @@ func policyFiles(t *testing.T) entrance {
 		{"a name with a turned-round end", "Trojan Source, CVE-2021-42574", "refused", edit("{name: llama, namespace", "{name: \"llama\u202e\", namespace")},
 		{"a name that is a path", "", "refused", edit("{name: llama, namespace", `{name: "../team-code/llama", namespace`)},
 		{"a name of a thousand letters", "", "refused", edit("{name: llama, namespace", "{name: "+strings.Repeat("a", 1000)+", namespace")},
-		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be shown", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be displayed", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
 		{"a schedule's name of several lines", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: "n\nINFO all is well", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be shown", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
+		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be displayed", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
 		{"a schedule's name of 200,000 letters", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: `+strings.Repeat("n", 200_000)+`, timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
-		{"a Redis list with an escape sequence in its name", "", "characters that cannot be shown", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
+		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
+		{"a Redis list with an escape sequence in its name", "", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
 		{"a second PlatformConfig in a tenant's file", "", "PlatformConfig", func(t *testing.T) string {
 			return reaches(t, ownPlatform("bounds: {maxReplicas: 9999}")+"---\n"+tenantPolicy)
 		}},
@@ -249,7 +249,7 @@ func ownPlatform(spec string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: mine}\nspec: {" + spec + "}\n"
 }
 
-// reaches says what a tenant's file makes of the platform and of the tenant's own policy beside it.
+// reaches describes the platform and the tenant's policy after loading a tenant's file.
 func reaches(t *testing.T, text string) string {
 	t.Helper()
 	s, r := bound(t, text)
@@ -260,7 +260,7 @@ func reaches(t *testing.T, text string) string {
 	}
 	var problems []string
 	for _, p := range r.Problems {
-		problems = append(problems, told(p))
+		problems = append(problems, firstLine(p))
 	}
 	return fmt.Sprintf("the platform is in mode auto with at most %d replicas; refused: %s", p.Bounds.Max, strings.Join(problems, "; "))
 }
@@ -280,10 +280,10 @@ func annotationEntrance(t *testing.T) entrance {
 				}
 				for _, p := range problems {
 					if !p.Warning {
-						return "refused: " + told(p)
+						return "refused: " + firstLine(p)
 					}
 				}
-				return "nobody noticed"
+				return "accepted without a problem"
 			})
 		}
 	}
@@ -302,15 +302,15 @@ func annotationEntrance(t *testing.T) entrance {
 		{"another namespace's policy by name", "", "refused", hpa("policy", "team-code/codestral")},
 		{"another namespace's policy by a name that it has", "", "refused", hpa("policy", "codestral")},
 		{"a spec that reaches for another namespace", "", "is set by gpuscaler", hpa("spec", "signals: [{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}]")},
-		{"a spec with another target", "", "comes from the object", hpa("spec", good+"\nscaleTargetRef: {name: others}")},
-		{"a spec with bounds of its own", "", "comes from the object", hpa("spec", good+"\nmaxReplicas: 9999")},
+		{"a spec with another target", "", "is set by the object", hpa("spec", good+"\nscaleTargetRef: {name: others}")},
+		{"a spec with bounds of its own", "", "is set by the object", hpa("spec", good+"\nmaxReplicas: 9999")},
 		{"a spec that is a bomb", "CVE-2019-11253", "refused", hpa("spec", bomb()+"signals: *a9")},
 		{"a spec that is a list of lists", "", "refused", hpa("spec", strings.Repeat("[", 20_000))},
 		{"a spec that is no YAML", "", "refused", hpa("spec", "signals: [}")},
 		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to 4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 9999, good
 		})},
-		{"an HPA of two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
+		{"an HPA with two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 1<<31-1, good
 		})},
 		{"a GPU target of zero", "", "refused", hpa("gpu-utilization-target", "0%")},
@@ -319,7 +319,7 @@ func annotationEntrance(t *testing.T) entrance {
 		{"a mode that there is not", "", "refused", hpa("mode", "admin", "spec", good)},
 		{"another team's capacity group", "", "refused", hpa("capacity-group", "code", "spec", good)},
 		{"a schedule that is a path", "", "refused", hpa("schedule", "../../etc/passwd", "spec", good)},
-		{"an annotation that looks like ours", "", "no such annotation", hpa("gpu-utilisation-target", "80%", "spec", good)},
+		{"an annotation with a similar name", "", "no such annotation", hpa("gpu-utilisation-target", "80%", "spec", good)},
 		{"a second writer of the first replica beside KEDA", "", "refused", object("ScaledObject", func(o *store.Object) { o.Annotations["gpuscaler.io/spec"] = good + "\nactivate: true" })},
 		{"a trigger's metadata that names another's source", "KEDA #7782", "refused", object("ScaledObject", func(o *store.Object) {
 			o.Metadata = map[string]string{"scalerAddress": "evil:1", "queueSource": "redis-code/jobs", "queueDepthPerReplica": "5"}
@@ -362,14 +362,14 @@ func operators() entrance {
 			return text
 		}
 	}
-	return entrance{"The operator's annotations", "Whoever may annotate the workload itself.", []attempt{
+	return entrance{"The operator's annotations", "A user who may annotate the workload.", []attempt{
 		{"an override without an end", "", "has no effect", say("override", "min=12")},
 		{"an override that ends never", "", "has no effect", say("override", "min=12 until=never")},
 		{"an override of more replicas than a number holds", "", "has no effect", say("override", "min=99999999999 until=2026-11-22T06:00Z")},
 		{"an override of fewer than none", "", "has no effect", say("override", "max=-1 until=2026-11-22T06:00Z")},
-		{"an override said twice", "", "has no effect", say("override", "min=1 min=9 until=2026-11-22T06:00Z")},
+		{"an override with a repeated key", "", "has no effect", say("override", "min=1 min=9 until=2026-11-22T06:00Z")},
 		{"an override upside down", "", "has no effect", say("override", "min=9 max=2 until=2026-11-22T06:00Z")},
 		{"an override in digits of another script", "", "has no effect", say("override", "min=١٢ until=2026-11-22T06:00Z")},
-		{"a pause that is a sentence", "", "taken as true", say("paused", "true; drop table")},
+		{"a pause that is a sentence", "", "so it counts as true", say("paused", "true; drop table")},
 	}}
 }

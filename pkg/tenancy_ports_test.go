@@ -27,7 +27,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// onLoopback runs a server until the test is over.
+// onLoopback runs a server until the end of the test.
 func onLoopback(t *testing.T, run func(context.Context, net.Listener) error) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func onLoopback(t *testing.T, run func(context.Context, net.Listener) error) (ad
 	return l.Addr().String()
 }
 
-// occupy opens connections from an address of its own, sends text over each, and reads nothing.
+// occupy opens connections from a separate address, sends text over each, and reads nothing.
 func occupy(t *testing.T, address, text string, n int) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
@@ -51,11 +51,11 @@ func occupy(t *testing.T, address, text string, n int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, text) // an error: the connection was closed for a newer one
+		_, _ = io.WriteString(c, text) // an error means that the connection was closed in favor of a newer one
 	}
 }
 
-// ports are those of metrics and probes, in plain text as the chart opens them to Prometheus and the kubelet, and with authorization.
+// ports returns the attempts on the ports of metrics and probes, in plain text as in the chart, and with authorization.
 func ports(t *testing.T) entrance {
 	registry := prometheus.NewRegistry()
 	for _, c := range metrics.NewPolicyCollectors(newBoard()) {

@@ -30,14 +30,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// podAt is a workload of one pod at an address.
+// podAt returns a workload with one pod at an address.
 type podAt string
 
 func (a podAt) Pods(*scaling.Workload) []engine.Pod {
 	return []engine.Pod{{Name: "llama-0", IP: string(a), Node: "n", Ready: true, Leader: true, Started: time.Now().Add(-time.Hour)}}
 }
 
-// reads polls a source once and returns the reading that the brain would get. What is not known never lowers a target.
+// reads polls a source once and returns the reading that the engine would get. An unknown reading never lowers a target.
 func reads(t *testing.T, source, signalText string, o telemetry.Options) string {
 	t.Helper()
 	return within(t, 9*time.Second, func() string {
@@ -69,7 +69,7 @@ func reads(t *testing.T, source, signalText string, o telemetry.Options) string 
 			time.Sleep(time.Millisecond)
 		}
 		if math.IsNaN(out[0].Value) || math.IsInf(out[0].Value, 0) || out[0].Value < 0 {
-			t.Errorf("the brain would get %v", out[0].Value)
+			t.Errorf("the engine would get %v", out[0].Value)
 		}
 		if out[0].Known {
 			return fmt.Sprintf("%g, from %.0f%% of the pods", out[0].Value, 100*out[0].Coverage)
@@ -82,7 +82,7 @@ func write(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 }
 
-// endless repeats a line until the reader goes away.
+// endless repeats a line until the reader disconnects.
 func endless(first, line string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, first)
@@ -120,7 +120,7 @@ func redisSays(reply string) func(*testing.T) string {
 		began := time.Now()
 		text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 5s, interval: 1m}", l.Addr()), "{name: queue, type: redis, source: redis, listName: jobs, target: 5}", telemetry.Options{})
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("it took %v: the time limit ended it, and no bound of the reply", took)
+			t.Errorf("it took %v: the time limit ended it, not a bound of the reply", took)
 		}
 		return text
 	}
@@ -186,13 +186,13 @@ func sources(t *testing.T) entrance {
 	vector := func(result string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
 	}
-	// bounded is an attempt that is stopped by the bound which is met first: of bytes, series or time.
+	// bounded is an attempt that ends with the first limit that it reaches: bytes, series or time.
 	bounded := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
 		}
 	}
-	// sent fails an attempt of which more than so many MiB were taken from the server: the time limit ended it, and no bound of bytes.
+	// sent fails an attempt that read more than the given MiB: then the time limit ended it, not the limit of bytes.
 	sent := func(limit int64, h http.HandlerFunc, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			var n atomic.Int64
@@ -203,9 +203,21 @@ func sources(t *testing.T) entrance {
 			return text
 		}
 	}
-	// soon fails an attempt that takes longer than a pod may take, whatever its data source's own time limit.
+	// soon fails an attempt that takes longer than the time limit of a pod, also if the data source has a longer one.
 	soon := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string { return within(t, 4*time.Second, func() string { return try(t) }) }
+	}
+	// redirecting fails an attempt whose redirect to a path is followed.
+	redirecting := func(path string, code int, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			return try(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == path {
+					t.Error("the redirect was followed")
+					return
+				}
+				http.Redirect(w, r, path, code)
+			})(t)
+		}
 	}
 	moment := time.Now().Unix()
 	series := func(namespace, pool, value string) string {
@@ -237,16 +249,11 @@ func sources(t *testing.T) entrance {
 			return fmt.Sprint(err)
 		}
 	}
-	return entrance{"Sources of readings", "A tenant's own pods, which we scrape, and a Prometheus that somebody else answers for. An unknown reading may raise a target through others; it never lowers one.", []attempt{
+	return entrance{"Sources of readings", "A tenant's pods, which gpuscaler scrapes, and a Prometheus server that an attacker controls. An unknown reading never lowers a target.", []attempt{
 		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 		})},
-		{"a pod that redirects to this very machine", "", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/elsewhere" {
-				t.Error("the redirect was followed")
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		})},
+		{"a pod that redirects to this machine", "", "unknown", redirecting("/elsewhere", http.StatusTemporaryRedirect, pod)},
 		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown: forbidden", address("169.254.169.254")},
 		{"a pod whose address is that service's, as IPv6", "", "unknown: forbidden", address("fd00:ec2::254")},
 		{"a pod whose address is Google Cloud's metadata service", "", "unknown: forbidden", address("fd20:ce::254")},
@@ -254,12 +261,13 @@ func sources(t *testing.T) entrance {
 		{"a pod whose address is Azure's host", "", "unknown: forbidden", address("168.63.129.16")},
 		{"a pod whose address is the metadata service behind NAT64", "", "unknown: forbidden", address("64:ff9b::a9fe:a9fe")},
 		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:169.254.169.254")},
-		{"a pod whose address is our own loopback", "", "unknown: forbidden", address("127.0.0.1")},
-		{"a pod whose address is nobody's", "", "unknown: forbidden", address("0.0.0.0")},
+		{"a pod whose address is Azure's host, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:168.63.129.16")},
+		{"a pod whose address is loopback", "", "unknown: forbidden", address("127.0.0.1")},
+		{"a pod whose address is unspecified", "", "unknown: forbidden", address("0.0.0.0")},
 		{"a pod whose address is a name", "", "unknown: invalid value", address("metadata.google.internal")},
 		{"a pod whose address is a URL", "", "unknown: invalid value", address("evil.example.com/?x=")},
 		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused", guarded("http://169.254.169.254/latest/meta-data/")},
-		{"a source's name that resolves to our loopback", "", "127.0.0.1 refused", guarded("http://127.0.0.1:8081/")},
+		{"a source's name that resolves to loopback", "", "127.0.0.1 refused", guarded("http://127.0.0.1:8081/")},
 		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; nothing was deleted", func(t *testing.T) string {
 			server := miniredis.RunT(t)
 			_, _ = server.Push("jobs", "a", "b")
@@ -272,9 +280,10 @@ func sources(t *testing.T) entrance {
 		{"a Redis array of 10^11 elements", "go-redis allocates them", "unknown: answer cut off", redisSays("*100000000000\r\n")},
 		{"a Redis string of 10^11 bytes", "go-redis allocates them", "unknown: answer cut off", redisSays("$100000000000\r\n")},
 		{"a Redis array of 10^9 elements inside an array", "", "unknown: answer cut off", redisSays("*1\r\n*1000000000\r\n")},
-		{"a RESP3 map of 10^11 pairs, which nobody asked for", "", "unknown: invalid value", redisSays("%100000000000\r\n")},
+		{"a RESP3 map of 10^11 pairs that was not requested", "", "unknown: invalid value", redisSays("%100000000000\r\n")},
 		{"RESP3 attributes of 10^11 pairs", "", "unknown: invalid value", redisSays("|100000000000\r\n")},
 		{"a streamed Redis string", "", "unknown: invalid value", redisSays("$?\r\n;4\r\nabcd\r\n")},
+		{"a Redis length with a letter", "", "unknown: invalid value", redisSays("$1x\r\na\r\n")},
 		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
 		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
 		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off", redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
@@ -298,7 +307,7 @@ func sources(t *testing.T) entrance {
 			}
 			fmt.Fprint(w, "vllm:num_requests_waiting 0\n")
 		}))},
-		{"a hundred thousand wanted series", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
+		{"a hundred thousand series of the requested metric", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			for i := range 100_000 {
 				fmt.Fprintf(w, "vllm:num_requests_waiting{model_name=\"%d\"} 0\n", i)
 			}
@@ -313,15 +322,15 @@ func sources(t *testing.T) entrance {
 		})},
 		{"no requests waiting, as not a number", "empty is 0 in KEDA by default (#3065)", "unknown", pod(write("vllm:num_requests_waiting NaN\n"))},
 		{"fewer than no requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting -1\n"))},
-		{"endlessly many requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting +Inf\n"))},
-		{"more requests waiting than there are atoms", "", "unknown", pod(write("vllm:num_requests_waiting 1e300\n"))},
+		{"infinitely many requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting +Inf\n"))},
+		{"10^300 requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting 1e300\n"))},
 		{"a page that ends within a number: 0 of 05", "", "unknown", pod(write("vllm:num_requests_waiting 0"))},
 		{"a sign-in page in the place of metrics", "", "unknown", pod(write("<html><body>Sign in</body></html>\n"))},
 		{"a metric with a brace left open", "", "unknown", pod(write("vllm:num_requests_waiting{a=\"b\" 0\n"))},
 		{"a sample that is stamped an hour ahead", "", "unknown: no usable sample time", pod(write(fmt.Sprintf("vllm:num_requests_waiting 0 %d\n", time.Now().Add(time.Hour).UnixMilli())))},
 		{"a sample from the year 292,000,000", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 9223372036854775807\n"))},
 		{"a sample of before time began", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 -9223372036854775808\n"))},
-		{"a TYPE that lies", "", "", pod(write("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting 0\n"))},
+		{"a wrong TYPE", "", "", pod(write("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting 0\n"))},
 		{"another tenant's GPU, written by a scraped pod", "", "unknown: not from a declared exporter",
 			claim("DCGM_FI_PROF_GR_ENGINE_ACTIVE", `"UUID":"GPU-0"`, "{name: gpu, type: dcgm, target: 70%}")},
 		{"another tenant's model server, written by a scraped pod", "", "unknown: not from a declared exporter",
@@ -331,7 +340,7 @@ func sources(t *testing.T) entrance {
 		{"a Prometheus that answers with nothing", "KEDA #3065: all to the minimum at peak", "unknown: no data", prom(write(vector("")))},
 		{"a Prometheus that answers for another namespace", "", "unknown: no data", prom(write(vector(series("team-code", "llama", "0"))))},
 		{"a Prometheus that answers twice, with 0 and with 90", "", "unknown", prom(write(vector(series("team-chat", "llama", "90") + "," + series("team-chat", "llama", "0"))))},
-		{"an honest answer, so that the ones above mean something", "", "90", prom(write(vector(series("team-chat", "llama", "90"))))},
+		{"a valid answer, as a control", "", "90", prom(write(vector(series("team-chat", "llama", "90"))))},
 		{"a Prometheus that answers 0 with an error's status", "", "unknown", prom(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			fmt.Fprint(w, vector(series("team-chat", "llama", "0")))
@@ -352,12 +361,8 @@ func sources(t *testing.T) entrance {
 		}, ", maxSeries: 1000"))},
 		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
 		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
-		{"a redirect that takes the credentials along", "KEDA follows redirects", "unknown", prom(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/thief" {
-				t.Error("the redirect was followed")
-			}
-			http.Redirect(w, r, "/thief", http.StatusPermanentRedirect)
-		})},
+		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown",
+			redirecting("/thief", http.StatusPermanentRedirect, func(h http.HandlerFunc) func(*testing.T) string { return prom(h) })},
 		{"a sample whose time is a word", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":["now","0"]}]}}`))},
 		{"a time of the year 10^300", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":[1e300,"0"]}]}}`))},
 	}}

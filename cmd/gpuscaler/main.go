@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,15 +27,43 @@ var errReported = errors.New("reported")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	code := runCommandLine(ctx, os.Args[1:], os.Stdout, stderr)
+	stop()
+	os.Exit(code)
+}
+
+// runCommandLine runs a command line and returns the exit code.
+func runCommandLine(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
-	root.SetOut(printable.NewWriter(os.Stdout))
-	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errReported) {
-			fmt.Fprintln(stderr, "gpuscaler:", err)
-		}
-		os.Exit(1)
+	root.SetArgs(args)
+	out := &resultWriter{to: stdout}
+	root.SetOut(printable.NewWriter(out))
+	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write the result: %w", out.err)
 	}
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errReported) {
+		fmt.Fprintln(stderr, "gpuscaler:", err)
+	}
+	return 1
+}
+
+// resultWriter writes the result of a command and keeps the first error. Without it a full disk would go unnoticed where a command ignores the
+// error of fmt.Fprintf, and CI would accept the incomplete output.
+type resultWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (r *resultWriter) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 func rootCommand() *cobra.Command {

@@ -132,7 +132,7 @@ type policyCollector struct{ store *store.Store }
 func newPolicyCollector(s *store.Store) prometheus.Collector { return policyCollector{s} }
 
 var documentState = prometheus.NewDesc("gpuscaler_policy_document",
-	"1 for the state of each document: InForce, Held (its last valid version decides) or Refused.",
+	"1 for the state of each document: InForce, LastValid (its last valid version is in force) or Refused.",
 	[]string{"document", "file", "state"}, nil)
 
 func (p policyCollector) Describe(out chan<- *prometheus.Desc) { out <- documentState }

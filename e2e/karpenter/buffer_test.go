@@ -101,7 +101,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	face := p.face(t)
 	limited := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
 	stack.Eventually(t, time.Minute, "the log reports a template without GPU requests", func(context.Context) error {
-		if log := limited.tail(10000); !strings.Contains(log, "limits its GPUs and does not request them") {
+		if log := limited.tail(10000); !strings.Contains(log, "has limits of GPUs but no requests") {
 			return errors.New("no such log line")
 		}
 		return noBuffer("buf")(t.Context())

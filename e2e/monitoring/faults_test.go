@@ -96,7 +96,7 @@ var faults = []struct {
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
 	{"PolicyRefused", 63, 70, map[string]string{
 		`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`: "1x60 " +
-			"_x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="Held"}`: "_x60 1x240"}, nil},
+			"_x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="LastValid"}`: "_x60 1x240"}, nil},
 	{"HPANotExact", 80, 95, map[string]string{`gpuscaler_hpa_findings{what="tolerance"}`: "0x60 2x240"}, nil},
 
 	{"CapacityConstrained", 70, 80, map[string]string{"gpuscaler_group_constrained_replicas" + group: "0x60 2x240"}, nil},

@@ -174,7 +174,7 @@ func TestEveryQueryUsesServedMetrics(t *testing.T) {
 			}
 			labels, ok := known[selector.Name]
 			if !ok {
-				t.Errorf("%s: nobody serves %s", q.where, selector.Name)
+				t.Errorf("%s: no component serves %s", q.where, selector.Name)
 			}
 			asked[selector.Name] = true
 			for _, m := range selector.LabelMatchers {

@@ -29,7 +29,7 @@ func TestInvalidPolicyKeepsItsLastValidVersionAndBlocksNoOther(t *testing.T) {
 	typo := controller.Policy(ns, "chat", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplica: 4", 1))
 	put(t, s.File(), typo)
 	put(t, o.File(), controller.Policy(ns, "other", strings.Replace(spec("prom"), "maxReplicas: 12", "maxReplicas: 4", 1)))
-	stack.Eventually(t, 30*time.Second, "the metric reports the document as Held", document(s.File(), "Held"))
+	stack.Eventually(t, 30*time.Second, "the metric reports the document as LastValid", document(s.File(), "LastValid"))
 	load.Set(85)
 	other.Set(85)
 	stack.Eventually(t, 20*time.Second, "the last valid version is in force, up to 12", s.HasReplicas(9))

@@ -6,38 +6,39 @@ import (
 )
 
 const (
-	// burstWithin and burstLeast make a burst of losses: where two nodes went within minutes, more will.
-	burstWithin = 5 * time.Minute
-	burstLeast  = 2
-	// rateWithin is how long losses count towards their rate; one alone is no rate.
-	rateWithin = time.Hour
-	// atOnce is what one interruption takes: the nodes of a market that fills go within seconds of one another.
-	atOnce = 30 * time.Second
-	// deviations is how far above the mean the reserve stands: one cold start in forty loses more, were losses normal.
+	// burstWindow and minBurst define a burst of losses: where two nodes were lost within minutes, more losses follow.
+	burstWindow = 5 * time.Minute
+	minBurst    = 2
+	// rateWindow is how long losses count towards their rate. One loss is no rate.
+	rateWindow = time.Hour
+	// interruptionSpan is the length of one interruption: the provider takes the nodes of a full market within seconds.
+	interruptionSpan = 30 * time.Second
+	// deviations is how far above the mean the reserve is: with normally distributed losses, one cold start of forty loses more.
 	deviations = 2
-	// reserveFalls is how long fewer must do before the reserve falls by one: a replica that comes and goes is a cold start each time.
-	reserveFalls = burstWithin
+	// reserveDecay is how long fewer must suffice before the reserve falls by one: each replica that is added again is a cold start.
+	reserveDecay = burstWindow
 )
 
-// reserve is how many replicas stand by against losses. It is not part of a record: a new leader reads the last hour's losses again.
+// reserve is the number of additional replicas against losses. It is not part of a record: a new leader reads the losses of the last
+// hour again.
 type reserve struct {
-	size int32
-	at   int64 // when so many were wanted last
+	Size int32 `json:"size,omitempty"`
+	At   int64 `json:"at,omitempty"` // when so many were last needed
 }
 
-// stake is what is ready on spot nodes that nobody takes at present.
-type stake struct {
-	pods   int64   // of the replicas of our workloads, those that stand by included
-	needed int32   // of them: those that stand by on demand go first, so these are what stays
-	nodes  float64 // that carry them and everybody else's ready pods: a node half full of them is half a node
+// exposure is what is ready on spot nodes without an interruption notice.
+type exposure struct {
+	pods   int64   // of the replicas of our workloads, the reserve included
+	needed int32   // replicas of these that demand needs
+	nodes  float64 // that carry them and other ready pods: a node whose pods are half of them counts half
 }
 
-// atRisk asks for successors of ready replicas on nodes with notice, and ahead of any notice for as many as are expected to be missing:
-// a notice is two minutes and a cold start is longer, so what is to serve in between has to stand before.
-func (t *tick) atRisk() {
+// addAtRisk requests successors for ready replicas on nodes with an interruption notice, and further replicas for expected losses: the
+// notice is two minutes and a cold start takes longer, so a replica must exist before the loss.
+func (t *tick) addAtRisk() {
 	var noticed, expected float64
-	all := t.stake()
-	reserve := t.standBy(all.lose(t.losses()))
+	all := t.exposure()
+	reserve := t.s.Reserve.step(t.at, all.replicasLostWith(t.expectedLosses()), t.s.Move.Step == noMove)
 	for i := range t.o.Workloads {
 		risk, _, needed := t.exposed(&t.o.Workloads[i])
 		more := int32(0)
@@ -52,53 +53,53 @@ func (t *tick) atRisk() {
 	}
 }
 
-// lose is how many replicas go with so many nodes: half of those that are needed at the most, for a storm that takes everything at
-// once is no reason to double everything.
-func (s *stake) lose(nodes int32) int32 {
-	if s.nodes <= 0 || s.needed == 0 {
+// replicasLostWith returns how many replicas are lost with so many nodes: at most half of those that demand needs, because an
+// interruption of everything is no reason to double everything.
+func (e *exposure) replicasLostWith(nodes int32) int32 {
+	if e.nodes <= 0 || e.needed == 0 {
 		return 0
 	}
-	share := float64(float64(nodes) / s.nodes)
-	n := math.Ceil(float64(share*float64(s.pods)) - rounding) // each may take another replica with it
-	return int32(min(n, float64((s.needed+1)/2)))
+	share := float64(float64(nodes) / e.nodes)
+	n := math.Ceil(float64(share*float64(e.pods)) - rounding) // each pod may belong to another replica
+	return int32(min(n, float64((e.needed+1)/2)))
 }
 
-// rounding is what a sum of shares may be off by.
+// rounding is the tolerance for a sum of shares.
 const rounding = 1e-6
 
-// stake adds up what there is to lose.
-func (t *tick) stake() (all stake) {
-	for i := range t.o.Workloads {
-		_, replicas, needed := t.exposed(&t.o.Workloads[i])
-		all.pods, all.needed = all.pods+int64(replicas)*int64(t.o.Workloads[i].size()), all.needed+needed
+// exposure adds up what can be lost.
+func (a *analysis) exposure() (all exposure) {
+	for i := range a.o.Workloads {
+		_, replicas, needed := a.exposed(&a.o.Workloads[i])
+		all.pods, all.needed = all.pods+int64(replicas)*int64(a.o.Workloads[i].size()), all.needed+needed
 	}
-	t.eachPod(func(_ *Workload, p *Pod) {
-		if n := t.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
+	a.eachPod(func(_ *Workload, p *Pod) {
+		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
 			all.nodes += float64(units(p.GPUs)) / float64(max(units(n.Used), units(p.GPUs), 1))
 		}
 	})
 	return all
 }
 
-// exposed counts a workload's ready replicas with a pod on a node that is about to go, those with one on another spot node, and how many of
-// these are needed.
-func (t *tick) exposed(w *Workload) (risk, exposed, needed int32) {
+// exposed counts the ready replicas of a workload with a pod on a node that the provider takes, those with a pod on another spot node,
+// and how many of the latter demand needs.
+func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 	w.eachReplica(func(pods []Pod) {
-		ready, goes, spot := w.whole(pods), false, false
+		ready, leaving, spot := w.complete(pods), false, false
 		for j := range pods {
 			p := &pods[j]
-			switch n := t.node(p); {
+			switch n := a.node(p); {
 			case n == nil || !p.Ready:
 				ready = false
 			case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
-				goes = true
-			case n.Type == Spot && !n.Notice && !n.Deleting: // what Karpenter replaces by itself is not for the market to take
+				leaving = true
+			case n.Type == Spot && !n.Notice && !n.Deleting: // Karpenter itself replaces what it disrupts
 				spot = true
 			}
 		}
 		switch {
 		case !ready:
-		case goes:
+		case leaving:
 			risk++
 		case spot:
 			exposed++
@@ -107,50 +108,50 @@ func (t *tick) exposed(w *Workload) (risk, exposed, needed int32) {
 	return risk, exposed, min(exposed, w.needs())
 }
 
-// losses is how many nodes one cold start may lose: in a burst as many as it took; otherwise the last hour's mean and two standard
-// deviations of a compound Poisson process, in which an interruption of n nodes adds n squared to the variance.
-func (t *tick) losses() int32 {
-	var seen [maxEvidence]string
+// expectedLosses returns how many nodes one cold start may lose: in a burst as many as the burst lost; otherwise the mean of the last
+// hour and two standard deviations of a compound Poisson process, in which an interruption of n nodes adds n squared to the variance.
+func (a *analysis) expectedLosses() int32 {
+	var counted [maxEvidence]string
 	var at [maxEvidence]int64
 	lost, burst, squares := 0, 0, 0
-	for i := range t.views() {
-		for j := range t.o.Pools[i].Losses {
-			l := &t.o.Pools[i].Losses[j]
-			if !t.within(l.At, t.at-rateWithin.Milliseconds()) || !once(&seen, lost, l.UID) {
+	for i := range a.views() {
+		for j := range a.o.Pools[i].Losses {
+			l := &a.o.Pools[i].Losses[j]
+			if !a.within(l.At, a.at-rateWindow.Milliseconds()) || !countOnce(&counted, lost, l.UID) {
 				continue
 			}
 			at[lost] = stamp(l.At)
 			squares++
 			for _, other := range at[:lost] {
-				if max(other-at[lost], at[lost]-other) < atOnce.Milliseconds() {
+				if max(other-at[lost], at[lost]-other) < interruptionSpan.Milliseconds() {
 					squares += 2
 				}
 			}
-			if lost++; t.within(l.At, t.at-burstWithin.Milliseconds()) {
+			if lost++; a.within(l.At, a.at-burstWindow.Milliseconds()) {
 				burst++
 			}
 		}
 	}
-	if lost < burstLeast {
+	if lost < minBurst {
 		return 0
 	}
-	share := float64(max(t.g.LeadTime, burstWithin)) / float64(rateWithin)
+	share := float64(max(a.g.LeadTime, burstWindow)) / float64(rateWindow)
 	mean := float64(float64(lost) * share)
 	n := int32(math.Round(mean + float64(deviations*math.Sqrt(float64(squares)*share))))
-	if burst >= burstLeast {
+	if burst >= minBurst {
 		n = max(n, int32(burst))
 	}
 	return n
 }
 
-// standBy lets the reserve rise at once and fall slowly, and never under a batch: a ReplicaSet would take its successors first.
-func (t *tick) standBy(want int32) int32 {
-	r := &t.s.reserve
+// step lets the reserve rise at once and fall by one in each reserveDecay. It does not fall during a batch: a ReplicaSet would delete the
+// successors first.
+func (r *reserve) step(at int64, needed int32, mayFall bool) int32 {
 	switch {
-	case want >= r.size:
-		r.size, r.at = want, t.at
-	case t.s.move.step == noMove && t.at-r.at >= reserveFalls.Milliseconds():
-		r.size, r.at = r.size-1, t.at
+	case needed >= r.Size:
+		r.Size, r.At = needed, at
+	case mayFall && at-r.At >= reserveDecay.Milliseconds():
+		r.Size, r.At = r.Size-1, at
 	}
-	return r.size
+	return r.Size
 }

@@ -32,11 +32,11 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	if a := c.d.Advice[0]; a.AtRisk != 3 {
 		t.Errorf("three losses in five minutes: %+v", a)
 	}
-	c.run(burstWithin + reserveFalls + time.Minute)
+	c.run(burstWindow + reserveDecay + time.Minute)
 	if a := c.d.Advice[0]; a.AtRisk != 2 {
 		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
 	}
-	c.run(rateWithin + reserveFalls)
+	c.run(rateWindow + reserveDecay)
 	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {
 		t.Errorf("after an hour without losses: %+v, %d ready", a, chat.ready())
 	}
@@ -72,8 +72,8 @@ func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
 			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
 		}
 		d, s := Decide(g, o, State{}, now)
-		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.reserve.size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
-			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.reserve.size, a, b, c.want)
+		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.Reserve.Size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
+			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.Reserve.Size, a, b, c.want)
 		}
 	}
 }
@@ -137,11 +137,11 @@ func TestAReserveFallsACalmColdStartAfterItWasNeededLast(t *testing.T) {
 	}
 	c.step()
 	began := c.now
-	for c.s.reserve.size == 3 && c.now.Sub(began) < time.Hour {
+	for c.s.Reserve.Size == 3 && c.now.Sub(began) < time.Hour {
 		c.step()
 	}
-	if stood := c.now.Sub(began); stood < burstWithin+reserveFalls-2*time.Second || stood > burstWithin+reserveFalls+2*time.Second || c.s.reserve.size != 2 {
-		t.Errorf("%d stand by after %v; three were needed until %v", c.s.reserve.size, stood, burstWithin)
+	if stood := c.now.Sub(began); stood < burstWindow+reserveDecay-2*time.Second || stood > burstWindow+reserveDecay+2*time.Second || c.s.Reserve.Size != 2 {
+		t.Errorf("%d stand by after %v; three were needed until %v", c.s.Reserve.Size, stood, burstWindow)
 	}
 }
 

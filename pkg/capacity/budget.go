@@ -8,23 +8,19 @@ import (
 	"time"
 )
 
-// hold is a pair of budget entries that end by themselves: no node goes for being empty until empty, none for being underutilized
-// until under. Drift and repair go on. All are Unix milliseconds on a full minute; the zero hold is none.
-type hold struct{ start, empty, under int64 }
-
 const (
 	reasonEmpty         = "Empty"
 	reasonUnderutilized = "Underutilized"
 
-	// maxBudgets is the CRD's own bound on the list.
+	// maxBudgets is the bound of the CRD on the length of the list.
 	maxBudgets = 50
-	// defaultBudgets is what Karpenter's CRD fills in. A list that was absent must not become ours alone: between two of our
-	// entries it would allow everything.
+	// defaultBudgets is the default of Karpenter's CRD. An absent list must not become a list of the freeze's entries alone, which
+	// would allow everything outside them.
 	defaultBudgets = `[{"nodes":"10%"}]`
 )
 
-// with returns the list with the hold's entries behind those of its owner; ok is false where the list cannot be read or is full.
-func (h hold) with(list Value) (v Value, ok bool) {
+// with returns the owner's list with the entries of the freeze behind it. ok is false for a list that cannot be read or is full.
+func (h freeze) with(list Value) (v Value, ok bool) {
 	if list == "" {
 		list = defaultBudgets
 	}
@@ -32,24 +28,24 @@ func (h hold) with(list Value) (v Value, ok bool) {
 	if json.Unmarshal([]byte(list), &entries) != nil || len(entries) > maxBudgets-2 {
 		return "", false
 	}
-	if h.empty > h.start {
-		entries = append(entries, h.entry(reasonEmpty, h.empty))
+	if h.Empty > h.Start {
+		entries = append(entries, h.entry(reasonEmpty, h.Empty))
 	}
-	if h.under > h.start {
-		entries = append(entries, h.entry(reasonUnderutilized, h.under))
+	if h.InUse > h.Start {
+		entries = append(entries, h.entry(reasonUnderutilized, h.InUse))
 	}
-	return joined(entries), true
+	return joinBudgets(entries), true
 }
 
-// entry is a budget of no nodes from the hold's start to an end. Its cron names a day of a month, so a dead controller's entry
-// sleeps for a year, and the next start of a controller removes it.
-func (h hold) entry(reason string, end int64) json.RawMessage {
-	t := instant(h.start)
+// entry returns a budget of 0 nodes from the start of the freeze to an end. Its cron expression names a day of a month: after a crash,
+// the entry has no effect for a year, and the next start of gpuscaler removes it.
+func (h freeze) entry(reason string, end int64) json.RawMessage {
+	t := instant(h.Start)
 	return json.RawMessage(fmt.Sprintf(`{"duration":"%dm","nodes":"0","reasons":["%s"],"schedule":"%d %d %d %d *"}`,
-		(end-h.start)/time.Minute.Milliseconds(), reason, t.Minute(), t.Hour(), t.Day(), int(t.Month())))
+		(end-h.Start)/time.Minute.Milliseconds(), reason, t.Minute(), t.Hour(), t.Day(), int(t.Month())))
 }
 
-func joined(entries []json.RawMessage) Value {
+func joinBudgets(entries []json.RawMessage) Value {
 	var b strings.Builder
 	for i, e := range entries {
 		b.WriteByte("[,"[min(i, 1)])
@@ -62,8 +58,8 @@ func joined(entries []json.RawMessage) Value {
 	return Value(b.String())
 }
 
-// stripped is a list of budgets without the entries that a hold made; ok tells whether there were any.
-func stripped(list Value) (v Value, ok bool) {
+// withoutFreeze returns a list of budgets without the entries of a freeze. found reports whether it had any.
+func withoutFreeze(list Value) (v Value, found bool) {
 	if !strings.Contains(string(list), `m","nodes":"0","reasons":["`) {
 		return list, false
 	}
@@ -71,15 +67,15 @@ func stripped(list Value) (v Value, ok bool) {
 	if json.Unmarshal([]byte(list), &entries) != nil {
 		return list, false
 	}
-	kept := slices.DeleteFunc(slices.Clone(entries), func(e json.RawMessage) bool { return ofHold(string(e)) })
+	kept := slices.DeleteFunc(slices.Clone(entries), func(e json.RawMessage) bool { return isFreezeEntry(string(e)) })
 	if len(kept) == len(entries) {
 		return list, false
 	}
-	return joined(kept), true
+	return joinBudgets(kept), true
 }
 
-// ofHold recognises an entry by its whole shape: a person who writes budgets has no reason for one that sleeps a year.
-func ofHold(entry string) bool {
+// isFreezeEntry recognizes an entry of a freeze by its complete form. An owner has no reason to write a budget for one day of a year.
+func isFreezeEntry(entry string) bool {
 	var minutes, minute, hour, day, month int
 	for _, reason := range []string{reasonEmpty, reasonUnderutilized} {
 		format := `{"duration":"%dm","nodes":"0","reasons":["` + reason + `"],"schedule":"%d %d %d %d *"}`
@@ -90,8 +86,9 @@ func ofHold(entry string) bool {
 	return false
 }
 
-// blocks tells whether a list of budgets lets no node go for a reason, at any time: entries with a schedule do not count.
-func blocks(list Value, reason string) bool {
+// blocksDisruption reports whether a list of budgets never allows the removal of a node for a reason. Entries with a schedule do not
+// count.
+func blocksDisruption(list Value, reason string) bool {
 	if !strings.Contains(string(list), `"nodes":"0`) {
 		return false
 	}
@@ -104,7 +101,8 @@ func blocks(list Value, reason string) bool {
 		return false
 	}
 	for _, e := range entries {
-		if strings.Trim(strings.TrimSuffix(e.Nodes, "%"), "0") == "" && e.Nodes != "" && e.Schedule == nil && (e.Reasons == nil || slices.Contains(e.Reasons, reason)) {
+		zero := e.Nodes != "" && strings.Trim(strings.TrimSuffix(e.Nodes, "%"), "0") == ""
+		if zero && e.Schedule == nil && (e.Reasons == nil || slices.Contains(e.Reasons, reason)) {
 			return true
 		}
 	}

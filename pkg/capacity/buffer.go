@@ -2,35 +2,67 @@ package capacity
 
 import "strconv"
 
-// buffer holds nodes ahead of known demand by a CapacityBuffer, where one is served: for the replicas that the target does not ask
-// for yet.
+// bufferAction is the state machine of a workload's CapacityBuffer. The observation shows the current size, so that it needs no memory
+// but that of recent writes:
+//
+//	current size  needed size  sent recently  action
+//	equal                      any            nothing
+//	different     any          yes            nothing: the observation does not show the write yet
+//	different     0            no             remove the buffer
+//	different     above 0      no             write the buffer
+type bufferAction uint8
+
+const (
+	keepBuffer bufferAction = iota
+	writeBuffer
+	removeBuffer
+)
+
+// bufferInput is everything that the decision about a buffer reads.
+type bufferInput struct {
+	current, needed int32
+	sent            bool // the same size was written recently
+}
+
+func (in bufferInput) action() bufferAction {
+	switch {
+	case in.current == in.needed || in.sent:
+		return keepBuffer
+	case in.needed == 0:
+		return removeBuffer
+	}
+	return writeBuffer
+}
+
+// buffer keeps nodes for known demand by a CapacityBuffer, where the cluster serves them: for the replicas that the target does not
+// request yet.
 func (t *tick) buffer() {
-	var held float64
-	var until int64
+	var total float64
+	var from int64
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		want := int32(0)
+		needed := int32(0)
 		for j := range t.o.Ahead {
 			s := &t.o.Ahead[j]
-			if s.Workload == w.Key && t.buffers(s) && s.Replicas > max(w.Current, 0)+want {
-				want = s.Replicas - max(w.Current, 0)
-				until = stamp(s.From)
+			if s.Workload == w.Key && t.needsBuffer(s) && s.Replicas > max(w.Current, 0)+needed {
+				needed = s.Replicas - max(w.Current, 0)
+				from = stamp(s.From)
 			}
 		}
-		held += float64(want)
-		t.setBuffer(w, want)
+		total += float64(needed)
+		t.setBuffer(w, needed)
 	}
-	if held > 0 {
-		t.because(Reason{Rule: RuleBuffer, Pool: -1, A: held, Until: instant(until)})
+	if total > 0 {
+		t.because(Reason{Rule: RuleBuffer, Pool: -1, A: total, Until: instant(from)})
 	}
 }
 
-// buffers tells whether a span is one to hold nodes for now.
-func (t *tick) buffers(s *Span) bool {
+// needsBuffer reports whether nodes are kept for a span now.
+func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
 	}
-	near := t.now.Add(t.g.LeadTime+liftAhead).After(s.From) && t.now.Before(s.From.Add(holdEmpty)) && t.now.Before(s.Until)
+	near := t.now.Add(t.g.LeadTime+liftAhead).After(s.From) && t.now.Before(s.From.Add(freezeEmpty)) && t.now.Before(s.Until)
 	if near && !t.o.Buffers {
 		t.find(Finding{Kind: FindUnsupported, Pool: -1, Name: s.Workload, Rule: RuleBuffer})
 	}
@@ -38,11 +70,12 @@ func (t *tick) buffers(s *Span) bool {
 }
 
 func (t *tick) setBuffer(w *Workload, replicas int32) {
-	if w.Buffer == replicas {
+	in := bufferInput{current: w.Buffer, needed: replicas}
+	if in.action() == keepBuffer {
 		return
 	}
-	again := PodAnnotation{UID: "buffer " + w.Key, Value: strconv.Itoa(int(replicas))}
-	if !t.s.repeats(&again) {
+	in.sent = t.s.sentRecently(&PodAnnotation{UID: "buffer " + w.Key, Value: strconv.Itoa(int(replicas))})
+	if in.action() != keepBuffer {
 		t.d.Actions = append(t.d.Actions, Buffer{Workload: w.Key, Replicas: replicas})
 	}
 }

@@ -1,6 +1,6 @@
 package capacity
 
-// check reports what keeps empty nodes, with their price: scale to zero is Karpenter's own, and these are the ways to prevent it.
+// check reports what keeps empty nodes, with their price. Karpenter itself scales NodePools to zero; these findings are what prevents it.
 func (t *tick) check() {
 	for i := range t.views() {
 		v := &t.o.Pools[i]
@@ -16,10 +16,10 @@ func (t *tick) check() {
 	}
 }
 
-// checkEmpty adds up the pool's nodes without any of the resource in use by what keeps them.
+// checkEmpty adds up the empty nodes of a NodePool by what keeps them.
 func (t *tick) checkEmpty(pool int, v *PoolView) {
 	never := t.original(pool, FieldConsolidateAfter) == `"Never"`
-	zero := blocks(t.original(pool, FieldBudgets), reasonEmpty)
+	zero := blocksDisruption(t.original(pool, FieldBudgets), reasonEmpty)
 	var all [numFindings]Finding
 	for j := range v.Nodes {
 		n := &v.Nodes[j]
@@ -36,7 +36,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			kind = FindNever
 		case zero:
 			kind = FindZeroBudget
-		case n.Buffered: // last: Karpenter's word of it lasts for minutes after the buffer went
+		case n.Buffered: // last: Karpenter reports it for minutes after the buffer was removed
 			kind = FindBuffered
 		default:
 			continue
@@ -52,7 +52,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 	}
 }
 
-// checkReturn reports what would never come back to spot.
+// checkReturn reports what never returns to spot.
 func (t *tick) checkReturn() {
 	if !t.paired() {
 		return
@@ -70,7 +70,7 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// findUnmovable reports pods on demand that no surge moves, by what is in the way.
+// findUnmovable reports pods on demand that no surge moves, by the reason.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	var count [numMoveBlockers]int
 	for j := range pods {
@@ -78,19 +78,19 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting || n.Type == Reserved {
 			continue
 		}
-		if why, is := hindered(w, p); is {
-			count[why]++
+		if blocker, blocked := moveBlocker(w, p); blocked {
+			count[blocker]++
 		}
 	}
-	for why, n := range count {
+	for blocker, n := range count {
 		if n > 0 {
-			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Blocker: MoveBlocker(why)})
+			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Blocker: MoveBlocker(blocker)})
 		}
 	}
 }
 
-// hindered tells what keeps a pod on demand. One that was made for on-demand is where it belongs.
-func hindered(w *Workload, p *Pod) (why MoveBlocker, is bool) {
+// moveBlocker returns what keeps a pod on demand. blocked is false for a pod that requires on-demand, and for one that a surge can move.
+func moveBlocker(w *Workload, p *Pod) (blocker MoveBlocker, blocked bool) {
 	switch {
 	case p.Pinned && !p.UnknownLabels:
 		return 0, false

@@ -2,127 +2,140 @@ package capacity
 
 import "time"
 
-// count adds up what is asked of the group's nodes. Nothing here looks at our policies alone: a Job that runs in the same pool
-// counts as much.
-func (t *tick) count() {
-	d := &t.d.Demand
-	d.Unknown = t.o.Lost
-	var waiting, greatest int64
+// countDemand adds up what pods and policies request of the group's nodes. A Job without a policy counts as much as a policy.
+func (a *analysis) countDemand() {
+	d := &a.demand
+	d.Unknown = a.o.Lost
+	var waiting, largest int64
 	wait := func(p *Pod) {
 		if p.Pending {
-			waiting, greatest = min(waiting+units(p.GPUs), maxUnits), max(greatest, units(p.GPUs))
-			if size := units(p.GPUs); t.leastWait == 0 || size < t.leastWait {
-				t.leastWait = size
+			waiting, largest = min(waiting+units(p.GPUs), maxUnits), max(largest, units(p.GPUs))
+			if size := units(p.GPUs); a.smallestWait == 0 || size < a.smallestWait {
+				a.smallestWait = size
 			}
 		}
 	}
-	for i := range t.o.Workloads {
-		w := &t.o.Workloads[i]
+	for i := range a.o.Workloads {
+		w := &a.o.Workloads[i]
 		replicas := max(w.Uncapped, 0)
 		if !w.Known || w.Paused {
 			replicas = max(w.Current, 0)
 		}
 		if !w.Known && !w.Paused {
-			// Unknown is not zero: it is at least what it has, and no rule that takes away may act on it.
+			// Unknown demand is at least the current demand. No rule that reduces capacity may act on it.
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
 		if w.Claims && (replicas > 0 || len(w.Pods) > 0) {
-			t.claims(w.Key)
+			a.claims.add(w.Key)
 		}
-		// Pods that a scale-in has not ended yet are still there.
-		asked := min(int64(replicas)*units(w.GPUs), maxUnits)
+		// A scale-in may not have ended yet: its pods still count.
+		requested := min(int64(replicas)*units(w.GPUs), maxUnits)
 		var have int64
 		for j := range w.Pods {
 			have += units(w.Pods[j].GPUs)
 			wait(&w.Pods[j])
 		}
-		d.Policies = min(d.Policies+max(asked, have), maxUnits)
-		t.pods += len(w.Pods)
+		d.Policies = min(d.Policies+max(requested, have), maxUnits)
+		a.pods += len(w.Pods)
 	}
-	for i := range t.o.UnmanagedPods {
-		p := &t.o.UnmanagedPods[i]
+	for i := range a.o.UnmanagedPods {
+		p := &a.o.UnmanagedPods[i]
 		if p.UnknownPlacement {
 			continue
 		}
 		if p.Claims {
-			t.claims(p.Namespace + "/" + p.Name)
+			a.claims.add(p.Namespace + "/" + p.Name)
 		}
 		d.UnmanagedPods = min(d.UnmanagedPods+units(p.GPUs), maxUnits)
 		wait(p)
-		t.pods++
+		a.pods++
 	}
-	if t.known = !d.Unknown; !t.known {
-		t.s.knownSince, t.s.doubtedAt = t.at, t.at
-	}
+	d.Unknown = d.Unknown || a.claims.count > 0
+	a.known = !d.Unknown
 	if waiting > 0 {
-		waiting -= t.room(max(greatest, 1))
+		waiting -= a.freeUnits(max(largest, 1))
 	}
 	d.Pending = max(waiting, 0)
-	t.shortage()
-	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(d.Policies), B: float64(d.UnmanagedPods)})
 }
 
-// claims makes demand unknown: GPUs that are claimed by dynamic resource allocation are not counted yet, and a limit that does not count
-// them starves their pods. One finding names the first of them.
-func (t *tick) claims(name string) {
-	t.d.Demand.Unknown = true
-	for i := range t.d.Findings {
-		if f := &t.d.Findings[i]; f.Kind == FindClaims {
-			f.Count++
-			return
-		}
+// claimCount counts the workloads and pods that claim devices by dynamic resource allocation. Those GPUs are not counted yet, and a
+// limit that does not count them would starve their pods, so demand is unknown.
+type claimCount struct {
+	first string
+	count int
+}
+
+func (c *claimCount) add(name string) {
+	if c.count++; c.count == 1 {
+		c.first = name
 	}
-	t.find(Finding{Kind: FindClaims, Pool: -1, Name: name, Count: 1})
 }
 
-// bootsWithin is how long a launched instance counts as a node on its way; Karpenter itself gives up after 15 minutes.
-const bootsWithin = 15 * time.Minute
+// bootTimeout is how long a launched instance counts as a node on its way. Karpenter itself gives up after 15 minutes.
+const bootTimeout = 15 * time.Minute
 
-// room is what nodes that came or are on their way can still take, in pieces of a size: 8 nodes with a free GPU each are no room
-// for a pod of 8.
-func (t *tick) room(size int64) (free int64) {
-	for i := range t.views() {
-		free += t.roomOn(i, size)
+// freeUnits returns what the nodes of all NodePools can still take, in pieces of a size: 8 nodes with one free GPU each have no free
+// units for a pod of 8.
+func (a *analysis) freeUnits(size int64) (free int64) {
+	for i := range a.views() {
+		free += a.freeUnitsOf(i, size)
 	}
 	return free
 }
 
-// roomOn is room of one pool.
-func (t *tick) roomOn(pool int, size int64) (free int64) {
-	if !t.o.Pools[pool].Exists {
+// freeUnitsOf returns the free units of one NodePool, see freeUnits.
+func (a *analysis) freeUnitsOf(pool int, size int64) (free int64) {
+	if !a.o.Pools[pool].Exists {
 		return 0
 	}
-	for j := range t.o.Pools[pool].Nodes {
-		if n := &t.o.Pools[pool].Nodes[j]; n.takes(t.now) {
+	for j := range a.o.Pools[pool].Nodes {
+		if n := &a.o.Pools[pool].Nodes[j]; n.acceptsPods(a.now) {
 			free += max(units(n.GPUs)-units(n.Used), 0) / size * size
 		}
 	}
 	return free
 }
 
-// takes tells nodes that take pods now or soon. A claim that no provider has answered yet is none of them.
-func (n *Node) takes(now time.Time) bool {
+// acceptsPods reports whether the node accepts pods now or soon. A NodeClaim without an instance does not count.
+func (n *Node) acceptsPods(now time.Time) bool {
 	switch {
 	case n.Deleting || n.Stage == Requested:
 		return false
 	case n.Stage == Usable:
 		return n.Ready
 	}
-	return now.Sub(n.Created) < bootsWithin
+	return now.Sub(n.Created) < bootTimeout
 }
 
-// shortage follows for how long pods have waited that no node on its way will take. A pod that waits for a node which boots is no
-// shortage, or every cold start would count against spot.
-func (t *tick) shortage() {
+// trackDemand remembers since when demand is known, and for how long pods have waited that no node on its way will take. A pod that
+// waits for a node that boots does not count: otherwise every cold start would count as a failure of spot.
+func (t *tick) trackDemand() {
 	s := t.s
+	if t.claims.count > 0 {
+		t.find(Finding{Kind: FindClaims, Pool: -1, Name: t.claims.first, Count: t.claims.count})
+	}
+	if !t.known {
+		s.KnownSince, s.UnknownAt = t.at, t.at
+	}
 	switch {
-	case t.d.Demand.Pending == 0:
-		s.shortSince = 0
-	case s.shortSince == 0:
-		s.shortSince = t.at
+	case t.demand.Pending == 0:
+		s.ShortSince = 0
+	case s.ShortSince == 0:
+		s.ShortSince = t.at
 	}
-	if s.shortSince != 0 {
-		t.short = time.Duration(t.at-s.shortSince) * time.Millisecond
+	if s.ShortSince != 0 {
+		t.short = time.Duration(t.at-s.ShortSince) * time.Millisecond
 	}
+	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
+}
+
+// trustInterval is how long demand must have been known before a limit depends on it again. Readings that come and go would otherwise
+// cause a write each time.
+const trustInterval = 2 * time.Minute
+
+// trusted reports whether a limit on spot may depend on demand: it is known, and had no gap recently. A leader that has seen no gap
+// continues what the previous leader decided.
+func (t *tick) trusted() bool {
+	return t.known && (t.s.UnknownAt == 0 || t.at-t.s.UnknownAt >= trustInterval.Milliseconds())
 }

@@ -72,7 +72,7 @@ func TestPoolsThatDoNotExistCapNobody(t *testing.T) {
 				t.Fatalf("%s: a cap of %d\n%s", name, chat.lastAdvice.Cap, c.why())
 			}
 		}
-		if w.capped && c.s.capped.level == 0 {
+		if w.capped && c.s.TargetCap.Level == 0 {
 			t.Errorf("%s: no cap\n%s", name, c.why())
 		}
 	}
@@ -217,7 +217,7 @@ func TestAHardFallbackLeavesSpotOpenForAsLongAsNobodyBringsAnything(t *testing.T
 	began := c.now
 	for c.now.Sub(began) < 30*time.Minute {
 		c.step()
-		if c.s.capped.on {
+		if c.s.TargetCap.On {
 			capped++
 		}
 		if c.limit(0) != 16 {

@@ -2,78 +2,72 @@ package capacity
 
 import "time"
 
-// evidence is what a spot pool's NodeClaims say of the market.
+// evidence is what the NodeClaims of a spot NodePool say about the market.
 type evidence struct {
-	refused, attempts int  // launches that failed for lack of capacity, of all that were tried, in refusedWithin
-	lost, nodes       int  // nodes that were taken, of all that stood, in lostWithin
-	replaced          bool // on-demand grew meanwhile: what spot refused had to go there
+	refused, attempts int  // launches without capacity, and all launches, in refusalWindow
+	lost, nodes       int  // nodes that the provider took, and all nodes, in lossWindow
+	replaced          bool // on-demand grew meanwhile: pods that spot refused run there
 }
 
 const (
-	refusedWithin = 5 * time.Minute
-	lostWithin    = 15 * time.Minute
-	// shortEnough is how long pods wait before refusals count: a single refusal hides one offering, and Karpenter tries the next.
-	shortEnough  = time.Minute
-	refusedLeast = 3
-	lostLeast    = 2 // and half of the pool: three of sixty are a market as it is
-	// maxEvidence bounds what is counted: Karpenter in trouble makes a hundred NodeClaims a minute, and three are proof.
+	refusalWindow = 5 * time.Minute
+	lossWindow    = 15 * time.Minute
+	// shortageMinimum is how long pods wait before refusals count: one refusal excludes one offering, and Karpenter tries the next.
+	shortageMinimum = time.Minute
+	minRefusals     = 3
+	minLosses       = 2 // and half of the NodePool: 3 of 60 nodes are a normal market
+	// maxEvidence bounds the count: Karpenter can create a hundred NodeClaims a minute, and three refusals are enough.
 	maxEvidence = 32
 )
 
-// evidence counts since an instant, each NodeClaim once: Events repeat themselves and are merged, identities do not.
-func (t *tick) evidence(pool int, since int64) (e evidence) {
-	v := &t.o.Pools[pool]
-	from := max(since, t.at-refusedWithin.Milliseconds())
-	var seen [maxEvidence]string
+// evidence counts what happened since an instant, each NodeClaim once: Events are repeated and merged, identities are not.
+func (a *analysis) evidence(pool int, since int64) (e evidence) {
+	v := &a.o.Pools[pool]
+	from := max(since, a.at-refusalWindow.Milliseconds())
+	var counted [maxEvidence]string
 	for i := range v.Failures {
 		f := &v.Failures[i]
-		if f.Capacity && t.within(f.At, from) && once(&seen, e.refused, f.UID) {
+		if f.Capacity && a.within(f.At, from) && countOnce(&counted, e.refused, f.UID) {
 			e.refused++
 		}
 	}
 	e.attempts = e.refused
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Stage != Requested && t.within(n.Created, from) {
+		if n := &v.Nodes[i]; n.Stage != Requested && a.within(n.Created, from) {
 			e.attempts++
 		}
 	}
-	e.replaced = t.onDemand >= 0 && stamp(t.facts[t.onDemand].newest) > from
-	from = max(since, t.at-lostWithin.Milliseconds())
+	e.replaced = a.onDemand >= 0 && stamp(a.pools[a.onDemand].newest) > from
+	from = max(since, a.at-lossWindow.Milliseconds())
 	for i := range v.Losses {
-		if l := &v.Losses[i]; t.within(l.At, from) && once(&seen, e.lost, l.UID) {
+		if l := &v.Losses[i]; a.within(l.At, from) && countOnce(&counted, e.lost, l.UID) {
 			e.lost++
 		}
 	}
-	e.nodes = t.facts[pool].nodes + e.lost
+	e.nodes = a.pools[pool].nodes + e.lost
 	return e
 }
 
-// within tells whether something happened after an instant, and not in the future: a clock of another machine may run ahead.
-func (t *tick) within(when time.Time, from int64) bool {
-	at := stamp(when)
-	return at > from && at <= t.at+time.Minute.Milliseconds()
-}
-
-// once tells whether an identity is not among the first n, and adds it.
-func once(seen *[maxEvidence]string, n int, uid string) bool {
+// countOnce adds an identity to the first n. It returns false for an identity that is among them, and when the list is full.
+func countOnce(counted *[maxEvidence]string, n int, uid string) bool {
 	if n >= maxEvidence {
 		return false
 	}
-	for _, s := range seen[:n] {
+	for _, s := range counted[:n] {
 		if s == uid {
 			return false
 		}
 	}
-	seen[n] = uid
+	counted[n] = uid
 	return true
 }
 
-// fails tells whether the evidence is enough to leave spot, and why.
-func (e evidence) fails(short time.Duration) Cause {
+// failure returns why the evidence is sufficient to leave spot, and CauseNone if it is not.
+func (e evidence) failure(short time.Duration) Cause {
 	switch {
-	case (short >= shortEnough || e.replaced) && e.refused >= refusedLeast && 2*e.refused >= e.attempts:
+	case (short >= shortageMinimum || e.replaced) && e.refused >= minRefusals && 2*e.refused >= e.attempts:
 		return CauseRefused
-	case e.lost >= lostLeast && 2*e.lost >= e.nodes:
+	case e.lost >= minLosses && 2*e.lost >= e.nodes:
 		return CauseLost
 	}
 	return CauseNone

@@ -75,14 +75,14 @@ func TestWhatProvesThatSpotFails(t *testing.T) {
 		if c.short > 0 {
 			o.UnmanagedPods = []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}
 		}
-		s := State{at: stamp(now) - 1000}
-		s.fit(g)
-		if s.knownSince = s.at; c.short > 0 {
-			s.shortSince = stamp(now.Add(-c.short))
+		s := State{memory: memory{At: stamp(now) - 1000}}
+		s.adapt(g)
+		if s.KnownSince = s.At; c.short > 0 {
+			s.ShortSince = stamp(now.Add(-c.short))
 		}
 		_, s = Decide(g, o, s, now)
-		if s.spot.cause != c.want || (s.spot.phase == Fallback) != (c.want != CauseNone) {
-			t.Errorf("%s: %v in %v, want %v", name, s.spot.cause, s.spot.phase, c.want)
+		if s.Spot.Cause != c.want || (s.Spot.Phase == Fallback) != (c.want != CauseNone) {
+			t.Errorf("%s: %v in %v, want %v", name, s.Spot.Cause, s.Spot.Phase, c.want)
 		}
 	}
 }
@@ -132,11 +132,11 @@ func TestTheNodeThatIsEmptiedIsTheLeastUsedThatIsFreeToGo(t *testing.T) {
 			w.Uncapped-- // its pod is as good as gone
 		}
 		o.Pools[1].Nodes, o.Workloads = c.nodes, []Workload{w}
-		s := State{at: stamp(midnight), knownSince: stamp(midnight)}
-		s.fit(g)
-		s.spot = spotState{phase: Returning, cause: CauseProbe, since: s.at}
-		if _, s = Decide(g, o, s, midnight.Add(time.Second)); s.move.node != c.want {
-			t.Errorf("%s: %q, want %q", name, s.move.node, c.want)
+		s := State{memory: memory{At: stamp(midnight), KnownSince: stamp(midnight)}}
+		s.adapt(g)
+		s.Spot = spotState{Phase: Returning, Cause: CauseProbe, Since: s.At}
+		if _, s = Decide(g, o, s, midnight.Add(time.Second)); s.Move.Node != c.want {
+			t.Errorf("%s: %q, want %q", name, s.Move.Node, c.want)
 		}
 	}
 }

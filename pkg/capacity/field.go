@@ -112,15 +112,15 @@ func (s *State) resource(f Field) string {
 	if f < FieldLimit || f >= numFields {
 		return ""
 	}
-	return s.limits[f-FieldLimit]
+	return s.Limits[f-FieldLimit]
 }
 
 // limit returns the field of a resource's limit. A resource without a field gets a free one; ok is false if none is free.
 func (s *State) limit(resource string) (f Field, ok bool) {
-	for i := range s.limits {
-		switch s.limits[i] {
+	for i := range s.Limits {
+		switch s.Limits[i] {
 		case "":
-			s.limits[i] = resource
+			s.Limits[i] = resource
 			return FieldLimit + Field(i), true
 		case resource:
 			return FieldLimit + Field(i), true

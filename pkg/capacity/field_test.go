@@ -85,7 +85,7 @@ func TestTheRecordNamesFieldsByTheirPointers(t *testing.T) {
 				t.Fatal(c.resource)
 			}
 		}
-		s.pools[0].nudges[f] = nudge{on: true, to: c.value}
+		s.Pools[0].Overrides[f] = override{On: true, To: c.value}
 		want[c.pointer] = true
 	}
 	var record struct {

@@ -154,7 +154,7 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 			}
 			seen[name] = true
 		}
-		if _, ok := parse(p.Record); p.Record != "" && !ok {
+		if _, ok := parseRecord(p.Record); p.Record != "" && !ok {
 			t.Errorf("a record that cannot be read back: %s", p.Record)
 		}
 	}
@@ -163,7 +163,7 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 // FuzzRecord reads what somebody may have written into the annotation: what is read is bounded, and written again it reads the same.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
-	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"hold":[1,2,3],"fields":[{"path":"/spec/weight","original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
+	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
 	f.Add(`{"v":1,"fields":[{"path":"/spec/limits/"},{"path":"/spec/limits/a","overwrites":255},{"path":"/spec/template"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
@@ -200,18 +200,18 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string, start, empty, under int64) {
 		const minute = 60_000
 		start = start / minute * minute % (1 << 50)
-		h := hold{start, start + empty%1000*minute, start + under%1000*minute}
+		h := freeze{start, start + empty%1000*minute, start + under%1000*minute}
 		v, ok := h.with(Value(list))
 		if !ok {
 			return
 		}
-		blocks(v, reasonEmpty)
-		held := h.empty > h.start || h.under > h.start
-		back, ours := stripped(v)
+		blocksDisruption(v, reasonEmpty)
+		held := h.Empty > h.Start || h.InUse > h.Start
+		back, ours := withoutFreeze(v)
 		if held && !ours {
 			t.Errorf("%s: our entries in %s are not ours", list, v)
 		}
-		if again, more := stripped(back); more || again != back {
+		if again, more := withoutFreeze(back); more || again != back {
 			t.Errorf("%s stripped twice: %s, %s", list, back, again)
 		}
 	})

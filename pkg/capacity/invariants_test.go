@@ -41,19 +41,19 @@ func (c *cluster) invariants(o *Observation) {
 // are ready throughout.
 func (c *cluster) watch() {
 	c.t.Helper()
-	m := &c.s.move
+	m := &c.s.Move
 	for _, l := range c.loads {
-		if l.key != m.workload {
+		if l.key != m.Workload {
 			continue
 		}
-		if m.step != noMove && c.batch.workload == m.workload && c.batch.step != noMove && (m.step > c.batch.step || m.since == c.batch.since) && m.count > c.batch.count {
-			c.t.Errorf("%s: a batch of %d became one of %d\n%s", c.clock(), c.batch.count, m.count, c.why())
+		if m.Step != noMove && c.batch.Workload == m.Workload && c.batch.Step != noMove && (m.Step > c.batch.Step || m.Since == c.batch.Since) && m.Count > c.batch.Count {
+			c.t.Errorf("%s: a batch of %d became one of %d\n%s", c.clock(), c.batch.Count, m.Count, c.why())
 		}
-		now := moved{m.workload, m.node, m.since, c.disturbed, l.want}
+		now := moved{m.Workload, m.Node, m.Since, c.disturbed, l.want}
 		if c.moving != now {
 			c.moving, c.wholeBefore = now, l.ready() >= l.want
 		}
-		if m.step != noMove && c.wholeBefore && l.ready() < l.want {
+		if m.Step != noMove && c.wholeBefore && l.ready() < l.want {
 			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
 		}
 	}
@@ -83,7 +83,7 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 			c.t.Errorf("%s: a fence with a demand of %+v", c.clock(), c.d.Demand)
 		}
 	case change.Rule == RuleSchedule:
-	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.shortSince != 0 && stamp(c.now)-c.s.shortSince >= shortEnough.Milliseconds():
+	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.ShortSince != 0 && stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
 		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
 		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())

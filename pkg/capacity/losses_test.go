@@ -50,8 +50,8 @@ func TestALossCountsOnceAndForAnHour(t *testing.T) {
 		losses []Loss
 		risk   bool
 	}{
-		"two within the hour":             {[]Loss{{"a", midnight.Add(-rateWithin + time.Millisecond)}, earlier}, true},
-		"one of them an hour ago":         {[]Loss{{"a", midnight.Add(-rateWithin)}, earlier}, false},
+		"two within the hour":             {[]Loss{{"a", midnight.Add(-rateWindow + time.Millisecond)}, earlier}, true},
+		"one of them an hour ago":         {[]Loss{{"a", midnight.Add(-rateWindow)}, earlier}, false},
 		"the same node twice":             {[]Loss{{"b", midnight.Add(-49 * time.Minute)}, earlier}, false},
 		"one of them in an hour's time":   {[]Loss{{"a", midnight.Add(time.Hour)}, earlier}, false},
 		"one by a clock a minute ahead":   {[]Loss{{"a", midnight.Add(time.Minute)}, earlier}, true},
@@ -90,7 +90,7 @@ func TestACapLastsTwiceAsLongEachTime(t *testing.T) {
 		return d.Advice[0].Cap
 	}
 	decide(now)
-	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, maxCap, maxCap} {
+	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, maxTargetCap, maxTargetCap} {
 		refuse := func(at time.Time) { // the pod that stays pending makes Karpenter try again
 			for p := range o.Pools {
 				o.Pools[p].Failures = append(o.Pools[p].Failures, Failure{UID: at.String(), At: at, Capacity: true})
@@ -125,11 +125,11 @@ func TestOnDemandThatGrewAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{
 			time.Minute:                       true,
-			refusedWithin - time.Millisecond:  true,
-			refusedWithin:                     false,
-			refusedWithin + 30*time.Second:    false,
+			refusalWindow - time.Millisecond:  true,
+			refusalWindow:                     false,
+			refusalWindow + 30*time.Second:    false,
 			-30 * time.Second:                 true, // by a clock that runs ahead
-			-10 * refusedWithin * 1000 * 1000: true,
+			-10 * refusalWindow * 1000 * 1000: true,
 		} {
 			g, o := pairOf(t, func(g *Group) {
 				if first == OnDemand {
@@ -147,10 +147,10 @@ func TestOnDemandThatGrewAfterRefusalsIsEvidence(t *testing.T) {
 			n := usable("od", OnDemand)
 			n.Created = midnight.Add(-age)
 			o.Pools[onDemand].Nodes = []Node{n}
-			s := State{at: stamp(midnight) - 1000, knownSince: stamp(midnight) - 1000}
-			s.fit(g)
-			if _, s = Decide(g, o, s, midnight); (s.spot.phase == Fallback) != fails {
-				t.Errorf("%v first, on-demand grew %v ago: phase %v", first, age, s.spot.phase)
+			s := State{memory: memory{At: stamp(midnight) - 1000, KnownSince: stamp(midnight) - 1000}}
+			s.adapt(g)
+			if _, s = Decide(g, o, s, midnight); (s.Spot.Phase == Fallback) != fails {
+				t.Errorf("%v first, on-demand grew %v ago: phase %v", first, age, s.Spot.Phase)
 			}
 		}
 	}
@@ -168,8 +168,8 @@ func TestHowManyLossesProveThatSpotFails(t *testing.T) {
 		for i := range c.left {
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, usable(fmt.Sprint("node-", i), Spot))
 		}
-		if _, s := Decide(g, o, State{}, midnight); (s.spot.phase == Fallback) != c.fails {
-			t.Errorf("%d lost, %d left: phase %v", c.lost, c.left, s.spot.phase)
+		if _, s := Decide(g, o, State{}, midnight); (s.Spot.Phase == Fallback) != c.fails {
+			t.Errorf("%d lost, %d left: phase %v", c.lost, c.left, s.Spot.Phase)
 		}
 	}
 }
@@ -190,8 +190,8 @@ func TestHowAProbeEnds(t *testing.T) {
 		"its time is over and nothing was launched": {1, 0, 0, nil, PreferSpot},
 		"just before its time is over":              {1, 0, time.Millisecond, nil, Probing},
 		"its time is over and a node still boots":   {1, 0, 0, spotNode(Launched, time.Minute), Fallback},
-		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, settles), Returning},
-		"a node has lived for almost five minutes":  {1, 0, time.Minute, spotNode(Usable, settles-time.Second), Probing},
+		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, settleTime), Returning},
+		"a node has lived for almost five minutes":  {1, 0, time.Minute, spotNode(Usable, settleTime-time.Second), Probing},
 	} {
 		g, o := pairOf(t, nil)
 		w := Workload{Key: "team/a", Uncapped: int32(c.onDemand + c.pending), Current: int32(c.onDemand + c.pending), GPUs: 1, Known: true}
@@ -203,11 +203,11 @@ func TestHowAProbeEnds(t *testing.T) {
 			w.Pods = append(w.Pods, Pod{UID: fmt.Sprint("waits-", i), GPUs: 1, Pool: -1, Pending: true, Since: midnight})
 		}
 		o.Pools[0].Nodes, o.Workloads = c.spot, []Workload{w}
-		s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
-		s.fit(g)
-		s.spot = spotState{phase: Probing, level: 1, since: stamp(midnight.Add(-20 * time.Minute)), until: stamp(midnight.Add(c.left)), limit: 1}
-		if _, s = Decide(g, o, s, midnight); s.spot.phase != c.want {
-			t.Errorf("%s: phase %v, want %v", name, s.spot.phase, c.want)
+		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s.adapt(g)
+		s.Spot = spotState{Phase: Probing, Level: 1, Since: stamp(midnight.Add(-20 * time.Minute)), Until: stamp(midnight.Add(c.left)), Limit: 1}
+		if _, s = Decide(g, o, s, midnight); s.Spot.Phase != c.want {
+			t.Errorf("%s: phase %v, want %v", name, s.Spot.Phase, c.want)
 		}
 	}
 }

@@ -5,276 +5,302 @@ import (
 	"time"
 )
 
-// moveStep is how far one replica's move has come.
-type moveStep uint8
-
 const (
-	noMove    moveStep = iota
-	surging            // the target is one higher; the successor is not ready on spot yet
-	marking            // the successor is ready: the pod on demand is marked to go first
-	shrinking          // the target is what it was; the marked pod goes
-)
-
-// move is a batch of replicas of one workload on their way from on-demand to spot. It is not part of a record: a leader that starts
-// anew finds a target that falls back by as many, and marks that it clears.
-type move struct {
-	step     moveStep
-	refused  bool  // spot had no room for all of it
-	since    int64 // of the move; of the step where it shrinks
-	workload string
-	count    int32            // of the victims
-	victims  [maxBatch]string // UIDs
-	node     string           // that is being emptied; it stays until the next one is chosen
-}
-
-// pace is how the return goes on after what it found. It is not part of a record either: a new leader begins with one replica.
-type pace struct {
-	width uint8 // replicas of the next batch, at most: twice as many after each that arrived whole
-	level uint8 // batches in a row that spot had no room for
-	until int64 // the next batch waits
-}
-
-const (
-	// maxBatch bounds what moves at once, and surgeShare is the part of a workload that does: what a Deployment's own rollout adds.
-	maxBatch   = 16
-	surgeShare = 4
-	// maxFull is the longest wait for room: to ask a full market costs one on-demand node for minutes.
-	maxFull = 30 * time.Minute
-	// arrives is how long a successor may take, on top of the group's lead time, before the move is given up.
-	arrives = 20 * time.Minute
-	// shrinks is how long the marked pods may take to go after the target fell.
-	shrinks = 10 * time.Minute
-	// grows is how long a target that should fall may want as many as there are before none of them is waited for.
-	grows = time.Minute
-	// lowestCost is what no other pod's cost lies below.
+	// successorTimeout is how long a successor may take, on top of the group's lead time, before the move is given up.
+	successorTimeout = 20 * time.Minute
+	// shrinkTimeout is how long the annotated pods may take to be deleted after the target fell.
+	shrinkTimeout = 10 * time.Minute
+	// growthDelay is how long the target may be as high as the number of pods before the move ends: none of them will be deleted.
+	growthDelay = time.Minute
+	// maxPaceWait is the longest wait after a batch that did not fit: to try a full market costs one on-demand node for minutes.
+	maxPaceWait = 30 * time.Minute
+	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
 )
 
-// survey finds out what a surge could move: whole on-demand nodes above the base whose pods are all movable. A node shared with a
-// Job would never come free, and a return that waited for it would hold consolidation for good.
-func (t *tick) survey() {
-	if !t.paired() {
+// move is the state machine of a batch of replicas of one workload that moves from on-demand to spot:
+//
+//	step        event               next        action
+//	surging     successorsReady     annotating  drops the victims without a successor
+//	surging     successorsRefused   noMove      the next batch waits longer
+//	surging     probeRefused        noMove      the probe fails
+//	annotating  victimsAnnotated    shrinking   the target falls
+//	annotating  moveTimeout         noMove      the next node waits
+//	shrinking   moveTimeout         noMove      the victims stay
+//	shrinking   demandGrew          noMove      the victims are needed
+//	any         victimsGone         noMove      after shrinking: the next batch is twice as wide
+//	any         workloadUnknown     noMove      the target falls back
+//	any         foreignAnnotation   noMove      the annotation of another manager stays
+//
+// In every other combination the step stays; moveTransitions is the complete table. A move is not part of a record: a new leader finds a
+// target without the surge, and annotations that it clears.
+type move struct {
+	Step     moveStep         `json:"step,omitempty"`
+	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
+	Since    int64            `json:"since,omitempty"`   // of the move; of the step while it shrinks
+	Workload string           `json:"workload,omitempty"`
+	Count    int32            `json:"count,omitempty"` // of the victims
+	Victims  [maxBatch]string `json:"victims"`         // UIDs
+	Node     string           `json:"node,omitempty"`  // that is being emptied; it stays until the next one is chosen
+}
+
+type moveStep uint8
+
+const (
+	noMove     moveStep = iota
+	surging             // the target includes the surge; the successors are not ready on spot yet
+	annotating          // the successors are ready: the pods on demand get the lowest deletion cost
+	shrinking           // the target has no surge; the annotated pods are deleted
+	numMoveSteps
+)
+
+type moveEvent uint8
+
+const (
+	moveUnchanged     moveEvent = iota
+	workloadUnknown             // the workload is gone, paused, or without a current decision
+	victimsGone                 // every victim is deleted
+	foreignAnnotation           // a victim has a deletion cost of another manager
+	probeRefused                // a successor of a probe runs on a new on-demand node
+	successorsReady             // as many replicas as needed are ready with those on spot
+	successorsRefused           // no successor came to spot, or not in time
+	victimsAnnotated            // every victim is seen with the lowest deletion cost, and enough replicas are ready without them
+	moveTimeout                 // the step takes too long
+	demandGrew                  // as many replicas are requested as exist
+	numMoveEvents
+)
+
+// moveTransitions is the next step for each step and event.
+var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
+	noMove: {}, // every event: noMove
+	surging: {moveUnchanged: surging, successorsReady: annotating, victimsAnnotated: surging, moveTimeout: surging,
+		demandGrew: surging}, // every other event: noMove
+	annotating: {moveUnchanged: annotating, probeRefused: annotating, successorsReady: annotating, successorsRefused: annotating,
+		victimsAnnotated: shrinking, demandGrew: annotating},
+	shrinking: {moveUnchanged: shrinking, probeRefused: shrinking, successorsReady: shrinking, successorsRefused: shrinking,
+		victimsAnnotated: shrinking},
+}
+
+// successors counts what became of the successors of a batch.
+type successors struct {
+	ready    int32 // on spot
+	loading  int32 // on spot, not ready yet
+	refused  int32 // on a new on-demand node: spot was tried, and refused
+	existing int32 // ready on an older on-demand node: a replacement for a lost pod, which says nothing about spot
+	spare    int32 // ready replicas beyond what is needed
+}
+
+// moveInput is everything that the state machine reads.
+type moveInput struct {
+	phase     Phase
+	known     bool // the workload exists, has a current decision, and is not paused
+	victims   int32
+	foreign   bool          // a victim has a deletion cost of another manager
+	age       time.Duration // of the move; of the step while it shrinks
+	limit     time.Duration // successorTimeout with the group's lead time
+	came      successors
+	grew      bool  // the target is as high as the number of pods
+	annotated bool  // every victim is seen with the lowest deletion cost
+	readyGone int32 // victims that are ready
+}
+
+// event returns what the input means in the current step.
+func (m *move) event(in *moveInput) moveEvent {
+	switch {
+	case m.Step == noMove:
+		return moveUnchanged
+	case !in.known:
+		return workloadUnknown
+	case in.victims == 0:
+		return victimsGone
+	case in.foreign:
+		return foreignAnnotation
+	case m.Step == surging:
+		return in.surgeEvent()
+	case m.Step == annotating && in.came.spare >= in.readyGone && in.annotated:
+		return victimsAnnotated
+	case m.Step == annotating && in.age > in.limit+shrinkTimeout, m.Step == shrinking && in.age > shrinkTimeout:
+		return moveTimeout
+	case m.Step == shrinking && in.age > growthDelay && in.grew:
+		return demandGrew
+	}
+	return moveUnchanged
+}
+
+func (in *moveInput) surgeEvent() moveEvent {
+	c, late := &in.came, in.age > in.limit
+	over := late || c.loading == 0 && c.ready+c.refused+c.existing >= in.victims
+	switch {
+	case c.refused > 0 && in.phase == Probing:
+		return probeRefused
+	case in.phase == Returning && c.ready > 0 && over && c.spare >= min(c.ready, in.victims):
+		return successorsReady
+	case late || c.ready == 0 && over:
+		return successorsRefused
+	}
+	return moveUnchanged
+}
+
+// advanceMove advances the batch by one event.
+func (t *tick) advanceMove() {
+	m := &t.s.Move
+	in, w, foreign := t.moveInput()
+	event := m.event(&in)
+	if next := moveTransitions[m.Step][event]; next == m.Step {
 		return
 	}
-	nodes := t.o.Pools[t.onDemand].Nodes
-	t.d.movable = append(t.d.movable[:0], make([]int64, len(nodes))...)
-	t.eachPod(func(w *Workload, p *Pod) {
-		if p.Pool == t.onDemand && p.Node >= 0 && p.Node < len(nodes) && movable(w, p) {
-			t.d.movable[p.Node] += units(p.GPUs)
-			if size := units(p.GPUs); t.leastMove == 0 || size < t.leastMove {
-				t.leastMove = size
-			}
+	switch event {
+	case workloadUnknown, moveTimeout, demandGrew:
+		if m.Step == annotating && event == moveTimeout {
+			t.giveUpMove() // the victims cannot be annotated, and a surge must not last for ever
+			return
 		}
-	})
-	spare := t.aboveBase()
-	for i := range nodes {
-		if t.empties(i, spare) {
-			t.left += units(nodes[i].Used)
+		m.end()
+	case victimsGone:
+		t.completeMove()
+	case foreignAnnotation:
+		t.find(Finding{Kind: FindForeignAnnotation, Pool: -1, Name: foreign.Namespace + "/" + foreign.Name, Rule: RuleMove})
+		m.end()
+	case probeRefused:
+		t.changePhase(probeFails, &spotInput{at: t.at, group: t.g.Name, paired: true, evidence: t.evidence(t.spot, m.Since)})
+		t.giveUpMove()
+	case successorsReady:
+		t.keepSuccessors(w, in.came)
+	case successorsRefused:
+		t.refuseBatch(in.came.refused > 0 || in.age > in.limit)
+		t.giveUpMove()
+	case victimsAnnotated:
+		m.Step, m.Since = shrinking, t.at
+	}
+}
+
+// moveInput also drops the victims that are gone, and returns the workload and the pod with an annotation of another manager.
+func (t *tick) moveInput() (in moveInput, w *Workload, foreign *Pod) {
+	m := &t.s.Move
+	i := t.workload(m.Workload)
+	if in.known = i >= 0 && t.o.Workloads[i].Known && !t.o.Workloads[i].Paused; !in.known {
+		return in, nil, nil
+	}
+	w = &t.o.Workloads[i]
+	m.dropGone(w)
+	foreign = m.foreign(w)
+	in.phase, in.victims, in.foreign, in.limit = t.s.Spot.Phase, m.Count, foreign != nil, successorTimeout+t.g.LeadTime
+	in.age = time.Duration(t.at-m.Since) * time.Millisecond
+	in.came, in.grew = t.successors(w), w.Uncapped >= int32(len(w.Pods))
+	in.annotated, in.readyGone = m.annotated(w), t.readyVictims(w)
+	return in, w, foreign
+}
+
+// dropGone drops the victims that do not exist any more.
+func (m *move) dropGone(w *Workload) {
+	count := m.Count
+	m.Count = 0
+	for _, uid := range m.Victims[:min(count, maxBatch)] {
+		if slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.UID == uid }) {
+			m.Victims[m.Count] = uid
+			m.Count++
 		}
 	}
-	t.left = min(t.left, spare)
+	clear(m.Victims[m.Count:])
 }
 
-// empties reports whether moving what a node carries would free it without going below the base. A node of a capacity reservation stays:
-// it is paid for in any case.
-func (t *tick) empties(i int, spare int64) bool {
-	n := &t.o.Pools[t.onDemand].Nodes[i]
-	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && t.d.movable[i] == units(n.Used) && units(n.GPUs) <= spare
-}
-
-// movable tells pods that a surge can move: their controller makes the successor first and reads which one goes.
-func movable(w *Workload, p *Pod) bool {
-	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned
-}
-
-// comeBack moves replicas from on-demand to spot in batches: the target rises by as many; when the successors are Ready on spot, the
-// pods on demand are marked to go first and the target falls again; the empty nodes go. Ready replicas never drop below demand.
-func (t *tick) comeBack() {
-	m, s := &t.s.move, &t.s.spot
-	if !t.paired() || s.phase != Probing && s.phase != Returning || t.g.Advisory || t.leaving {
-		*m = move{}
-		t.staysOnDemand()
-		return
-	}
-	if m.step != noMove {
-		t.advance()
-	}
-	if m.step == noMove {
-		t.pick()
-	}
-	if s.phase == Returning {
-		t.because(Reason{Rule: RuleReturn, Pool: int8(t.onDemand), A: float64(t.left), B: float64(t.g.ReturnNodesPerHour), Until: t.ahead(t.nextMove())})
-	}
-	i := t.workload(m.workload)
-	if m.step == noMove || i < 0 {
-		return
-	}
-	if m.step != shrinking {
-		t.d.Advice[i].Surge = m.count
-	}
-	w := &t.o.Workloads[i]
-	t.because(Reason{Rule: RuleMove, Pool: int8(t.spot), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
-}
-
-// needs is what scaling wants of a workload, without what we added.
-func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }
-
-// ready counts replicas of which every pod is ready on a node that is not about to go.
-func (t *tick) ready(w *Workload) (n int32) {
-	w.eachReplica(func(pods []Pod) {
-		for i := range pods {
-			if p := &pods[i]; !p.Ready || t.endangered(p) {
-				return
-			}
+// foreign returns a victim with a deletion cost of another manager, or nil.
+func (m *move) foreign(w *Workload) *Pod {
+	for j := range w.Pods {
+		if p := &w.Pods[j]; m.has(p.UID) && p.DeletionCost.Value != "" && !p.DeletionCost.Ours {
+			return p
 		}
-		if w.whole(pods) {
+	}
+	return nil
+}
+
+// annotated reports whether every victim is seen with the lowest deletion cost.
+func (m *move) annotated(w *Workload) bool {
+	return !slices.ContainsFunc(w.Pods, func(p Pod) bool { return m.has(p.UID) && p.DeletionCost.Value != lowestCost })
+}
+
+// end ends a move. The node stays chosen.
+func (m *move) end() { *m = move{Node: m.Node} }
+
+// readyVictims returns the number of victims that are ready on a node that stays.
+func (t *tick) readyVictims(w *Workload) (n int32) {
+	for j := range w.Pods {
+		if p := &w.Pods[j]; p.Ready && !t.endangered(p) && t.s.Move.has(p.UID) {
 			n++
 		}
-	})
+	}
 	return n
 }
 
-func (t *tick) workload(key string) int {
-	return slices.IndexFunc(t.o.Workloads, func(w Workload) bool { return w.Key == key })
+// successors counts the pods that were created since the move began.
+func (t *tick) successors(w *Workload) (c successors) {
+	c.spare = t.ready(w) - w.needs()
+	for j := range w.Pods {
+		p := &w.Pods[j]
+		switch n := t.node(p); {
+		case n == nil || !t.createdInMove(p.Since) || t.endangered(p):
+		case p.Pool == t.spot && p.Ready:
+			c.ready++
+		case p.Pool == t.spot && p.Loading:
+			c.loading++
+		case p.Pool == t.onDemand && t.createdInMove(n.Created):
+			c.refused++
+		case p.Pool == t.onDemand && p.Ready:
+			c.existing++
+		}
+	}
+	return c
 }
 
-// nextMove is when the next node may be chosen. A group that finds itself on demand without having failed waits first: Karpenter
-// may just have had one bad launch.
-func (t *tick) nextMove() int64 {
-	s := &t.s.spot
-	next := s.moved + t.interval()
-	if s.moved == 0 {
-		next = 0
-	}
-	if s.phase == Returning && s.cause == CauseNone {
-		next = max(next, s.since+firstHold.Milliseconds())
-	}
-	return max(next, t.s.pace.until)
-}
-
-// interval is the pace between two nodes, in milliseconds.
-func (t *tick) interval() int64 { return time.Hour.Milliseconds() / max(t.g.ReturnNodesPerHour, 1) }
-
-// ahead is a stamp as a Reason shows it: what is over has no time.
-func (t *tick) ahead(at int64) time.Time {
-	if at <= t.at {
-		return time.Time{}
-	}
-	return instant(at)
-}
-
-// pick chooses the next batch: what is left on the node that is being emptied, then the least used nodes, as many as the pace has
-// let through since the last ones.
-func (t *tick) pick() {
-	m := &t.s.move
-	if !t.known || t.peaks() || t.s.shortSince != 0 || !t.returns() || t.emptied() || t.at < t.s.pace.until {
+// keepSuccessors continues with the successors that are ready on spot. Those on new on-demand nodes become victims instead of the
+// victims without a successor: only as many as are missing, because demand may have grown meanwhile.
+func (t *tick) keepSuccessors(w *Workload, came successors) {
+	m := &t.s.Move
+	m.Step = annotating
+	if came.ready >= m.Count {
 		return
 	}
-	through := int64(0)
-	if next := t.nextMove(); t.at >= next {
-		through = 1 + (t.at-next)/t.interval()
-	}
-	nodes, spare := t.o.Pools[t.onDemand].Nodes, t.aboveBase()
-	batch := move{step: surging, since: t.at}
-	for i := t.emptiest(-1, spare); i >= 0; i = t.emptiest(i, spare) {
-		n := &nodes[i]
-		if n.Name != m.node && through == 0 {
-			break
+	requested := m.Count
+	clear(m.Victims[came.ready:])
+	m.Count = came.ready
+	t.refuseBatch(came.refused > 0)
+	for j := range w.Pods {
+		p := &w.Pods[j]
+		n := t.node(p)
+		if m.Count < requested && n != nil && p.Pool == t.onDemand && t.createdInMove(p.Since) && t.createdInMove(n.Created) {
+			m.Victims[m.Count] = p.UID
+			m.Count++
 		}
-		if !t.fill(&batch, i) {
-			continue
-		}
-		if n.Name != m.node {
-			through--
-			t.s.spot.moved = t.at
-			t.s.touch()
-		}
-		batch.node, spare = n.Name, spare-units(n.GPUs)
-	}
-	if batch.count > 0 {
-		*m = batch
 	}
 }
 
-// emptiest is the node that goes next after another one, -1 for the first: the one that is being emptied, then by use and name.
-func (t *tick) emptiest(after int, spare int64) int {
-	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
-	for i := range nodes {
-		if t.empties(i, spare) && (after < 0 || t.sooner(after, i)) && (best < 0 || t.sooner(i, best)) {
-			best = i
-		}
-	}
-	return best
-}
-
-func (t *tick) sooner(i, j int) bool {
-	a, b := &t.o.Pools[t.onDemand].Nodes[i], &t.o.Pools[t.onDemand].Nodes[j]
-	if x, y := a.Name == t.s.move.node, b.Name == t.s.move.node; x != y {
-		return x
-	}
-	return a.Used < b.Used || a.Used == b.Used && a.Name < b.Name
-}
-
-// fill adds pods of a node to a batch, as many as it may still hold, and tells whether there were any.
-func (t *tick) fill(batch *move, node int) bool {
-	before := batch.count
-	for {
-		w, p := t.victim(batch, node)
-		if p == nil || batch.count >= t.width(w) {
-			return batch.count > before
-		}
-		batch.workload, batch.victims[batch.count] = w.Key, p.UID
-		batch.count++
+// refuseBatch records that spot had no space for a batch: a full market, not a failure. What runs on spot stays, new replicas still try
+// spot first, and the return waits, each time twice as long.
+func (t *tick) refuseBatch(full bool) {
+	t.s.Move.Refused = true
+	if p := &t.s.Pace; full {
+		p.Width, p.Level = 1, min(p.Level+1, maxLevel)
+		p.Until = t.at + jittered(min(settleTime<<(p.Level-1), maxPaceWait), t.g.Name, p.Level).Milliseconds()
 	}
 }
 
-// width returns how many replicas of a workload move at once: one at first, twice as many after each batch that moved completely, and at
-// most as many as the spot NodePool and the bounds of the workload allow.
-func (t *tick) width(w *Workload) int32 {
-	n := int32(1)
-	if t.s.spot.phase == Returning {
-		n = max(1, min(int32(t.s.pace.width), w.needs()/surgeShare, maxBatch))
+// completeMove ends a batch whose victims are gone. A batch that arrived completely allows the next one to be twice as wide.
+func (t *tick) completeMove() {
+	if m, p := &t.s.Move, &t.s.Pace; m.Step == shrinking && !m.Refused {
+		p.Width, p.Level = min(2*max(p.Width, 1), maxBatch), 0
 	}
-	if w.Bounded {
-		n = min(n, max(w.Room, 0))
-	}
-	return int32(min(int64(n), t.spare()/max(units(w.GPUs), 1)))
+	t.s.Move.end()
 }
 
-// emptied tells whether an empty on-demand node is still there: the next successor would land on it, and not on spot.
-func (t *tick) emptied() bool {
-	for i := range t.o.Pools[t.onDemand].Nodes {
-		if n := &t.o.Pools[t.onDemand].Nodes[i]; n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.takes(t.now) {
-			return true
-		}
-	}
-	return false
+// giveUpMove ends a move without a result. The next one waits as if it emptied another node.
+func (t *tick) giveUpMove() {
+	t.s.Move = move{}
+	t.s.Spot.Moved = t.at
+	t.s.encodeRecords()
 }
 
-// victim is the pod of a node that goes next: of a workload that is whole and at rest, and of the batch's where that has one.
-func (t *tick) victim(batch *move, node int) (of *Workload, victim *Pod) {
-	for i := range t.o.Workloads {
-		w := &t.o.Workloads[i]
-		if !w.Known || w.Paused || t.ready(w) < w.needs() || w.needs() == 0 || batch.count > 0 && w.Key != batch.workload {
-			continue
-		}
-		for j := range w.Pods {
-			p := &w.Pods[j]
-			if p.Pool == t.onDemand && p.Node == node && movable(w, p) && !batch.has(p.UID) && (victim == nil || p.Name < victim.Name) {
-				of, victim = w, p
-			}
-		}
-	}
-	return of, victim
-}
-
-// has tells whether a pod is one of those that go.
-func (m *move) has(uid string) bool {
-	return slices.Contains(m.victims[:min(max(m.count, 0), maxBatch)], uid)
-}
-
-// endangered tells pods on a node that is about to be lost, or goes already.
-func (t *tick) endangered(p *Pod) bool {
-	n := t.node(p)
-	return n != nil && (n.Notice || n.Deleting)
+// createdInMove reports whether something was created since the move began. The API server truncates creation times to seconds, so a
+// successor of the same second counts. What is in the future does not: the clock stepped back.
+func (t *tick) createdInMove(at time.Time) bool {
+	return t.within(at, t.s.Move.Since-t.s.Move.Since%time.Second.Milliseconds()-1)
 }

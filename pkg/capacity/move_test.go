@@ -27,10 +27,10 @@ func TestTheTargetFallsOnlyOnceTheMarkIsSeen(t *testing.T) {
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
 	c.deaf = true // marks do not arrive; without one the ReplicaSet would take the youngest, which is the successor
 	c.run(10 * time.Minute)
-	if c.s.move.step != marking || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
-		t.Errorf("step %d, advice %+v, %d pods", c.s.move.step, chat.lastAdvice, len(chat.pods))
+	if c.s.Move.Step != annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
+		t.Errorf("step %d, advice %+v, %d pods", c.s.Move.Step, chat.lastAdvice, len(chat.pods))
 	}
-	victim := c.s.move.victims[0]
+	victim := c.s.Move.Victims[0]
 	c.deaf = false
 	c.run(30 * time.Second)
 	for _, p := range chat.pods {
@@ -56,7 +56,7 @@ func TestNoMoveBeginsWhilePodsWaitOrDemandArrivesOrIsNotKnown(t *testing.T) {
 		},
 	} {
 		c, chat := returning(t)
-		c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 1 && c.s.move.step == noMove })
+		c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 1 && c.s.Move.Step == noMove })
 		trouble(c, chat)
 		for range 40 * 60 {
 			if c.step(); c.d.Phase == Returning && chat.lastAdvice.Surge > 0 {
@@ -86,7 +86,7 @@ func TestAMoveEndsWhereItsGroundIsGone(t *testing.T) {
 		c.run(2 * time.Second)
 		event(c, chat)
 		c.run(2 * time.Second)
-		if m := c.s.move; m.step == shrinking || len(c.d.Advice) > 0 && c.d.Advice[0].Surge != 0 {
+		if m := c.s.Move; m.Step == shrinking || len(c.d.Advice) > 0 && c.d.Advice[0].Surge != 0 {
 			t.Errorf("%s: %+v, advice %+v", name, m, c.d.Advice)
 		}
 	}

@@ -14,33 +14,33 @@ func TestAHardFallbackOpensSpotOnlyIfOnDemandTakesNone(t *testing.T) {
 		closed bool
 	}{
 		"no pod waits":                        {0, func(*PoolView) {}, true},
-		"pods wait for an on-demand node":     {shortEnough, func(*PoolView) {}, true},
-		"on-demand is not ready, pods wait":   {shortEnough, func(v *PoolView) { v.Ready = false }, false},
-		"on-demand is not ready for a moment": {shortEnough - time.Second, func(v *PoolView) { v.Ready = false }, true},
-		"on-demand refused a launch": {shortEnough, func(v *PoolView) {
+		"pods wait for an on-demand node":     {shortageMinimum, func(*PoolView) {}, true},
+		"on-demand is not ready, pods wait":   {shortageMinimum, func(v *PoolView) { v.Ready = false }, false},
+		"on-demand is not ready for a moment": {shortageMinimum - time.Second, func(v *PoolView) { v.Ready = false }, true},
+		"on-demand refused a launch": {shortageMinimum, func(v *PoolView) {
 			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute), Capacity: true}}
 		}, false},
-		"on-demand refused one for another reason": {shortEnough, func(v *PoolView) {
+		"on-demand refused one for another reason": {shortageMinimum, func(v *PoolView) {
 			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute)}}
 		}, true},
-		"on-demand refused one long ago": {shortEnough, func(v *PoolView) {
-			v.Failures = []Failure{{UID: "a", At: midnight.Add(-refusedWithin), Capacity: true}}
+		"on-demand refused one long ago": {shortageMinimum, func(v *PoolView) {
+			v.Failures = []Failure{{UID: "a", At: midnight.Add(-refusalWindow), Capacity: true}}
 		}, true},
-		"on-demand is at its owner's limit": {shortEnough, func(v *PoolView) {
+		"on-demand is at its owner's limit": {shortageMinimum, func(v *PoolView) {
 			v.Limits = []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: "0"}}}
 		}, false},
 	} {
 		g, o := pairOf(t, func(g *Group) { g.Fallback = Hard })
 		c.change(&o.Pools[1])
-		s := State{at: stamp(midnight) - 1000, knownSince: stamp(midnight.Add(-time.Hour))}
-		s.fit(g)
-		s.spot = spotState{phase: Fallback, level: 1, since: s.knownSince, until: stamp(midnight.Add(time.Hour))}
+		s := State{memory: memory{At: stamp(midnight) - 1000, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s.adapt(g)
+		s.Spot = spotState{Phase: Fallback, Level: 1, Since: s.KnownSince, Until: stamp(midnight.Add(time.Hour))}
 		if c.waits > 0 {
 			o.UnmanagedPods = []Pod{{UID: "waits", GPUs: 1, Pool: -1, Pending: true}}
-			s.shortSince = stamp(midnight.Add(-c.waits))
+			s.ShortSince = stamp(midnight.Add(-c.waits))
 		}
 		_, s = Decide(g, o, s, midnight)
-		if n := s.pools[0].nudges[FieldLimit]; n.on != c.closed || n.on && !n.to.same("0") {
+		if n := s.Pools[0].Overrides[FieldLimit]; n.On != c.closed || n.On && !n.To.same("0") {
 			t.Errorf("%s: limit on spot %+v", name, n)
 		}
 	}
@@ -71,17 +71,17 @@ func TestReplicasOnDemandWithoutAFailureWaitBeforeTheyMove(t *testing.T) {
 		cause Cause
 		age   time.Duration
 		moves bool
-	}{{CauseNone, 0, false}, {CauseNone, firstHold - time.Second, false}, {CauseNone, firstHold, true}, {CauseProbe, time.Second, true}} {
+	}{{CauseNone, 0, false}, {CauseNone, firstFallback - time.Second, false}, {CauseNone, firstFallback, true}, {CauseProbe, time.Second, true}} {
 		g, o := pairOf(t, nil)
 		o.Pools[1].Nodes = []Node{usable("od", OnDemand)}
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 1, Current: 1, GPUs: 1, Known: true, Pods: []Pod{onNode("od", 1, 0)}}}
-		s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
-		s.fit(g)
-		s.spot = spotState{phase: Returning, cause: c.cause, since: stamp(midnight.Add(-c.age))}
+		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s.adapt(g)
+		s.Spot = spotState{Phase: Returning, Cause: c.cause, Since: stamp(midnight.Add(-c.age))}
 		d, _ := Decide(g, o, s, midnight)
 		r := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Rule == RuleReturn })
 		moves := d.Advice[0].Surge == 1
-		if moves != c.moves || r < 0 || !moves && !d.Reasons[r].Until.Equal(midnight.Add(firstHold-c.age)) {
+		if moves != c.moves || r < 0 || !moves && !d.Reasons[r].Until.Equal(midnight.Add(firstFallback-c.age)) {
 			t.Errorf("cause %v, %v after the phase began: surge %d, reasons %+v", c.cause, c.age, d.Advice[0].Surge, d.Reasons)
 		}
 	}
@@ -96,14 +96,14 @@ func TestAHoldIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	for at := time.Duration(0); at <= 3*time.Hour; at += 10 * time.Second {
 		var tick tick
 		tick.begin(g, &o, &s, midnight.Add(at), &d)
-		before := s.pools[1].hold
-		tick.holdPool(1, 0, tick.at+holdUnder.Milliseconds())
-		h := s.pools[1].hold
+		before := s.Pools[1].Freeze
+		tick.freezePool(1, freezeInput{tick.at, 0, tick.at + freezeInUse.Milliseconds()}, true)
+		h := s.Pools[1].Freeze
 		if h != before {
 			changes = append(changes, at)
 		}
-		left := time.Duration(h.under-tick.at) * time.Millisecond
-		if left < renewed || left > holdUnder+time.Minute || h.empty != 0 || h.start > tick.at {
+		left := time.Duration(h.InUse-tick.at) * time.Millisecond
+		if left < freezeRenewal || left > freezeInUse+time.Minute || h.Empty != 0 || h.Start > tick.at {
 			t.Fatalf("after %v: %+v", at, h)
 		}
 	}
@@ -113,25 +113,25 @@ func TestAHoldIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	// Demand that is known ahead ends by itself: its entries are written once, and once more when another span lasts longer.
 	var tick tick
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour), &d)
-	s.pools[0].hold = hold{}
+	s.Pools[0].Freeze = freeze{}
 	end := tick.at + 10*time.Minute.Milliseconds()
-	tick.holdPool(0, end, end)
-	first := s.pools[0].hold
-	tick.holdPool(0, end-1, end-1)
-	if h := s.pools[0].hold; h != first || h.empty != upToMinute(end) || h.under != upToMinute(end) {
+	tick.freezePool(0, freezeInput{tick.at, end, end}, true)
+	first := s.Pools[0].Freeze
+	tick.freezePool(0, freezeInput{tick.at, end - 1, end - 1}, true)
+	if h := s.Pools[0].Freeze; h != first || h.Empty != upToMinute(end) || h.InUse != upToMinute(end) {
 		t.Errorf("%+v after a shorter span, %+v before", h, first)
 	}
-	tick.holdPool(0, end+time.Hour.Milliseconds(), end)
-	if h := s.pools[0].hold; h != first {
+	tick.freezePool(0, freezeInput{tick.at, end + time.Hour.Milliseconds(), end}, true)
+	if h := s.Pools[0].Freeze; h != first {
 		t.Errorf("%+v: ten minutes before its end an entry is left alone", h)
 	}
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute), &d)
-	tick.holdPool(0, end+time.Hour.Milliseconds(), end)
-	if h := s.pools[0].hold; h.empty != upToMinute(end+time.Hour.Milliseconds()) || h.under != first.under {
-		t.Errorf("%+v: four minutes before its end an entry is renewed", h)
+	tick.freezePool(0, freezeInput{tick.at, end + time.Hour.Milliseconds(), end}, true)
+	if h := s.Pools[0].Freeze; h.Empty != upToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
+		t.Errorf("%+v: four minutes before its end an entry is freezeRenewal", h)
 	}
-	tick.holdPool(0, 0, 0)
-	if h := s.pools[0].hold; h != (hold{}) {
+	tick.freezePool(0, freezeInput{tick.at, 0, 0}, true)
+	if h := s.Pools[0].Freeze; h != (freeze{}) {
 		t.Errorf("%+v with nothing to hold", h)
 	}
 }
@@ -143,8 +143,8 @@ func TestAnOverrideNamesTheRuleThatWantsItNow(t *testing.T) {
 	var d Decision
 	var tick tick
 	tick.begin(w.g, &w.o, &w.s, midnight.Add(time.Second), &d)
-	tick.settle()
-	tick.wishNumber(1, FieldLimit, 4, RuleBase)
+	tick.settleOverrides()
+	tick.requestNumber(1, FieldLimit, 4, RuleBase)
 	tick.write()
 	held := w.s.Overrides(nil)
 	if len(held) != 1 || held[0].Rule != RuleBase {
@@ -154,7 +154,7 @@ func TestAnOverrideNamesTheRuleThatWantsItNow(t *testing.T) {
 		t.Fatalf("actions %v", d.Actions)
 	}
 	patch := d.Actions[0].(NodePoolPatch)
-	r, ok := parse(patch.Record)
+	r, ok := parseRecord(patch.Record)
 	if !ok || len(r.Fields) != 1 || r.Fields[0].Rule != RuleBase || len(patch.Changes) != 0 {
 		t.Errorf("record %s, changes %+v", patch.Record, patch.Changes)
 	}
@@ -192,14 +192,14 @@ func TestAnEntryEndsWithinTwoHours(t *testing.T) {
 	held := false
 	for at := time.Duration(0); at < 7*time.Hour+30*time.Minute; at += time.Minute {
 		_, s = Decide(g, o, s, midnight.Add(at))
-		h := s.pools[0].hold
-		if most := s.at + 2*time.Hour.Milliseconds(); h.empty > upToMinute(most) || h.under > upToMinute(most) {
+		h := s.Pools[0].Freeze
+		if most := s.At + 2*time.Hour.Milliseconds(); h.Empty > upToMinute(most) || h.InUse > upToMinute(most) {
 			t.Fatalf("after %v: %+v", at, h)
 		}
-		if h.empty > s.at != (at < 6*time.Hour+holdEmpty) || h.under > s.at != (at < 6*time.Hour+holdUnder) {
-			t.Fatalf("after %v: %+v at %d", at, h, s.at)
+		if h.Empty > s.At != (at < 6*time.Hour+freezeEmpty) || h.InUse > s.At != (at < 6*time.Hour+freezeInUse) {
+			t.Fatalf("after %v: %+v at %d", at, h, s.At)
 		}
-		held = held || h != (hold{})
+		held = held || h != (freeze{})
 	}
 	if !held {
 		t.Error("nothing was held")
@@ -214,28 +214,28 @@ func TestANewLeaderGoesOnWithAHold(t *testing.T) {
 	eight := office(c, chat)
 	c.now = eight.Add(-90 * time.Second)
 	c.run(10 * time.Second)
-	writes, hold := c.writes, c.s.pools[0].hold
+	writes, hold := c.writes, c.s.Pools[0].Freeze
 	for range 3 {
 		c.s = State{}
 		c.run(time.Minute)
 	}
-	if c.writes != writes || c.s.pools[0].hold != hold || hold.under == 0 {
-		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.pools[0].hold, hold)
+	if c.writes != writes || c.s.Pools[0].Freeze != hold || hold.InUse == 0 {
+		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.Pools[0].Freeze, hold)
 	}
-	c.now = eight.Add(holdUnder)
+	c.now = eight.Add(freezeInUse)
 	c.run(2 * time.Second)
 	c.untouched(before)
 }
 
 // The failures of spot are forgotten once it has held for two hours.
 func TestSpotsFailuresAreForgottenAfterTwoHours(t *testing.T) {
-	for age, level := range map[time.Duration]uint8{forgives: 3, forgives + time.Millisecond: 0} {
+	for age, level := range map[time.Duration]uint8{levelReset: 3, levelReset + time.Millisecond: 0} {
 		g, o := pairOf(t, nil)
-		s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
-		s.fit(g)
-		s.spot = spotState{level: 3, since: stamp(midnight.Add(-age))}
-		if _, s = Decide(g, o, s, midnight); s.spot.level != level {
-			t.Errorf("after %v: level %d, want %d", age, s.spot.level, level)
+		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s.adapt(g)
+		s.Spot = spotState{Level: 3, Since: stamp(midnight.Add(-age))}
+		if _, s = Decide(g, o, s, midnight); s.Spot.Level != level {
+			t.Errorf("after %v: level %d, want %d", age, s.Spot.Level, level)
 		}
 	}
 }

@@ -1,78 +1,59 @@
 package capacity
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
 
 const (
-	// recordVersion is raised when an older controller would misread a record.
+	// recordVersion increases when an older controller would misread a record.
 	recordVersion = 1
-	// maxRecord bounds what is read: an annotation of 256 KiB is the API server's own bound, and a record of ours is a few hundred bytes.
+	// maxRecord bounds what is read. The API server allows annotations of 256 KiB; a record has a few hundred bytes.
 	maxRecord = 64 << 10
-	// remembered is the oldest that a stamp may be; nothing here looks further back.
-	remembered = 30 * 24 * time.Hour
-	// maxOriginal is the longest value that is saved; a longer one is not nudged.
+	// maxStampAge is the age of the oldest stamp that a record may have; no rule looks further back.
+	maxStampAge = 30 * 24 * time.Hour
+	// maxOriginal is the length of the longest value that is saved. A field with a longer value is not overridden.
 	maxOriginal = 8 << 10
 )
 
-// record is what stands in a NodePool's annotation: what a new leader needs to go on and, if it does not, to put back.
+// record is the content of the annotation on a NodePool: what a new leader needs to continue, and to restore the owner's values.
+// Its parts are the types of State.
 type record struct {
 	Version  int           `json:"v"`
 	Group    string        `json:"group"`
 	Resource string        `json:"resource"`
 	Revision uint32        `json:"revision,omitempty"`
-	Spot     *recordSpot   `json:"spot,omitempty"`
-	Hold     []int64       `json:"hold,omitempty"` // start, empty, under
+	Spot     *spotState    `json:"spot,omitempty"`
+	Freeze   *freeze       `json:"freeze,omitempty"`
 	Fields   []recordField `json:"fields"`
 }
 
-type recordSpot struct {
-	Phase Phase `json:"phase"`
-	Level uint8 `json:"level,omitempty"`
-	Cause Cause `json:"cause,omitempty"`
-	Since int64 `json:"since,omitempty"`
-	Until int64 `json:"until,omitempty"`
-	Limit int64 `json:"limit,omitempty"`
-	Moved int64 `json:"moved,omitempty"`
-	Count int32 `json:"count,omitempty"`
-	Of    int32 `json:"of,omitempty"`
-}
-
+// recordField is the override of one field.
 type recordField struct {
-	Path       string `json:"path"` // a JSON pointer
-	Original   Value  `json:"original,omitempty"`
-	Owner      string `json:"owner,omitempty"`
-	Value      Value  `json:"value,omitempty"`
-	Rule       Rule   `json:"rule,omitempty"`
-	Since      int64  `json:"since,omitempty"`
-	Overwrites uint8  `json:"overwrites,omitempty"`
-	Yielded    int64  `json:"yielded,omitempty"`
-	Retry      int64  `json:"retry,omitempty"`
-	Released   bool   `json:"released,omitempty"` // not ours any more: only its edits by others are remembered
+	Path string `json:"path"` // a JSON pointer
+	override
 }
 
-// encode renders what is remembered of one NodePool; "" where nothing is held and nobody's edit is remembered.
+// encode returns the record of one NodePool, and "" if no field is overridden and no edit of another manager is remembered.
 func (s *State) encode(pool int) string {
-	p := &s.pools[pool]
-	r := record{Version: recordVersion, Group: s.group.Name, Resource: s.group.Resource, Revision: s.revision}
+	p := &s.Pools[pool]
+	r := record{Version: recordVersion, Group: s.group.Name, Resource: s.group.Resource, Revision: s.Revision}
 	for f := range numFields {
-		n := &p.nudges[f]
-		if !n.on && n.overwrites == 0 {
-			continue
+		if o := p.Overrides[f].persistent(); o.On || o.Overwrites > 0 {
+			r.Fields = append(r.Fields, recordField{f.Path(s.resource(f)).Pointer(), o})
 		}
-		r.Fields = append(r.Fields, recordField{Path: f.Path(s.resource(f)).Pointer(), Original: n.original, Owner: n.owner, Value: n.to, Rule: n.rule,
-			Since: n.since, Overwrites: n.overwrites, Yielded: n.yielded, Retry: n.retry, Released: !n.on})
 	}
 	if len(r.Fields) == 0 {
 		return ""
 	}
-	if s.spot != (spotState{}) {
-		r.Spot = &recordSpot{s.spot.phase, s.spot.level, s.spot.cause, s.spot.since, s.spot.until, s.spot.limit, s.spot.moved, s.spot.count, s.spot.of}
+	if s.Spot != (spotState{}) {
+		r.Spot = &s.Spot
 	}
-	if p.hold != (hold{}) {
-		r.Hold = []int64{p.hold.start, p.hold.empty, p.hold.under}
+	if p.Freeze != (freeze{}) {
+		r.Freeze = &p.Freeze
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
@@ -81,14 +62,20 @@ func (s *State) encode(pool int) string {
 	return string(text)
 }
 
-// parse reads a record; ok is false for one that no version of ours would write.
-func parse(text string) (r record, ok bool) {
+// persistent returns the part of an override that survives a crash. The rest changes with every write, and would change the record.
+func (o override) persistent() override {
+	o.Releasing, o.Seen, o.Before, o.At = false, false, "", 0
+	return o
+}
+
+// parseRecord reads a record. ok is false for a text that no version of gpuscaler writes.
+func parseRecord(text string) (r record, ok bool) {
 	if len(text) > maxRecord {
 		return r, false
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if d.Decode(&r) != nil || d.More() || r.Version != recordVersion || len(r.Fields) > int(numFields) || len(r.Hold) != 0 && len(r.Hold) != 3 {
+	if d.Decode(&r) != nil || d.More() || r.Version != recordVersion || len(r.Fields) > int(numFields) {
 		return r, false
 	}
 	if s := r.Spot; s != nil && (s.Phase > Returning || s.Level > maxLevel || s.Limit < 0 || s.Limit > maxUnits) {
@@ -97,56 +84,85 @@ func parse(text string) (r record, ok bool) {
 	return r, true
 }
 
-// load takes up what a record says of some fields. The part that is the group's own comes from the newest record of its NodePools: a crash between two
-// writes leaves them different.
+// load reads some fields of a record into the state. The phase of the group comes from the newest record of its NodePools: a crash
+// between two writes leaves them different. load returns false for a record that is not completely valid.
 func (s *State) load(pool int, text string, fields fieldSet) bool {
 	if text == "" {
 		return true
 	}
-	r, ok := parse(text)
+	r, ok := parseRecord(text)
 	if !ok {
 		return false
 	}
-	p := &s.pools[pool]
+	p := &s.Pools[pool]
 	for i := range r.Fields {
-		n := &r.Fields[i]
-		f, known := s.fieldAt(n.Path)
-		if !known || len(n.Original) > maxOriginal || n.Overwrites > maxOverwrites {
+		saved := r.Fields[i].override.persistent()
+		f, known := s.fieldAt(r.Fields[i].Path)
+		if !known || len(saved.Original) > maxOriginal || saved.Overwrites > maxOverwrites {
 			ok = false
 			continue
 		}
 		if fields&(1<<f) == 0 {
 			continue
 		}
-		p.nudges[f] = nudge{on: !n.Released, to: n.Value, before: n.Original, original: n.Original, owner: n.Owner,
-			rule: min(n.Rule, numRules-1), at: s.clip(n.Since), since: s.clip(n.Since), overwrites: n.Overwrites, yielded: s.clip(n.Yielded), retry: s.clip(n.Retry)}
+		saved.Rule, saved.Before = min(saved.Rule, numRules-1), saved.Original
+		saved.Since, saved.Yielded, saved.Retry = s.clip(saved.Since), s.clip(saved.Yielded), s.clip(saved.Retry)
+		saved.At = saved.Since
+		p.Overrides[f] = saved
 	}
-	if len(r.Hold) == 3 {
-		p.hold = hold{s.clip(r.Hold[0]), s.clip(r.Hold[1]), s.clip(r.Hold[2])}
+	if r.Freeze != nil {
+		p.Freeze = freeze{s.clip(r.Freeze.Start), s.clip(r.Freeze.Empty), s.clip(r.Freeze.InUse)}
 	}
-	if r.Group != s.group.Name || r.Revision < s.revision {
+	if r.Group != s.group.Name || r.Revision < s.Revision {
 		return ok
 	}
-	s.revision = r.Revision
+	s.Revision = r.Revision
 	if r.Spot != nil {
-		s.spot = spotState{r.Spot.Phase, r.Spot.Level, r.Spot.Cause, s.clip(r.Spot.Since), s.clip(r.Spot.Until), r.Spot.Limit, s.clip(r.Spot.Moved), r.Spot.Count, r.Spot.Of}
+		s.Spot = *r.Spot
+		s.Spot.Since, s.Spot.Until, s.Spot.Moved = s.clip(s.Spot.Since), s.clip(s.Spot.Until), s.clip(s.Spot.Moved)
 	}
 	return ok
 }
 
-// clip keeps a stamp near the present: a record from another clock must not make a hold or a back-off last for years.
+// clip keeps a stamp near the present, so that a record of a clock that was wrong does not extend a freeze or a wait by years.
 func (s *State) clip(at int64) int64 {
 	if at == 0 {
 		return 0
 	}
-	return max(s.at-remembered.Milliseconds(), min(at, s.at+backOff.Milliseconds()))
+	return max(s.At-maxStampAge.Milliseconds(), min(at, s.At+longYield.Milliseconds()))
 }
 
-// Orphan makes a group of one NodePool from its record alone, for one that no group names any more: a zero State that is Released
-// with it puts back what the record says. ok is false where the record cannot be read; then the fields that our manager owns are
-// all that is known.
+// snapshot is the JSON form of a state.
+type snapshot struct {
+	Version int     `json:"v"`
+	State   *memory `json:"state"`
+}
+
+// Snapshot returns the state without its group as JSON. A recording starts with it, so that a replay can repeat the decisions.
+func (s *State) Snapshot() (json.RawMessage, error) {
+	return json.Marshal(snapshot{recordVersion, &s.memory})
+}
+
+// DecodeState returns the state of a snapshot, for the group that it belongs to.
+func DecodeState(g *Group, text json.RawMessage) (State, error) {
+	s := State{group: g}
+	content := snapshot{State: &s.memory}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&content); err != nil {
+		return State{}, fmt.Errorf("state of a capacity group: %w", err)
+	}
+	if content.Version != recordVersion || content.State == nil {
+		return State{}, fmt.Errorf("state of a capacity group: version %d, allowed: %d", content.Version, recordVersion)
+	}
+	return s, nil
+}
+
+// Orphan returns a group of one NodePool made from its record, for a NodePool that no group names any more. A zero State that is
+// Released with this group restores what the record says. ok is false for a record that cannot be read; then only the fields that the
+// field manager of gpuscaler owns are known.
 func Orphan(pool, text string) (g *Group, ok bool) {
-	r, ok := parse(text)
+	r, ok := parseRecord(text)
 	if !ok || r.Resource == "" {
 		return nil, false
 	}

@@ -11,19 +11,19 @@ const everyField = fieldSet(1<<numFields - 1)
 // A crash between the writes of two NodePools leaves them different; in any order the newest counts.
 func TestTheNewestRecordTellsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
-	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","original":"80","value":"19"}]}`
-	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"path":"/spec/weight","original":"20","value":"81"}]}`
+	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`
+	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
 	other := strings.Replace(newer, `"chat","resource":"nvidia.com/gpu","revision":5`, `"batch","resource":"nvidia.com/gpu","revision":9`, 1)
 	for _, order := range [][]string{{older, newer}, {newer, older}, {newer, strings.Replace(other, `"phase":1`, `"phase":3`, 1)}} {
-		s := State{at: stamp(midnight)}
-		s.fit(g)
+		s := State{memory: memory{At: stamp(midnight)}}
+		s.adapt(g)
 		for i, text := range order {
 			if !s.load(i, text, everyField) {
 				t.Errorf("%s was not read", text)
 			}
 		}
-		if s.spot.phase != Fallback || s.spot.level != 2 || !s.pools[0].nudges[FieldWeight].on || !s.pools[1].nudges[FieldWeight].on {
-			t.Errorf("%+v", s.spot)
+		if s.Spot.Phase != Fallback || s.Spot.Level != 2 || !s.Pools[0].Overrides[FieldWeight].On || !s.Pools[1].Overrides[FieldWeight].On {
+			t.Errorf("%+v", s.Spot)
 		}
 	}
 }
@@ -36,18 +36,18 @@ func TestARecordThatNobodyOfUsWroteIsNotRead(t *testing.T) {
 		"a field of another":          `{"v":1,"fields":[],"template":{}}`,
 		"two records":                 `{"v":1,"fields":[]}{"v":1,"fields":[]}`,
 		"a phase that does not exist": `{"v":1,"spot":{"phase":9},"fields":[]}`,
-		"a hold of two":               `{"v":1,"hold":[1,2],"fields":[]}`,
-		"a field that is no lever":    `{"v":1,"fields":[{"path":"/spec/template/spec/requirements","original":"[]"}]}`,
-		"an original without end":     `{"v":1,"fields":[{"path":"/spec/weight","original":"` + strings.Repeat("9", maxOriginal+1) + `"}]}`,
+		"a freeze of another form":    `{"v":1,"freeze":{"begin":1},"fields":[]}`,
+		"a field that is no lever":    `{"v":1,"fields":[{"path":"/spec/template/spec/requirements","on":true,"original":"[]"}]}`,
+		"an original without end":     `{"v":1,"fields":[{"path":"/spec/weight","on":true,"original":"` + strings.Repeat("9", maxOriginal+1) + `"}]}`,
 		"too long":                    `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
 	} {
-		s := State{at: stamp(midnight)}
-		s.fit(g)
+		s := State{memory: memory{At: stamp(midnight)}}
+		s.adapt(g)
 		if s.load(0, text, everyField) {
 			t.Errorf("%s was read", name)
 		}
 		for f := range numFields {
-			if s.pools[0].nudges[f].on {
+			if s.Pools[0].Overrides[f].On {
 				t.Errorf("%s: %v is held", name, f)
 			}
 		}
@@ -55,12 +55,12 @@ func TestARecordThatNobodyOfUsWroteIsNotRead(t *testing.T) {
 }
 
 func TestAStampFromAnotherClockIsBroughtNear(t *testing.T) {
-	s := State{at: stamp(midnight)}
+	s := State{memory: memory{At: stamp(midnight)}}
 	for at, want := range map[int64]int64{
 		0:                                 0,
-		s.at:                              s.at,
-		stamp(midnight.AddDate(40, 0, 0)): stamp(midnight.Add(backOff)),
-		1:                                 stamp(midnight.Add(-remembered)),
+		s.At:                              s.At,
+		stamp(midnight.AddDate(40, 0, 0)): stamp(midnight.Add(longYield)),
+		1:                                 stamp(midnight.Add(-maxStampAge)),
 	} {
 		if got := s.clip(at); got != want {
 			t.Errorf("%d became %d, want %d", at, got, want)

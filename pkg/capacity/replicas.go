@@ -12,16 +12,19 @@ func (w *Workload) eachReplica(visit func(pods []Pod)) {
 	}
 }
 
-// size is how many pods one replica has.
+// size returns the number of pods of one replica.
 func (w *Workload) size() int32 { return max(w.Size, 1) }
 
-// whole reports whether these pods of a replica are all that it has: a replica of several serves only with all of them.
-func (w *Workload) whole(pods []Pod) bool { return len(pods) >= int(w.size()) }
+// complete reports whether these pods of a replica are all of its pods. A replica of several pods serves only with all of them.
+func (w *Workload) complete(pods []Pod) bool { return len(pods) >= int(w.size()) }
 
-// podGPUs is what the greatest pod of a replica asks for, which one node must have.
+// podGPUs returns the request of the largest pod of a replica, which one node must have.
 func (w *Workload) podGPUs() int64 {
 	if w.PodGPUs > 0 {
 		return units(w.PodGPUs)
 	}
 	return units(w.GPUs)
 }
+
+// needs returns the replicas that scaling requests, without those that this package added.
+func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }

@@ -28,7 +28,7 @@ func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 			}
 		}
 		nodes = max(nodes, c.nodes(0)+c.nodes(1))
-		if _, ours := stripped(c.pools[1].fields["disruption.budgets"].Value); ours {
+		if _, ours := withoutFreeze(c.pools[1].fields["disruption.budgets"].Value); ours {
 			frozen++
 		}
 	}
@@ -82,8 +82,8 @@ func TestNobodyWaitsForASpotPoolAtItsOwnersLimit(t *testing.T) {
 		chat.want = 6
 		c.until(5*time.Minute, resource+": six replicas are ready", c.whole(chat))
 		c.run(time.Hour)
-		if c.nodes(0) != 4 || c.s.spot.level != 0 || fmt.Sprint(c.phases) != "[prefer spot]" {
-			t.Errorf("%s: %d nodes on spot, level %d, phases %v\n%s", resource, c.nodes(0), c.s.spot.level, c.phases, c.why())
+		if c.nodes(0) != 4 || c.s.Spot.Level != 0 || fmt.Sprint(c.phases) != "[prefer spot]" {
+			t.Errorf("%s: %d nodes on spot, level %d, phases %v\n%s", resource, c.nodes(0), c.s.Spot.Level, c.phases, c.why())
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package capacity
 
-// schedule wants what the group's open windows say. These numbers are the platform's own and are written as they stand, also a
-// limit below what runs: Karpenter evicts nothing for it.
+// schedule requests what the group's open windows set. The numbers are used as configured, also a limit below what runs: Karpenter
+// removes no node because of it.
 func (t *tick) schedule() {
 	for i := range t.g.Schedules {
 		w := &t.g.Schedules[i]
@@ -27,16 +27,16 @@ func (t *tick) schedule() {
 func (t *tick) applySchedule(w *Schedule, pool int) {
 	for _, l := range w.Limits {
 		if f, ok := t.s.limit(l.Resource); ok {
-			t.wishNumber(pool, f, l.Value, RuleSchedule)
+			t.requestNumber(pool, f, l.Value, RuleSchedule)
 		}
 	}
 	if w.Weight > 0 {
-		t.wishNumber(pool, FieldWeight, int64(w.Weight), RuleSchedule)
+		t.requestNumber(pool, FieldWeight, int64(w.Weight), RuleSchedule)
 	}
 	if w.ConsolidateAfter != "" {
-		t.wish(pool, FieldConsolidateAfter, FieldConsolidateAfter.text(w.ConsolidateAfter), RuleSchedule)
+		t.request(pool, FieldConsolidateAfter, FieldConsolidateAfter.text(w.ConsolidateAfter), RuleSchedule)
 	}
 	if w.ConsolidationPolicy != "" {
-		t.wish(pool, FieldConsolidationPolicy, FieldConsolidationPolicy.text(w.ConsolidationPolicy), RuleSchedule)
+		t.request(pool, FieldConsolidationPolicy, FieldConsolidationPolicy.text(w.ConsolidationPolicy), RuleSchedule)
 	}
 }

@@ -3,190 +3,296 @@ package capacity
 import "time"
 
 const (
-	// firstHold is how long spot is left alone after the first failure. AWS forgets a refusal after 3 minutes and so would
-	// Karpenter: a hold near that would flap.
-	firstHold = 15 * time.Minute
-	maxHold   = 2 * time.Hour
-	maxLevel  = 5 // firstHold doubled four times is beyond maxHold
-	// settles is how long a spot node must live to prove the market: longer than a provider's memory and an interruption's notice.
-	settles = 5 * time.Minute
-	// probes is how long a probe waits for anybody to try spot at all.
-	probes = 30 * time.Minute
-	// forgives is how long spot must have held before the hold starts from firstHold again.
-	forgives = 2 * time.Hour
-	// baseWaits stands for a patience of 0 where an on-demand base keeps a limit: one batch of Karpenter's and its launch.
-	baseWaits = 30 * time.Second
+	// firstFallback is how long on-demand is used after the first failure of spot. AWS and Karpenter remember a refusal for 3 minutes;
+	// a fallback of about that length would alternate.
+	firstFallback = 15 * time.Minute
+	maxFallback   = 2 * time.Hour
+	maxLevel      = 5 // firstFallback doubled four times is more than maxFallback
+	// settleTime is how long a spot node must run to prove the market: longer than a provider's memory and an interruption notice.
+	settleTime = 5 * time.Minute
+	// probeTimeout is how long a probe waits for a pod that tries spot.
+	probeTimeout = 30 * time.Minute
+	// levelReset is how long spot must have been used before the next fallback starts from firstFallback again.
+	levelReset = 2 * time.Hour
+	// baseWait is the spot wait timeout of a group with an on-demand base and without a timeout: one batch of Karpenter and its launch.
+	baseWait = 30 * time.Second
 )
 
-// turn is the state machine between spot and on-demand:
+// Phase is the state of a group between spot and on-demand:
 //
-//	PreferSpot -- refusals, losses, patience over --> Fallback -- hold over --> Probing -- a node lives --> Returning -- none left --> PreferSpot
-//	     |                                               ^ hold doubled             |  fails                 |  fails
-//	     +-- replicas on demand anyway --> Returning     +-------------------------+------------------------+
-func (t *tick) turn() {
-	s := &t.s.spot
-	if !t.paired() {
-		if s.phase != PreferSpot {
-			t.s.enter(PreferSpot, CauseNone)
-		}
-		t.reportMixed()
-		return
+//	                 spotFails                        fallbackOver
+//	+------------> PreferSpot ----------> Fallback ------------------> Probing
+//	|               |  ^                  |  ^  ^                       |  |  |
+//	|  replicasOn-  |  |    probeUseless  |  |  |      probeFails       |  |  |
+//	|  Demand       |  +------------------+  |  +-----------------------+  |  |
+//	|               v                        |                             |  |
+//	|             Returning -----------------+                             |  |
+//	|               |  ^         spotFails                                 |  |
+//	| returnComplete|  |                       probeSucceeds               |  |
+//	+---------------+  +---------------------------------------------------+  |
+//	^                                         probeUseless                    |
+//	+-------------------------------------------------------------------------+
+//
+// pairLost leads from every phase to PreferSpot. In every other combination the phase stays; spotTransitions is the complete table.
+type Phase uint8
+
+const (
+	PreferSpot Phase = iota // the NodePools are as their owners wrote them
+	Fallback                // on-demand is used first until the next probe
+	Probing                 // spot is used again, for at most one more node
+	Returning               // replicas move back to spot at the configured pace
+	numPhases
+)
+
+// spotEvent is what a tick finds out about spot. There is one for each tick.
+type spotEvent uint8
+
+const (
+	spotUnchanged    spotEvent = iota
+	pairLost                   // the group has no pair of NodePools any more
+	spotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
+	fallbackOver               // the fallback has lasted long enough, and a probe is possible
+	probeUseless               // no replica is left to probe with, or no node may be launched
+	probeFails                 // the probe was refused, its node was lost, or it took too long
+	probeSucceeds              // a node of the probe has run for settleTime
+	replicasOnDemand           // replicas on demand could run on spot
+	returnComplete             // no replica is left that could move
+	numSpotEvents
+)
+
+// spotTransitions is the next phase for each phase and event.
+var spotTransitions = [numPhases][numSpotEvents]Phase{
+	PreferSpot: {spotFails: Fallback, replicasOnDemand: Returning}, // every other event: PreferSpot
+	Fallback: {spotUnchanged: Fallback, pairLost: PreferSpot, spotFails: Fallback, fallbackOver: Probing, probeUseless: PreferSpot,
+		probeFails: Fallback, probeSucceeds: Fallback, replicasOnDemand: Fallback, returnComplete: Fallback},
+	Probing: {spotUnchanged: Probing, pairLost: PreferSpot, spotFails: Probing, fallbackOver: Probing, probeUseless: PreferSpot,
+		probeFails: Fallback, probeSucceeds: Returning, replicasOnDemand: Probing, returnComplete: Probing},
+	Returning: {spotUnchanged: Returning, pairLost: PreferSpot, spotFails: Fallback, fallbackOver: Returning, probeUseless: Returning,
+		probeFails: Returning, probeSucceeds: Returning, replicasOnDemand: Returning, returnComplete: PreferSpot},
+}
+
+// spotState is the state machine between spot and on-demand. It is part of the record and survives a crash.
+type spotState struct {
+	Phase Phase `json:"phase"`
+	Level uint8 `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback
+	Cause Cause `json:"cause,omitempty"`
+	Since int64 `json:"since,omitempty"` // of the phase
+	Until int64 `json:"until,omitempty"` // when a fallback probes, or a probe ends
+	Limit int64 `json:"limit,omitempty"` // of a probe
+	Moved int64 `json:"moved,omitempty"` // when the move of the last node began
+	// The evidence of a fallback: so many refusals or losses, of so many launches or nodes.
+	Count int32 `json:"count,omitempty"`
+	Of    int32 `json:"of,omitempty"`
+}
+
+// spotInput is everything that the state machine reads.
+type spotInput struct {
+	at         int64
+	group      string
+	paired     bool
+	known      bool     // demand is known
+	peak       bool     // known demand is arriving: nothing is tried meanwhile
+	waitOver   bool     // pods have waited for the spot wait timeout
+	failure    Cause    // why spot fails; CauseNone: it does not
+	evidence   evidence // since the start of the phase
+	probeUnits int64    // the limit of a probe that starts now
+	candidates bool     // replicas or pending pods exist that could use spot
+	spotFirst  bool     // Karpenter uses spot before on-demand without an override
+	full       bool     // an owner's limit allows no spot node
+	launched   bool     // spot has launched a node in this phase
+	settled    bool     // a spot node of this phase has run for settleTime
+	returnable bool     // a replica on demand fits on spot
+	moving     bool     // a batch is on its way
+}
+
+// event returns what the input means in the current phase.
+func (s *spotState) event(in *spotInput) spotEvent {
+	if !in.paired {
+		return pairLost
 	}
-	switch s.phase {
+	switch s.Phase {
 	case PreferSpot:
-		t.prefer()
+		switch {
+		case in.failure != CauseNone:
+			return spotFails
+		case in.returnable && in.known && in.spotFirst:
+			return replicasOnDemand
+		}
 	case Fallback:
-		if t.at >= s.until && !t.peaks() && (t.known || t.at >= s.until+maxHold.Milliseconds()) {
-			t.leaveFallback()
+		switch {
+		case in.at < s.Until || in.peak || !in.known && in.at < s.Until+maxFallback.Milliseconds():
+		case !in.candidates || !in.spotFirst || in.full:
+			return probeUseless
+		default:
+			return fallbackOver
 		}
 	case Probing:
-		t.judgeProbe()
+		return s.probeEvent(in)
 	case Returning:
-		if cause, e := t.failing(); cause != CauseNone {
-			t.fallBack(cause, e)
-		} else if !t.returns() && t.s.move.step == noMove {
-			t.arrive()
+		switch {
+		case in.failure != CauseNone:
+			return spotFails
+		case !in.returnable && !in.moving:
+			return returnComplete
 		}
 	}
+	return spotUnchanged
 }
 
-// arrive ends a return. Only one that moved something proves that spot holds.
-func (t *tick) arrive() {
-	s := &t.s.spot
-	if s.moved >= s.since {
-		s.level = 0
+func (s *spotState) probeEvent(in *spotInput) spotEvent {
+	e := &in.evidence
+	switch {
+	case e.lost > 0, e.refused > 0 && !in.launched, in.waitOver:
+		return probeFails
+	case in.settled:
+		return probeSucceeds
+	case !in.candidates, in.full && !in.launched, in.at >= s.Until && e.attempts == 0:
+		return probeUseless // new pods will try spot
+	case in.at >= s.Until:
+		return probeFails
 	}
-	t.s.enter(PreferSpot, CauseNone)
+	return spotUnchanged
 }
 
-// prefer looks for reasons to leave spot, and for replicas that Karpenter put on demand by itself.
-func (t *tick) prefer() {
-	s := &t.s.spot
-	if cause, e := t.failing(); cause != CauseNone {
-		t.fallBack(cause, e)
+// apply changes the phase, and reports whether it changed.
+func (s *spotState) apply(event spotEvent, in *spotInput) bool {
+	was, next := s.Phase, spotTransitions[s.Phase][event]
+	if next == was {
+		return false
+	}
+	if event == returnComplete && s.Moved >= s.Since {
+		s.Level = 0 // only a return that moved a replica proves that spot is available
+	}
+	s.Phase, s.Cause, s.Since, s.Until, s.Limit, s.Count, s.Of = next, CauseNone, in.at, 0, 0, 0, 0
+	switch {
+	case next == Fallback:
+		s.fallBack(event, in)
+	case next == Probing:
+		s.Limit, s.Until = in.probeUnits, in.at+probeTimeout.Milliseconds()
+	case was == Probing && next == Returning:
+		s.Cause = CauseProbe
+	}
+	return true
+}
+
+// fallBack starts a fallback of twice the length of the previous one.
+func (s *spotState) fallBack(event spotEvent, in *spotInput) {
+	if s.Cause = in.failure; event == probeFails {
+		s.Cause = CauseProbe
+	}
+	s.Level = min(s.Level+1, maxLevel)
+	s.Until = in.at + jittered(min(firstFallback<<(s.Level-1), maxFallback), in.group, s.Level).Milliseconds()
+	s.Count, s.Of = int32(in.evidence.refused), int32(in.evidence.attempts)
+	if s.Cause == CauseLost {
+		s.Count, s.Of = int32(in.evidence.lost), int32(in.evidence.nodes)
+	}
+}
+
+// resetLevel forgets earlier failures after spot has been used long enough, and reports whether it did.
+func (s *spotState) resetLevel(at int64) bool {
+	if s.Phase != PreferSpot || s.Level == 0 || at-s.Since <= levelReset.Milliseconds() {
+		return false
+	}
+	s.Level = 0
+	return true
+}
+
+// updatePhase computes the phase between spot and on-demand.
+func (t *tick) updatePhase() {
+	in := t.spotInput()
+	event := t.s.Spot.event(&in)
+	if event != spotFails && in.paired && t.s.Spot.resetLevel(t.at) {
+		t.s.encodeRecords()
+	}
+	t.changePhase(event, &in)
+	if !in.paired {
+		t.reportMixed()
+	}
+}
+
+// changePhase applies an event. After a failure, the way back to spot begins with one replica again.
+func (t *tick) changePhase(event spotEvent, in *spotInput) {
+	if !t.s.Spot.apply(event, in) {
 		return
 	}
-	if s.level > 0 && t.at-s.since > forgives.Milliseconds() {
-		s.level = 0
-		t.s.touch()
+	if t.s.Spot.Phase == Fallback {
+		t.s.Pace.Width = 1
 	}
-	if t.returns() && t.known && t.spotFirst() {
-		t.s.enter(Returning, CauseNone)
-	}
+	t.s.encodeRecords()
 }
 
-// failing says whether spot fails at present. Where pods have to be patient nothing else counts: on-demand may not grow before.
-func (t *tick) failing() (Cause, evidence) {
-	e := t.evidence(t.spot, t.s.spot.since)
+func (t *tick) spotInput() spotInput {
+	s := &t.s.Spot
+	in := spotInput{at: t.at, group: t.g.Name, paired: t.paired(), known: t.known}
+	if !in.paired {
+		return in
+	}
+	in.peak, in.waitOver = t.peak(), t.spotWaitOver()
+	if s.Phase != Fallback {
+		in.evidence = t.evidence(t.spot, s.Since)
+	}
+	in.failure = t.spotFailure(in.waitOver, in.evidence)
+	in.probeUnits = t.pools[t.spot].units + t.nodeSize()
+	in.candidates = t.returnable > 0 || t.demand.Pending > 0
+	in.spotFirst, in.full = t.spotFirst(), t.full(t.spot)
+	in.launched, in.settled = stamp(t.pools[t.spot].newest) > s.Since, t.settled(s.Since)
+	in.returnable, in.moving = t.canReturn(), t.s.Move.Step != noMove
+	return in
+}
+
+// spotFailure returns why spot fails at present. While on-demand has a limit cap, only the spot wait timeout counts.
+func (t *tick) spotFailure(waitOver bool, e evidence) Cause {
 	switch {
-	case t.impatient():
-		return CauseSpotWaitTimeout, e
-	case t.lidded():
-		return CauseNone, e
+	case waitOver:
+		return CauseSpotWaitTimeout
+	case t.capsOnDemand():
+		return CauseNone
 	}
-	// While replicas return on-demand grows with each successor that spot has no room for: a full market, for which the return waits.
-	e.replaced = e.replaced && t.s.spot.phase != Returning
-	return e.fails(t.short), e
+	// During a return, on-demand grows with each successor that does not fit on spot: that is a full market, for which the return waits.
+	e.replaced = e.replaced && t.s.Spot.Phase != Returning
+	return e.failure(t.short)
 }
 
-// fallBack leaves spot: for twice as long as the last time.
-func (t *tick) fallBack(cause Cause, e evidence) {
-	s := &t.s.spot
-	s.level = min(s.level+1, maxLevel)
-	t.s.pace.width = 1 // the way back begins with one again
-	t.s.enter(Fallback, cause)
-	length := min(firstHold<<(s.level-1), maxHold)
-	s.until = t.at + jittered(length, t.g.Name, s.level).Milliseconds()
-	s.count, s.of = int32(e.refused), int32(e.attempts)
-	if cause == CauseLost {
-		s.count, s.of = int32(e.lost), int32(e.nodes)
-	}
-}
-
-// leaveFallback probes where there are replicas to probe with and a spot node may come, and forgets the failure otherwise.
-func (t *tick) leaveFallback() {
-	if t.left == 0 && t.d.Demand.Pending == 0 || !t.spotFirst() || t.full(t.spot) {
-		t.s.enter(PreferSpot, CauseNone)
-		return
-	}
-	t.s.enter(Probing, CauseNone)
-	f := &t.facts[t.spot]
-	t.s.spot.limit = f.runs + t.nodeSize()
-	t.s.spot.until = t.at + probes.Milliseconds()
-}
-
-// judgeProbe waits for one node to come and live, or not to.
-func (t *tick) judgeProbe() {
-	s := &t.s.spot
-	e := t.evidence(t.spot, s.since)
-	switch {
-	case e.lost > 0, e.refused > 0 && !t.landed(s.since), t.impatient():
-		t.fallBack(CauseProbe, e)
-	case t.lived(s.since):
-		t.s.enter(Returning, CauseProbe)
-	case t.left == 0 && t.d.Demand.Pending == 0, t.full(t.spot) && !t.landed(s.since), t.at >= s.until && e.attempts == 0:
-		// No replica is left to probe with, or no node may come: new pods will probe.
-		t.s.enter(PreferSpot, CauseNone)
-	case t.at >= s.until:
-		t.fallBack(CauseProbe, e)
-	}
-}
-
-// landed tells whether the spot pool has launched a node since an instant, lived whether one has come up and settled.
-func (t *tick) landed(since int64) bool {
-	return stamp(t.facts[t.spot].newest) > since
-}
-
-func (t *tick) lived(since int64) bool {
-	for i := range t.o.Pools[t.spot].Nodes {
-		n := &t.o.Pools[t.spot].Nodes[i]
-		if at := stamp(n.Created); n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && at > since && t.at-at >= settles.Milliseconds() {
+// settled reports whether a spot node that was created after an instant has run for settleTime.
+func (a *analysis) settled(since int64) bool {
+	for i := range a.o.Pools[a.spot].Nodes {
+		n := &a.o.Pools[a.spot].Nodes[i]
+		created := stamp(n.Created)
+		if n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && created > since && a.at-created >= settleTime.Milliseconds() {
 			return true
 		}
 	}
 	return false
 }
 
-// spotFirst tells whether Karpenter tries spot before on-demand without us: of equal weights it takes the name later in the alphabet.
-// A limit of ours on on-demand has the same effect.
+// spotFirst reports whether Karpenter uses spot before on-demand without an override of a weight: of equal weights it uses the name
+// that is later in the alphabet. A limit cap on on-demand has the same effect.
 func (t *tick) spotFirst() bool {
-	a, _ := t.original(t.spot, FieldWeight).number()
-	b, _ := t.original(t.onDemand, FieldWeight).number()
-	return a > b || a == b && t.g.Pools[t.spot].Name > t.g.Pools[t.onDemand].Name || t.waits() > 0
+	spot, _ := t.original(t.spot, FieldWeight).number()
+	onDemand, _ := t.original(t.onDemand, FieldWeight).number()
+	return spot > onDemand || spot == onDemand && t.g.Pools[t.spot].Name > t.g.Pools[t.onDemand].Name || t.spotWait() > 0
 }
 
-// nodeSize is what one node more may be: the greatest that is known. Karpenter drops an instance type whose whole capacity does not
-// fit below the limit.
-func (t *tick) nodeSize() (size int64) {
-	for i := range t.views() {
-		size = max(size, t.facts[i].node)
-	}
-	for i := range t.o.Workloads {
-		size = max(size, t.o.Workloads[i].podGPUs())
-	}
-	return max(size, 1)
-}
-
-// stranded tells whether pods wait that on-demand does not take either, and why. No limit of ours on spot may stand then.
+// stranded returns why pods that wait get no on-demand node either, and CauseNone if they do. No limit on spot may be in force then.
 func (t *tick) stranded() Cause {
-	if t.short < shortEnough {
+	if t.short < shortageMinimum {
 		return CauseNone
 	}
-	cause := t.shut(t.onDemand)
+	cause := t.closedBy(t.onDemand)
 	if cause == CauseNone && t.refusedSince(t.onDemand, 0) {
-		return CauseRefused // a cap that lets go for a try takes no refusal back
+		return CauseRefused // a target cap that ends for a retry does not change a refusal
 	}
 	return cause
 }
 
-// fallback turns the weights, and closes spot where the group says so.
+// fallback uses on-demand first, and limits spot to its current size in a group with a hard fallback.
 func (t *tick) fallback() {
-	s := &t.s.spot
-	if !t.paired() || s.phase != Fallback {
+	s := &t.s.Spot
+	if !t.paired() || s.Phase != Fallback {
 		return
 	}
-	t.onDemandFirst(RuleFallback)
-	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.cause, A: float64(s.count), B: float64(s.of), Until: instant(s.until)})
+	t.preferOnDemand(RuleFallback)
+	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.Cause, A: float64(s.Count), B: float64(s.Of), Until: instant(s.Until)})
 	if t.g.Fallback != Hard || t.leaving || !t.trusted() {
 		return
 	}
@@ -194,27 +300,27 @@ func (t *tick) fallback() {
 		t.because(Reason{Rule: RuleFallback, Pool: int8(t.spot), Cause: cause})
 		return
 	}
-	t.lid(t.spot, t.facts[t.spot].runs, RuleFallback)
+	t.capLimit(t.spot, t.pools[t.spot].units, RuleFallback)
 }
 
-// probe lets one spot node more come.
+// probe limits spot to one more node.
 func (t *tick) probe() {
-	s := &t.s.spot
-	if !t.paired() || s.phase != Probing {
+	s := &t.s.Spot
+	if !t.paired() || s.Phase != Probing {
 		return
 	}
 	if cause := t.stranded(); cause != CauseNone {
 		t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), Cause: cause})
 		return
 	}
-	limit := max(s.limit, t.facts[t.spot].runs)
+	limit := max(s.Limit, t.pools[t.spot].units)
 	if !t.leaving && t.trusted() {
-		t.lid(t.spot, limit, RuleProbe)
+		t.capLimit(t.spot, limit, RuleProbe)
 	}
-	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.until)})
+	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.Until)})
 }
 
-// reportMixed says that one pool for several capacity types is only observed.
+// reportMixed reports NodePools of several capacity types, which are only observed.
 func (t *tick) reportMixed() {
 	for i := range t.views() {
 		v := &t.o.Pools[i]

@@ -91,10 +91,10 @@ func TestSpotIsDeniedOnDemandTakesOverAndReplicasReturnOneByOne(t *testing.T) {
 	}
 	c.pools[0].denied = false
 	c.until(10*time.Minute, "the probe holds", c.in(Returning))
-	moves := []int64{c.s.spot.moved}
+	moves := []int64{c.s.Spot.Moved}
 	for on := c.nodes(1); on > 0; on = c.nodes(1) {
 		c.until(25*time.Minute, "a node goes", func() bool { return c.nodes(1) < on })
-		if moved := c.s.spot.moved; moved != moves[len(moves)-1] {
+		if moved := c.s.Spot.Moved; moved != moves[len(moves)-1] {
 			moves = append(moves, moved)
 		}
 	}
@@ -179,8 +179,8 @@ func TestAProbeThatIsInterruptedIsAFailedProbe(t *testing.T) {
 	c.until(5*time.Minute, "a spot node comes", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
 	c.lose(c.pools[0].nodes[0])
 	c.step()
-	if c.d.Phase != Fallback || c.s.spot.level != 2 {
-		t.Errorf("%v, level %d", c.d.Phase, c.s.spot.level)
+	if c.d.Phase != Fallback || c.s.Spot.Level != 2 {
+		t.Errorf("%v, level %d", c.d.Phase, c.s.Spot.Level)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestDemandThatGrowsIntoASurgeKeepsItsReplica(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(time.Hour, "a pod is marked", func() bool { return c.s.move.step == marking })
+	c.until(time.Hour, "a pod is marked", func() bool { return c.s.Move.Step == annotating })
 	chat.want = 4
 	chat.minimum = chat.ready()
 	c.run(40 * time.Minute)
@@ -240,8 +240,8 @@ func TestATargetWithBigNodesIsEmptiedNodeByNode(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(20*time.Minute, "eight replicas are ready on two nodes", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(time.Hour, "a node is chosen", func() bool { return c.s.move.step == surging })
-	began, first := c.now, c.s.move.node
+	c.until(time.Hour, "a node is chosen", func() bool { return c.s.Move.Step == surging })
+	began, first := c.now, c.s.Move.Node
 	chat.minimum = chat.ready()
 	c.until(time.Hour, "the first node is gone", func() bool { return c.nodes(1) == 1 })
 	if c.pools[1].nodes[0].name == first {

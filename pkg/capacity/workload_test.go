@@ -245,12 +245,12 @@ func TestACapIsLiftedForATryAndOnlyNewRefusalsBringItBack(t *testing.T) {
 	if limit := tick(62 * time.Second); limit != 1 {
 		t.Fatalf("cap %d", limit)
 	}
-	first := s.capped.until - s.capped.since
+	first := s.TargetCap.Until - s.TargetCap.Since
 	if limit := tick(time.Duration(first)*time.Millisecond + 5*time.Second); limit != -1 {
 		t.Errorf("cap %d after its time: nothing was refused since", limit)
 	}
 	refuse()
-	if limit := tick(2 * time.Second); limit != 1 || s.capped.until-s.capped.since < first*3/2 {
-		t.Errorf("cap %d for %d ms, the first time %d", limit, s.capped.until-s.capped.since, first)
+	if limit := tick(2 * time.Second); limit != 1 || s.TargetCap.Until-s.TargetCap.Since < first*3/2 {
+		t.Errorf("cap %d for %d ms, the first time %d", limit, s.TargetCap.Until-s.TargetCap.Since, first)
 	}
 }

@@ -35,10 +35,10 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 	var d Decision
 	var t tick
 	t.begin(w.g, &w.o, &w.s, midnight.Add(at), &d)
-	t.adopt()
-	t.settle()
+	t.adoptRecords()
+	t.settleOverrides()
 	if n >= 0 {
-		t.wishNumber(1, f, n, RuleSpotWaitTimeout)
+		t.requestNumber(1, f, n, RuleSpotWaitTimeout)
 	}
 	t.write()
 	for _, a := range d.Actions {
@@ -69,11 +69,11 @@ func TestAFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 		written bool
 		loosens bool
 	}{
-		{"a lower limit just before two minutes", FieldLimit, 4, 2, tighten - time.Millisecond, false, false},
-		{"a lower limit after two minutes", FieldLimit, 4, 2, tighten, true, false},
+		{"a lower limit just before two minutes", FieldLimit, 4, 2, tightenInterval - time.Millisecond, false, false},
+		{"a lower limit after two minutes", FieldLimit, 4, 2, tightenInterval, true, false},
 		{"a higher limit", FieldLimit, 4, 6, time.Second, true, true},
-		{"another weight just before two minutes", FieldWeight, 81, 85, tighten - time.Millisecond, false, false},
-		{"another weight after two minutes", FieldWeight, 81, 85, tighten, true, false},
+		{"another weight just before two minutes", FieldWeight, 81, 85, tightenInterval - time.Millisecond, false, false},
+		{"another weight after two minutes", FieldWeight, 81, 85, tightenInterval, true, false},
 	} {
 		w := newWriter(t)
 		if _, _, ok := w.want(0, c.field, c.first); !ok {
@@ -105,7 +105,7 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 	}
 	o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: "cpu", FieldView: FieldView{Value: `"64"`, Ours: true}})
 	o.Pools[1].Record = `{"v":1,"group":"chat","resource":"nvidia.com/gpu",` +
-		`"fields":[{"path":"/spec/limits/cpu","original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
+		`"fields":[{"path":"/spec/limits/cpu","on":true,"original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
 	record := o.Pools[1].Record
 	for name, c := range map[string]struct {
 		record string
@@ -130,7 +130,7 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 func TestEntriesOfAnEarlierHoldAreNotTheOwnersBudgets(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := stamp(midnight.Add(-72 * time.Hour))
-	old, ok := hold{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)
+	old, ok := freeze{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)
 	if !ok {
 		t.Fatal("no list")
 	}

@@ -63,40 +63,76 @@ func spotAndOnDemand(t *testing.T) *capacity.Group {
 	return g
 }
 
-func claim(name, pool, kind, node string) string {
+// claim returns a NodeClaim whose node is initialized.
+func claim(name, pool, capacityType, node string) string {
 	return fmt.Sprintf(`
 apiVersion: karpenter.sh/v1
 kind: NodeClaim
-metadata: {name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:00:00Z", labels: {karpenter.sh/nodepool: %[2]s, karpenter.sh/capacity-type: %[3]s, node.kubernetes.io/instance-type: g6e.xlarge}}
+metadata:
+  name: %[1]s
+  uid: uid-%[1]s
+  creationTimestamp: "2026-11-21T08:00:00Z"
+  labels: {karpenter.sh/nodepool: %[2]s, karpenter.sh/capacity-type: %[3]s, node.kubernetes.io/instance-type: g6e.xlarge}
 spec: {expireAfter: 720h, resources: {requests: {nvidia.com/gpu: "1"}}}
-status: {nodeName: %[4]s, providerID: x, conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]}`, name, pool, kind, node)
+status:
+  nodeName: %[4]s
+  providerID: x
+  conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]`, name, pool, capacityType, node)
 }
 
 func readyNode(name string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {nvidia.com/gpu: "1"}, conditions: [{type: Ready, status: "True"}]}}`, name)
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Node
+metadata: {name: %s}
+status: {allocatable: {nvidia.com/gpu: "1"}, conditions: [{type: Ready, status: "True"}]}`, name)
 }
 
-func gpuPodOn(name, node, more string) string {
+// gpuPodOn returns a ready pod of a ReplicaSet with one GPU, pending if node is empty.
+func gpuPodOn(name, node, app string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {namespace: team, name: %[1]s, uid: uid-%[1]s, creationTimestamp: "2026-11-21T08:01:00Z", labels: {app: %[3]s}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: u1, controller: true}]}
-spec: {nodeName: %[2]q, tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}
-status: {conditions: [{type: Ready, status: "True"}]}`, name, node, more)
+metadata:
+  namespace: team
+  name: %[1]s
+  uid: uid-%[1]s
+  creationTimestamp: "2026-11-21T08:01:00Z"
+  labels: {app: %[3]s}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: u1, controller: true}]
+spec:
+  nodeName: %[2]q
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]
+status: {conditions: [{type: Ready, status: "True"}]}`, name, node, app)
+}
+
+// annotatedPod returns a pod that does not belong to a group and still has gpuscaler's annotations.
+func annotatedPod(name, annotations, managers string) string {
+	return strings.Replace(gpuPodOn(name, "n1", "x"), "labels: {app: x}", "annotations: "+annotations+"\n  managedFields: "+managers, 1)
 }
 
 const chatDeployment = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {namespace: team, name: chat}
-spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}
 status: {conditions: [{type: ReplicaFailure, status: "True", message: "pods \"x\" is forbidden: exceeded quota: gpus"}]}`
 
 func TestObservationHasNodesPodsOfPoliciesAndOtherPods(t *testing.T) {
 	c := clusterWithPools(t, chatDeployment,
-		claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), claim("o1", "l40s-od", "on-demand", "n2"), readyNode("n2"), claim("o2", "l40s-od", "on-demand", "n3"), readyNode("n3"),
-		gpuPodOn("chat-1", "n1", "chat"), gpuPodOn("chat-2", "", "chat"), gpuPodOn("job", "n2", "train"), gpuPodOn("elsewhere", "n9", "train"), gpuPodOn("waits", "", "train"),
-		`{apiVersion: v1, kind: Pod, metadata: {namespace: team, name: cpu, annotations: {karpenter.sh/do-not-disrupt: "true"}}, spec: {nodeName: n3, containers: [{name: c, image: i}]}}`,
+		claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"),
+		claim("o1", "l40s-od", "on-demand", "n2"), readyNode("n2"),
+		claim("o2", "l40s-od", "on-demand", "n3"), readyNode("n3"),
+		gpuPodOn("chat-1", "n1", "chat"), gpuPodOn("chat-2", "", "chat"),
+		gpuPodOn("job", "n2", "train"), gpuPodOn("on-another-node", "n9", "train"), gpuPodOn("pending", "", "train"),
+		`{apiVersion: v1, kind: Pod, metadata: {namespace: team, name: cpu, annotations: {karpenter.sh/do-not-disrupt: "true"}},
+			spec: {nodeName: n3, containers: [{name: c, image: i}]}}`,
 	)
 	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
 	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
@@ -104,21 +140,25 @@ func TestObservationHasNodesPodsOfPoliciesAndOtherPods(t *testing.T) {
 	if o.Lost || len(o.Pools) != 2 || len(o.Pools[0].Nodes) != 1 || len(o.Pools[1].Nodes) != 2 {
 		t.Fatalf("observation %+v", o)
 	}
-	if n := o.Pools[0].Nodes[0]; n.Name != "n1" || n.Type != capacity.Spot || n.Stage != capacity.Usable || !n.Ready || n.GPUs != 1 || n.Used != 1 || n.Hourly != 0.8 {
+	n := o.Pools[0].Nodes[0]
+	if n.Name != "n1" || n.Type != capacity.Spot || n.Stage != capacity.Usable || !n.Ready || n.GPUs != 1 || n.Used != 1 || n.Hourly != 0.8 {
 		t.Errorf("spot node %+v", n)
 	}
 	if n := o.Pools[1].Nodes[1]; n.Used != 0 || n.BlockingPods != 1 || n.DoNotDisruptPods != 1 || n.Hourly != 1.9 {
 		t.Errorf("a node with a CPU pod: %+v", n)
 	}
 	w := o.Workloads[0]
-	if w.Current != 2 || w.GPUs != 1 || !w.Quota || len(w.Pods) != 2 || w.Pods[0].Pool != 0 || !w.Pods[1].Pending || w.Pods[0].Owner != capacity.OwnerReplicaSet {
+	if w.Current != 2 || w.GPUs != 1 || !w.Quota || len(w.Pods) != 2 {
+		t.Fatalf("workload %+v", w)
+	}
+	if w.Pods[0].Pool != 0 || !w.Pods[1].Pending || w.Pods[0].Owner != capacity.OwnerReplicaSet {
 		t.Errorf("workload %+v", w)
 	}
 	var others []string
 	for _, p := range o.UnmanagedPods {
 		others = append(others, fmt.Sprintf("%s %d %t", p.Name, p.Pool, p.Pending))
 	}
-	if want := []string{"job 1 false", "waits -1 true"}; !slices.Equal(others, want) {
+	if want := []string{"job 1 false", "pending -1 true"}; !slices.Equal(others, want) {
 		t.Errorf("other pods %q, want %q", others, want)
 	}
 }
@@ -150,66 +190,65 @@ func TestObserveWithoutAChangeDoesNotAllocate(t *testing.T) {
 }
 
 func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
-	left := strings.Replace(strings.Replace(spotPool, "l40s-spot", "left", 1), "karpenter.sh/nodepool-hash: \"1\"", `gpuscaler.io/record: "{}"`, 1)
-	marked := strings.Replace(gpuPodOn("marked", "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}]`, 1)
-	c := clusterWithPools(t, left, marked)
-	orphans, marks := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)
+	orphan := strings.NewReplacer("l40s-spot", "left", `karpenter.sh/nodepool-hash: "1"`, `gpuscaler.io/record: "{}"`).Replace(spotPool)
+	pod := annotatedPod("p", `{controller.kubernetes.io/pod-deletion-cost: "-5"}`, "[{manager: gpuscaler-cost, operation: Apply}]")
+	c := clusterWithPools(t, orphan, pod)
+	orphans, actions := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)
 	if len(orphans) != 1 || orphans[0].Pool != "left" || orphans[0].Record != "{}" {
 		t.Errorf("orphans %+v", orphans)
 	}
-	if len(marks) != 1 || strings.TrimSpace(marks[0].Text()) != "team/marked controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
-		t.Errorf("marks %v", marks)
+	if len(actions) != 1 || strings.TrimSpace(actions[0].Text()) != "team/p controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
+		t.Errorf("actions %v", actions)
 	}
 }
 
 // Three thousand requests in one tick would delay a patch that lifts a limit.
 func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
-	marked := func(i int) string {
-		return strings.Replace(gpuPodOn(fmt.Sprintf("marked-%d", i), "n1", "x"), "labels: {app: x}", `annotations: {controller.kubernetes.io/pod-deletion-cost: "-5", karpenter.sh/do-not-disrupt: "true"}, managedFields: [{manager: gpuscaler-cost, operation: Apply}, {manager: gpuscaler-shield, operation: Apply}]`, 1)
-	}
 	var pods []string
+	left := map[string]bool{}
 	for i := range 40 {
-		pods = append(pods, marked(i))
+		name := fmt.Sprintf("pod-%d", i)
+		pods = append(pods, annotatedPod(name, `{controller.kubernetes.io/pod-deletion-cost: "-5", karpenter.sh/do-not-disrupt: "true"}`,
+			"[{manager: gpuscaler-cost, operation: Apply}, {manager: gpuscaler-shield, operation: Apply}]"))
+		left[name] = true
 	}
-	c, g := clusterWithPools(t, pods...), []*capacity.Group{spotAndOnDemand(t)}
-	ticks, left := 0, map[string]bool{}
-	for i := range 40 {
-		left[fmt.Sprintf("marked-%d", i)] = true
-	}
+	c, g, ticks := clusterWithPools(t, pods...), []*capacity.Group{spotAndOnDemand(t)}, 0
 	for ; ticks < 20 && len(left) > 0; ticks++ {
-		_, marks := c.nodes.Orphans(g, nil)
-		if len(marks) == 0 || len(marks) > 16 {
-			t.Fatalf("%d actions in tick %d with %d pods left", len(marks), ticks, len(left))
+		_, actions := c.nodes.Orphans(g, nil)
+		if len(actions) == 0 || len(actions) > 16 {
+			t.Fatalf("%d actions in tick %d with %d pods left", len(actions), ticks, len(left))
 		}
-		for _, m := range marks {
-			name := m.(capacity.PodAnnotation).Name
+		for _, a := range actions {
+			name := a.(capacity.PodAnnotation).Name
 			if err := c.show(object(t, gpuPodOn(name, "n1", "x"))); err != nil {
 				t.Fatal(err)
 			}
 			delete(left, name)
 		}
 	}
-	if _, marks := c.nodes.Orphans(g, nil); len(left) > 0 || len(marks) > 0 {
+	if _, actions := c.nodes.Orphans(g, nil); len(left) > 0 || len(actions) > 0 {
 		t.Errorf("%d pods have annotations after %d ticks", len(left), ticks)
 	}
 
 	// If no object changes meanwhile, because the API server is slow, the next ticks still remove the others.
 	c = clusterWithPools(t, pods...)
 	for tick := range 3 {
-		if _, marks := c.nodes.Orphans(g, nil); len(marks) == 0 {
+		if _, actions := c.nodes.Orphans(g, nil); len(actions) == 0 {
 			t.Errorf("tick %d without a change removes none of 80 annotations", tick)
 		}
 	}
 }
 
 func TestPodThatMayNotUseSpotIsPinned(t *testing.T) {
-	for label, want := range map[string]bool{"pool": false, "eks.amazonaws.com/compute-type": true, "team": true} {
-		pod := strings.Replace(gpuPodOn("p", "n1", "chat"), "spec: {", "spec: {nodeSelector: {"+label+": l40s}, ", 1)
+	for label, want := range map[string]struct{ pinned, unknown bool }{
+		"pool": {false, false}, "eks.amazonaws.com/compute-type": {true, true}, "team": {true, false},
+	} {
+		pod := strings.Replace(gpuPodOn("p", "n1", "chat"), "spec:\n", "spec:\n  nodeSelector: {"+label+": l40s}\n", 1)
 		c := clusterWithPools(t, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), pod)
 		o := capacity.Observation{}
 		c.nodes.Observe(spotAndOnDemand(t), nil, &o)
-		if len(o.UnmanagedPods) != 1 || o.UnmanagedPods[0].Pinned != want || o.UnmanagedPods[0].UnknownLabels != (label == "eks.amazonaws.com/compute-type") {
-			t.Errorf("a pod with the node selector %s: %+v, want pinned %v", label, o.UnmanagedPods, want)
+		if len(o.UnmanagedPods) != 1 || o.UnmanagedPods[0].Pinned != want.pinned || o.UnmanagedPods[0].UnknownLabels != want.unknown {
+			t.Errorf("a pod with the node selector %s: %+v, want %+v", label, o.UnmanagedPods, want)
 		}
 	}
 }

@@ -85,7 +85,8 @@ func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context
 // excess returns the refusal of a call that exceeds a limit.
 func excess(ctx context.Context) error {
 	if limit := ctx.Value(excessKey{}); limit != nil {
-		return status.Errorf(codes.ResourceExhausted, "%d calls of this kind are open already: raise --scaler-max-streams to twice the number of ScaledObjects", limit)
+		return status.Errorf(codes.ResourceExhausted, "the limit of %d open calls of this kind is reached: raise --scaler-max-streams to "+
+			"twice the number of ScaledObjects", limit)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// limitedScaler serves a scaler with these limits until the test is over.
+// limitedScaler serves a scaler with these limits until the test ends.
 func limitedScaler(t *testing.T, c ScalerConfig) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func limitedScaler(t *testing.T, c ScalerConfig) (address string) {
 	return l.Addr().String()
 }
 
-// reads wants KEDA's reading of a target, over a connection of its own.
+// reads reads a target like KEDA, over a new connection.
 func reads(t *testing.T, address string) {
 	t.Helper()
 	keda := connect(t, address, insecure.NewCredentials())
@@ -47,9 +47,9 @@ func reads(t *testing.T, address string) {
 	}
 }
 
-// The attack: one client opens thousands of streams. They are refused beyond the limit, a stream that ends makes room, and targets are
-// read all the time.
-func TestStreamsBeyondTheLimitAreRefusedAndTargetsAreRead(t *testing.T) {
+// An attacker opens thousands of streams. Streams beyond the limit are refused, a new stream is accepted when one ends, and targets can be
+// read at all times.
+func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 	const limit, attempts = 50, 5000
 	var refused atomic.Int32
 	address := limitedScaler(t, ScalerConfig{MaxStreams: limit, Refused: func() { refused.Add(1) }})
@@ -95,8 +95,8 @@ func TestStreamsBeyondTheLimitAreRefusedAndTargetsAreRead(t *testing.T) {
 	}
 }
 
-// The attack: calls whose request never arrives. gRPC runs no handler and no interceptor for them, yet each holds a goroutine.
-func TestCallsWithoutARequestEndAndTargetsAreRead(t *testing.T) {
+// An attacker opens calls without sending a request. gRPC runs no handler and no interceptor for them, but each needs a goroutine.
+func TestCallsWithoutRequestTimeOut(t *testing.T) {
 	var refused atomic.Int32
 	address := limitedScaler(t, ScalerConfig{MaxStreams: 10, Refused: func() { refused.Add(1) }})
 	const attempts = maxCalls + 400 // gRPC's limit for the connection is higher
@@ -117,7 +117,7 @@ func TestCallsWithoutARequestEndAndTargetsAreRead(t *testing.T) {
 	reads(t, address)
 }
 
-// headersOnly opens calls and sends nothing but their headers. Each call that the server ends is a nil on the channel.
+// headersOnly opens calls and sends only their headers. The channel receives nil for each call that the server ends.
 func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -171,8 +171,8 @@ func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 	return ended
 }
 
-// The attack: thousands of connections that never finish their handshake, from one address.
-func TestThousandsOfConnectionsDoNotKeepKEDAOut(t *testing.T) {
+// An attacker opens thousands of connections from one address and does not finish their handshakes.
+func TestConnectionsAreLimitedAndKEDAConnects(t *testing.T) {
 	var closed atomic.Int32
 	address := limitedScaler(t, ScalerConfig{Closed: func() { closed.Add(1) }})
 	const attempts = 2000

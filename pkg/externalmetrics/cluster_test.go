@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// client is a TLS configuration with a certificate for this name.
+// client returns a TLS configuration with a client certificate for a name.
 func (a *authority) client(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	a.sign(t, name, &x509.Certificate{})
@@ -30,8 +30,8 @@ func (a *authority) client(t testing.TB, name string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// front is as much of a cluster as authenticates and authorizes for us. It knows anna by the token "anna's", and lets her, and nobody
-// else, read gpuscaler-desired-replicas in team-chat.
+// front is the part of a cluster that authenticates and authorizes. It authenticates the user anna by the token "anna's", and only she may
+// read gpuscaler-desired-replicas in team-chat.
 type front struct {
 	proxy      *authority
 	kubeconfig string
@@ -111,7 +111,7 @@ func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// as is what the front proxy says of whom it forwards.
+// as sets the headers with which the front proxy identifies a user.
 func as(user string, groups ...string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("X-Remote-User", user)
@@ -130,8 +130,8 @@ func guarded(t testing.TB, f *front) (*Server, string) {
 	}})
 }
 
-// The CA of the front proxy comes by a watch. Who is Ready before it has come is sent requests that it can only refuse.
-func TestAServerIsNotReadyBeforeItKnowsTheFrontProxy(t *testing.T) {
+// A watch delivers the CA of the front proxy. A server that is Ready before receives requests that it must reject.
+func TestServerIsNotReadyWithoutTheCAOfTheFrontProxy(t *testing.T) {
 	f := newFront(t)
 	server, address := guarded(t, f)
 	get := reader(t, address, f.proxy.client(t, "front-proxy-client"))
@@ -153,7 +153,7 @@ func TestAServerIsNotReadyBeforeItKnowsTheFrontProxy(t *testing.T) {
 	}
 }
 
-func TestOnlyWhomTheClusterLetsInReads(t *testing.T) {
+func TestOnlyAuthorizedUsersRead(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
 	server, address := guarded(t, f)
@@ -175,7 +175,7 @@ func TestOnlyWhomTheClusterLetsInReads(t *testing.T) {
 		{"bob through the API server", f.proxy.client(t, "front-proxy-client"), as("bob"), chat, 403},
 		{"anna, another namespace", f.proxy.client(t, "front-proxy-client"), as("anna"), strings.Replace(chat, "team-chat", "team-code", 1), 403},
 		{"anna, another metric", nil, token("anna's"), metricPath("queue-depth", ""), 403},
-		{"nobody", nil, func(*http.Request) {}, chat, 403},
+		{"no identity", nil, func(*http.Request) {}, chat, 403},
 		{"a token that is none", nil, token("x"), chat, 401},
 		{"anna's name without a certificate", nil, as("anna"), chat, 403},
 		{"anna's name with a certificate of another CA", other.client(t, "front-proxy-client"), as("anna"), chat, 401},
@@ -188,8 +188,8 @@ func TestOnlyWhomTheClusterLetsInReads(t *testing.T) {
 	}
 }
 
-// An HPA asks four times a minute.
-func TestAReadIsAnsweredFromMemoryForAMinute(t *testing.T) {
+// An HPA reads four times a minute, so the results of reviews are cached for a minute.
+func TestReviewsAreCachedForAMinute(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
 	server, address := guarded(t, f)
@@ -205,8 +205,8 @@ func TestAReadIsAnsweredFromMemoryForAMinute(t *testing.T) {
 	}
 }
 
-// Who asks for the reason comes the way of the number, through the API server: in JSON, to whoever may.
-func TestTheReasonIsAskedForBesideTheNumber(t *testing.T) {
+// Explanations are served through the API server, as JSON, to authorized users.
+func TestExplanationsAreServedThroughTheAPIServer(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
 	server, address := guarded(t, f)

@@ -19,8 +19,8 @@ func keyOf(ref *externalscaler.ScaledObjectRef) scaling.Key {
 	return scaling.Key{Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
-// tell wakes the streams of a ScaledObject. It never blocks.
-func (l *lostSpecs) tell(ref *externalscaler.ScaledObjectRef) {
+// notify wakes the streams of a ScaledObject. It never blocks.
+func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for stream := range l.streams[keyOf(ref)] {

@@ -26,7 +26,7 @@ const (
 	PolicyLabel = "gpuscaler.io/policy"
 )
 
-// Decisions is the part of the engine's board that the servers read.
+// Decisions is the part of the engine's decision store that the servers read.
 type Decisions = engine.Decisions
 
 // Provider serves the external metrics API from the decisions in memory.
@@ -44,13 +44,16 @@ var metricResource = external.Resource("externalmetrics")
 
 // GetExternalMetric returns exactly one item, because an HPA adds up all items. A selector that does not name one policy is a bad request:
 // an HPA without a selector sends an empty one. A target that must not be used is an error, never 0.
-func (p *Provider) GetExternalMetric(_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo) (*external.ExternalMetricValueList, error) {
+func (p *Provider) GetExternalMetric(
+	_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo,
+) (*external.ExternalMetricValueList, error) {
 	if info.Metric != MetricName {
 		return nil, provider.NewMetricNotFoundError(metricResource, info.Metric)
 	}
 	name, ok := onePolicy(selector)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("selector %q must name a policy: set matchLabels {%s: <name>} in the HPA's metric", selector, PolicyLabel))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("selector %q must name a policy: set matchLabels {%s: <name>} in the HPA's "+
+			"metric", selector, PolicyLabel))
 	}
 	key := scaling.Key{Namespace: namespace, Name: name}
 	served, err := p.lookup(namespace, name)
@@ -58,7 +61,7 @@ func (p *Provider) GetExternalMetric(_ context.Context, namespace string, select
 	case errors.Is(err, engine.ErrUnknown):
 		return nil, provider.NewMetricNotFoundForError(metricResource, info.Metric, key.String())
 	case err != nil:
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("policy %s: %v; replicas stay as they are", key, err))
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("policy %s: %v; an HPA keeps its replicas", key, err))
 	}
 	return &external.ExternalMetricValueList{Items: []external.ExternalMetricValue{{
 		MetricName:   MetricName,

@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// both are the server as it is, and one that leaves everything to the library.
+// both returns the server with the fast path, and one that uses only the library.
 func both(t testing.TB) (quickly, library *Server) {
 	t.Helper()
 	certificate, err := SelfSigned("localhost")
@@ -62,7 +62,7 @@ var (
 	encodings = rapid.SampledFrom([]string{"", "gzip"})
 )
 
-// anyRead is an HPA's read with at most one part that is odd, or one of nothing but odd parts.
+// anyRead generates the read of an HPA with at most one unusual part, or a read with only unusual parts.
 func anyRead(t *rapid.T) *http.Request {
 	odd, part := rapid.IntRange(-1, 6).Draw(t, "odd"), 0
 	draw := func(from []string) string {
@@ -87,7 +87,7 @@ func anyRead(t *rapid.T) *http.Request {
 	return r
 }
 
-func TestTheShortWayAnswersWhatTheLibraryAnswers(t *testing.T) {
+func TestFastPathAnswersLikeTheLibrary(t *testing.T) {
 	quickly, library := both(t)
 	short := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,8 +113,8 @@ func TestTheShortWayAnswersWhatTheLibraryAnswers(t *testing.T) {
 	}
 }
 
-// Who authorizes is told the same by both: a word that differs could be a door.
-func TestTheShortWayTellsTheAuthorizerWhatTheLibraryTells(t *testing.T) {
+// Both paths pass the same attributes to the authorizer: a difference could grant access.
+func TestFastPathAuthorizesLikeTheLibrary(t *testing.T) {
 	library := genericapiserver.NewRequestInfoResolver(&genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("/api")})
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRead(t)
@@ -140,7 +140,7 @@ func benchmarkRead(b *testing.B, handler http.Handler, edit func(*http.Request))
 	b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkRead is what one read of an HPA costs us: the whole chain of handlers, without the client and its connection.
+// BenchmarkRead measures one read of an HPA: the whole chain of handlers, without the client and its connection.
 func BenchmarkRead(b *testing.B) {
 	quickly, library := both(b)
 	for _, way := range []struct {
@@ -155,8 +155,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadThroughTheFrontProxy adds what a cluster asks for: the front proxy's certificate is verified for each request, and the
-// caller's right is looked up in memory. The test's CA is P-256; most clusters have RSA, which is verified faster.
+// BenchmarkReadThroughTheFrontProxy includes authentication and authorization: the certificate of the front proxy is verified for each
+// request, and the permission is in the cache. The CA is P-256; most clusters have RSA, which is verified faster.
 func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 	f := newFront(b)
 	close(f.listable)
@@ -173,8 +173,8 @@ func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 	})
 }
 
-// The HPA controller reads by the k8s.io/metrics client, in protobuf; kubectl and others in JSON. Both are known by their bytes.
-func TestTheHPAControllersOwnClientGoesTheShortWay(t *testing.T) {
+// The HPA controller uses the k8s.io/metrics client with protobuf; kubectl uses JSON. Both use the fast path.
+func TestClientOfTheHPAControllerUsesTheFastPath(t *testing.T) {
 	certificate, err := SelfSigned("localhost")
 	if err != nil {
 		t.Fatal(err)

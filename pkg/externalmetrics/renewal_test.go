@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestACertificateIsServedOnlyOnceItIsTrusted(t *testing.T) {
+func TestCertificateIsServedOnlyWhenTrusted(t *testing.T) {
 	now := nine
 	s, err := newSelfSigned(90*24*time.Hour, func() time.Time { return now }, "gpuscaler.gpuscaler-system.svc")
 	if err != nil {
@@ -48,14 +48,14 @@ func TestACertificateIsServedOnlyOnceItIsTrusted(t *testing.T) {
 		t.Fatal("day 61, trusted: the second is not served, or the first is still in the bundle")
 	}
 
-	pass(75) // nobody tells us what the API server trusts: the third is made and served at 5/6, before the second ends
+	pass(75) // without information about the bundle, the third pair is served at 5/6, before the second ends
 	if bytes.Equal(served(), second) {
 		t.Error("day 136: a certificate that ends in 15 days is served")
 	}
 }
 
-// A life of seconds: a client that trusts whatever the bundle says at each moment is never refused, and sees a second certificate.
-func TestNobodyWhoReadsTheBundleIsRefusedDuringARenewal(t *testing.T) {
+// The certificate lives for seconds. A client that trusts the current bundle can always connect, and receives a second certificate.
+func TestRenewalDoesNotInterruptClients(t *testing.T) {
 	t.Parallel()
 	own, err := newSelfSigned(15*time.Second, time.Now, "localhost")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestNobodyWhoReadsTheBundleIsRefusedDuringARenewal(t *testing.T) {
 	}
 }
 
-func TestFilesAreRenewedBySomebodyElse(t *testing.T) {
+func TestRenewedFilesAreServed(t *testing.T) {
 	if _, err := FileCertificate("nowhere.crt", "nowhere.key"); err == nil {
 		t.Error("a certificate without a file")
 	}

@@ -51,7 +51,8 @@ func (s *Scaler) lookup(ref *externalscaler.ScaledObjectRef) (engine.Served, err
 	served, err := engine.LookupNow(s.decisions, key, s.clock)
 	switch {
 	case errors.Is(err, engine.ErrUnknown):
-		return served, status.Errorf(codes.NotFound, "no policy %s: write it as annotations of the ScaledObject, or name one with `%s` in the trigger's metadata", key, PolicyMetadata)
+		return served, status.Errorf(codes.NotFound, "no policy %s: define it with annotations of the ScaledObject, or name one with `%s` in "+
+			"the trigger's metadata", key, PolicyMetadata)
 	case err != nil:
 		return served, status.Errorf(codes.Unavailable, "policy %s: %v", key, err)
 	}
@@ -64,7 +65,7 @@ var specs = &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler
 
 // GetMetricSpec returns the metric. Its target is one replica for each unit, for every policy.
 func (s *Scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
-	s.lost.tell(ref)
+	s.lost.notify(ref)
 	return specs, nil
 }
 
@@ -117,17 +118,17 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
 	defer look.Stop()
 	defer repeat.Stop()
-	told, last, again := false, false, 0
+	sent, last, again := false, false, 0
 	for {
 		if served, err := s.lookup(ref); err == nil {
-			if active := served.Replicas > 0; !told || active != last {
+			if active := served.Replicas > 0; !sent || active != last {
 				if again++; active != last {
 					again = 0
 				}
 				if err := stream.Send(&externalscaler.IsActiveResponse{Result: active}); err != nil {
 					return err
 				}
-				told, last = true, active
+				sent, last = true, active
 				repeat.Reset(pause(again))
 			}
 		}
@@ -135,7 +136,7 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 		case <-stream.Context().Done():
 			return nil
 		case <-repeat.C:
-			told = told && !last // an active state is sent again at once
+			sent = sent && !last // an active state is sent again at once
 		case <-look.C:
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// moving is a board whose one number a test changes.
+// moving is a decision store with one target that a test changes.
 type moving struct {
 	mu     sync.Mutex
 	served engine.Served
@@ -37,13 +37,13 @@ func (m *moving) Lookup(scaling.Key, time.Time) (engine.Served, error) {
 	return m.served, m.err
 }
 
-// dial serves d on loopback and connects to it with the client's credentials.
+// dial serves d on loopback and connects to it.
 func dial(t *testing.T, d Decisions, server ScalerTLS, client credentials.TransportCredentials) externalscaler.ExternalScalerClient {
 	t.Helper()
 	return connect(t, serveScaler(t, d, server), client)
 }
 
-// serveScaler serves d on loopback until the test is over and returns its address.
+// serveScaler serves d on loopback until the test ends and returns its address.
 func serveScaler(t *testing.T, d Decisions, server ScalerTLS) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +85,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestCallsAsKEDAMakesThem(t *testing.T) {
+func TestCallsOfKEDA(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	ctx := soon(t)
 	spec, err := c.GetMetricSpec(ctx, ref("chat"))
@@ -107,7 +107,7 @@ func TestCallsAsKEDAMakesThem(t *testing.T) {
 		{"a policy of the ScaledObject's name", ref("chat"), codes.OK, 9, true},
 		{"a policy named in the trigger", byName, codes.OK, 9, true},
 		{"zero is a decision too", ref("night"), codes.OK, 0, false},
-		{"nobody wrote it", ref("typo"), codes.NotFound, 0, false},
+		{"no such policy", ref("typo"), codes.NotFound, 0, false},
 		{"never decided", ref("new"), codes.Unavailable, 0, false},
 		{"decided too long ago", ref("old"), codes.Unavailable, 0, false},
 		{"held", ref("held"), codes.Unavailable, 0, false},
@@ -126,7 +126,7 @@ func TestCallsAsKEDAMakesThem(t *testing.T) {
 	}
 }
 
-func TestAStreamTellsTheStateWhenItOpensAndEachChange(t *testing.T) {
+func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 	board := &moving{}
 	board.set(0, engine.ErrUndecided)
 	c := dial(t, board, ScalerTLS{}, insecure.NewCredentials())
@@ -146,8 +146,8 @@ func TestAStreamTellsTheStateWhenItOpensAndEachChange(t *testing.T) {
 	}
 }
 
-// KEDA asks only where it dropped what was streamed; without a spec of ours it would refuse every metric of the ScaledObject.
-func TestSpecsThatKEDALostAreStreamedAgainAndNoOthers(t *testing.T) {
+// KEDA requests specs only after it lost the streamed ones. Without specs it returns an error for every metric of the ScaledObject.
+func TestSpecsAreStreamedAgainOnlyWhenKEDALostThem(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	chat, err := c.StreamMetricSpec(soon(t), ref("chat"))
 	if err != nil {
@@ -170,20 +170,20 @@ func TestSpecsThatKEDALostAreStreamedAgainAndNoOthers(t *testing.T) {
 	if got, err := chat.Recv(); err != nil || got.MetricSpecs[0].MetricName != MetricName {
 		t.Fatalf("%v, %v", got, err)
 	}
-	told := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		if _, err := other.Recv(); err == nil {
-			close(told)
+			close(done)
 		}
 	}()
 	select {
-	case <-told:
-		t.Error("specs that nobody lost were sent again")
+	case <-done:
+		t.Error("specs were sent again although KEDA did not lose them")
 	case <-time.After(100 * time.Millisecond):
 	}
 }
 
-func TestSpecsAreStreamedOnceAndTheStreamStays(t *testing.T) {
+func TestSpecsAreStreamedOnce(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	ctx, cancel := context.WithCancel(soon(t))
 	stream, err := c.StreamMetricSpec(ctx, ref("chat"))

@@ -24,24 +24,24 @@ import (
 const (
 	// DefaultMaxStreams is enough for 4,000 ScaledObjects. A stream takes about 14 KiB.
 	DefaultMaxStreams = 8192
-	// maxCalls bounds the calls in progress that are not streams. Each is answered from memory.
+	// maxCalls is the maximum number of calls in progress that are not streams. Each is answered from memory.
 	maxCalls = 512
-	// maxScalerConnections bounds the connections. KEDA's operator opens one for each address and credential of its triggers.
+	// maxScalerConnections is the maximum number of connections. KEDA's operator opens one for each address and credential of its triggers.
 	maxScalerConnections = 64
 	// maxConnectionAge makes KEDA connect again, so that its connection reaches the current leader behind the Service.
 	maxConnectionAge = 5 * time.Minute
-	// handshakeTimeout bounds the time from accepting a connection to the end of its TLS and HTTP/2 handshakes.
+	// handshakeTimeout is the maximum time from accepting a connection to the end of its TLS and HTTP/2 handshakes.
 	handshakeTimeout = 10 * time.Second
-	// maxRequestBytes bounds a request: a ScaledObjectRef holds its trigger's metadata and little else.
+	// maxRequestBytes is the maximum size of a request: a ScaledObjectRef holds its trigger's metadata and little else.
 	maxRequestBytes = 64 << 10
-	// maxRequestHeaderBytes bounds a request's headers, of which KEDA sends a few hundred bytes.
+	// maxRequestHeaderBytes is the maximum size of a request's headers, of which KEDA sends a few hundred bytes.
 	maxRequestHeaderBytes = 16 << 10
 )
 
 // ScalerConfig configures the server of the external scaler.
 type ScalerConfig struct {
 	TLS ScalerTLS
-	// MaxStreams bounds the open streams of all connections together; 0: DefaultMaxStreams. Calls that are not streams have a limit of
+	// MaxStreams limits the open streams of all connections together; 0: DefaultMaxStreams. Calls that are not streams have a limit of
 	// their own, so streams never keep KEDA from reading a target.
 	MaxStreams int
 	// Closed is called for each connection that is closed because there are too many, Refused for each call or stream that is refused;
@@ -62,7 +62,9 @@ type ScalerTLS struct {
 func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler) error {
 	limits := newCallLimits(cmp.Or(c.MaxStreams, DefaultMaxStreams), c.Refused)
 	options := append(limits.options(),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: 10 * time.Second, Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: 10 * time.Second, Time: 30 * time.Second, Timeout: 10 * time.Second,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(handshakeTimeout), grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxHeaderListSize(maxRequestHeaderBytes),
 	)
@@ -73,7 +75,7 @@ func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler)
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	} else if c.TLS.ClientCAFile != "" {
-		return errors.New("external scaler: a client CA needs a certificate of our own too")
+		return errors.New("external scaler: a client CA requires a server certificate and key")
 	}
 	server := grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(server, s)
@@ -117,7 +119,7 @@ func (t *ScalerTLS) clientCAs() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate", t.ClientCAFile)
+		return nil, fmt.Errorf("%s contains no certificate", t.ClientCAFile)
 	}
 	return pool, nil
 }

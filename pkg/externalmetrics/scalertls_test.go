@@ -63,7 +63,7 @@ func (a *authority) sign(t testing.TB, name string, template *x509.Certificate) 
 	return cert, key
 }
 
-// pair reads back what sign has written.
+// pair returns the certificate and the key that sign wrote.
 func (a *authority) pair(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
@@ -73,11 +73,11 @@ func (a *authority) pair(t testing.TB, name string) tls.Certificate {
 	return pair
 }
 
-func TestOnlyTheNamedClientGetsInWithMutualTLS(t *testing.T) {
+func TestMutualTLSAcceptsOnlyTheNamedClient(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"gpuscaler-scaler.gpuscaler-system.svc"}})
 	ours.sign(t, "keda", &x509.Certificate{DNSNames: []string{"keda-operator.keda.svc"}})
-	ours.sign(t, "somebody", &x509.Certificate{DNSNames: []string{"somebody.else.svc"}})
+	ours.sign(t, "other", &x509.Certificate{DNSNames: []string{"other.example.svc"}})
 	theirs.sign(t, "keda", &x509.Certificate{DNSNames: []string{"keda-operator.keda.svc"}})
 	server := ScalerTLS{CertFile: ours.file("server.crt"), KeyFile: ours.file("server.key"),
 		ClientCAFile: ours.file("ca.crt"), ClientNames: []string{"keda-operator.keda.svc"}}
@@ -98,7 +98,7 @@ func TestOnlyTheNamedClientGetsInWithMutualTLS(t *testing.T) {
 		{"KEDA", client(ours, "keda", 0), codes.OK},
 		{"no certificate", client(nil, "", 0), codes.Unavailable},
 		{"KEDA's name from another CA", client(theirs, "keda", 0), codes.Unavailable},
-		{"another name from our CA", client(ours, "somebody", 0), codes.Unavailable},
+		{"another name from our CA", client(ours, "other", 0), codes.Unavailable},
 		{"TLS 1.2", client(ours, "keda", tls.VersionTLS12), codes.Unavailable},
 		{"plain text", insecure.NewCredentials(), codes.Unavailable},
 	} {
@@ -109,8 +109,8 @@ func TestOnlyTheNamedClientGetsInWithMutualTLS(t *testing.T) {
 	}
 }
 
-// cert-manager writes new files while we serve: the next connection gets the new certificate, and who signs KEDA's may change too.
-func TestRenewedCertificatesCountFromTheNextConnection(t *testing.T) {
+// cert-manager writes new files while the server runs: the next connection uses the new certificate and the new client CA.
+func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 	ours, next := newAuthority(t), newAuthority(t)
 	first, _ := ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"scaler"}})
 	for _, a := range []*authority{ours, next} {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// shop is a cluster of one workload, its policy and its telemetry, with the engine over them and the clock that the servers read.
+// shop is a cluster with one workload, its policy and its readings, an engine, and the clock of the servers.
 type shop struct {
 	mu       sync.Mutex
 	workload []scaling.Workload
@@ -67,7 +67,7 @@ func (s *shop) TargetUID(*scaling.Workload) (string, bool) {
 
 func (s *shop) Apply(context.Context, []engine.Change) error { return nil }
 
-// is replaces the Deployment; an empty UID deletes it.
+// is replaces the Deployment. An empty UID deletes it.
 func (s *shop) is(uid string, replicas int32, backlog float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,12 +88,12 @@ func (s *shop) tick() {
 	s.engine.Tick(context.Background(), now)
 }
 
-// Lookup is the board at the shop's time, whatever clock a server has.
+// Lookup returns the decision at the time of the shop.
 func (s *shop) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
 	return s.engine.Decisions().Lookup(k, s.clock())
 }
 
-// entrances are all ways by which a target leaves the process.
+// entrances are all interfaces that serve a target.
 type entrances struct {
 	t   *testing.T
 	get func(path string, edit ...func(*http.Request)) (int, []byte)
@@ -104,7 +104,7 @@ func (s *shop) entrances(t *testing.T) entrances {
 	return entrances{t, serveWith(t, NewProvider(s, s.clock)), dial(t, s, ScalerTLS{}, insecure.NewCredentials())}
 }
 
-// serve requires that every entrance returns n, the push stream its activity.
+// serve requires that every interface serves n; the push stream serves the activity.
 func (e entrances) serve(when string, n int64) {
 	e.t.Helper()
 	code, body := e.get(metricPath(MetricName, PolicyLabel+"=chat"))
@@ -124,7 +124,7 @@ func (e entrances) serve(when string, n int64) {
 	}
 }
 
-// refuse requires that every entrance returns an error that names the reason, and that the push stream sends nothing.
+// refuse requires that every interface returns an error with the reason, and that the push stream sends nothing.
 func (e entrances) refuse(when, why string) {
 	e.t.Helper()
 	code, body := e.get(metricPath(MetricName, PolicyLabel+"=chat"))
@@ -143,7 +143,7 @@ func (e entrances) refuse(when, why string) {
 	}
 }
 
-// pushed opens a push stream and returns what it sends within four of its looks at the board.
+// pushed opens a push stream and returns what it sends within four of its intervals.
 func (e entrances) pushed() (sent, active bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*pushEvery)
 	defer cancel()
@@ -155,7 +155,7 @@ func (e entrances) pushed() (sent, active bool) {
 	return err == nil, r.GetResult()
 }
 
-func TestTheTargetOfADeletedWorkloadDoesNotReachItsSuccessor(t *testing.T) {
+func TestTargetOfADeletedWorkloadIsNotServedToItsSuccessor(t *testing.T) {
 	s := newShop(1, 40)
 	e := s.entrances(t)
 	e.serve("at first", 24)
@@ -175,7 +175,7 @@ func TestTheTargetOfADeletedWorkloadDoesNotReachItsSuccessor(t *testing.T) {
 	e.serve("replaced", 1)
 }
 
-func TestAnEditedPolicyBoundsWhatEveryEntranceReturns(t *testing.T) {
+func TestEditedPolicyLimitsTheServedTarget(t *testing.T) {
 	s := newShop(1, 40)
 	e := s.entrances(t)
 	s.panics = true

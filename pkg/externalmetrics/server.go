@@ -99,7 +99,7 @@ func (s *Server) Ready() error {
 		return nil
 	}
 	if _, loaded := s.proxy.CAContentProvider.VerifyOptions(); !loaded || len(s.proxy.UsernameHeaders.Value()) == 0 {
-		return errors.New("the front proxy's CA is not loaded: it stands in ConfigMap kube-system/extension-apiserver-authentication")
+		return errors.New("the CA of the front proxy is not loaded yet from ConfigMap kube-system/extension-apiserver-authentication")
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s *Server) Ready() error {
 func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	if c.Open {
 		if ip := c.Listener.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
-			return fmt.Errorf("%s is not loopback: without a cluster nobody can be authenticated", ip)
+			return fmt.Errorf("%s is not a loopback address: without a cluster, clients cannot be authenticated", ip)
 		}
 		config.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
 		config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
@@ -147,14 +147,14 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	})
 }
 
-// maxAddress bounds the URL that is parsed before authentication, because a selector of a hundred thousand parts takes seconds to parse.
-// The URL of an HPA has about 150 bytes.
+// maxAddress is the maximum length of a URL that is parsed before authentication, because a selector of a hundred thousand parts takes
+// seconds to parse. The URL of an HPA has about 150 bytes.
 const maxAddress = 4 << 10
 
 func small(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.URL.RawQuery)+len(r.URL.Path) > maxAddress {
-			http.Error(w, "the address is too long", http.StatusRequestURITooLong)
+			http.Error(w, "the URL is too long", http.StatusRequestURITooLong)
 			return
 		}
 		next.ServeHTTP(w, r)

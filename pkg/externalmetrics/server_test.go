@@ -21,7 +21,7 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// fixed answers from a table.
+// fixed is a provider with fixed targets.
 type fixed map[scaling.Key]any
 
 func (f fixed) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
@@ -45,13 +45,13 @@ var decisions = fixed{
 	key("advised"): engine.ErrAdvisory,
 }
 
-// run runs the real server on loopback until the test ends.
+// run starts the server on loopback until the test ends.
 func run(t testing.TB, c ServerConfig) (server *Server, address string) {
 	t.Helper()
 	return runWith(t, c, NewProvider(decisions, func() time.Time { return nine }))
 }
 
-// runWith is run over another provider.
+// runWith is run with another provider.
 func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address
 	return server, l.Addr().String()
 }
 
-// reader returns what asks a server for a path, with the client's own TLS settings or none.
+// reader returns a function that requests a path of a server, with TLS settings of the client or none.
 func reader(t testing.TB, address string, c *tls.Config) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	if c == nil {
 		c = &tls.Config{}
@@ -101,13 +101,13 @@ func reader(t testing.TB, address string, c *tls.Config) func(path string, edit 
 	}
 }
 
-// serve starts a server that anybody on loopback may read and returns a reader of its paths.
+// serve starts a server without authentication and returns a reader of its paths.
 func serveAPI(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
 	return serveWith(t, NewProvider(decisions, func() time.Time { return nine }))
 }
 
-// serveWith is serve over another provider.
+// serveWith is serve with another provider.
 func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
 	certificate, err := SelfSigned("localhost")
@@ -120,7 +120,7 @@ func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.R
 	return get
 }
 
-// until waits for something that comes soon, or fails the test.
+// until waits for a condition, or fails the test.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for range 500 {
@@ -136,7 +136,7 @@ func metricPath(metric, selector string) string {
 	return "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/" + metric + "?labelSelector=" + url.QueryEscape(selector)
 }
 
-func TestReadsAsAnHPAMakesThem(t *testing.T) {
+func TestReadsOfAnHPA(t *testing.T) {
 	get := serveAPI(t)
 	for _, c := range []struct {
 		name, metric, selector string
@@ -149,10 +149,10 @@ func TestReadsAsAnHPAMakesThem(t *testing.T) {
 		{"a selector that names several", MetricName, PolicyLabel + " in (chat,night)", 400, "must name a policy"},
 		{"a selector that names two at once", MetricName, PolicyLabel + "=chat," + PolicyLabel + "=night", 400, "must name a policy"},
 		{"a selector on something else", MetricName, "app=chat", 400, "must name a policy"},
-		{"a policy that nobody wrote", MetricName, PolicyLabel + "=typo", 404, "team-chat/typo"},
+		{"a policy that does not exist", MetricName, PolicyLabel + "=typo", 404, "team-chat/typo"},
 		{"an address of five thousand bytes", MetricName, PolicyLabel + "=chat,app=" + strings.Repeat("x", 5000), 414, "too long"},
 		{"another metric", "queue-depth", PolicyLabel + "=chat", 404, "queue-depth"},
-		{"never decided", MetricName, PolicyLabel + "=new", 503, "not decided yet; replicas stay as they are"},
+		{"never decided", MetricName, PolicyLabel + "=new", 503, "not decided yet; an HPA keeps its replicas"},
 		{"decided too long ago", MetricName, PolicyLabel + "=old", 503, "too old"},
 		{"held", MetricName, PolicyLabel + "=held", 503, "mode: hold"},
 		{"advisory", MetricName, PolicyLabel + "=advised", 503, "advisory"},
@@ -167,7 +167,7 @@ func TestReadsAsAnHPAMakesThem(t *testing.T) {
 	}
 }
 
-func TestExactlyOneWholeItemStampedWithTheDecision(t *testing.T) {
+func TestResponseHasOneItemWithTheTimeOfTheDecision(t *testing.T) {
 	get := serveAPI(t)
 	_, body := get(metricPath(MetricName, PolicyLabel+"=chat"))
 	var list external.ExternalMetricValueList
@@ -180,7 +180,7 @@ func TestExactlyOneWholeItemStampedWithTheDecision(t *testing.T) {
 	}
 }
 
-func TestTheOpenDoorIsForLoopbackOnly(t *testing.T) {
+func TestOpenServerRequiresLoopback(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
@@ -188,12 +188,12 @@ func TestTheOpenDoorIsForLoopbackOnly(t *testing.T) {
 	defer l.Close()
 	certificate, _ := SelfSigned("localhost")
 	_, err = NewServer(ServerConfig{Listener: l, Certificate: certificate, Open: true}, NewProvider(decisions, time.Now))
-	if err == nil || !strings.Contains(err.Error(), "not loopback") {
+	if err == nil || !strings.Contains(err.Error(), "is not a loopback address") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-// cpu is the processor time of this process in nanoseconds: a busy machine makes a read wait, not cost more.
+// cpu returns the processor time of this process in nanoseconds, which does not depend on the load of the machine.
 func cpu() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,5 +1,6 @@
-// Package printable decides which text may be shown on a terminal. Names, labels and messages come from users and from other servers; an
-// escape sequence in one can rewrite the lines above it, and a bidirectional control can reverse what a reader sees (CVE-2021-42574).
+// Package printable decides which text can be shown on a terminal. Names, labels and messages are from users and other servers: an
+// escape sequence in one can overwrite the lines above it, and a bidirectional control character can change the order of the text
+// (CVE-2021-42574).
 package printable
 
 import (
@@ -10,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Rune reports whether a character may be shown: a printable one, a space, a line feed or a tab. Control characters and the invisible
-// format characters (bidirectional controls, zero-width characters, byte order marks) may not.
+// Rune reports whether a character can be shown: a printable one, a space, a line feed or a tab. Control characters and invisible format
+// characters (bidirectional controls, zero-width characters, byte order marks) cannot.
 func Rune(r rune) bool {
 	return r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
 }
 
-// Is reports whether every character of a text may be shown. Bytes that are not UTF-8 may not.
+// Is reports whether every character of a text can be shown. Bytes that are not UTF-8 cannot.
 func Is(text string) bool {
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") || r != utf8.RuneError && !Rune(r) {
@@ -26,8 +27,8 @@ func Is(text string) bool {
 	return true
 }
 
-// Clean replaces each character that may not be shown by an escape, such as \u202e. Inside a JSON string the escape is read as
-// the same character.
+// Clean replaces each character that cannot be shown by an escape, such as \u202e. In a JSON string, the escape has the value of the
+// character.
 func Clean(text string) string {
 	if Is(text) {
 		return text
@@ -50,16 +51,16 @@ func Clean(text string) string {
 	return b.String()
 }
 
-// Writer cleans what is written to it.
+// Writer writes cleaned text.
 type Writer struct {
 	to   io.Writer
-	rest []byte // the beginning of a character whose end follows in the next Write
+	rest []byte // the start of a character whose end follows in the next Write
 }
 
-// NewWriter returns a Writer of text. It is not for binary output.
+// NewWriter returns a Writer. It is for text only, and not for binary output.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Write writes the cleaned text. The beginning of a character at the end is kept for the next Write.
+// Write writes the cleaned text. It keeps an incomplete character at the end of p for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
 	text := append(w.rest, p...)
 	end := len(text)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-func TestTextsAsTheyAreShown(t *testing.T) {
+func TestCleanEscapesWhatIsNotPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"office, 08:00\n\tBüro 東京 🙂":      "office, 08:00\n\tBüro 東京 🙂",
 		"a\x1b[2J\x1b[1;1Hok":             `a\u001b[2J\u001b[1;1Hok`,
@@ -30,8 +30,8 @@ func TestTextsAsTheyAreShown(t *testing.T) {
 	}
 }
 
-// However a text is cut into writes, it is shown the same, nothing is lost, and the output is printable.
-func TestAWriterShowsWhatCleanDoes(t *testing.T) {
+// The output does not depend on how a text is divided into writes, is complete, and is printable.
+func TestWriterWritesWhatCleanReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text") + "\u202eé" + rapid.String().Draw(t, "more") + "."
 		var out bytes.Buffer

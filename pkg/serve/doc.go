@@ -1,4 +1,4 @@
-// Package serve bounds what the clients of gpuscaler's ports can use. A bound holds for all clients of a port together:
+// Package serve bounds the resources that clients of a port can use. Each bound applies to all clients of the port together:
 //
 //   - connections: Limit closes the oldest connection of the address that has the most, so one client cannot lock out another
 //   - time: HTTP sets a deadline for the headers, the body, each answer and each idle connection

@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// headerTimeout bounds how long a client may take to send a request's headers.
+	// headerTimeout bounds the time in which a client sends the headers of a request.
 	headerTimeout = 5 * time.Second
-	// writeTimeout bounds an answer, for clients that do not read it. A handler that streams sets its own deadline for each write.
+	// writeTimeout bounds the time of an answer, for clients that do not read it. A handler that streams sets its own deadline for each
+	// write.
 	writeTimeout = 30 * time.Second
-	// idleTimeout bounds a connection between two requests. Prometheus scrapes at least once in two minutes.
+	// idleTimeout bounds the time between two requests of a connection. Prometheus scrapes at least once in two minutes.
 	idleTimeout = 2 * time.Minute
-	// drainTimeout bounds how long requests may run on once the server ends.
+	// drainTimeout bounds the time that requests in progress have when the server ends.
 	drainTimeout = 5 * time.Second
-	// maxHeaderBytes bounds a request's headers.
+	// maxHeaderBytes bounds the headers of a request.
 	maxHeaderBytes = 16 << 10
 )
 
-// HTTP answers requests on l until ctx ends, then waits for the requests in progress. Bound the connections with Limit.
+// HTTP serves l until ctx ends, and then waits for the requests in progress. Bound the connections with Limit.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	return run(ctx, l, &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes})
 }
@@ -43,7 +44,7 @@ func run(ctx context.Context, l net.Listener, s *http.Server) error {
 	return nil
 }
 
-// withoutHandshakes drops the lines about failed TLS handshakes, with which a client could fill the log.
+// withoutHandshakes drops the lines about failed TLS handshakes, because a client could fill the log with them.
 type withoutHandshakes struct{ io.Writer }
 
 func (w withoutHandshakes) Write(line []byte) (int, error) {

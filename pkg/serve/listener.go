@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Limited is a listener that keeps at most a number of connections open.
+// Limited is a listener that bounds its open connections.
 type Limited struct {
 	net.Listener
 	limit  int
-	closed func() // called for each connection that is closed to make room
+	closed func() // called for each connection that is closed for a new one
 
 	mu        sync.Mutex
 	total     int
@@ -17,9 +17,9 @@ type Limited struct {
 	accepted  uint64                   // orders connections by age
 }
 
-// Limit returns a listener that keeps at most limit connections of l open. When a further connection arrives, the oldest connection of
-// the address with the most connections is closed. A limit that refuses new connections, or lets them wait, would let one client lock out
-// all others. closed is called for each connection that is closed this way; nil: not called.
+// Limit returns a listener with at most limit open connections of l. For each further connection, it closes the oldest connection of the
+// address with the most connections. A limit that refused new connections, or let them wait, would let one client lock out all others.
+// closed is called for each connection that is closed this way; nil: it is not called.
 func Limit(l net.Listener, limit int, closed func()) *Limited {
 	if closed == nil {
 		closed = func() {}
@@ -93,7 +93,7 @@ func (l *Limited) remove(c *connection) {
 	}
 }
 
-// connection leaves its listener's count when it is closed.
+// connection is removed from the count of its listener when it is closed.
 type connection struct {
 	net.Conn
 	listener *Limited

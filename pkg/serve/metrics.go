@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// maxMetricsRequests bounds the requests for metrics at a time. A connection carries one request at a time (HTTP/2 is off), so this is
-	// the limit of the connections: a client that opens more closes its own oldest ones, and a scraper from another address is answered.
+	// maxMetricsRequests bounds the concurrent requests for metrics. HTTP/2 is off, so that each connection has one request at a time and
+	// this is the limit of the connections: a client that opens more closes its own oldest ones, and a scraper from another address is
+	// still answered.
 	maxMetricsRequests = 64
-	// maxSnapshotAge is how old served metrics may be. The engine decides once a second.
+	// maxSnapshotAge is the greatest age of served metrics. The engine decides once a second.
 	maxSnapshotAge = time.Second
 )
 
 // Metrics answers with the metrics of its gatherers. It gathers at most once a second, one gatherer after the other, and keeps the result
-// as one compressed text that all requests share. So neither the number of the clients nor their pace changes what an answer costs: a
-// client that does not read holds a connection and, until its deadline, one old text.
+// as one compressed text that all requests share, so that the cost does not grow with the number of requests. A client that does not read
+// keeps a connection and, until its deadline, one old text.
 type Metrics struct {
 	gatherers []prometheus.Gatherer
 	clock     func() time.Time
@@ -40,13 +41,13 @@ type Metrics struct {
 	at   time.Time
 }
 
-// NewMetrics returns a handler over these gatherers, whose metric names must differ. Give a gatherer to each large family: the memory
-// that one scrape needs is that of the largest gatherer, and not of all of them.
+// NewMetrics returns a handler for these gatherers, whose metric names must differ. Use a separate gatherer for each large family: one
+// scrape needs the memory of the largest gatherer, and not of all of them.
 func NewMetrics(clock func() time.Time, gatherers ...prometheus.Gatherer) *Metrics {
 	return &Metrics{gatherers: gatherers, clock: clock}
 }
 
-// ServeHTTP answers GET and HEAD.
+// ServeHTTP implements http.Handler for GET and HEAD.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -73,7 +74,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, plain)
 }
 
-// snapshot returns the present text, compressed.
+// snapshot returns the current text, compressed.
 func (m *Metrics) snapshot() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,16 +109,16 @@ func write(w io.Writer, g prometheus.Gatherer) error {
 	return nil
 }
 
-// MetricsServer says how metrics are served.
+// MetricsServer configures the port of metrics.
 type MetricsServer struct {
 	Metrics http.Handler
-	// Certificate makes the server speak TLS; nil: plain text.
+	// Certificate enables TLS; nil: plain text.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Closed is called for each connection that is closed because there were too many; nil: not called.
+	// Closed is called for each connection that is closed because there are too many; nil: it is not called.
 	Closed func()
 }
 
-// Serve answers GET /metrics on l until ctx ends.
+// Serve serves GET /metrics on l until ctx ends.
 func (s MetricsServer) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.Metrics)
@@ -131,11 +132,11 @@ func (s MetricsServer) Serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// Authorized answers only clients with a bearer token that the cluster accepts (TokenReview) and that may get the path (SubjectAccessReview
-// on the non-resource URL). It needs `create` of tokenreviews and subjectaccessreviews.
+// Authorized returns a handler that answers only requests with a bearer token that the cluster accepts (TokenReview) and whose user may
+// get the path (SubjectAccessReview of the non-resource URL). It needs `create` of tokenreviews and subjectaccessreviews.
 //
-// A token that the cluster does not accept is answered 500 by the library, and not 401. Refusals are not logged: a client could fill the
-// log with them, and Prometheus shows the answer as the target's error.
+// For a token that the cluster does not accept, the library answers 500 and not 401. Refusals are not logged, because a client could fill
+// the log with them, and Prometheus shows the answer as the target's error.
 func Authorized(kube *rest.Config, h http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(kube)
 	if err != nil {

@@ -46,7 +46,7 @@ func many(name string, n int, gathered *atomic.Int32) prometheus.Gatherer {
 }
 
 // The attack: clients ask for the metrics of 10,000 policies and never read the answer.
-func TestClientsThatNeverReadShareOneTextAndTheScraperIsAnswered(t *testing.T) {
+func TestClientsThatNeverReadShareOneTextAndDoNotBlockTheScraper(t *testing.T) {
 	var gathered, closed atomic.Int32
 	clock := &clock{}
 	m := NewMetrics(clock.now, many("first", 10_000, &gathered), many("second", 10_000, &gathered))
@@ -65,7 +65,7 @@ func TestClientsThatNeverReadShareOneTextAndTheScraperIsAnswered(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNewEachSecond(t *testing.T) {
+func TestMetricsAreGatheredAtMostOnceASecond(t *testing.T) {
 	registry, clock := prometheus.NewRegistry(), &clock{}
 	value := prometheus.NewGauge(prometheus.GaugeOpts{Name: "value", Help: "A gauge."})
 	registry.MustRegister(value)
@@ -83,7 +83,7 @@ func TestMetricsAreNewEachSecond(t *testing.T) {
 		{1, 0, "value 1\n"},
 		{2, maxSnapshotAge - 1, "value 1\n"},
 		{3, 1, "value 3\n"},
-		{4, -time.Hour, "value 4\n"}, // the clock stepped back: the text is not a day old, it is from the future
+		{4, -time.Hour, "value 4\n"}, // the clock was set back: the text has a time in the future
 	} {
 		value.Set(step.set)
 		clock.advance(step.advance)
@@ -93,7 +93,7 @@ func TestMetricsAreNewEachSecond(t *testing.T) {
 	}
 }
 
-func TestMetricsAreCompressedForWhoAsksAndTheSameForWhoDoesNot(t *testing.T) {
+func TestMetricsAreCompressedOnRequest(t *testing.T) {
 	var gathered atomic.Int32
 	m := NewMetrics((&clock{}).now, many("first", 500, &gathered))
 	address := start(t, listen(t), MetricsServer{Metrics: m}.Serve)
@@ -109,7 +109,7 @@ func TestMetricsAreCompressedForWhoAsksAndTheSameForWhoDoesNot(t *testing.T) {
 	}
 }
 
-func TestAGathererThatFailsIsAnErrorAndNotAPartOfTheMetrics(t *testing.T) {
+func TestFailedGathererIsAnErrorAndNotAPartialAnswer(t *testing.T) {
 	var gathered atomic.Int32
 	broken := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, errors.New("collected twice") })
 	w := httptest.NewRecorder()
@@ -119,7 +119,7 @@ func TestAGathererThatFailsIsAnErrorAndNotAPartOfTheMetrics(t *testing.T) {
 	}
 }
 
-func TestTheMetricsPortChangesNothingAndServesNothingElse(t *testing.T) {
+func TestMetricsPortServesOnlyGETOfMetrics(t *testing.T) {
 	var gathered atomic.Int32
 	address := start(t, listen(t), MetricsServer{Metrics: NewMetrics((&clock{}).now, many("first", 1, &gathered))}.Serve)
 	for path, want := range map[string]int{"/metrics": 200, "/healthz": 404, "/readyz": 404, "/debug/pprof/heap": 404} {
@@ -134,7 +134,7 @@ func TestTheMetricsPortChangesNothingAndServesNothingElse(t *testing.T) {
 	answer.Body.Close()
 }
 
-// cluster authenticates the tokens "scraper" and "tenant", of which the first may get /metrics. It counts the questions.
+// cluster authenticates the tokens "scraper" and "tenant", of which the first may get /metrics. It records the tokens.
 func cluster(t *testing.T) (*rest.Config, *sync.Map) {
 	t.Helper()
 	asked := &sync.Map{}

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// maxProbeConnections is far more than the kubelet needs, which opens one connection for each probe.
+	// maxProbeConnections is much more than the kubelet needs, which opens one connection for each probe.
 	maxProbeConnections = 64
-	// probeTimeout bounds a probe's request and its answer, which are a few bytes each.
+	// probeTimeout bounds the request and the answer of a probe, which are a few bytes each.
 	probeTimeout = 3 * time.Second
 )
 
-// Probes says why a process is not alive or not ready; nil means that it is.
+// Probes returns why the process is not alive or not ready; nil means that it is.
 type Probes struct {
 	Alive, Ready func() error
 }
 
-// Handler answers GET /healthz and GET /readyz.
+// Handler returns a handler for GET /healthz and GET /readyz.
 func (p Probes) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(p.Alive))
@@ -28,7 +28,7 @@ func (p Probes) Handler() http.Handler {
 	return mux
 }
 
-// Serve answers probes on l until ctx ends. Each connection serves one probe.
+// Serve serves probes on l until ctx ends, one for each connection.
 func (p Probes) Serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{Handler: p.Handler(), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: maxHeaderBytes}
 	s.SetKeepAlivesEnabled(false)

@@ -4,7 +4,6 @@ package buffers
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -264,6 +263,3 @@ func (c *Cache) NewTask(a capacity.Buffer) Task {
 
 // For sets the target of the task to that of a workload.
 func (t *Task) For(w *scaling.Workload) { t.Target = targetOf(w) }
-
-// String returns "team/chat 3", the policy and the number of replicas.
-func (t *Task) String() string { return fmt.Sprintf("%s/%s %d", t.Namespace, t.Policy, t.Replicas) }

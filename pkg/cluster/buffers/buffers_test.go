@@ -162,7 +162,8 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	w, _, sent := newWriter()
 	task := Task{Namespace: "team", Policy: "chat", Target: targetOf(chatWorkload()), Owner: chatOwner, Replicas: 3}
 	w.Write(task)
-	want := `{"apiVersion":"autoscaling.x-k8s.io/v1beta1","kind":"CapacityBuffer","metadata":{"labels":{"app.kubernetes.io/managed-by":"gpuscaler"},` +
+	want := `{"apiVersion":"autoscaling.x-k8s.io/v1beta1","kind":"CapacityBuffer",` +
+		`"metadata":{"labels":{"app.kubernetes.io/managed-by":"gpuscaler"},` +
 		`"name":"gpuscaler-chat","namespace":"team","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"chat","uid":"d1"}]},` +
 		`"spec":{"replicas":3,"scalableRef":{"apiGroup":"apps","kind":"Deployment","name":"chat"}}}`
 	if got := sent(); len(got) != 1 || strings.TrimSpace(got[0]) != want {
@@ -262,9 +263,10 @@ func apiServer(t *testing.T, lists, removes bool) (cfg *rest.Config, deleted *[]
 			*deleted = append(*deleted, r.URL.Path)
 			answer("{kind: Status, apiVersion: v1, status: Success}")
 		case r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
-			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, metadata: {}, spec: {}, status: {allowed: %t}}", removes))
+			answer(fmt.Sprintf("{kind: SelfSubjectAccessReview, apiVersion: authorization.k8s.io/v1, spec: {}, status: {allowed: %t}}", removes))
 		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1":
-			answer("{kind: APIResourceList, apiVersion: v1, groupVersion: autoscaling.x-k8s.io/v1beta1, resources: [{name: capacitybuffers, kind: CapacityBuffer, namespaced: true, verbs: [list]}]}")
+			answer("{kind: APIResourceList, apiVersion: v1, groupVersion: autoscaling.x-k8s.io/v1beta1, " +
+				"resources: [{name: capacitybuffers, kind: CapacityBuffer, namespaced: true, verbs: [list]}]}")
 		case r.URL.Path == "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers" && !lists:
 			w.WriteHeader(http.StatusForbidden)
 			answer("{kind: Status, apiVersion: v1, metadata: {}, status: Failure, reason: Forbidden, code: 403}")
@@ -308,7 +310,8 @@ func TestRemoveAllDeletesOnlyOwnBuffers(t *testing.T) {
 			t.Errorf("%s: %+v, %v, deleted %v", name, done, err, *deleted)
 			continue
 		}
-		if said := done[0].Err != nil && strings.Contains(done[0].Err.Error(), "kubectl delete capacitybuffers"); said != c.fix || !c.fix && done[0].Err != nil {
+		failed := done[0].Err != nil
+		if failed != c.fix || failed && !strings.Contains(done[0].Err.Error(), "kubectl delete capacitybuffers") {
 			t.Errorf("%s: %v", name, done[0].Err)
 		}
 	}

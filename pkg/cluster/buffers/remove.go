@@ -12,8 +12,8 @@ import (
 )
 
 // removeByHand says what a user does about buffers that this account may not list or delete.
-const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel + "=gpuscaler, " +
-	"or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
+const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel +
+	"=gpuscaler, or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
 
 // Removed is the result for one CapacityBuffer. Object is "CapacityBuffers" if they could not be listed.
 type Removed struct {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
@@ -23,11 +22,6 @@ var (
 	TemplateKind = resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate")
 	ClassKind    = resourcev1.SchemeGroupVersion.WithKind("DeviceClass")
 )
-
-// Kinds returns the kinds that a Cache needs.
-func Kinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{ClaimKind, TemplateKind, ClassKind}
-}
 
 // Claim is the part of a ResourceClaim or ResourceClaimTemplate that is stored.
 type Claim struct {

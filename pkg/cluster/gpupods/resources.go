@@ -49,7 +49,8 @@ func IsSharedGPU(name corev1.ResourceName) bool {
 // of clients for each GPU.
 func NodeSharesGPUs(labels map[string]string) bool {
 	for name, value := range labels {
-		if name == "cloud.google.com/gke-max-shared-clients-per-gpu" || strings.HasPrefix(name, "nvidia.com/") && strings.HasSuffix(name, ".replicas") {
+		nvidia := strings.HasPrefix(name, "nvidia.com/") && strings.HasSuffix(name, ".replicas")
+		if nvidia || name == "cloud.google.com/gke-max-shared-clients-per-gpu" {
 			if n, err := strconv.Atoi(value); err == nil && n > 1 {
 				return true
 			}

@@ -52,7 +52,8 @@ func OfferOf(l map[string]string) cost.Offer {
 	switch {
 	case l[karpv1.CapacityTypeLabelKey] != "":
 		o.CapacityType = l[karpv1.CapacityTypeLabelKey]
-	case l["eks.amazonaws.com/capacityType"] == "SPOT", l["cloud.google.com/gke-spot"] == "true", l["kubernetes.azure.com/scalesetpriority"] == "spot":
+	case l["eks.amazonaws.com/capacityType"] == "SPOT", l["cloud.google.com/gke-spot"] == "true",
+		l["kubernetes.azure.com/scalesetpriority"] == "spot":
 		o.CapacityType = cost.Spot
 	case l["eks.amazonaws.com/capacityType"] == "CAPACITY_BLOCK":
 		o.CapacityType = cost.Reserved

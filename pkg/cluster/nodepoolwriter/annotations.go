@@ -24,14 +24,14 @@ func (w *Writer) WriteAnnotation(m capacity.PodAnnotation) {
 	if m.Kind == capacity.DoNotDisrupt {
 		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager
 	}
-	object := newObject(podKind, m.Namespace, m.Name)
-	object.SetUID(types.UID(m.UID)) // a later pod with the same name has another UID
+	desired := newObject(podKind, m.Namespace, m.Name)
+	desired.SetUID(types.UID(m.UID)) // a later pod with the same name has another UID
 	if m.Value != "" {
-		object.SetAnnotations(map[string]string{key: m.Value})
+		desired.SetAnnotations(map[string]string{key: m.Value})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	_, err := w.options.Client.Resource(pods).Namespace(m.Namespace).Apply(ctx, m.Name, object, metav1.ApplyOptions{FieldManager: manager})
+	_, err := w.options.Client.Resource(pods).Namespace(m.Namespace).Apply(ctx, m.Name, desired, metav1.ApplyOptions{FieldManager: manager})
 	switch {
 	case err == nil:
 		w.count("pod", "written")

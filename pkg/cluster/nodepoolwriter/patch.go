@@ -14,6 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
+// object is an object of the API server with all of its fields, known and unknown.
+type object = *unstructured.Unstructured
+
 // Patch restores the fields that the patch gives back and then applies the fields that it overrides. All requests are based on the
 // version of base; the API server answers with a conflict if the NodePool was changed since.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
@@ -29,7 +32,7 @@ func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karp
 //
 //  1. the values, as gpuscaler: after a crash the fields are still gpuscaler's, and the next leader continues
 //  2. managedFields: gpuscaler's entries lose the fields, the entries of the recorded owners get them
-func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base object) (object, error) {
 	values, err := restoredValues(p, base)
 	if err != nil {
 		return nil, err
@@ -64,15 +67,15 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base *un
 }
 
 // apply applies every field that gpuscaler overrides, with the record. A field that an apply omits is no longer owned.
-func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current *unstructured.Unstructured) error {
-	object := newObject(karpenter.NodePoolKind, "", p.Pool)
-	object.SetResourceVersion(current.GetResourceVersion())
+func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current object) error {
+	desired := newObject(karpenter.NodePoolKind, "", p.Pool)
+	desired.SetResourceVersion(current.GetResourceVersion())
 	if p.Record != "" {
 		annotations := map[string]string{karpenter.RecordAnnotation: p.Record}
 		if w.options.Release != "" {
 			annotations[karpenter.HolderAnnotation] = w.options.Release
 		}
-		object.SetAnnotations(annotations)
+		desired.SetAnnotations(annotations)
 	}
 	for _, c := range overrides(p) {
 		value, err := decodeValue(c.To)
@@ -82,13 +85,14 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current *u
 		if value == nil {
 			continue // the override is that the field is absent
 		}
-		if err := unstructured.SetNestedField(object.Object, value, c.Path()...); err != nil {
+		if err := unstructured.SetNestedField(desired.Object, value, c.Path()...); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := w.options.Client.Resource(karpenter.NodePools).Apply(ctx, p.Pool, object, metav1.ApplyOptions{FieldManager: ownership.Manager, Force: true})
+	options := metav1.ApplyOptions{FieldManager: ownership.Manager, Force: true}
+	_, err := w.options.Client.Resource(karpenter.NodePools).Apply(ctx, p.Pool, desired, options)
 	return err
 }
 
@@ -107,7 +111,7 @@ func overrides(p capacity.NodePoolPatch) []capacity.Change {
 	return all
 }
 
-func newObject(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+func newObject(kind schema.GroupVersionKind, namespace, name string) object {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(kind)
 	u.SetNamespace(namespace)
@@ -116,7 +120,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string) *unstructur
 }
 
 // jsonPatch changes a NodePool at the version of base.
-func (w *Writer) jsonPatch(ctx context.Context, base *unstructured.Unstructured, operations []operation) (*unstructured.Unstructured, error) {
+func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operation) (object, error) {
 	version := operation{Op: "replace", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}
 	body, err := encode(append([]operation{version}, operations...))
 	if err != nil {

@@ -95,7 +95,8 @@ func (w *Writer) sameSpec(base *karpenter.NodePool) *karpenter.NodePool {
 		return nil
 	}
 	before, now := base.Object, current.Object
-	if now.GetUID() != before.GetUID() || now.GetGeneration() != before.GetGeneration() || now.GetResourceVersion() == before.GetResourceVersion() {
+	if now.GetUID() != before.GetUID() || now.GetGeneration() != before.GetGeneration() ||
+		now.GetResourceVersion() == before.GetResourceVersion() {
 		return nil
 	}
 	return current
@@ -142,6 +143,7 @@ func (w *Writer) count(object, result string) { w.options.Writes.WithLabelValues
 func NewWritesMetric() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gpuscaler_node_writes_total",
-		Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result: written, conflict (another client changed the object first) or failed.",
+		Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result: written, conflict (another client changed " +
+			"the object first) or failed.",
 	}, []string{"object", "result"})
 }

@@ -71,7 +71,8 @@ func raisedLimit(loosens bool) capacity.NodePoolPatch {
 }
 
 func conflict(s *server) error {
-	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", fmt.Errorf("the object is at version %s", s.cached.Object.GetResourceVersion()))
+	cause := fmt.Errorf("the object is at version %s", s.cached.Object.GetResourceVersion())
+	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", cause)
 }
 
 // Karpenter writes the status of a NodePool often. A limit that keeps pods pending is lifted without waiting for the next tick.

@@ -43,7 +43,11 @@ spec: {weight: 80, template: {spec: {requirements: [{key: karpenter.sh/capacity-
 const claimS1 = `
 apiVersion: karpenter.sh/v1
 kind: NodeClaim
-metadata: {name: s1, uid: uid-s1, creationTimestamp: "2026-11-21T08:00:00Z", labels: {karpenter.sh/nodepool: l40s-spot, karpenter.sh/capacity-type: spot}}
+metadata:
+  name: s1
+  uid: uid-s1
+  creationTimestamp: "2026-11-21T08:00:00Z"
+  labels: {karpenter.sh/nodepool: l40s-spot, karpenter.sh/capacity-type: spot}
 status: {nodeName: n1, providerID: x, conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]}`
 
 func decode(t *testing.T, text string) *unstructured.Unstructured {
@@ -70,7 +74,8 @@ func newCache(t *testing.T, hourly func(cost.Offer) float64) *Cache {
 
 func spotGroup(t *testing.T) *capacity.Group {
 	t.Helper()
-	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}})
+	pools := []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: pools})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +128,8 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
 	event("noticed, then deleted", "uid-noticed, then deleted", "SpotInterrupted")
 	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
-	late := made("deleted, then noticed", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now }) // the two watches have no common order
+	// The watches of NodeClaims and Events are not ordered.
+	late := made("deleted, then noticed", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	n.DeleteNodeClaim(late)
 	event("deleted, then noticed", string(late.UID), "SpotInterrupted")
 	made("consolidated and noticed", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
@@ -143,7 +149,9 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 		t.Errorf("failures %q, want %q", failures, want)
 	}
 	slices.Sort(losses)
-	if want := []string{"uid-deleted, then noticed", "uid-noticed, then deleted", "uid-silent, then gone", "uid-tainted, then gone", "uid-without its node"}; !slices.Equal(losses, want) {
+	want := []string{"uid-deleted, then noticed", "uid-noticed, then deleted", "uid-silent, then gone", "uid-tainted, then gone",
+		"uid-without its node"}
+	if !slices.Equal(losses, want) {
 		t.Errorf("losses %q, want %q", losses, want)
 	}
 	for _, node := range o.Pools[0].Nodes {
@@ -215,7 +223,8 @@ func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 		n.Observe(g, []*scaling.Workload{chat}, &o)
 		return o.Pools[0].Nodes[0].Buffered
 	}
-	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer) + "\nstatus: {replicas: 1}"
+	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer)
+	theirs += "\nstatus: {replicas: 1}"
 	send(`NodePool "l40s-spot" has consolidation disabled`, now)
 	other := buffers.Decode(decode(t, theirs))
 	n.options.Buffers.Put(other)
@@ -237,5 +246,23 @@ func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 	}
 	if n.expire(now.Add(21 * time.Minute)); buffered() {
 		t.Error("not removed although Karpenter did not repeat the Event")
+	}
+}
+
+func TestOwnBufferIsObservedAndOrphanedWithItsPolicy(t *testing.T) {
+	n, g := newCache(t, nil), spotGroup(t)
+	n.options.Buffers.Put(buffers.Decode(decode(t, chatBuffer)))
+	chat := scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
+	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
+	n.Observe(g, []*scaling.Workload{&chat}, &o)
+	if o.Workloads[0].Buffer != 3 || o.Buffers {
+		t.Errorf("observation %+v", o)
+	}
+	groups := []*capacity.Group{g}
+	if _, actions := n.Orphans(groups, []scaling.Workload{chat}); len(actions) != 0 {
+		t.Errorf("with its policy: %v", actions)
+	}
+	if _, actions := n.Orphans(groups, nil); len(actions) != 1 {
+		t.Errorf("without its policy: %v", actions)
 	}
 }

@@ -85,7 +85,8 @@ func (n *Cache) logAbsent() {
 			"replicas are computed as usual", "fix", karpenter.HowToConvert)
 		return
 	}
-	n.options.Log.Warn("the API server serves no NodePools; capacity groups do nothing until Karpenter is installed; replicas are computed as usual")
+	n.options.Log.Warn("the API server serves no NodePools; capacity groups do nothing until Karpenter is installed; " +
+		"replicas are computed as usual")
 }
 
 // expire removes outcomes and Events that are no longer needed.
@@ -109,27 +110,40 @@ func (n *Cache) startInformers(ctx context.Context, client kubernetes.Interface,
 	aboutClaims := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("involvedObject.kind", karpenter.NodeClaimKind.Kind).String()
 	}
-	n.start(ctx, running, coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
-		informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) }))
-	n.start(ctx, running, coreinformers.NewFilteredEventInformer(client, metav1.NamespaceDefault, 0, cache.Indexers{}, aboutClaims),
-		karpenter.TrimClaimEvent, informer.Handler(func(_, e *karpenter.ClaimEvent) { n.PutEvent(e) }, func(*karpenter.ClaimEvent) {}))
+	for _, w := range []watched{
+		{coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
+			informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) })},
+		{coreinformers.NewFilteredEventInformer(client, metav1.NamespaceDefault, 0, cache.Indexers{}, aboutClaims), karpenter.TrimClaimEvent,
+			informer.Handler(func(_, e *karpenter.ClaimEvent) { n.PutEvent(e) }, func(*karpenter.ClaimEvent) {})},
+	} {
+		synced, err := w.start(ctx, running)
+		if err != nil {
+			n.options.Log.Error("cannot start an informer", "error", err)
+			continue
+		}
+		n.mu.Lock()
+		n.synced = append(n.synced, synced)
+		n.mu.Unlock()
+	}
 }
 
-func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, i cache.SharedIndexInformer, trim cache.TransformFunc,
-	handler cache.ResourceEventHandler) {
-	if err := i.SetTransform(trim); err != nil {
-		n.options.Log.Error("cannot start an informer", "error", err)
-		return
+// watched is an informer with its transform and its handler.
+type watched struct {
+	informer cache.SharedIndexInformer
+	trim     cache.TransformFunc
+	handler  cache.ResourceEventHandler
+}
+
+func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.InformerSynced, error) {
+	if err := w.informer.SetTransform(w.trim); err != nil {
+		return nil, err
 	}
-	registration, err := i.AddEventHandler(handler)
+	registration, err := w.informer.AddEventHandler(w.handler)
 	if err != nil {
-		n.options.Log.Error("cannot start an informer", "error", err)
-		return
+		return nil, err
 	}
-	n.mu.Lock()
-	n.synced = append(n.synced, registration.HasSynced)
-	n.mu.Unlock()
-	running.Go(func() { i.RunWithContext(ctx) })
+	running.Go(func() { w.informer.RunWithContext(ctx) })
+	return registration.HasSynced, nil
 }
 
 // watching reports whether the informers of Nodes and Events were started.

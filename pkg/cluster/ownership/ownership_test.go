@@ -29,7 +29,8 @@ func TestOwnersAreParsedFromTheirText(t *testing.T) {
 }
 
 func managed(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: "karpenter.sh/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: "karpenter.sh/v1", FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
 }
 
 func TestTransferReturnsAFieldToItsOwnersAndRemovesOurEntries(t *testing.T) {

@@ -29,7 +29,8 @@ func withoutKarpenter(t *testing.T) *rest.Config {
 		case "/openapi/v3":
 			fmt.Fprint(w, `{"paths":{}}`)
 		case "/api/v1/pods":
-			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"namespace":"team","name":"marked","uid":"u1","managedFields":[{"manager":"gpuscaler-cost","operation":"Apply"}]}}]}`)
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"namespace":"team","name":"marked","uid":"u1",
+				"managedFields":[{"manager":"gpuscaler-cost","operation":"Apply"}]}}]}`)
 		default:
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}`)
@@ -51,7 +52,8 @@ func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := Run(t.Context(), client, objects, Options{DryRun: true, Log: slog.New(slog.DiscardHandler)})
-	if err != nil || len(done) != 1 || done[0].Object != "Pod team/marked" || !strings.Contains(strings.Join(done[0].Changes, " "), "pod-deletion-cost: (absent)") {
+	if err != nil || len(done) != 1 || done[0].Object != "Pod team/marked" ||
+		!strings.Contains(strings.Join(done[0].Changes, " "), "pod-deletion-cost: (absent)") {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
@@ -63,20 +65,25 @@ const (
 
 func TestNodePoolsOfAnotherLeadingReleaseAreRestoredOnlyByName(t *testing.T) {
 	identity, renewed, seconds := "theirs-0", metav1.NewMicroTime(time.Now()), int32(15)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu-platform", Name: "gpuscaler"},
+	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu-platform", Name: "gpuscaler"},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
 	for name, w := range map[string]struct {
 		holder string
 		names  []string
 		want   bool
 	}{
-		"of this release": {ours, nil, true}, "of another release": {theirs, nil, false}, "of another release, by name": {theirs, []string{"spot"}, true},
-		"of an uninstalled release": {"gone/gpuscaler", nil, true}, "of this release, another one is named": {ours, []string{"other"}, false},
+		"of this release":                       {ours, nil, true},
+		"of another release":                    {theirs, nil, false},
+		"of another release, by name":           {theirs, []string{"spot"}, true},
+		"of an uninstalled release":             {"gone/gpuscaler", nil, true},
+		"of this release, another one is named": {ours, []string{"other"}, false},
 	} {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot",
-			"annotations": map[string]any{karpenter.RecordAnnotation: `{"v":1}`, karpenter.HolderAnnotation: w.holder}}}}
-		o := Options{Names: w.names, Lease: types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"}, Log: slog.New(slog.DiscardHandler)}
-		r := newRestorer(fake.NewClientset(lease), nil, o)
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool"}}
+		u.SetName("spot")
+		u.SetAnnotations(map[string]string{karpenter.RecordAnnotation: `{"v":1}`, karpenter.HolderAnnotation: w.holder})
+		lease := types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"}
+		o := Options{Names: w.names, Lease: lease, Log: slog.New(slog.DiscardHandler)}
+		r := newRestorer(fake.NewClientset(other), nil, o)
 		if got := r.selected(t.Context(), karpenter.DecodeNodePool(u)); got != w.want {
 			t.Errorf("%s: restored %t", name, got)
 		}

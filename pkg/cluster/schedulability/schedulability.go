@@ -29,12 +29,17 @@ const (
 type NodePool struct {
 	decoded      bool
 	requirements scheduling.Requirements // of the template, including its labels
-	taints       []corev1.Taint
+	taints       []corev1.Taint          // those that prevent a pod from being scheduled
 }
 
 // Of returns the schedulability of the NodePool with the given name and template.
 func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
-	p := NodePool{decoded: true, taints: template.Spec.Taints}
+	p := NodePool{decoded: true}
+	for _, t := range template.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule { // the scheduler only prefers other nodes
+			p.taints = append(p.taints, t)
+		}
+	}
 	p.requirements = scheduling.NewLabelRequirements(template.Labels)
 	p.requirements.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, name))
 	for i := range template.Spec.Requirements {
@@ -84,11 +89,9 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	return best
 }
 
-// tolerated reports whether the tolerations match every taint that prevents a pod from being scheduled.
+// tolerated reports whether the tolerations match every taint.
 func (p *NodePool) tolerated(tolerations []corev1.Toleration) bool {
-	_, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), p.taints, tolerations, func(t *corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule
-	}, false)
+	_, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), p.taints, tolerations, nil, false)
 	return !untolerated
 }
 
@@ -139,7 +142,9 @@ func yesIf(condition bool) Answer {
 // requirement converts one requirement. A comparison without a value, which the API server rejects but a file may contain, requires
 // only that the label exists.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
-	comparisons := []corev1.NodeSelectorOperator{corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte}
+	comparisons := []corev1.NodeSelectorOperator{
+		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,
+	}
 	if len(values) == 0 && slices.Contains(comparisons, operator) {
 		operator = corev1.NodeSelectorOpExists
 	}

@@ -19,25 +19,27 @@ const (
 
 const overrideAllowed = `"min=12 until=2026-11-22T06:00Z": min, max or both, and an end with its zone`
 
-// untilLayouts are RFC 3339, with and without seconds.
+// untilLayouts are RFC 3339 with and without seconds.
 var untilLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00"}
 
-// ParseOperator reads what a person said at 3 a.m. Annotations other than AnnotationPaused and AnnotationOverride are ignored; an
-// override that was not understood has no effect, and the problems say why. A pause that was not understood pauses: whoever wrote
-// `paused: "yes"` meant it, and a workload that stays where it is can be explained, one that moves on cannot.
+// ParseOperator parses the annotations Paused and Override and ignores others. An override that cannot be parsed has no effect. A pause
+// that cannot be parsed applies: the author of `paused: "yes"` intended to pause, and replicas that stay as they are do the least harm.
+// The problems contain the reason in both cases.
 func ParseOperator(values map[string]string) (scaling.Operator, []policy.Problem) {
 	o, problems := scaling.NoOperator, []policy.Problem(nil)
 	if text, set := values[Paused]; set {
 		paused, err := strconv.ParseBool(strings.TrimSpace(text))
 		o.Paused = paused || err != nil
 		if err != nil {
-			problems = append(problems, policy.Problem{Field: Paused, Message: "is neither true nor false: taken as true", Found: wording.Quote(text), Allowed: `"true" or "false"`})
+			problems = append(problems, policy.Problem{Field: Paused, Message: "is neither true nor false, so it counts as true",
+				Found: wording.Quote(text), Allowed: `"true" or "false"`})
 		}
 	}
 	if text, set := values[Override]; set {
 		override, err := parseOverride(text)
 		if err != nil {
-			problems = append(problems, policy.Problem{Field: Override, Message: err.Error() + ": it has no effect", Found: wording.Quote(text), Allowed: overrideAllowed})
+			problems = append(problems, policy.Problem{Field: Override, Message: err.Error() + ", so it has no effect",
+				Found: wording.Quote(text), Allowed: overrideAllowed})
 		} else {
 			o.Min, o.Max, o.Until = override.Min, override.Max, override.Until
 		}
@@ -47,16 +49,16 @@ func ParseOperator(values map[string]string) (scaling.Operator, []policy.Problem
 
 func parseOverride(text string) (scaling.Operator, error) {
 	o := scaling.NoOperator
-	seen := map[string]bool{}
+	used := map[string]bool{}
 	for _, word := range strings.Fields(text) {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok {
 			return o, fmt.Errorf("%s is not key=value", wording.Quote(word))
 		}
-		if seen[key] {
+		if used[key] {
 			return o, fmt.Errorf("%s is written twice", key)
 		}
-		seen[key] = true
+		used[key] = true
 		var err error
 		switch key {
 		case "min":
@@ -74,9 +76,9 @@ func parseOverride(text string) (scaling.Operator, error) {
 	}
 	switch {
 	case o.Until.IsZero():
-		return o, fmt.Errorf("until is missing: an override ends by itself")
+		return o, fmt.Errorf("until is missing: an override needs an end")
 	case o.Min < 0 && o.Max < 0:
-		return o, fmt.Errorf("neither min nor max")
+		return o, fmt.Errorf("neither min nor max is set")
 	case o.Min >= 0 && o.Max >= 0 && o.Min > o.Max:
 		return o, fmt.Errorf("min is above max")
 	}
@@ -97,11 +99,11 @@ func until(text string) (time.Time, error) {
 		if err != nil {
 			continue
 		}
-		// 9999-12-31T23:59:59-01:00 is in the year 10000, which JSON cannot hold.
+		// 9999-12-31T23:59:59-01:00 is in the year 10000 in UTC, which JSON cannot represent
 		if t = t.UTC(); t.Year() <= 1970 || t.Year() > 9999 {
 			return time.Time{}, fmt.Errorf("%s is outside of the years 1971 to 9999 in UTC", wording.Quote(text))
 		}
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("%s is not a time with a zone", wording.Quote(text))
+	return time.Time{}, fmt.Errorf("%s is not a time with a time zone", wording.Quote(text))
 }

@@ -14,21 +14,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// overlay puts the parts of a policy that a layer sets over the policy below.
+// overlay applies a layer to a policy.
 type overlay struct{ *decode.Collector }
 
-// lay puts what is written over a policy: first the spec, then the short keys. A value that cannot be shown as it is counts as absent.
+// Apply sets the parts of a policy that a layer contains: first the spec, then the short keys. A value that cannot be displayed counts
+// as absent.
 func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	f := overlay{c}
 	w.Values = maps.Clone(w.Values)
 	for _, key := range slices.Sorted(maps.Keys(w.Values)) {
 		if v := w.Values[key]; strings.HasPrefix(key, Prefix) && key != Spec && !printable.Is(v) {
-			f.RejectText(w.Field(key), v, "has characters that cannot be shown", decode.ShownAllowed)
+			f.RejectText(w.Field(key), v, "contains characters that cannot be displayed", decode.PrintableText)
 			delete(w.Values, key)
 		}
 	}
 	if text, ok := w.Values[Spec]; ok {
-		f.laySpec(written, text, w.Field(Spec))
+		f.applySpec(written, text, w.Field(Spec))
 	}
 	var sugar spec.Policy
 	if v, ok := w.Values[Mode]; ok {
@@ -41,15 +42,15 @@ func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	sugar.CapacityGroup = w.Values[CapacityGroup]
 	f.origin(decode.Spec.Key("mode"), w, Mode)
 	f.origin(decode.Spec.Key("capacityGroup"), w, CapacityGroup)
-	f.laySignals(written, w)
-	f.laySchedules(written, w)
+	f.applySignals(written, w)
+	f.applySchedules(written, w)
 	setFields(written, &sugar)
 }
 
-func (f overlay) laySpec(written *spec.Policy, text, field string) {
+func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	var node yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-		f.RejectText(field, text, "is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "the same YAML as a file's spec")
+		f.RejectText(field, text, "is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "the same YAML as the spec of a file")
 		return
 	}
 	if len(node.Content) == 0 {
@@ -80,7 +81,7 @@ func (f overlay) laySpec(written *spec.Policy, text, field string) {
 	setFields(written, &top)
 }
 
-// setFields puts every field that top sets into spec. Lists of named entries are merged elsewhere.
+// setFields copies every field that is set in top. Lists of named entries are merged by signal and schedule.
 func setFields(written, top *spec.Policy) {
 	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
 	for i := range from.NumField() {
@@ -90,14 +91,14 @@ func setFields(written, top *spec.Policy) {
 	}
 }
 
-// origin notes which key wrote a part of the policy.
+// origin records which key wrote a part of the policy.
 func (f overlay) origin(p *decode.Path, w Layer, key string) {
 	if v, ok := w.Values[key]; ok {
 		f.Origins[p.String()] = decode.Origin{Field: w.Field(key), Text: v}
 	}
 }
 
-// signal adds a signal, or replaces the one of its name.
+// signal adds a signal, or replaces the one with its name.
 func (f overlay) signal(written *spec.Policy, s spec.Signal, from decode.Origin) {
 	i := slices.IndexFunc(written.Signals, func(have spec.Signal) bool { return have.Name == s.Name })
 	if i < 0 {
@@ -116,8 +117,8 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// laySignals makes the signals gpu and queue of the short keys.
-func (f overlay) laySignals(written *spec.Policy, w Layer) {
+// applySignals adds the signals gpu and queue of the short keys.
+func (f overlay) applySignals(written *spec.Policy, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {
 			f.signal(written, spec.Signal{Name: "gpu", Type: "dcgm", Target: target}, decode.Origin{Field: w.Field(GPUTarget), Text: text})
@@ -140,17 +141,18 @@ func (f overlay) laySignals(written *spec.Policy, w Layer) {
 	case i >= 0:
 		queue, from = written.Signals[i], decode.Origin{Field: w.Field(QueueTarget), Text: depth}
 	default:
-		f.RejectText(w.Field(QueueTarget), depth, "there is no queue to measure", QueueSource+" beside it")
+		f.RejectText(w.Field(QueueTarget), depth, "needs the source of the queue", QueueSource+", too")
 		return
 	}
 	if hasDepth {
 		queue.Target = f.amount(w, QueueTarget, depth)
 	} else if queue.Target == nil {
-		f.RejectText(w.Field(QueueSource), source, "has no target", QueueTarget+" beside it")
+		f.RejectText(w.Field(QueueSource), source, "needs the target of the queue", QueueTarget+", too")
 	}
 	if queue.Target != nil && queue.Type != "" {
 		f.signal(written, queue, from)
-		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals, func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)
+		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals,
+			func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)
 	}
 }
 
@@ -163,13 +165,13 @@ func (f overlay) amount(w Layer, key, text string) *spec.Amount {
 	return &a
 }
 
-// queueSource reads "gateway-queue", "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
+// queueSource parses "gateway-queue", "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
 func (f overlay) queueSource(s *spec.Signal, text string, w Layer) {
 	text = strings.TrimSpace(text)
 	place, item, split := strings.Cut(text, "/")
 	switch {
 	case text == "" || split && (place == "" || item == ""):
-		f.RejectText(w.Field(QueueSource), text, "names no queue", queueSourceAllowed)
+		f.RejectText(w.Field(QueueSource), text, "is not a queue source", queueSourceAllowed)
 	case !split:
 		s.Type, s.QueryRef = "prometheus", text
 	case place == "keda":

@@ -13,8 +13,8 @@ import (
 
 const scheduleAllowed = `name zone "start cron" "end cron" min=2 max=8 lead=5m, one schedule a line`
 
-// laySchedules reads the lines of the schedule key.
-func (f overlay) laySchedules(written *spec.Policy, w Layer) {
+// applySchedules parses the lines of the annotation schedule.
+func (f overlay) applySchedules(written *spec.Policy, w Layer) {
 	for n, line := range strings.Split(w.Values[Schedule], "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -35,7 +35,7 @@ func parseScheduleLine(line string) (spec.Schedule, error) {
 		return spec.Schedule{}, err
 	}
 	if len(words) < 4 {
-		return spec.Schedule{}, errors.New("has too few words")
+		return spec.Schedule{}, errors.New("has too few fields")
 	}
 	s := spec.Schedule{Name: words[0], Timezone: words[1], Start: words[2], End: words[3]}
 	for _, word := range words[4:] {
@@ -65,7 +65,7 @@ func parseScheduleLine(line string) (spec.Schedule, error) {
 	return s, nil
 }
 
-// quotedFields splits a line at blanks, outside of double quotes.
+// quotedFields splits a line at spaces outside of double quotes.
 func quotedFields(line string) (words []string, err error) {
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
 		if line[0] != '"' {
@@ -75,7 +75,7 @@ func quotedFields(line string) (words []string, err error) {
 		}
 		quoted, err := strconv.QuotedPrefix(line)
 		if err != nil {
-			return nil, errors.New("a quote is not closed")
+			return nil, errors.New("has a quote that is not closed")
 		}
 		word, _ := strconv.Unquote(quoted)
 		words, line = append(words, word), line[len(quoted):]

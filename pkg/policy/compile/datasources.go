@@ -71,7 +71,8 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 	if d.Timeout == 0 {
 		d.Timeout = min(defaultTimeout, d.Interval)
 	} else if d.Timeout > d.Interval {
-		c.Reject(p.Key("timeout"), "is longer than the interval, so polls would overlap", "at most the interval of "+spec.Duration(d.Interval).String())
+		c.Reject(p.Key("timeout"), "is longer than the interval, so polls would overlap",
+			"at most the interval of "+spec.Duration(d.Interval).String())
 	}
 	for i, ns := range s.Namespaces {
 		if len(validation.IsDNS1123Label(ns)) > 0 {
@@ -111,7 +112,8 @@ func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 			c.Reject(p.Key("podsIn"), "is missing", "the namespace of the pods with podLabels")
 		}
 		if s.Profile == string(policy.SourceDCGM) && len(s.PodLabels) == 0 {
-			c.Reject(p.Key("podLabels"), "is missing: the exporter's pods are not the workload's pods", "podLabels and podsIn of the DCGM exporter's pods")
+			c.Reject(p.Key("podLabels"), "is missing: the exporter's pods are not the workload's pods",
+				"podLabels and podsIn of the DCGM exporter's pods")
 		}
 	}
 	if s.Address == "" && err != nil {

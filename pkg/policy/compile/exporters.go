@@ -14,7 +14,8 @@ import (
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
 // engineTypes lists the types of model servers.
-var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI}
+var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay,
+	policy.SourceTGI}
 
 // exporters checks the declared exporters and adds them to each prometheus data source.
 func (c *platformCompiler) exporters() {
@@ -53,7 +54,8 @@ func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
 	case slices.Contains(byNamespace, e.Type) && labels > 0:
 		c.Reject(p.Key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "omit the field")
 	case labels == 0 && slices.Contains(engineTypes, e.Type):
-		c.Reject(p.Key("podLabels"), "is missing: without labels, every pod of the namespace could report about other pods", "labels of the exporter's pods")
+		c.Reject(p.Key("podLabels"), "is missing: without labels, every pod of the namespace could report about other pods",
+			"labels of the exporter's pods")
 	}
 }
 

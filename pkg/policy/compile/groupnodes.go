@@ -22,8 +22,10 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	kinds := slices.Sorted(maps.Keys(group.NodePools))
 	out := capacity.Group{
 		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
-		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout), ReturnNodesPerHour: group.ReturnNodesPerHour,
-		ZeroLimit: group.ZeroLimit, ConsolidationFreeze: group.ConsolidationFreeze == nil || *group.ConsolidationFreeze, StartupShield: group.StartupShield,
+		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout),
+		ReturnNodesPerHour: group.ReturnNodesPerHour,
+		ZeroLimit:          group.ZeroLimit, ConsolidationFreeze: group.ConsolidationFreeze == nil ||
+			*group.ConsolidationFreeze, StartupShield: group.StartupShield,
 		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
 	}
 	if group.Fallback == "hard" {
@@ -45,7 +47,8 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 
 // scheduleOf returns a window with indexes of NodePools. kinds are the capacity types of the group's NodePools, in their order.
 func scheduleOf(w *policy.GroupWindow, kinds []string) capacity.Schedule {
-	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter, ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
+	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter,
+		ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
 	if w.Weight != nil {
 		out.Weight = *w.Weight
 	}

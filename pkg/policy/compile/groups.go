@@ -72,7 +72,8 @@ func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []pol
 			c.Reject(at.Key("name"), "another schedule has this name", "a unique name")
 		}
 		names[w.Name] = true
-		window, _ := schedule.Compile(c.Collector, schedule.Text{Name: w.Name, Timezone: w.Timezone, Start: w.Start, End: w.End, From: w.From, Until: w.Until}, at)
+		window, _ := schedule.Compile(c.Collector, schedule.Text{Name: w.Name, Timezone: w.Timezone, Start: w.Start, End: w.End, From: w.From,
+			Until: w.Until}, at)
 		if w.Limits == nil && w.Weight == nil && w.Disruption == nil {
 			c.Reject(at, "the window has no effect", "limits, weight or disruption")
 		}
@@ -87,7 +88,8 @@ func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []pol
 		}
 		for j, kind := range w.NodePools {
 			if s.NodePools[kind] == "" {
-				c.Reject(at.Key("nodePools").At(j), "the group has no NodePool of this capacity type", wording.List(slices.Sorted(maps.Keys(s.NodePools))))
+				c.Reject(at.Key("nodePools").At(j), "the group has no NodePool of this capacity type",
+					wording.List(slices.Sorted(maps.Keys(s.NodePools))))
 			}
 		}
 		if compiled.NodePools == nil {

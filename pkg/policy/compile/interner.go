@@ -37,7 +37,8 @@ const (
 func NewInterner() *Interner {
 	return &Interner{
 		pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{},
-		signals: lists[scaling.Signal]{}, sources: lists[policy.Source]{}, schedules: lists[scaling.Schedule]{}, rates: lists[scaling.RatePolicy]{},
+		signals: lists[scaling.Signal]{}, sources: lists[policy.Source]{}, schedules: lists[scaling.Schedule]{},
+		rates: lists[scaling.RatePolicy]{},
 	}
 }
 

@@ -14,7 +14,8 @@ func TestAPanicIsAProblemOfOneText(t *testing.T) {
 	if out := Policy(c, Input{Spec: &spec.Policy{}, Origin: "a.yaml", Interner: NewInterner()}); out != nil {
 		t.Errorf("compiled %+v", out)
 	}
-	if last := c.Problems[len(c.Problems)-1]; !strings.HasPrefix(last.Message, decode.InternalError) || last.Line != 7 || last.File != "a.yaml" {
+	if last := c.Problems[len(c.Problems)-1]; !strings.HasPrefix(last.Message, decode.InternalError) || last.Line != 7 ||
+		last.File != "a.yaml" {
 		t.Errorf("%+v", last)
 	}
 }

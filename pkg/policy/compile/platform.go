@@ -60,16 +60,16 @@ func Platform(f *decode.Collector, name, origin string, written *spec.Platform) 
 // unique rejects names that occur twice in a list.
 func (c *platformCompiler) unique() {
 	check := func(field string, n int, name func(int) string) {
-		seen := map[string]bool{}
+		used := map[string]bool{}
 		for i := range n {
 			p := decode.Spec.Key(field).At(i).Key("name")
-			if seen[name(i)] {
+			if used[name(i)] {
 				c.Reject(p, "another entry has this name", "a unique name")
 			}
 			if name(i) != "" && len(validation.IsDNS1123Label(name(i))) > 0 {
 				c.Reject(p, "is not a name", "at most 63 lower-case letters, digits and '-'")
 			}
-			seen[name(i)] = true
+			used[name(i)] = true
 		}
 	}
 	s := c.spec
@@ -110,7 +110,8 @@ func (c *platformCompiler) queries() {
 				c.Reject(p.Key("source"), "is missing, and no prometheus data source is the default", "a prometheus data source")
 			}
 		} else if d == nil || d.Type != policy.DataPrometheus {
-			c.Reject(p.Key("source"), "is not a prometheus data source"+wording.DidYouMean(s.Source, c.names(policy.DataPrometheus)), wording.List(c.names(policy.DataPrometheus)))
+			c.Reject(p.Key("source"), "is not a prometheus data source"+wording.DidYouMean(s.Source, c.names(policy.DataPrometheus)),
+				wording.List(c.names(policy.DataPrometheus)))
 			d = nil
 		}
 		if d != nil {
@@ -142,7 +143,8 @@ func (c *platformCompiler) names(t policy.DataSourceType) (names []string) {
 
 func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSource, q *policy.Query) {
 	for _, label := range []string{"workloadLabel", "namespaceLabel"} {
-		if value := map[string]string{"workloadLabel": s.WorkloadLabel, "namespaceLabel": q.NamespaceLabel}[label]; value != "" && !model.LegacyValidation.IsValidLabelName(value) {
+		if value := map[string]string{"workloadLabel": s.WorkloadLabel, "namespaceLabel": q.NamespaceLabel}[label]; value != "" &&
+			!model.LegacyValidation.IsValidLabelName(value) {
 			c.Reject(p.Key(label), "is not a label name", "a label name as in Prometheus")
 		}
 	}
@@ -200,7 +202,8 @@ func (c *platformCompiler) teams() {
 		c.resources(s.Limits, p.Key("limits"))
 		c.requested(s.Limits, p.Key("limits"))
 		c.out.Teams = append(c.out.Teams, policy.Team{
-			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits, Bounds: c.bounds(s.Bounds, p.Key("bounds")),
+			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits,
+			Bounds:  c.bounds(s.Bounds, p.Key("bounds")),
 			Scaling: sharedTeam(&s),
 		})
 	}
@@ -224,7 +227,8 @@ func (c *platformCompiler) requested(limits map[string]int64, p *decode.Path) {
 		domain, _, found := strings.Cut(name, "/")
 		if len(validation.IsQualifiedName(name)) == 0 && (!found || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
 			strings.HasPrefix(domain, "requests.") || strings.HasPrefix(domain, "limits.")) {
-			c.Reject(p.Key(name), "is not a resource whose requests are counted", "an extended resource as in a pod's requests: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu")
+			c.Reject(p.Key(name), "is not a resource whose requests are counted",
+				"an extended resource as in a pod's requests: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu")
 		}
 	}
 }

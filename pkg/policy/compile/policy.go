@@ -1,3 +1,5 @@
+// Package compile checks policies and PlatformConfigs and compiles them into the values that the engine uses. It reports all problems
+// of a document. It does no I/O and reads no clock, so the same input has the same result at any time.
 package compile
 
 import (
@@ -206,7 +208,8 @@ func (c *compiler) group() {
 // last pod, so another signal must exist at zero replicas.
 func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
-		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change", "signals, schedules or both")
+		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change",
+			"signals, schedules or both")
 		return
 	}
 	if c.policy.MinReplicas > 0 || c.Failed() || c.waits {
@@ -223,7 +226,8 @@ func (c *compiler) checkWakeUp() {
 			return
 		}
 	}
-	c.Reject(decode.Spec.Key("minReplicas"), "nothing would scale the workload up from zero: no schedule has minReplicas, and all signals come from the workload's own pods, which do not exist then",
+	c.Reject(decode.Spec.Key("minReplicas"), "nothing would scale the workload up from zero: no schedule has minReplicas, and "+
+		"all signals come from the workload's own pods, which do not exist then",
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 
@@ -231,7 +235,8 @@ func (c *compiler) checkWakeUp() {
 // request.
 func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
-		if s.Type == policy.SourceDCGM && s.Metric == policy.GpuMemory && c.policy.Signals[i].Activation == 0 && c.policy.Activation != scaling.ActiveByAll {
+		if s.Type == policy.SourceDCGM && s.Metric == policy.GpuMemory && c.policy.Signals[i].Activation == 0 &&
+			c.policy.Activation != scaling.ActiveByAll {
 			c.Reject(decode.Spec.Key("signals").At(i).Key("activationTarget"),
 				"is missing: a loaded model uses GPU memory without any request, so with minReplicas 0 the workload would never be idle",
 				"a percentage above what the loaded model uses, such as 60%; or activation: all; or minReplicas of 1 or more")

@@ -25,7 +25,8 @@ func (c *compiler) schedules() {
 			c.Reject(at.Key("name"), "another schedule has this name", "a unique name")
 		}
 		names[s.Name] = true
-		window, ok := schedule.Compile(c.Collector, schedule.Text{Name: s.Name, Timezone: s.Timezone, Start: s.Start, End: s.End, From: s.From, Until: s.Until}, at)
+		window, ok := schedule.Compile(c.Collector, schedule.Text{Name: s.Name, Timezone: s.Timezone, Start: s.Start, End: s.End, From: s.From,
+			Until: s.Until}, at)
 		out := scaling.Schedule{Window: window, Min: -1, Max: -1, Lead: time.Duration(s.LeadTime)}
 		c.scheduleBounds(s, at, &out)
 		if out.Lead == 0 && out.Min >= 0 {
@@ -64,7 +65,8 @@ func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling
 	if s.MaxReplicas != nil {
 		out.Max = *s.MaxReplicas
 		if out.Max < c.low {
-			c.Reject(p.Key("maxReplicas"), fmt.Sprintf("is below the policy's minReplicas of %d, which always applies", c.low), "at least minReplicas")
+			c.Reject(p.Key("maxReplicas"), fmt.Sprintf("is below the policy's minReplicas of %d, which always applies", c.low),
+				"at least minReplicas")
 		}
 	}
 	if out.Min >= 0 && out.Max >= 0 && out.Min > out.Max {
@@ -97,7 +99,8 @@ func (c *compiler) overlaps() {
 			continue
 		}
 		p := decode.Spec.Key("schedules").At(c.scheduleAt[pair.high]).Key("maxReplicas")
-		c.Reject(p, fmt.Sprintf("is below minReplicas %d of schedule %s, and both windows are open at %s", a.Min, a.Window.Name, at.Format("Mon 2006-01-02 15:04 MST")),
+		c.Reject(p, fmt.Sprintf("is below minReplicas %d of schedule %s, and both windows are open at %s", a.Min, a.Window.Name,
+			at.Format("Mon 2006-01-02 15:04 MST")),
 			fmt.Sprintf("at least %d, or windows that do not overlap", a.Min))
 	}
 }

@@ -13,7 +13,8 @@ var fieldsFor = map[policy.SourceType][]string{
 	policy.SourceKEDA:       {"trigger"},
 }
 
-var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage", "forecast"}
+var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage",
+	"forecast"}
 
 var podFields = []string{"source", "metric", "quantile", "window"}
 

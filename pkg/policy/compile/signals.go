@@ -136,7 +136,8 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
 		// The exporter runs on the node and not in the pod, so it cannot be found without a data source.
-		c.lack(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+c.sourceNames(policy.DataPrometheus, policy.DataScrape))
+		c.lack(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+
+			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}
 	c.latency(s, p, source, metric)
 }
@@ -199,7 +200,8 @@ func (c *compiler) kueueSource(s *spec.Signal, p *decode.Path, source *policy.So
 			cmp.Or(wording.List(mine), "none for this namespace; or a localQueue of the namespace"))
 	}
 	if !slices.ContainsFunc(c.Platform.DataSources, func(d policy.DataSource) bool { return d.Type == policy.DataPrometheus }) {
-		c.lack(p.Key("type"), "Kueue's metrics are read from Prometheus, and the PlatformConfig has no prometheus data source", "kueue with a prometheus data source in the PlatformConfig")
+		c.lack(p.Key("type"), "Kueue's metrics are read from Prometheus, and the PlatformConfig has no prometheus data source",
+			"kueue with a prometheus data source in the PlatformConfig")
 	}
 }
 

@@ -35,7 +35,8 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 		}
 		c.lack(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
 	case !slices.Contains(types, d.Type) || !d.Serves(policy.SourceType(s.Type)):
-		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type), "a data source"+c.sourceNames(types...))
+		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type),
+			"a data source"+c.sourceNames(types...))
 	case !d.Allows(c.Key.Namespace):
 		c.lack(at, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
 	}
@@ -106,7 +107,8 @@ func (c *compiler) queryRef(s *spec.Signal, p *decode.Path, source *policy.Sourc
 	}
 	d := c.Platform.DataSource(q.Source)
 	if d != nil && !d.Allows(c.Key.Namespace) {
-		c.lack(p.Key("queryRef"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" use its data source "+d.Name, "a query"+c.queryNames())
+		c.lack(p.Key("queryRef"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" use its data source "+d.Name,
+			"a query"+c.queryNames())
 	}
 	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
 	if source.WorkloadLabel = q.WorkloadLabel; s.LabelValue != c.ref.Name {

@@ -9,26 +9,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// findings collects what is wrong with one text, and knows where each value of it stands.
+// Collector collects the problems of one text. It finds the line, column and value of the field that a problem is about.
 type Collector struct {
 	File       string
-	LineOffset int    // lines of the file above this text
-	Document   string // "ScalingPolicy team-chat/llama-chat", once known
+	LineOffset int    // number of lines of the file before the text
+	Document   string // "ScalingPolicy team-chat/llama-chat"; empty until it is known
 	Root       *yaml.Node
-	// origins says who wrote a part of a policy that was put together from annotations: "spec.signals[1]" and what is below it.
+	// Origins maps parts of a policy that was composed of annotations to the place where the part was written. The keys are paths such
+	// as "spec.signals[1]"; an entry applies to all fields below it.
 	Origins  map[string]Origin
 	Problems []policy.Problem
-	Decoded  int // how many of the problems are the decoder's
+	Decoded  int // number of problems that decoding found; the others were found later
 }
 
-// origin is where a part of a policy was written.
+// Origin is the place where a part of a policy was written.
 type Origin struct {
 	Field string     // "metadata.annotations[gpuscaler.io/queue-source]"
-	Text  string     // the whole text of a short key
-	Root  *yaml.Node // the part's own YAML, where it is YAML
+	Text  string     // the whole value of an annotation that is not YAML
+	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 
-// add records a problem with the value at n, which may be nil.
+// Add records a problem with the value at n, which may be nil.
 func (f *Collector) Add(n *yaml.Node, p *Path, problem policy.Problem) {
 	f.Problems = append(f.Problems, f.place(n, p, problem))
 }
@@ -49,10 +50,10 @@ func (f *Collector) place(n *yaml.Node, p *Path, problem policy.Problem) policy.
 	return problem
 }
 
-// bad records a problem with the value at p; its place and what was found are looked up.
+// Reject records a problem with the value at p. It looks up the place and the found value.
 func (f *Collector) Reject(p *Path, message, allowed string) { f.report(p, message, allowed, false) }
 
-// odd is bad for what works, though not as its author may think.
+// Warn records a warning about the value at p.
 func (f *Collector) Warn(p *Path, message, allowed string) { f.report(p, message, allowed, true) }
 
 func (f *Collector) report(p *Path, message, allowed string, warning bool) {
@@ -62,14 +63,14 @@ func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	}
 }
 
-// follows tells that a field is only wrong because something in it could not be decoded: one mistake is told once.
+// FollowsFromDecoding reports whether the problem of a field is a consequence of one that decoding found. Each defect is reported once.
 func (f *Collector) FollowsFromDecoding(field string) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	for _, p := range f.Problems[:f.Decoded] {
-		// A misspelled field is missing under its right name.
+		// a misspelled field is missing under its correct name
 		sibling := p.Found == "" && field[:strings.LastIndexByte(field, '.')+1] == p.Field[:strings.LastIndexByte(p.Field, '.')+1]
 		if sibling || within(p.Field, field) || within(field, p.Field) {
 			return true
@@ -78,7 +79,7 @@ func (f *Collector) FollowsFromDecoding(field string) bool {
 	return false
 }
 
-// problemAt describes a problem with the value at p without recording it.
+// ProblemAt returns a problem with the value at p without recording it.
 func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	problem := policy.Problem{Message: message, Allowed: allowed}
 	root, rest := f.Root, p
@@ -94,7 +95,7 @@ func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	return f.place(n, p, problem)
 }
 
-// writtenBy finds who wrote the part that p lies in, and the rest of the way from there.
+// writtenBy returns the origin of the part that contains p, and the rest of the path below it.
 func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	for up := p; up != nil && len(f.Origins) > 0; up = up.up {
 		if from, ok = f.Origins[up.String()]; ok {
@@ -105,21 +106,22 @@ func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	return Origin{}, nil, false
 }
 
-// survive turns a panic, which is a fault of ours or of a library, into a problem with the one text that caused it: the documents
-// beside it must not go down with it. It sets done, so that what was found counts.
+// Recover turns a panic, which is a defect of gpuscaler or of a library, into a problem of the text that caused it, so that other
+// documents are not affected. It sets done, so that the recorded problems are used. It must be deferred.
 func (f *Collector) Recover(done *bool) {
 	if fault := recover(); fault != nil {
 		f.Problems = append(f.Problems, policy.Problem{File: f.File, Line: f.LineOffset + 1, Document: f.Document,
-			Message: fmt.Sprintf("%s: %v", InternalError, fault), Allowed: "please report this text"})
+			Message: fmt.Sprintf("%s: %v", InternalError, fault), Allowed: "please report it with this text"})
 		*done = true
 	}
 }
 
-const InternalError = "gpuscaler failed over this text"
+const InternalError = "gpuscaler panicked while it processed this text"
 
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
-// refuse records a problem with the text of a key.
+// RejectText records a problem with the value of an annotation.
 func (f *Collector) RejectText(field, found, message, allowed string) {
-	f.Problems = append(f.Problems, policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
+	f.Problems = append(f.Problems, policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message,
+		Found: wording.Quote(found), Allowed: allowed})
 }

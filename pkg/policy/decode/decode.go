@@ -1,3 +1,9 @@
+// Package decode decodes YAML into the structs of package spec. Every deviation from their fields is a policy.Problem with file, line,
+// column, field, found value and allowed values, and decoding continues after a problem.
+//
+// It uses the nodes of go.yaml.in/yaml/v3, which have a line and a column. github.com/goccy/go-yaml has positions in its syntax errors,
+// too, but it reports an open quote twelve lines after the mistake and an open bracket in the line after it, so the search in syntax.go
+// would remain.
 package decode
 
 import (
@@ -16,40 +22,42 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxNodes bounds the work that one document can cause: aliases of aliases of aliases grow without end.
+// maxNodes limits the work for one document, because aliases of aliases multiply.
 const maxNodes = 20000
 
-// decoder reads YAML nodes into structs, strictly: the struct's yaml tags are the whole list of allowed fields, and each
-// deviation becomes a Problem with its place. It never stops at the first.
+// decoder decodes YAML nodes into structs. The yaml tags of a struct list all allowed fields, and every deviation becomes a Problem
+// with its place. It continues after a problem.
 type decoder struct {
 	*Collector
 	nodes int
 }
 
-// value reads a node into v, which is settable. Its problems stand where the value stands, for an alias at its anchor.
+// value decodes a node into v, which must be settable. A problem has the position of the node; for an alias it is the position of the
+// anchor.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
-			d.Add(n, p, policy.Problem{Message: "the document is too large", Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
+			d.Add(n, p, policy.Problem{Message: "the document is too large",
+				Allowed: fmt.Sprintf("at most %d values, aliases counted each time", maxNodes)})
 		}
 		return
 	}
 	for n.Kind == yaml.AliasNode {
-		n = n.Alias // one that contains itself ends with the types, none of which contains itself
+		n = n.Alias // a cyclic alias ends here, because no type contains itself
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // `field:` with nothing behind it is the same as no field, as in Kubernetes
+		return // as in Kubernetes, a field without a value is an omitted field
 	}
 	if v.Kind() == reflect.Pointer {
 		before := len(d.Problems)
 		v.Set(reflect.New(v.Type().Elem()))
 		if d.value(n, v.Elem(), p); len(d.Problems) > before && v.Type().Elem().Kind() != reflect.Struct {
-			v.SetZero() // what cannot be read is not zero
+			v.SetZero() // a value that cannot be decoded must not become zero
 		}
 		return
 	}
 	if w, ok := v.Addr().Interface().(spec.Scalar); ok {
-		d.word(n, w, p)
+		d.scalarType(n, w, p)
 		return
 	}
 	switch v.Kind() {
@@ -64,7 +72,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-func (d *decoder) word(n *yaml.Node, w spec.Scalar, p *Path) {
+func (d *decoder) scalarType(n *yaml.Node, w spec.Scalar, p *Path) {
 	if n.Kind != yaml.ScalarNode {
 		d.Add(n, p, policy.Problem{Message: "is not a single value", Found: Describe(n), Allowed: w.Allowed()})
 		return
@@ -77,7 +85,8 @@ func (d *decoder) word(n *yaml.Node, w spec.Scalar, p *Path) {
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 	table := spec.FieldsOf(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n), Allowed: "a mapping with the fields " + wording.List(table.Names)})
+		d.Add(n, p, policy.Problem{Message: "is not a mapping", Found: Describe(n),
+			Allowed: "a mapping with the fields " + wording.List(table.Names)})
 		return
 	}
 	first := map[string]int{}
@@ -85,21 +94,23 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 		key, value := n.Content[i], n.Content[i+1]
 		at := p.Key(key.Value)
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			d.Add(key, p, policy.Problem{Message: "merge keys are not read: write the fields themselves", Found: Describe(key)})
+			d.Add(key, p, policy.Problem{Message: "merge keys are not supported: write the fields themselves", Found: Describe(key)})
 			continue
 		}
 		if line, twice := first[key.Value]; twice {
-			d.Add(key, at, policy.Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.LineOffset), Found: Describe(value), Allowed: "one of the two"})
+			d.Add(key, at, policy.Problem{Message: fmt.Sprintf("is written twice, first in line %d", line+d.LineOffset), Found: Describe(value),
+				Allowed: "one of the two"})
 			continue
 		}
 		first[key.Value] = key.Line
 		f, known := table.ByName[key.Value]
 		if !known {
-			d.Add(key, at, policy.Problem{Message: "there is no such field" + wording.DidYouMean(key.Value, table.Names), Allowed: wording.List(table.Names)})
+			d.Add(key, at, policy.Problem{Message: "there is no such field" + wording.DidYouMean(key.Value, table.Names),
+				Allowed: wording.List(table.Names)})
 			continue
 		}
 		d.value(value, v.Field(f.Index), at)
-		d.oneOf(value, v.Field(f.Index), at, f)
+		d.checkEnum(value, v.Field(f.Index), at, f)
 	}
 	for _, f := range table.Fields {
 		if _, written := first[f.Name]; f.Required && !written {
@@ -108,17 +119,18 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// oneOf checks a field whose words are listed in its enum tag.
-func (d *decoder) oneOf(n *yaml.Node, v reflect.Value, p *Path, f spec.Field) {
+// checkEnum checks the value of a field that has an enum tag.
+func (d *decoder) checkEnum(n *yaml.Node, v reflect.Value, p *Path, f spec.Field) {
 	if len(f.Enum) == 0 || v.Kind() != reflect.String || v.String() == "" || slices.Contains(f.Enum, v.String()) {
 		return
 	}
-	d.Add(n, p, policy.Problem{Message: "is not one of the words known here" + wording.DidYouMean(v.String(), f.Enum), Found: wording.Quote(v.String()), Allowed: wording.List(f.Enum)})
+	d.Add(n, p, policy.Problem{Message: "is not a known value" + wording.DidYouMean(v.String(), f.Enum), Found: wording.Quote(v.String()),
+		Allowed: wording.List(f.Enum)})
 }
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, p *Path) {
 	if n.Kind != yaml.SequenceNode {
-		d.Add(n, p, policy.Problem{Message: "is not a list", Found: Describe(n), Allowed: "a list, each entry on its own line behind a dash"})
+		d.Add(n, p, policy.Problem{Message: "is not a list", Found: Describe(n), Allowed: "a list: each entry on its own line after a dash"})
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -142,10 +154,10 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 		key, item := n.Content[i], n.Content[i+1]
 		at := p.Key(key.Value)
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			d.Add(key, p, policy.Problem{Message: "merge keys are not read: write the fields themselves", Found: Describe(key)})
+			d.Add(key, p, policy.Problem{Message: "merge keys are not supported: write the fields themselves", Found: Describe(key)})
 			continue
 		}
-		d.shown(key, p)
+		d.checkPrintable(key, p)
 		name := reflect.ValueOf(key.Value).Convert(v.Type().Key())
 		if v.MapIndex(name).IsValid() {
 			d.Add(key, at, policy.Problem{Message: "is written twice", Found: Describe(item), Allowed: "one of the two"})
@@ -167,7 +179,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
 		}
 		if ok {
 			v.SetString(n.Value)
-			d.shown(n, p)
+			d.checkPrintable(n, p)
 		}
 	case reflect.Bool:
 		allowed = "true or false"
@@ -187,23 +199,24 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
 			v.SetFloat(number)
 		}
 	default:
-		panic("policy: no way to read a field of kind " + v.Kind().String())
+		panic("policy: no decoding for a field of kind " + v.Kind().String())
 	}
 	if !ok {
-		d.Add(n, p, policy.Problem{Message: "is not what belongs here", Found: Describe(n), Allowed: allowed})
+		d.Add(n, p, policy.Problem{Message: "is not a valid value", Found: Describe(n), Allowed: allowed})
 	}
 }
 
-const ShownAllowed = "printable characters, line feeds and tabs"
+const PrintableText = "printable characters, line feeds and tabs"
 
-// shown refuses text that cannot be shown as it is: it would rewrite the terminal on which a name, a reason or a log line is read.
-func (d *decoder) shown(n *yaml.Node, p *Path) {
+// checkPrintable rejects text with control characters, because it could change the terminal on which a name, a reason or a log line is
+// printed.
+func (d *decoder) checkPrintable(n *yaml.Node, p *Path) {
 	if !printable.Is(n.Value) {
-		d.Add(n, p, policy.Problem{Message: "has characters that cannot be shown", Found: Describe(n), Allowed: ShownAllowed})
+		d.Add(n, p, policy.Problem{Message: "contains characters that cannot be displayed", Found: Describe(n), Allowed: PrintableText})
 	}
 }
 
-// describe says what a node is, for people.
+// describe returns the value of a node, or its kind.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

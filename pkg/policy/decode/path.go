@@ -6,11 +6,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlPath is the way from the document's root to a value. Text is made of it only when there is a problem.
+// Path is the path from the root of a document to a value. It is rendered as text only for problems.
 type Path struct {
 	up    *Path
 	name  string
-	index int // when name is empty
+	index int // if name is empty
 }
 
 var (
@@ -33,7 +33,7 @@ func (p *Path) String() string {
 	return p.up.String() + "." + p.name
 }
 
-// under puts the last step of top above the whole of p.
+// under returns p with the last element of top before it.
 func (p *Path) under(top *Path) *Path {
 	if p == nil {
 		return &Path{name: top.name, index: top.index}
@@ -41,7 +41,7 @@ func (p *Path) under(top *Path) *Path {
 	return &Path{up: p.up.under(top), name: p.name, index: p.index}
 }
 
-// locate returns the node at p, or the nearest one above it where p itself is not written.
+// Locate returns the node at p, or the nearest existing node above it and false.
 func Locate(root *yaml.Node, p *Path) (n *yaml.Node, exact bool) {
 	if p == nil || root == nil {
 		return root, root != nil

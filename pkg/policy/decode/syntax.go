@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlLine is where the library says that a text is no YAML: where a block began, or where the text ends. People look for the line
-// that they mistyped, so we look for that one ourselves and take the library's where we find none.
+// yamlLine matches the position in the library's error. The library reports the start of a block or the end of the text, and users need
+// the line with the mistake, so readable searches for it. The library's line is used if the search finds none.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// notYAML turns the parser's error into a problem in its line.
-func (d *Collector) notYAML(text []byte, err error) {
+// syntaxError turns the error of the YAML library into a problem at the line with the mistake.
+func (d *Collector) syntaxError(text []byte, err error) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	problem := policy.Problem{File: d.File, Line: d.LineOffset + 1}
 	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
@@ -29,18 +29,18 @@ func (d *Collector) notYAML(text []byte, err error) {
 	if n := readable(lines); n < len(lines) {
 		problem.Line = d.LineOffset + n + 1
 		line := strings.TrimRight(string(lines[n]), "\r\n")
-		begin, _, _ := strings.Cut(line, ":") // what follows may be a secret
-		problem.Found, problem.Allowed = wording.Quote(begin), mend(message, line, lines[:n])
+		begin, _, _ := strings.Cut(line, ":") // the rest may be a secret
+		problem.Found, problem.Allowed = wording.Quote(begin), advice(message, line, lines[:n])
 	}
 	problem.Message = "is not YAML: " + message
 	d.Problems = append(d.Problems, problem)
 }
 
-// tries is how many lines more are tried before one is blamed: within a text over several lines a few cannot be read.
-const tries = 8
+// maxTries is how many further lines are tried before a line is reported, because a part of a multi-line value cannot be parsed alone.
+const maxTries = 8
 
-// readable is how many lines from the first on are YAML without those behind them. Brackets that are closed further down are closed for
-// the trial, however many lines they hold; one that never is closed is the mistake itself, and blamed in the line that opens it.
+// readable returns how many of the first lines are valid YAML without the lines after them. Brackets that are closed later are closed
+// for the trial. A bracket that is never closed is itself the mistake, which is then in the line that opens it.
 func readable(lines [][]byte) int {
 	closed := closing(lines) == ""
 	parses := func(text []byte) bool {
@@ -59,10 +59,10 @@ func readable(lines [][]byte) int {
 	for good+1 < bad {
 		middle := (good + bad) / 2
 		at := middle
-		for at < min(bad, middle+tries) && !reads(at) {
+		for at < min(bad, middle+maxTries) && !reads(at) {
 			at++
 		}
-		if at < min(bad, middle+tries) {
+		if at < min(bad, middle+maxTries) {
 			good = at
 		} else {
 			bad = middle
@@ -71,16 +71,16 @@ func readable(lines [][]byte) int {
 	return good
 }
 
-// deepest is how many brackets within each other are closed for a trial: nobody writes more by mistake.
-const deepest = 64
+// maxDepth limits how many nested brackets are closed for a trial.
+const maxDepth = 64
 
-// closing is what closes the brackets that are open behind these lines; empty from a bracket on that closes none or another. It is a guess
-// for advice: within texts over several lines a bracket that begins a line is taken for one.
+// closing returns the characters that close the open brackets of these lines. It returns "" if a bracket closes none or another one.
+// The result is used only for advice: a bracket at the start of a line of a multi-line text is taken for a bracket of YAML.
 func closing(lines [][]byte) string {
 	var ends []byte
-	var quoted byte      // the quote that we are in
-	last := byte('\n')   // before this one, blanks aside
-	before := byte('\n') // and with them
+	var quoted byte      // the current quote character, '#' in a comment, or 0
+	last := byte('\n')   // the previous character that is not blank
+	before := byte('\n') // the previous character
 	for _, c := range bytes.Join(lines, nil) {
 		begins := strings.IndexByte("\n:,[{-?", last) >= 0
 		switch {
@@ -88,12 +88,12 @@ func closing(lines [][]byte) string {
 			quoted = 0
 		case quoted != 0:
 			if c == '\\' && before == '\\' && quoted == '"' {
-				c = 0 // a backslash that is itself escaped
+				c = 0 // an escaped backslash
 			}
 		case c == '#' && strings.IndexByte(" \t\n", before) >= 0, (c == '"' || c == '\'') && begins:
 			quoted = c
 		case (c == '[' || c == '{') && (begins || len(ends) > 0):
-			if ends = append(ends, c+2); len(ends) > deepest { // in ASCII two behind it
+			if ends = append(ends, c+2); len(ends) > maxDepth { // in ASCII the closing bracket is two after the opening one
 				return ""
 			}
 		case (c == ']' || c == '}') && len(ends) > 0:
@@ -110,15 +110,15 @@ func closing(lines [][]byte) string {
 	return string(ends)
 }
 
-// mend says what may stand in a line that cannot be read after those before it.
-func mend(message, line string, before [][]byte) string {
+// advice returns what is allowed in a line that cannot be parsed after the lines before it.
+func advice(message, line string, before [][]byte) string {
 	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 	rest := strings.TrimLeft(line, " ")
 	switch {
 	case strings.HasPrefix(rest, "\t"):
 		return "spaces: YAML is not indented with tabs"
 	case strings.Contains(message, "expected ','") && closing(before) != "":
-		return "a comma between two items within brackets, and the bracket that closes them"
+		return "a comma between two items in brackets, and the bracket that closes them"
 	case strings.Contains(message, "expected ','"):
 		return "a closing bracket for each that is opened"
 	case strings.Contains(message, "expected '-' indicator"):
@@ -134,7 +134,7 @@ func mend(message, line string, before [][]byte) string {
 			continue
 		}
 		if indent(above) != indent(line) {
-			return fmt.Sprintf("as many spaces before it as its neighbours have: %d in the line above, here %d", indent(above), indent(line))
+			return fmt.Sprintf("as many spaces before it as its neighbors have: %d in the line above, here %d", indent(above), indent(line))
 		}
 		break
 	}

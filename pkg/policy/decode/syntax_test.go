@@ -9,26 +9,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list in brackets over several lines reads from its last line on only: a mistake behind it is not looked for in its first.
-func TestTheLineThatWasMistypedIsNamed(t *testing.T) {
+// A list in brackets over several lines can be parsed only with its last line. A mistake after it must not be reported in its first
+// line.
+func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       int
 	}{
-		{"all is well", "a: 1\nb: 2\n", 3},
-		{"behind brackets over lines", "a: [\n  1,\n  2,\n]\nb: 1\n c: 2\n", 5},
-		{"behind a text over lines", "a: |\n  one\n  two\n\n  three\nb: 1\n\tc: 2\nd: 3\n", 6},
+		{"valid", "a: 1\nb: 2\n", 3},
+		{"after brackets over several lines", "a: [\n  1,\n  2,\n]\nb: 1\n c: 2\n", 5},
+		{"after a text over several lines", "a: |\n  one\n  two\n\n  three\nb: 1\n\tc: 2\nd: 3\n", 6},
 		{"in the first line", "a: @\nb: 1\n", 0},
 		{"nothing", "", 1},
 	} {
 		if got := readable(bytes.SplitAfter([]byte(c.text), []byte("\n"))); got != c.want {
-			t.Errorf("%s: %d lines can be read, want %d", c.name, got, c.want)
+			t.Errorf("%s: the first %d lines can be parsed, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// Whatever the text, a line of it is named, and it is soon found.
-func TestEveryMistypedTextHasALine(t *testing.T) {
+// For every text, a line of it is reported, within a bounded time.
+func TestReadableReturnsALineOfEveryText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`([ \t]{0,4}[a-c"{}\[\]:,@|-]{0,6} ?[a-c]?\n){0,12}`).Draw(t, "text")
 		lines := bytes.SplitAfter([]byte(text), []byte("\n"))
@@ -38,7 +39,7 @@ func TestEveryMistypedTextHasALine(t *testing.T) {
 	})
 }
 
-// prettyJSON is a policy as kubectl prints it: one bracket from the first line to the last.
+// prettyJSON is a policy in the format of kubectl: one bracket from the first line to the last.
 const prettyJSON = `{
   "apiVersion": "gpuscaler.io/v1alpha1",
   "kind": "ScalingPolicy",
@@ -62,9 +63,9 @@ const prettyJSON = `{
 }
 `
 
-// Brackets over many lines hide no mistake: it is named in its own line, inside of them and behind them, with what belongs there. One
-// that never is closed is named where it is opened.
-func TestAMistakeInOrBehindALongBracketIsNamed(t *testing.T) {
+// Inside and after brackets over many lines, a mistake is reported in its own line with advice. A bracket that is never closed is
+// reported where it is opened.
+func TestSyntaxErrorInsideOrAfterALongBracket(t *testing.T) {
 	block := "apiVersion: x\nkind: y\nmetadata: {name: a}\nspec:\n  maxReplicas: 3\n  minReplicas: 1\n" +
 		"  signals: [ # 15 lines, it's one bracket [\n" + strings.Repeat("    {name: a},\n", 13) + "  ]\n"
 	for _, c := range []struct {
@@ -72,22 +73,22 @@ func TestAMistakeInOrBehindALongBracketIsNamed(t *testing.T) {
 		line       int
 		allowed    string
 	}{
-		{"a comma missing between two signals", strings.Replace(prettyJSON, "},\n      {", "}\n      {", 1), 15, "a comma between"},
-		{"a comma missing between two fields", strings.Replace(prettyJSON, "waiting\",", "waiting\"", 1), 17, "a comma between"},
+		{"a missing comma between two signals", strings.Replace(prettyJSON, "},\n      {", "}\n      {", 1), 15, "a comma between"},
+		{"a missing comma between two fields", strings.Replace(prettyJSON, "waiting\",", "waiting\"", 1), 17, "a comma between"},
 		{"a bracket closed by another", strings.Replace(prettyJSON, "    ]\n", "", 1), 19, "the bracket that closes"},
 		{"a bracket never closed", strings.TrimSuffix(prettyJSON, "}\n"), 1, "a closing bracket"},
-		{"a line too deep behind it", block + "   cooldownPeriod: 15m\n", 22, "2 in the line above, here 3"},
-		{"a line too deep further behind it", block + "  mode: auto\n   cooldownPeriod: 15m\n", 23, "2 in the line above, here 3"},
-		{"a tab behind it", block + "\tmode: auto\n", 22, "not indented with tabs"},
+		{"a line with too much indentation after it", block + "   cooldownPeriod: 15m\n", 22, "2 in the line above, here 3"},
+		{"a line with too much indentation further below", block + "  mode: auto\n   cooldownPeriod: 15m\n", 23, "2 in the line above, here 3"},
+		{"a tab after it", block + "\tmode: auto\n", 22, "not indented with tabs"},
 		{"a long bracket never closed", strings.TrimSuffix(block, "  ]\n") + "  mode: auto\n  activation: any\n", 7, "a closing bracket"},
 	} {
 		var node yaml.Node
 		err := yaml.Unmarshal([]byte(c.text), &node)
 		if err == nil {
-			t.Fatalf("%s: is YAML", c.name)
+			t.Fatalf("%s: is valid YAML", c.name)
 		}
 		d := &Collector{}
-		d.notYAML([]byte(c.text), err)
+		d.syntaxError([]byte(c.text), err)
 		if p := d.Problems[0]; p.Line != c.line || !strings.Contains(p.Allowed, c.allowed) {
 			t.Errorf("%s: line %d, allowed %q; want line %d, %q", c.name, p.Line, p.Allowed, c.line, c.allowed)
 		}

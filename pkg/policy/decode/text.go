@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// part is one document's text within a file.
+// Part is the text of one document of a file.
 type Part struct {
 	Text       []byte
-	LineOffset int // lines before it
+	LineOffset int // number of lines of the file before the text
 }
 
-// split cuts a file at its `---` lines, so that a document that is not YAML at all holds back only itself.
+// Split splits a file at its `---` lines, so that a syntax error affects only its own document.
 func Split(file []byte) (parts []Part) {
 	start, above, line := 0, 0, 0
 	for at := 0; at < len(file); line++ {
@@ -35,14 +35,14 @@ func Split(file []byte) (parts []Part) {
 	return append(parts, Part{file[start:], above})
 }
 
-// parse sets the root of the one document in the text, or tells why there is none; false says that there is nothing in it.
+// Parse sets Root to the one document of the text, or records why there is none. It returns false if the text contains no document.
 func (f *Collector) Parse(text []byte) (found bool) {
 	var node yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
 		return false
 	} else if err != nil {
-		f.notYAML(text, err)
+		f.syntaxError(text, err)
 		return true
 	}
 	if len(node.Content) == 0 || node.Content[0].Tag == "!!null" {
@@ -50,7 +50,7 @@ func (f *Collector) Parse(text []byte) (found bool) {
 	}
 	var more yaml.Node
 	if err := decoder.Decode(&more); err != nil && !errors.Is(err, io.EOF) {
-		f.notYAML(text, err)
+		f.syntaxError(text, err)
 		return true
 	} else if err == nil {
 		f.Add(&more, Root, policy.Problem{Message: "another document begins here", Allowed: "a line --- between documents"})
@@ -60,13 +60,13 @@ func (f *Collector) Parse(text []byte) (found bool) {
 	return true
 }
 
-// decode reads the whole text into a struct.
+// Decode decodes the whole text into a struct.
 func (f *Collector) Decode(into any) {
 	f.DecodeNode(f.Root, into)
 	f.Decoded = len(f.Problems)
 }
 
-// decodeNode reads a node of the text into a struct.
+// DecodeNode decodes a node of the text into a struct.
 func (f *Collector) DecodeNode(n *yaml.Node, into any) {
 	reader := decoder{Collector: f}
 	reader.value(n, reflect.ValueOf(into).Elem(), nil)

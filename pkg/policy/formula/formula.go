@@ -1,3 +1,4 @@
+// Package formula compiles a formula in CEL into a function of the signals of a policy.
 package formula
 
 import (
@@ -24,7 +25,8 @@ const (
 )
 
 // reserved lists the words of the formula language, which cannot be signal names.
-var reserved = []string{"replicas", "ready", "max", "min", "ceil", "floor", "abs", "has", "true", "false", "null", "in", "as", "break", "const", "continue", "else",
+var reserved = []string{"replicas", "ready", "max", "min", "ceil", "floor", "abs", "has", "true", "false", "null", "in", "as", "break",
+	"const", "continue", "else",
 	"for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while", "double", "int", "uint",
 	"string", "bytes", "bool", "list", "map", "type", "dyn", "size", "duration", "timestamp", "matches", "contains"}
 
@@ -153,7 +155,8 @@ func celError(issues *cel.Issues, names []string) error {
 	line = celPlace.ReplaceAllString(line, "at character $1: ")
 	if m := celUnknown.FindStringSubmatch(line); m != nil {
 		known := slices.Concat(names, []string{"replicas", "ready"}, slices.Sorted(maps.Keys(folds)), slices.Sorted(maps.Keys(roundings)))
-		line = strings.Replace(line, m[0], fmt.Sprintf("there is no %q%s; there are %s", m[1], wording.DidYouMean(m[1], known), wording.List(known)), 1)
+		line = strings.Replace(line, m[0], fmt.Sprintf("there is no %q%s; there are %s", m[1], wording.DidYouMean(m[1], known),
+			wording.List(known)), 1)
 	} else if strings.Contains(line, "no matching overload") && strings.Contains(line, "Signal") {
 		line += "; a signal is not a number: use its .replicas or .value"
 	}

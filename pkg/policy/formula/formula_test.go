@@ -89,7 +89,8 @@ func TestAFormulaIsRefusedWhereItCannotYieldANumber(t *testing.T) {
 
 func TestASignalThatAFormulaCannotNameIsRefused(t *testing.T) {
 	for _, name := range []string{"ready", "max", "in", "true"} {
-		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil || !strings.Contains(err.Error(), "is a reserved word of formulas") {
+		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil ||
+			!strings.Contains(err.Error(), "is a reserved word of formulas") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -109,7 +110,8 @@ func TestAFormulaHandedTooFewAsksSaysUnknown(t *testing.T) {
 }
 
 func FuzzFormula(f *testing.F) {
-	for _, seed := range []string{"max(gateway.replicas, 2 * gpu_busy.replicas)", "has(gateway.value) ? gateway.value : ready", "ceil(replicas / 0)", "[1][0]", "'a' + 'b'", "size('x')"} {
+	for _, seed := range []string{"max(gateway.replicas, 2 * gpu_busy.replicas)", "has(gateway.value) ? gateway.value : ready",
+		"ceil(replicas / 0)", "[1][0]", "'a' + 'b'", "size('x')"} {
 		f.Add(seed, 10.0, 20.0, int32(3), int32(2))
 	}
 	f.Fuzz(func(t *testing.T, text string, a, b float64, replicas, ready int32) {

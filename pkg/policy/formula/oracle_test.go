@@ -98,7 +98,8 @@ func oracle(t interface{ Fatal(...any) }, text string) scaling.Formula {
 		t.Fatal(err)
 	}
 	return func(asks []scaling.Proposal, replicas, ready int32) (float64, bool) {
-		out, _, err := program.Eval(map[string]any{"gateway": asking{asks[0]}, "gpu_busy": asking{asks[1]}, "replicas": float64(replicas), "ready": float64(ready)})
+		out, _, err := program.Eval(map[string]any{"gateway": asking{asks[0]}, "gpu_busy": asking{asks[1]}, "replicas": float64(replicas),
+			"ready": float64(ready)})
 		if err != nil {
 			return 0, false
 		}
@@ -117,7 +118,8 @@ func reduce(f func(a, b float64) float64, all []float64) float64 {
 
 func drawNumber(t *rapid.T, depth int) string {
 	if depth == 0 {
-		return rapid.SampledFrom([]string{"gateway.value", "gateway.replicas", "gpu_busy.value", "gpu_busy.replicas", "replicas", "ready", "0", "1", "2.5", "7"}).Draw(t, "leaf")
+		return rapid.SampledFrom([]string{"gateway.value", "gateway.replicas", "gpu_busy.value", "gpu_busy.replicas", "replicas", "ready", "0",
+			"1", "2.5", "7"}).Draw(t, "leaf")
 	}
 	n := func() string { return drawNumber(t, depth-1) }
 	switch rapid.IntRange(0, 8).Draw(t, "kind") {
@@ -151,7 +153,8 @@ func drawTruth(t *rapid.T, depth int) string {
 	case 2:
 		return "!" + drawTruth(t, depth-1)
 	}
-	return "(" + drawNumber(t, depth-1) + rapid.SampledFrom([]string{" < ", " <= ", " > ", " >= ", " == ", " != "}).Draw(t, "comparison") + drawNumber(t, depth-1) + ")"
+	return "(" + drawNumber(t, depth-1) + rapid.SampledFrom([]string{" < ", " <= ", " > ", " >= ", " == ", " != "}).Draw(t, "comparison") +
+		drawNumber(t, depth-1) + ")"
 }
 
 func TestAFormulaMeansWhatCELsOwnInterpreterMakesOfIt(t *testing.T) {

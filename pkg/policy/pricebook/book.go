@@ -1,3 +1,4 @@
+// Package pricebook reads a price book into a cost.Book.
 package pricebook
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// PriceBook reads a price book as strictly as a policy: one document of kind PriceBook, each problem with its line and field. The book
-// is nil where a problem is more than a warning.
+// Read decodes a price book with the same strictness as a policy: a file has one document of kind PriceBook, and every problem has its
+// line and field. The book is nil if a problem is not a warning.
 func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	r := bookReader{&decode.Collector{File: file}}
 	book := r.read(text)
@@ -22,10 +23,10 @@ func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	return book, r.Problems
 }
 
-// isPriceBook tells a price book from policies by its first document's kind.
+// Is reports whether a text is a price book, by the kind of its first document.
 func Is(text []byte) (is bool) {
 	f := &decode.Collector{}
-	defer f.Recover(&is) // PriceBook tells what is wrong with it
+	defer f.Recover(&is) // Read reports what is wrong with it
 	for _, p := range decode.Split(text) {
 		if !f.Parse(p.Text) {
 			continue
@@ -39,7 +40,7 @@ func Is(text []byte) (is bool) {
 // bookReader reads one price book.
 type bookReader struct{ *decode.Collector }
 
-// read reads the one document of a file; all problems end up with the file.
+// read reads the one document of a file. It adds all problems to those of the file.
 func (d bookReader) read(text []byte) (book *cost.Book) {
 	done := false
 	defer d.Recover(&done)
@@ -50,13 +51,14 @@ func (d bookReader) read(text []byte) (book *cost.Book) {
 			continue
 		}
 		if only != nil {
-			d.Problems = append(d.Problems, policy.Problem{File: d.File, Line: next.LineOffset + 1, Message: "another document begins here", Allowed: "one " + spec.KindPriceBook + " in a file"})
+			d.Problems = append(d.Problems, policy.Problem{File: d.File, Line: next.LineOffset + 1, Message: "another document begins here",
+				Allowed: "one " + spec.KindPriceBook + " in a file"})
 			break
 		}
 		only = next
 	}
 	if only == nil {
-		d.Problems = append(d.Problems, policy.Problem{File: d.File, Message: "holds no document", Allowed: "a " + spec.KindPriceBook})
+		d.Problems = append(d.Problems, policy.Problem{File: d.File, Message: "contains no document", Allowed: "a " + spec.KindPriceBook})
 		return nil
 	}
 	defer func() { d.Problems = append(d.Problems, only.Problems...) }()
@@ -70,14 +72,14 @@ func (d bookReader) read(text []byte) (book *cost.Book) {
 		only.Reject(root.Key("kind"), "is not a price book", spec.KindPriceBook)
 	}
 	if all.APIVersion != spec.APIVersion && all.APIVersion != "" {
-		only.Reject(root.Key("apiVersion"), "is not a version of ours", spec.APIVersion)
+		only.Reject(root.Key("apiVersion"), "is not a supported version", spec.APIVersion)
 	}
 	return bookReader{only}.book(&all.Spec)
 }
 
 func (d bookReader) book(written *spec.PriceBook) *cost.Book {
 	var types []cost.Type
-	seen := map[[2]string]bool{}
+	used := map[[2]string]bool{}
 	for i := range written.Regions {
 		r, at := &written.Regions[i], decode.Spec.Key("regions").At(i)
 		if _, err := time.Parse(time.DateOnly, r.AsOf); err != nil && r.AsOf != "" {
@@ -86,10 +88,10 @@ func (d bookReader) book(written *spec.PriceBook) *cost.Book {
 		from := fmt.Sprintf("%s, %s", r.Source, r.AsOf)
 		for j := range r.InstanceTypes {
 			t, at := &r.InstanceTypes[j], at.Key("instanceTypes").At(j)
-			if key := [2]string{t.Name, r.Name}; seen[key] {
+			if key := [2]string{t.Name, r.Name}; used[key] {
 				d.Reject(at, "this instance type is listed twice in its region", "once")
 			} else {
-				seen[key] = true
+				used[key] = true
 			}
 			types = append(types, d.instanceType(t, cost.Type{Name: t.Name, Region: r.Name, From: from}, at))
 		}
@@ -106,8 +108,8 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 			continue
 		}
 		if *hourly == 0 {
-			// Nobody rents for nothing: a price that is not known is left out, and one's own machine is an override.
-			d.Reject(at.Key(kind), "a listed price of 0 is not known", "leave it out, or use spec.overrides for a machine that costs nothing")
+			// An instance has no price of 0: an unknown price must be omitted, and a machine without cost is an override.
+			d.Reject(at.Key(kind), "a price of 0 means that it is unknown", "omit it, or use spec.overrides for a machine without cost")
 		}
 		out.Hourly[kind] = *hourly
 	}
@@ -120,15 +122,15 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 	return out
 }
 
-// uniquePrices finds the same price given twice.
+// CheckOverrides reports prices that are set twice.
 func CheckOverrides(f *decode.Collector, overrides []spec.Price, p *decode.Path) {
 	type price struct{ kind, capacity, region string }
-	seen := map[price]bool{}
+	used := map[price]bool{}
 	for i, o := range overrides {
-		if k := (price{o.InstanceType, o.CapacityType, o.Region}); seen[k] {
-			f.Reject(p.At(i), "this price is given twice", "one price for an instance type, capacity type and region")
+		if k := (price{o.InstanceType, o.CapacityType, o.Region}); used[k] {
+			f.Reject(p.At(i), "this price is set twice", "one price for an instance type, capacity type and region")
 		} else {
-			seen[k] = true
+			used[k] = true
 		}
 	}
 }

@@ -65,19 +65,22 @@ func TestTheBuiltInPriceBookIsRight(t *testing.T) {
 
 func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 	for _, c := range []struct{ name, old, wrong, want string }{
-		{"a field that is none", "gpus: 8,", "gpu_count: 8,", "prices.yaml:10:27: spec.regions[0].instanceTypes[0].gpu_count: there is no such field"},
-		{"a price in words", "on-demand: 55.04", "on-demand: $55", "prices.yaml:10:47: spec.regions[0].instanceTypes[0].on-demand: is not what belongs here"},
-		{"a negative price", "on-demand: 55.04", "on-demand: -1", "on-demand: is not what belongs here"},
-		{"infinity", "on-demand: 55.04", "on-demand: .inf", "on-demand: is not what belongs here"},
-		{"a price of 0", "on-demand: 55.04", "on-demand: 0", "a listed price of 0 is not known"},
+		{"a field that is none", "gpus: 8,", "gpu_count: 8,",
+			"prices.yaml:10:27: spec.regions[0].instanceTypes[0].gpu_count: there is no such field"},
+		{"a price in words", "on-demand: 55.04", "on-demand: $55",
+			"prices.yaml:10:47: spec.regions[0].instanceTypes[0].on-demand: is not a valid value"},
+		{"a negative price", "on-demand: 55.04", "on-demand: -1", "on-demand: is not a valid value"},
+		{"infinity", "on-demand: 55.04", "on-demand: .inf", "on-demand: is not a valid value"},
+		{"a price of 0", "on-demand: 55.04", "on-demand: 0", "a price of 0 means that it is unknown"},
 		{"no price", ", on-demand: 55.04, spot: 26", "", "spec.regions[0].instanceTypes[0]: has no price"},
 		{"no GPUs", "gpus: 8, ", "", "spec.regions[0].instanceTypes[0].gpus: is missing"},
 		{"twice in a region", "    - {name: p5", "    - {name: p5.48xlarge, gpus: 8, spot: 1}\n    - {name: p5", "is listed twice"},
 		{"no day", `"2026-07-20"`, `"last summer"`, "prices.yaml:8:11: spec.regions[0].asOf: is not a day"},
 		{"another kind", "kind: PriceBook", "kind: Prices", "prices.yaml:2:7: kind: is not a price book"},
-		{"another version", "v1alpha1", "v9", "apiVersion: is not a version of ours"},
+		{"another version", "v1alpha1", "v9", "apiVersion: is not a supported version"},
 		{"a capacity type that is none", "capacityType: on-demand", "capacityType: ondemand", `did you mean "on-demand"?`},
-		{"an override twice", "  commitments:", "  - {instanceType: g5.xlarge, capacityType: on-demand, hourly: 1}\n  commitments:", "this price is given twice"},
+		{"an override twice", "  commitments:", "  - {instanceType: g5.xlarge, capacityType: on-demand, hourly: 1}\n  commitments:",
+			"this price is set twice"},
 		{"two documents", "  commitments:", "---\nkind: PriceBook\n---\n  commitments:", "another document begins here"},
 		{"no YAML", "metadata: {", "metadata: {{", "is not YAML"},
 	} {
@@ -91,16 +94,19 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 			}
 		})
 	}
-	if _, problems := Read("prices.yaml", []byte("# nothing\n---\n")); len(problems) != 1 || !strings.Contains(problems[0].String(), "holds no document") {
+	if _, problems := Read("prices.yaml", []byte("# nothing\n---\n")); len(problems) != 1 ||
+		!strings.Contains(problems[0].String(), "contains no document") {
 		t.Errorf("an empty file: %v", problems)
 	}
 }
 
 func TestThePlatformsPricesComeBeforeTheBooks(t *testing.T) {
 	hourly := 36.9
-	p := &policy.Platform{Prices: spec.Prices{Overrides: []spec.Price{{InstanceType: "p5.48xlarge", CapacityType: "on-demand", Hourly: &hourly}}}}
+	p := &policy.Platform{Prices: spec.Prices{Overrides: []spec.Price{{InstanceType: "p5.48xlarge", CapacityType: "on-demand",
+		Hourly: &hourly}}}}
 	book, _ := Read("prices.yaml", []byte(wellBook))
-	got := p.Book(book).Price(cost.Offer{InstanceType: "p5.48xlarge", CapacityType: cost.OnDemand, Region: "us-east-1"}, cost.Price{Hourly: 1, From: "karpenter"})
+	got := p.Book(book).Price(cost.Offer{InstanceType: "p5.48xlarge", CapacityType: cost.OnDemand, Region: "us-east-1"},
+		cost.Price{Hourly: 1, From: "karpenter"})
 	if got != (cost.Price{Hourly: 36.9, From: "override"}) {
 		t.Errorf("%+v", got)
 	}
@@ -126,7 +132,8 @@ func FuzzPriceBook(f *testing.F) {
 			return
 		}
 		for _, kind := range []string{cost.OnDemand, cost.Spot, cost.Reserved} {
-			if p := book.Price(cost.Offer{InstanceType: "p5.48xlarge", CapacityType: kind, Region: "us-east-1"}, cost.Price{}); p.Known() && !(p.Hourly >= 0) {
+			if p := book.Price(cost.Offer{InstanceType: "p5.48xlarge", CapacityType: kind, Region: "us-east-1"}, cost.Price{}); p.Known() &&
+				!(p.Hourly >= 0) {
 				t.Fatalf("%+v", p)
 			}
 		}

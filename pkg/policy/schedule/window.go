@@ -1,3 +1,5 @@
+// Package schedule compiles the cron expressions, days and time zones of a schedule into a calendar.Window, and finds overlapping
+// windows.
 package schedule
 
 import (

@@ -13,11 +13,13 @@ import (
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy; `UPDATE_GOLDEN=1 go test ./pkg/policy/...` rewrites it.\n")
-	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is rejected. A field without a value is an omitted field.\n")
+	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is rejected. " +
+		"A field without a value is an omitted field.\n")
 	for _, document := range []struct {
 		kind string
 		of   reflect.Type
-	}{{spec.KindScalingPolicy, reflect.TypeFor[spec.Policy]()}, {spec.KindPlatformConfig, reflect.TypeFor[spec.Platform]()}, {spec.KindPriceBook, reflect.TypeFor[spec.PriceBook]()}} {
+	}{{spec.KindScalingPolicy, reflect.TypeFor[spec.Policy]()}, {spec.KindPlatformConfig, reflect.TypeFor[spec.Platform]()},
+		{spec.KindPriceBook, reflect.TypeFor[spec.PriceBook]()}} {
 		fmt.Fprintf(&b, "\n## %s\n", document.kind)
 		section(&b, "spec", document.of)
 	}

@@ -29,7 +29,8 @@ func TestTheSchemasAcceptWhatValidateAccepts(t *testing.T) {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
 	n := 0
-	for _, file := range append(files, "../store/testdata/mistakes/policy.yaml", "../store/testdata/mistakes/platform.yaml", "../../../config/prices.yaml") {
+	for _, file := range append(files, "../store/testdata/mistakes/policy.yaml", "../store/testdata/mistakes/platform.yaml",
+		"../../../config/prices.yaml") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +55,8 @@ func TestTheSchemasRefuseAMisspelledFieldAndAWordThatIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for old, wrong := range map[string]string{"maxReplicas: 12": "maxReplica: 12", "mode: auto": "mode: dry", "minReplicas: 1": "minReplicas: -1", "kind: ScalingPolicy": "kind: Policy",
+	for old, wrong := range map[string]string{"maxReplicas: 12": "maxReplica: 12", "mode: auto": "mode: dry",
+		"minReplicas: 1": "minReplicas: -1", "kind: ScalingPolicy": "kind: Policy",
 		"cooldownPeriod: 15m": "cooldownPeriod: soon", "target: 80%": "target: [80]"} {
 		var good, doc any
 		if err := yaml.Unmarshal(base, &good); err != nil {

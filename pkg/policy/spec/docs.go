@@ -27,8 +27,8 @@ var docs = map[string]string{
 	"Policy.schedules":  "minReplicas and maxReplicas in time windows",
 	"Policy.behavior":   "how fast the target may change, with the fields of an HPA",
 	"Policy.fallback":   "the target while a required signal is missing, with the fields of KEDA",
-	"Policy.mode": "advisory: decide and explain, but serve no target; hold: every HPA and ScaledObject keeps its replicas. If " +
-		"this and the mode of the PlatformConfig differ, the stricter one applies",
+	"Policy.mode": "advisory: decide and explain, but serve no target; hold: every HPA and ScaledObject keeps its replicas. If this " +
+		"and the mode of the PlatformConfig differ, the stricter one applies",
 	"Policy.activate": "gpuscaler scales from 0 to 1 and from 1 to 0 itself, for workloads without KEDA; the namespace must be in " +
 		"activator.namespaces of the chart",
 
@@ -39,17 +39,19 @@ var docs = map[string]string{
 	"Signal.name":   "a short name for formulas and explanations",
 	"Signal.type":   "the source of the value",
 	"Signal.target": "value per replica: 10, 80% or 500ms",
-	"Signal.activationTarget": "the workload is active while the value is above this; required for dcgm memory with minReplicas 0, because a " +
-		"loaded model always uses memory",
-	"Signal.metricType": "AverageValue: the reading is a total over the workload. Value: the reading is already a mean over the replicas",
-	"Signal.class": "what the signal measures. While demand or latency grows, utilization alone does not lower the target. A " +
-		"latency changes the recommendation by at least one replica and at most half of the ready replicas, because it " +
-		"is not proportional to load",
+	"Signal.activationTarget": "the workload is active while the value is above this; required for dcgm memory with minReplicas 0, " +
+		"because a loaded model always uses memory",
+	"Signal.metricType": "AverageValue: the reading is a total over the workload. Value: the reading is already a mean over the " +
+		"replicas. The default is Value for percentages and times (GPU activity, cache use, latencies, any target in % or a time), else " +
+		"AverageValue",
+	"Signal.class": "what the signal measures. While demand or latency grows, utilization alone does not lower the target. A latency " +
+		"changes the recommendation by at least one replica and at most half of the ready replicas, because it is not proportional to " +
+		"load",
 	"Signal.optional":    "ignore the signal while it is missing; a missing signal otherwise prevents every decrease",
 	"Signal.maxAge":      "a reading older than this cannot lower the target",
 	"Signal.minCoverage": "share of the ready pods that must report before the reading can lower the target",
-	"Signal.forecast": "keep replicas for the increases of the last minutes; raises the recommendation only, unless replacesReading is " +
-		"set",
+	"Signal.forecast": "keep replicas for the increases of the last minutes; raises the recommendation only, unless replacesReading " +
+		"is set",
 	"Signal.source":        "a data source of the PlatformConfig",
 	"Signal.queryRef":      "prometheus: a query of the PlatformConfig",
 	"Signal.labelValue":    "prometheus: the value of the query's workloadLabel for this workload",
@@ -67,10 +69,10 @@ var docs = map[string]string{
 	"Signal.trigger":       "keda: the name of a trigger of the same ScaledObject",
 
 	"Forecast.window": "how long an increase is considered, 1m to 24h; about six cold starts",
-	"Forecast.deviations": "replicas are kept for the mean of the window plus this many standard deviations of the values above the mean; " +
-		"at most 10",
-	"Forecast.replacesReading": "true: the forecast replaces the reading, for increases and decreases, also in a formula; use it if a single " +
-		"reading is mostly noise. false: the forecast only raises the recommendation",
+	"Forecast.deviations": "replicas are kept for the mean of the window plus this many standard deviations of the values above the " +
+		"mean; at most 10",
+	"Forecast.replacesReading": "true: the forecast replaces the reading, for increases and decreases, also in a formula; use it if a " +
+		"single reading is mostly noise. false: the forecast only raises the recommendation",
 
 	"Schedule.name":        "a short name",
 	"Schedule.timezone":    "an IANA time zone such as Europe/Berlin, with its daylight saving time",
@@ -86,8 +88,8 @@ var docs = map[string]string{
 	"Behavior.scaleDown": "rules for decreases",
 	"Behavior.panic":     "no rules for increases and no decreases during a burst, as in Knative",
 
-	"Direction.stabilizationWindowSeconds": "time in seconds over which the highest (scaleDown) or lowest (scaleUp) recommendation applies, at most 3600; " +
-		"with more than 16 different recommendations up to a seventh longer",
+	"Direction.stabilizationWindowSeconds": "time in seconds over which the highest (scaleDown) or lowest (scaleUp) recommendation " +
+		"applies, at most 3600; with more than 16 different recommendations up to a seventh longer",
 	"Direction.tolerance":    "smallest relative change that is applied",
 	"Direction.selectPolicy": "which of several policies applies; Disabled allows no change in this direction",
 	"Direction.policies":     "maximum change per period; at most 4 entries",
@@ -107,9 +109,11 @@ var docs = map[string]string{
 		"pages and reports",
 	"Platform.mode": "auto: decide and act; advisory: decide and explain only; hold: answer 503 for every metric, so that every HPA " +
 		"keeps its replicas",
-	"Platform.bounds":         "bounds of every policy; they take precedence over trigger metadata, annotations and files",
-	"Platform.dataSources":    "where readings come from; policies refer to them by name and cannot contain an address",
-	"Platform.exporters":      "pods whose metrics name other pods in labels; such labels of all other pods are ignored",
+	"Platform.bounds":      "bounds of every policy; they take precedence over trigger metadata, annotations and files",
+	"Platform.dataSources": "where readings come from; policies refer to them by name and cannot contain an address",
+	"Platform.exporters": "pods whose metrics name other pods in labels; such labels of all other pods are ignored; by default the " +
+		"DCGM exporter in gpu-operator, Kueue in kueue-system, Karpenter in karpenter and kube-system, and kube-state-metrics in " +
+		"monitoring, kube-state-metrics and kube-system",
 	"Platform.queries":        "PromQL of the platform team, with one request for all workloads",
 	"Platform.defaults":       "defaults of fields that a policy omits",
 	"Platform.teams":          "namespaces with their permissions and limits",
@@ -130,10 +134,10 @@ var docs = map[string]string{
 	"Team.namespaces":     "namespaces of the team",
 	"Team.capacityGroups": "capacity groups that its policies may name",
 	"Team.clusterQueues":  "Kueue ClusterQueues whose backlog its policies may read; if there are teams, no other policy may read them",
-	"Team.limits": "maximum of each extended resource (nvidia.com/gpu: 32) for all workloads of the team together: the sum of " +
-		"target x request per replica never exceeds it. A lowered limit takes effect at once, below minReplicas if " +
-		"necessary. minReplicas have priority over running replicas, and these over increases, by dominant share. Pods " +
-		"without a policy and terminating pods only prevent increases",
+	"Team.limits": "maximum of each extended resource (nvidia.com/gpu: 32) for all workloads of the team together: the sum of target " +
+		"x request per replica never exceeds it. A lowered limit takes effect at once, below minReplicas if necessary. minReplicas have " +
+		"priority over running replicas, and these over increases, by dominant share. Pods without a policy and terminating pods only " +
+		"prevent increases",
 	"Team.bounds": "bounds of each of its policies",
 
 	"Exporter.type":      "type of the metrics; an entry replaces the default of its type",
@@ -159,27 +163,29 @@ var docs = map[string]string{
 	"DataSource.address":        "prometheus: http(s)://host:port/path. redis: host:port",
 	"DataSource.matchers":       "prometheus: label matchers that are added to every query",
 	"DataSource.namespaceLabel": "prometheus: label with the namespace of a series",
-	"DataSource.podLabel":       "prometheus: label in which a scrape stores the name of the scraped pod; its namespace is in namespaceLabel",
-	"DataSource.http":           "prometheus, scrape: HTTP client configuration with the fields of Prometheus; secrets are read from files",
-	"DataSource.sigv4":          "prometheus: sign requests for Amazon Managed Service for Prometheus",
-	"DataSource.username":       "redis: user name",
-	"DataSource.passwordFile":   "redis: mounted file with the password",
-	"DataSource.database":       "redis: number of the database",
-	"DataSource.tls":            "redis: use TLS",
-	"DataSource.profile":        "scrape: type of the metrics",
-	"DataSource.scheme":         "scrape: scheme of the URL",
-	"DataSource.port":           "scrape: port of the metrics endpoint",
-	"DataSource.path":           "scrape: path of the URL",
-	"DataSource.podLabels":      "scrape: labels of the pods that serve the metrics, if these are not the workload's own pods (dcgm-exporter)",
-	"DataSource.podsIn":         "scrape: namespace of these pods",
+	"DataSource.podLabel": "prometheus: label in which a scrape stores the name of the scraped pod; its namespace is in " +
+		"namespaceLabel",
+	"DataSource.http":         "prometheus, scrape: HTTP client configuration with the fields of Prometheus; secrets are read from files",
+	"DataSource.sigv4":        "prometheus: sign requests for Amazon Managed Service for Prometheus",
+	"DataSource.username":     "redis: user name",
+	"DataSource.passwordFile": "redis: mounted file with the password",
+	"DataSource.database":     "redis: number of the database",
+	"DataSource.tls":          "redis: use TLS",
+	"DataSource.profile":      "scrape: type of the metrics",
+	"DataSource.scheme":       "scrape: scheme of the URL",
+	"DataSource.port":         "scrape: port of the metrics endpoint",
+	"DataSource.path":         "scrape: path of the URL",
+	"DataSource.podLabels": "scrape: labels of the pods that serve the metrics, if these are not the workload's own pods " +
+		"(dcgm-exporter)",
+	"DataSource.podsIn": "scrape: namespace of these pods",
 
 	"Group.name":                 "name for capacityGroup of policies",
 	"Group.resource":             "the counted resource: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu",
 	"Group.nodePools":            "NodePool of each karpenter.sh/capacity-type: spot, on-demand, reserved",
 	"Group.mode":                 "advisory: report the changes of NodePools without applying them",
 	"Group.onDemandBaseCapacity": "amount of the resource that is on-demand capacity before spot is used",
-	"Group.spotWaitTimeout": "how long to wait for spot before on-demand may grow; above 0 it needs permission to change the limits of the " +
-		"on-demand NodePool",
+	"Group.spotWaitTimeout": "how long to wait for spot before on-demand may grow; above 0 it needs permission to change the limits " +
+		"of the on-demand NodePool",
 	"Group.fallback":            "soft: exchange the weights of the NodePools; hard: also limit the spot NodePool",
 	"Group.returnNodesPerHour":  "how many nodes per hour return to spot",
 	"Group.zeroLimit":           "set the limit of the NodePools to 0 while no pod and no policy needs the resource",

@@ -27,7 +27,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 			walk(of.Field(f.Index).Type)
 		}
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[PolicyDocument](), reflect.TypeFor[PlatformDocument](), reflect.TypeFor[PriceBookDocument]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[PolicyDocument](), reflect.TypeFor[PlatformDocument](),
+		reflect.TypeFor[PriceBookDocument]()} {
 		walk(of)
 	}
 	for name := range docs {

@@ -7,7 +7,7 @@ type Platform struct {
 	Mode           string       `yaml:"mode,omitempty" enum:"auto,advisory,hold" default:"auto"`
 	Bounds         *Bounds      `yaml:"bounds,omitempty"`
 	DataSources    []DataSource `yaml:"dataSources,omitempty"`
-	Exporters      []Exporter   `yaml:"exporters,omitempty" default:"DCGM exporter, Kueue, Karpenter and kube-state-metrics in their usual namespaces"`
+	Exporters      []Exporter   `yaml:"exporters,omitempty"`
 	Queries        []Query      `yaml:"queries,omitempty"`
 	Defaults       *Defaults    `yaml:"defaults,omitempty"`
 	Teams          []Team       `yaml:"teams,omitempty"`

@@ -1,3 +1,5 @@
+// Package spec contains the structs that users write in YAML, their scalar types, and the table of their fields. It checks only the
+// grammar of scalars; package compile checks everything else.
 package spec
 
 // Policy is the spec of a ScalingPolicy as written. Its struct tags and docs.go define the format; see FieldsOf.
@@ -31,7 +33,7 @@ type Signal struct {
 
 	Target           *Amount   `yaml:"target,omitempty" default:"none: required"`
 	ActivationTarget *Amount   `yaml:"activationTarget,omitempty" default:"0"`
-	MetricType       string    `yaml:"metricType,omitempty" enum:"AverageValue,Value" default:"Value for percentages and times (GPU activity, cache use, latencies, any target in % or a time), else AverageValue"`
+	MetricType       string    `yaml:"metricType,omitempty" enum:"AverageValue,Value" default:"by type and metric"`
 	Class            string    `yaml:"class,omitempty" enum:"demand,latency,utilization" default:"by type and metric"`
 	Optional         bool      `yaml:"optional,omitempty" default:"false"`
 	MaxAge           Duration  `yaml:"maxAge,omitempty" default:"2m, or four polls of its source if that is longer"`
@@ -109,5 +111,6 @@ type Panic struct {
 type Fallback struct {
 	FailureThreshold *int32 `yaml:"failureThreshold,omitempty" default:"3"`
 	Replicas         *int32 `yaml:"replicas,omitempty" default:"0"`
-	Behavior         string `yaml:"behavior,omitempty" enum:"static,currentReplicas,currentReplicasIfHigher,currentReplicasIfLower" default:"static"`
+
+	Behavior string `yaml:"behavior,omitempty" enum:"static,currentReplicas,currentReplicasIfHigher,currentReplicasIfLower" default:"static"`
 }

@@ -38,11 +38,13 @@ func TestAClusterQueueIsReadByTheTeamsThatListIt(t *testing.T) {
 	x.store = store.New(store.Options{})
 	x.write("platform.yaml", platform(listed))
 	problems := load()
-	if x.store.Find(key("team-a")) == nil || x.store.Find(key("team-b")) != nil || x.store.Find(key("no-team")) != nil || policy.Errors(problems) != 2 {
+	if x.store.Find(key("team-a")) == nil || x.store.Find(key("team-b")) != nil || x.store.Find(key("no-team")) != nil ||
+		policy.Errors(problems) != 2 {
 		t.Errorf("in force for team-a only? %s", policy.Render(problems))
 	}
 	for _, p := range problems {
-		if p.Field != "spec.signals[0].clusterQueue" || p.Line != 4 || p.Found != `"gpus"` || !strings.Contains(p.Allowed, "none for this namespace") {
+		if p.Field != "spec.signals[0].clusterQueue" || p.Line != 4 || p.Found != `"gpus"` ||
+			!strings.Contains(p.Allowed, "none for this namespace") {
 			t.Errorf("%+v", p)
 		}
 	}

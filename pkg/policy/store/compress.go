@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// The text of a document is kept for the day on which the platform changes and its last good version is compiled anew. Until then it
-// is a quarter of what a policy costs, so it is kept squeezed: to a fourth, by the words that policies are written in.
+// The text of a document is kept to compile its last valid version again when the PlatformConfig changes. It is a quarter of the memory
+// of a policy, so it is compressed to a fourth with a dictionary.
 
-// words are those words; what stands at the end is found cheapest. They never leave the process, and may change with any version.
-var words = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
+// dictionary contains the words of typical policies; those at the end cost the fewest bits. Compressed text never leaves the process,
+// so the dictionary may change in any version.
+var dictionary = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
   capacityGroup: chat
   mode: advisory
   activate: true
@@ -79,13 +80,13 @@ spec:
 
 var (
 	compressors = sync.Pool{New: func() any {
-		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, words)
+		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, dictionary)
 		if err != nil {
-			panic(err) // the level is no level
+			panic(err) // only an invalid level causes an error
 		}
 		return w
 	}}
-	decompressors = sync.Pool{New: func() any { return flate.NewReaderDict(nil, words) }}
+	decompressors = sync.Pool{New: func() any { return flate.NewReaderDict(nil, dictionary) }}
 )
 
 func compress(text []byte) []byte {
@@ -93,21 +94,21 @@ func compress(text []byte) []byte {
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
 	w.Reset(&out)
-	_, _ = w.Write(text) // into memory
+	_, _ = w.Write(text) // a write into memory does not fail
 	_ = w.Close()
 	return bytes.Clone(out.Bytes())
 }
 
-// expand is the text that was squeezed.
+// decompress returns the text that was compressed.
 func decompress(compressed []byte) []byte {
 	r := decompressors.Get().(io.ReadCloser)
 	defer decompressors.Put(r)
-	err := r.(flate.Resetter).Reset(bytes.NewReader(compressed), words)
+	err := r.(flate.Resetter).Reset(bytes.NewReader(compressed), dictionary)
 	if err == nil {
 		var text []byte
 		if text, err = io.ReadAll(r); err == nil {
 			return text
 		}
 	}
-	panic(fmt.Sprintf("a document that was squeezed in this process: %v", err))
+	panic(fmt.Sprintf("a document that was compressed in this process: %v", err))
 }

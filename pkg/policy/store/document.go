@@ -17,24 +17,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// document is one YAML document of a file, decoded as far as it could be.
+// document is one YAML document of a file, decoded as far as possible.
 type document struct {
 	decode.Collector
 	text       []byte
-	compressed bool   // the text is
-	hash       string // of the text, 32 hex digits
+	compressed bool   // text is compressed
+	hash       string // hash of the text, 32 hex digits
 	kind       string
 	key        scaling.Key
 	Policy     *spec.Policy   // of a ScalingPolicy
 	platform   *spec.Platform // of a PlatformConfig
-	from       string         // see origin
-	path       *Path          // the path that its file belongs to
+	from       string         // cached result of origin
+	path       *Path          // the path that contains its file
 	excluded   bool           // it is not accepted from its path
 	state      State          // as of the last load
-	since      time.Time      // of state
+	since      time.Time      // start of state
 }
 
-// origin names the document for people: chat.yaml@3f1c.
+// origin returns the name and version of the document: chat.yaml@3f1c.
 func (d *document) origin() string {
 	if d.from == "" {
 		d.from = d.File[strings.LastIndexByte(d.File, '/')+1:] + "@" + d.hash[:4]
@@ -42,7 +42,7 @@ func (d *document) origin() string {
 	return d.from
 }
 
-// id tells documents apart within the whole configuration; empty where the text has no kind or name that can be read.
+// id identifies the document among all files. It is empty if its kind or name cannot be read.
 func (d *document) id() string {
 	if d.kind == "" || d.key.Name == "" {
 		return ""
@@ -51,14 +51,14 @@ func (d *document) id() string {
 }
 
 func NewDocument(file string, p decode.Part) *document {
-	// The same document is the same wherever it stands: the line before it does not count.
+	// the position in the file is no part of the identity
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.Text), hash: hex.EncodeToString(sum[:16])}
 	d.File, d.LineOffset = file, p.LineOffset
 	return d
 }
 
-// release lets go of what the text can give again; ten thousand policies are kept as text and numbers only.
+// release drops what can be decoded from the text again, so that ten thousand policies are kept as compressed text and numbers.
 func (d *document) release() {
 	d.Root, d.Policy, d.platform = nil, nil, nil
 	if !d.compressed {
@@ -66,7 +66,7 @@ func (d *document) release() {
 	}
 }
 
-// content is the text.
+// content returns the text.
 func (d *document) content() []byte {
 	if d.compressed {
 		return decompress(d.text)
@@ -74,7 +74,7 @@ func (d *document) content() []byte {
 	return d.text
 }
 
-// ensure reads the text again where it was released. Problems found before are found again.
+// ensure decodes the text again if it was released, and finds the same problems again.
 func (d *document) ensure() {
 	if d.Root == nil {
 		d.Problems, d.Decoded = nil, 0
@@ -82,14 +82,14 @@ func (d *document) ensure() {
 	}
 }
 
-// copy returns the same text as a document of its own, whose problems are nobody's.
+// copy returns a document with the same text. Its problems are not reported.
 func (d *document) copy() *document {
 	c := &document{text: d.text, compressed: d.compressed, hash: d.hash}
 	c.File, c.LineOffset, c.path = d.File, d.LineOffset, d.path
 	return c
 }
 
-// moveTo notes that lines came or went above the document.
+// moveTo updates the line numbers after lines above the document were added or removed.
 func (d *document) moveTo(above int) {
 	for i := range d.Problems {
 		d.Problems[i].Line += above - d.LineOffset
@@ -97,7 +97,7 @@ func (d *document) moveTo(above int) {
 	d.LineOffset = above
 }
 
-// read decodes the text; false says that there is nothing in it.
+// read decodes the text. It returns false if the text contains no document.
 func (d *document) read() (found bool) {
 	defer d.Recover(&found)
 	if found = d.Parse(d.content()); d.Root == nil {
@@ -120,7 +120,7 @@ func (d *document) read() (found bool) {
 	return true
 }
 
-// head finds out whose document it is, before anything is judged, so that each problem can name it.
+// head reads kind, name and namespace before anything else, so that every problem can name its document.
 func (d *document) head() {
 	text := func(p *decode.Path) string {
 		if n, exact := decode.Locate(d.Root, p); exact && n.Kind == yaml.ScalarNode {
@@ -130,7 +130,8 @@ func (d *document) head() {
 	}
 	root := (*decode.Path)(nil)
 	if d.Root.Kind != yaml.MappingNode {
-		d.Add(d.Root, root, policy.Problem{Message: "the document is not a mapping", Found: decode.Describe(d.Root), Allowed: "apiVersion, kind, metadata and spec"})
+		d.Add(d.Root, root, policy.Problem{Message: "the document is not a mapping", Found: decode.Describe(d.Root),
+			Allowed: "apiVersion, kind, metadata and spec"})
 		return
 	}
 	meta := root.Key("metadata")
@@ -144,10 +145,10 @@ func (d *document) head() {
 	case "":
 		d.Reject(root.Key("kind"), "is missing", wording.List(kinds))
 	default:
-		d.Reject(root.Key("kind"), "is not a kind of ours"+wording.DidYouMean(kind, kinds), wording.List(kinds))
+		d.Reject(root.Key("kind"), "is not a supported kind"+wording.DidYouMean(kind, kinds), wording.List(kinds))
 	}
 	if version := text(root.Key("apiVersion")); version != spec.APIVersion && (version != "" || d.kind == "") {
-		d.Reject(root.Key("apiVersion"), "is not a version of ours", spec.APIVersion)
+		d.Reject(root.Key("apiVersion"), "is not a supported version", spec.APIVersion)
 	}
 	d.checkNames(meta)
 	if d.path != nil {
@@ -157,15 +158,15 @@ func (d *document) head() {
 
 func (d *document) checkNames(meta *decode.Path) {
 	if d.kind == spec.KindPlatformConfig && d.key.Namespace != "" {
-		d.Reject(meta.Key("namespace"), "a PlatformConfig belongs to the whole cluster", "no namespace")
+		d.Reject(meta.Key("namespace"), "a PlatformConfig applies to the whole cluster", "no namespace")
 	}
 	if d.kind == spec.KindScalingPolicy {
 		d.checkNamespace()
 	}
 	if name := d.key.Name; name != "" {
-		// The name is the value of the selector gpuscaler.io/policy=<name>, so a label's limits hold as well.
+		// the name is also the value of the label gpuscaler.io/policy, so the limits of a label apply
 		if faults := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...); len(faults) > 0 {
-			d.Reject(meta.Key("name"), "is not a name", wording.NameAllowed)
+			d.Reject(meta.Key("name"), "is not a valid name", wording.NameAllowed)
 		}
 	}
 }
@@ -175,6 +176,6 @@ func (d *document) checkNamespace() {
 	if d.key.Namespace == "" {
 		d.Reject(p, "is missing", "the namespace of the workload")
 	} else if len(validation.IsDNS1123Label(d.key.Namespace)) > 0 {
-		d.Reject(p, "is not a namespace", "at most 63 lower-case letters, digits and '-'")
+		d.Reject(p, "is not a valid namespace", "at most 63 lower-case letters, digits and '-'")
 	}
 }

@@ -25,7 +25,8 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 		t.Fatal("llama-chat is not in force")
 	}
 	p, w := c.Workload.Policy, c.Workload
-	if w.Target != (scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama-chat"}) || w.Group != "chat" || c.Team != "chat" || w.Mode != scaling.Auto {
+	if w.Target != (scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama-chat"}) || w.Group != "chat" ||
+		c.Team != "chat" || w.Mode != scaling.Auto {
 		t.Errorf("workload = %+v, team %s", w, c.Team)
 	}
 	if p.MinReplicas != 0 || p.MaxReplicas != 12 || p.CooldownPeriod != 15*time.Minute {
@@ -34,8 +35,10 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 	want := []scaling.Signal{
 		{Name: "gateway", Type: "prometheus", Target: 10, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 		{Name: "queue", Type: "vllm", Target: 10, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
-		{Name: "kv", Type: "vllm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
-		{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.85, MaxAge: 2 * time.Minute, MinCoverage: 0.8},
+		{Name: "kv", Type: "vllm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: 2 * time.Minute,
+			MinCoverage: 0.8},
+		{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.85,
+			MaxAge: 2 * time.Minute, MinCoverage: 0.8},
 	}
 	for i, s := range p.Signals {
 		if s.Source == 0 {

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// maxFile bounds one file; a ConfigMap holds at most 1 MiB.
+// maxFile limits a file; a ConfigMap has at most 1 MiB.
 const maxFile = 16 << 20
 
-// file is what stands on disk under one name.
+// file is the content of a file.
 type file struct {
-	path *Path  // the path that it belongs to; nil accepts every document
-	name string // as it is shown: the path given to Load, and the name within it
+	path *Path  // the path that contains it; nil accepts every document
+	name string // the path given to Load, with the name in a directory
 	text []byte
 	hash [sha256.Size]byte
-	err  error // why it could not be read; what was read of it before stays in force
+	err  error // why it could not be read; its documents stay in force
 }
 
-// readAll reads the files of the paths: files by name, directories one level deep. A path that cannot be read is a file with an
-// error, so that nothing it held before is taken for deleted.
+// readAll reads the files of the paths: files by name, directories without subdirectories. A path that cannot be read becomes a file
+// with an error, so that its documents are not taken for deleted.
 func readAll(paths []Path) (files []file) {
 	for i := range paths {
 		p, first := &paths[i], len(files)
@@ -46,8 +46,8 @@ func readAll(paths []Path) (files []file) {
 	return files
 }
 
-// readDirectory reads the .yaml, .yml and .json files of a directory. A ConfigMap volume is a directory of symlinks through
-// ..data, which the kubelet swaps as one; it is resolved once, so that one load never sees half of an update.
+// readDirectory reads the .yaml, .yml and .json files of a directory. A ConfigMap volume is a directory of symbolic links through
+// ..data, which the kubelet replaces atomically. ..data is resolved once, so that a load never reads parts of two versions.
 func readDirectory(dir string) (files []file) {
 	real := dir
 	if data, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
@@ -60,7 +60,7 @@ func readDirectory(dir string) (files []file) {
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
-			continue // ..data, editors' swap files, README.md
+			continue // ..data, swap files of editors, README.md
 		}
 		if info, err := os.Stat(filepath.Join(real, name)); err == nil && info.IsDir() {
 			continue
@@ -79,7 +79,7 @@ func readFile(path, name string) file {
 	}
 	defer opened.Close()
 	if info, err := opened.Stat(); err == nil && !info.Mode().IsRegular() {
-		f.err = fmt.Errorf("%s: not a regular file", name) // a pipe would block the load for ever
+		f.err = fmt.Errorf("%s: not a regular file", name) // a pipe would block the load
 		return f
 	}
 	f.text, f.err = io.ReadAll(io.LimitReader(opened, maxFile+1))

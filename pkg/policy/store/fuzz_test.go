@@ -52,20 +52,24 @@ func FuzzFile(f *testing.F) {
 				t.Errorf("%+v in a file of %d lines", p, lines)
 			}
 		}
-		if again := policies.load([]file{{name: "platform.yaml", text: []byte(wellPlatform)}, {name: "fuzz.yaml", text: text}}); again.Changed || policy.Render(again.Problems) != policy.Render(report.Problems) {
+		if again := policies.load([]file{{name: "platform.yaml", text: []byte(wellPlatform)},
+			{name: "fuzz.yaml", text: text}}); again.Changed || policy.Render(again.Problems) != policy.Render(report.Problems) {
 			t.Errorf("the same text again: changed %v\n%s\nbefore\n%s", again.Changed, policy.Render(again.Problems), policy.Render(report.Problems))
 		}
 	})
 }
 
 func FuzzAnnotations(f *testing.F) {
-	f.Add("signals: [{name: q, type: keda, trigger: sqs, target: 1}]", "70", "keda/sqs", "10", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`)
+	f.Add("signals: [{name: q, type: keda, trigger: sqs, target: 1}]", "70", "keda/sqs", "10",
+		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`)
 	f.Add("{", "0.7", "redis-chat/jobs", "80%", "a b c d max=\n\"")
 	f.Fuzz(func(t *testing.T, written, gpu, source, depth, line string) {
 		policies := New(Options{})
 		policies.load([]file{{name: "platform.yaml", text: []byte(wellPlatform)}})
-		object := Object{Kind: "ScaledObject", Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
-			MaxReplicas: 10, Annotations: map[string]string{annotations.Spec: written, annotations.GPUTarget: gpu, annotations.QueueSource: source, annotations.QueueTarget: depth, annotations.Schedule: line}}
+		object := Object{Kind: "ScaledObject", Namespace: "team-chat", Name: "llama",
+			Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
+			MaxReplicas: 10, Annotations: map[string]string{annotations.Spec: written, annotations.GPUTarget: gpu,
+				annotations.QueueSource: source, annotations.QueueTarget: depth, annotations.Schedule: line}}
 		problems := policies.SetObject(object)
 		policies.Publish()
 		all := policies.Compiled()

@@ -37,7 +37,8 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 	}
 	w := g.Schedules[0]
 	limits := []capacity.Limit{{Resource: "cpu", Value: 64}, {Resource: "nvidia.com/gpu", Value: 8}}
-	if w.Window.Name != "office" || !slices.Equal(w.Pools, []int{1}) || w.Weight != 90 || w.ConsolidateAfter != "Never" || !slices.Equal(w.Limits, limits) {
+	if w.Window.Name != "office" || !slices.Equal(w.Pools, []int{1}) || w.Weight != 90 || w.ConsolidateAfter != "Never" ||
+		!slices.Equal(w.Limits, limits) {
 		t.Errorf("window %+v", w)
 	}
 	if again := policies.Groups(); again[0] != g {

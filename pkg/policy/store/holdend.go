@@ -8,13 +8,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// holder is the document that says mode: hold at present, or that holds because it cannot be read; zero: nothing holds.
+// holder is the document that sets mode: hold, or that causes a hold because it cannot be read. The zero value means no hold.
 type holder struct {
 	file, document string
 	unread         bool
 }
 
-// holding finds out who holds, once a platform is chosen.
+// holding returns the holder after a PlatformConfig was chosen.
 func (s *Store) holding() holder {
 	if s.platform.Mode != scaling.Hold {
 		return holder{}
@@ -22,7 +22,7 @@ func (s *Store) holding() holder {
 	out := holder{unread: s.platform == unknownPlatform}
 	says := s.config.lastValid
 	for _, d := range s.documents(spec.KindPlatformConfig) {
-		if d.saysHold() || says == nil {
+		if d.setsHold() || says == nil {
 			says = d
 		}
 	}
@@ -32,7 +32,7 @@ func (s *Store) holding() holder {
 	return out
 }
 
-// holdEnded reports a hold that this load has ended. The removal of its file does not end it: see vanished.
+// holdEnded reports a hold that this load ended. The removal of its file does not end a hold; see vanished.
 func (s *Store) holdEnded(before holder) []policy.Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil
@@ -46,10 +46,10 @@ func (s *Store) holdEnded(before holder) []policy.Problem {
 	ended := policy.Problem{File: before.file, Document: before.document, Field: "spec.mode", Warning: true}
 	switch {
 	case before.unread:
-		ended.Message = "what was held while the PlatformConfig could not be read is no longer"
+		ended.Message = "the hold has ended because the PlatformConfig can be read again"
 	default:
-		ended.Message = "mode: hold is taken back (now " + s.platform.Mode.String() + "): the hold has ended"
+		ended.Message = "the hold has ended because mode: hold was removed (now " + s.platform.Mode.String() + ")"
 	}
-	ended.Message += fmt.Sprintf("; numbers are served for %d of %d policies", served, len(s.current.Load().workloads))
+	ended.Message += fmt.Sprintf("; targets are served for %d of %d policies", served, len(s.current.Load().workloads))
 	return []policy.Problem{ended}
 }

@@ -16,12 +16,12 @@ import (
 type loadedFile struct {
 	file
 	docs []*document
-	lost bool // it cannot be read, or a document in it has no name that can be read: what is absent may not be deleted
+	lost bool // the file cannot be read, or has a document whose name cannot be read: a missing document may still exist
 }
 
-// Load reads the files and directories and puts into force what is good of them. It reads everything anew: a document that is gone
-// from its file is gone, and one that is bad holds back only itself. Its last good version stays in force.
-// Loading the same bytes again changes nothing. Every document is accepted from the paths.
+// Load reads files and directories and puts their valid documents into force. A document that is no longer in its file is removed. A
+// refused document affects only itself: its last valid version stays in force. Loading the same bytes again changes nothing. Every
+// document of the paths is accepted.
 func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
 
 // LoadPaths is Load of paths from which only certain documents are accepted.
@@ -43,10 +43,11 @@ func (s *Store) load(files []file) Report {
 			d.release()
 		}
 	}
-	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed, Generation: s.current.Load().generation}
+	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed,
+		Generation: s.current.Load().generation}
 }
 
-// take replaces the files by what was read. Documents whose text did not change stay the same values.
+// take replaces the loaded files. Documents whose text did not change keep their value.
 func (s *Store) take(files []file) {
 	before := s.files
 	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
@@ -91,11 +92,11 @@ func read(f file, old *loadedFile) *loadedFile {
 		out.docs = append(out.docs, d)
 		out.lost = out.lost || d.id() == ""
 	}
-	out.text = nil // each document keeps its own
+	out.text = nil // each document has its own text
 	return out
 }
 
-// documents lists the accepted documents of a kind in the order of the files.
+// documents returns the accepted documents of a kind in the order of the files.
 func (s *Store) documents(kind string) (out []*document) {
 	for _, name := range s.order {
 		for _, d := range s.files[name].docs {
@@ -107,12 +108,12 @@ func (s *Store) documents(kind string) (out []*document) {
 	return out
 }
 
-// lost tells whether a document that is absent from a file may still stand there, unread.
+// lost reports whether a document that is missing in a file may still exist, because the file could not be read.
 func (s *Store) lost(name string) bool {
 	if f := s.files[name]; f != nil {
 		return f.lost
 	}
-	// Where its directory could not be read, neither could the file.
+	// if the directory could not be read, the file could not be read either
 	for _, f := range s.files {
 		if f.err != nil && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
 			return true
@@ -121,8 +122,8 @@ func (s *Store) lost(name string) bool {
 	return false
 }
 
-// platformLost reports whether what cannot be read may contain the PlatformConfig: a whole file of the paths that may hold it, or a
-// document in them that mentions the kind.
+// platformLost reports whether a text that cannot be read may contain the PlatformConfig: a file of a path that accepts it, or a
+// document that mentions the kind.
 func (s *Store) platformLost() bool {
 	for _, f := range s.files {
 		if !f.path.Platform {
@@ -137,8 +138,8 @@ func (s *Store) platformLost() bool {
 	return false
 }
 
-// record gathers the problems and brings the statuses up to date. Of a document that decides as it is written, which is nearly all of
-// them, there is nothing to keep but since when.
+// record collects the problems and updates the statuses. For a document that is in force without a problem, which is nearly every one,
+// it stores only the start of the state.
 func (s *Store) record() (problems, outcomes []policy.Problem) {
 	before := s.status
 	s.status = map[string]Status{}
@@ -175,7 +176,8 @@ func (s *Store) record() (problems, outcomes []policy.Problem) {
 	}
 	if s.vanished != nil {
 		problems = append(problems, *s.vanished)
-		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(), Problems: []policy.Problem{*s.vanished}})
+		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(),
+			Problems: []policy.Problem{*s.vanished}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.policies)) {
 		if h := s.policies[id]; h.doc == nil {
@@ -186,21 +188,21 @@ func (s *Store) record() (problems, outcomes []policy.Problem) {
 	return problems, outcomes
 }
 
-// outcome says what becomes of a document that is not accepted as written.
+// outcome returns the problem that reports which version of a refused document is in force.
 func (st *Status) outcome() policy.Problem {
 	p := policy.Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
 	if st.State == LastValid {
-		p.Message = "held: version " + st.InForce + " stays in force"
+		p.Message = "refused: the last valid version " + st.InForce + " stays in force"
 	}
 	return p
 }
 
-// plain tells whether a status says no more than that a document decides as it is written.
+// plain reports whether a status says only that the document is in force.
 func (d *document) plain(st *Status) bool {
 	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
 }
 
-// statuses lists what became of the documents and files.
+// statuses returns the status of each document and of each file that cannot be read.
 func (s *Store) statuses() (out []Status) {
 	for _, st := range s.status {
 		out = append(out, st)
@@ -216,7 +218,7 @@ func (s *Store) statuses() (out []Status) {
 	return out
 }
 
-// statusOf says what became of a document.
+// statusOf returns the status of a document.
 func (s *Store) statusOf(d *document) Status {
 	st := Status{Document: d.Document, File: d.File, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.Problems)}
 	if d.excluded {
@@ -229,7 +231,7 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	others := h != nil && h.doc != nil && h.doc != d
 	if d.id() == "" || others || s.status[d.Document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // no name, or the name of another
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // no name, or the name of another document
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
 		return st

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// namesBase refuses an object that says nothing but the name of a policy that no file has.
+// namesBase rejects an object whose only annotation is the name of a policy that no file has.
 func (o *object) namesBase(f *decode.Collector) {
 	if o.base != nil {
 		return
@@ -19,34 +19,36 @@ func (o *object) namesBase(f *decode.Collector) {
 		}
 	}
 	if n == 1 && field != "" {
-		f.RejectText(field, name, "no file has a policy of this name in namespace "+o.Namespace, "the name of a ScalingPolicy in force, or further annotations that make one")
+		f.RejectText(field, name, "no file has a policy of this name in namespace "+o.Namespace,
+			"the name of a ScalingPolicy in force, or further annotations that define a policy")
 	}
 }
 
-// oneActivator refuses a second writer of the first replica: where there is a ScaledObject, KEDA writes it.
+// oneActivator rejects a second writer of the first replica: for a ScaledObject it is KEDA.
 func (o *object) oneActivator(f *decode.Collector, written *spec.Policy) {
 	if o.Kind == "ScaledObject" && written.Activate != nil && *written.Activate {
 		f.Reject(decode.Spec.Key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
 	}
 }
 
-// ownBounds takes min, max and the cooldown from the object: they count once, so writing them in the annotations as well is refused.
+// ownBounds takes the bounds and the cooldown from the object. They must not be set in the annotations as well.
 func (o *object) ownBounds(f *decode.Collector, written *spec.Policy) {
 	own := "in spec of the " + o.Kind + " itself"
 	if written.MinReplicas != nil {
-		f.Reject(decode.Spec.Key("minReplicas"), "comes from the object", own)
+		f.Reject(decode.Spec.Key("minReplicas"), "is set by the object", own)
 	}
 	if written.MaxReplicas != nil {
-		f.Reject(decode.Spec.Key("maxReplicas"), "comes from the object", own)
+		f.Reject(decode.Spec.Key("maxReplicas"), "is set by the object", own)
 	}
 	if written.ScaleTargetRef != nil {
-		f.Reject(decode.Spec.Key("scaleTargetRef"), "comes from the object", own)
+		f.Reject(decode.Spec.Key("scaleTargetRef"), "is set by the object", own)
 	}
 	low, high := o.MinReplicas, o.MaxReplicas
 	written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = &low, &high, nil
 	if o.CooldownPeriod != nil && *o.CooldownPeriod > 0 {
 		if _, said := f.Origins[decode.Spec.Key("cooldownPeriod").String()]; said {
-			f.Reject(decode.Spec.Key("cooldownPeriod"), "would count twice: KEDA waits for the ScaledObject's own", "one of the two, and cooldownPeriod: 0 in the other")
+			f.Reject(decode.Spec.Key("cooldownPeriod"), "would apply twice: KEDA waits for the cooldownPeriod of the ScaledObject",
+				"one of the two, and cooldownPeriod: 0 in the other")
 		}
 		none := spec.Duration(0)
 		written.CooldownPeriod = &none

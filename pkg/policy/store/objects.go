@@ -23,14 +23,14 @@ type Object struct {
 	Kind, Namespace, Name string // Kind: ScaledObject or HorizontalPodAutoscaler
 	Target                scaling.Target
 	Annotations           map[string]string
-	// Metadata is that of the ScaledObject's trigger which points at us; it wins over the annotations.
+	// Metadata is that of the ScaledObject's trigger that refers to gpuscaler. It takes precedence over the annotations.
 	Metadata map[string]string
-	// MinReplicas and MaxReplicas are the object's own, its API's defaults filled in (ScaledObject: 0 and 100; HPA: at least 1).
+	// MinReplicas and MaxReplicas are those of the object, with the defaults of its API (ScaledObject: 0 and 100; HPA: at least 1).
 	MinReplicas, MaxReplicas int32
-	// CooldownPeriod is a ScaledObject's, nil where it does not set one. Where it is set and not 0, KEDA waits so long between our
-	// "inactive" and 0, and we do not wait as well.
+	// CooldownPeriod is that of a ScaledObject; nil if it sets none. If it is above 0, KEDA waits that long between "inactive" and 0,
+	// and the policy's cooldownPeriod is 0.
 	CooldownPeriod *time.Duration
-	// Triggers are the names of a ScaledObject's triggers; nil where they are not known.
+	// Triggers are the names of a ScaledObject's triggers; nil if they are unknown.
 	Triggers []string
 }
 
@@ -38,22 +38,22 @@ type objectKey struct{ kind, namespace, name string }
 
 func (o *Object) key() objectKey { return objectKey{o.Kind, o.Namespace, o.Name} }
 
-// object is an Object and the version of its policy that decides.
+// object is an Object with its version in force.
 type object struct {
 	Object
 	problems []policy.Problem
-	compiled *policy.Compiled // the last good version; nil for none
-	under    *policy.Platform // what the problems and compiled were found under
+	compiled *policy.Compiled // the last valid version; nil for none
+	under    *policy.Platform // the PlatformConfig that problems and compiled refer to
 	base     *document
-	blocked  bool // another holds its policy or its target
+	blocked  bool // another object carries its policy, or another policy decides for its target
 	conflict string
 	state    State
 	since    time.Time // of state
 }
 
-// SetObject hands in an object as it stands now, and returns what is wrong with the policy in its annotations, to be told in an
-// Event. A policy that is wrong is held back, and its last good version stays in force. An object without any of our annotations
-// (and without metadata that names a policy) carries none, as if it were deleted.
+// SetObject sets the present state of an object and returns the problems of the policy in its annotations, for an Event. If it is
+// refused, its last valid version stays in force. An object without annotations of gpuscaler, and without metadata that names a policy,
+// carries no policy, as if it were deleted. Readers see the change after Publish.
 func (s *Store) SetObject(o Object) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *Store) SetObject(o Object) []policy.Problem {
 	return slices.Clone(have.problems)
 }
 
-// release gives up the policy and the target that an object held, before it changes or goes.
+// release frees the policy and the target of an object, before it changes or is deleted.
 func (s *Store) release(o *object) {
 	keys := []scaling.Key{o.policyKey()}
 	if o.compiled != nil {
@@ -91,7 +91,7 @@ func (s *Store) release(o *object) {
 	}
 }
 
-// blocked lists the objects that wait for another to let go, in a fixed order.
+// blocked returns the objects that wait for another one, in a fixed order.
 func (s *Store) blocked() (keys []objectKey) {
 	for key, o := range s.objects {
 		if o.blocked {
@@ -104,7 +104,7 @@ func (s *Store) blocked() (keys []objectKey) {
 	return keys
 }
 
-// DeleteObject forgets an object and the policy that it carried.
+// DeleteObject removes an object and the policy that it carries. Readers see the change after Publish.
 func (s *Store) DeleteObject(kind, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Store) deleteObject(key objectKey) {
 	}
 }
 
-// compileObjects brings the policies of objects up to date with the platform and the files below them.
+// compileObjects updates the policies of objects to the PlatformConfig in force and to the policies of files that they extend.
 func (s *Store) compileObjects() {
 	for _, o := range s.objects {
 		if o.under != s.platform || o.base != s.baseOf(o) {
@@ -128,7 +128,7 @@ func (s *Store) compileObjects() {
 	}
 }
 
-// policyKey is the name under which an object's policy is served: the one that it names, else its own.
+// policyKey returns the key of an object's policy: the name in its annotations, or its own name.
 func (o *object) policyKey() scaling.Key {
 	name := o.Name
 	for _, w := range o.layers() {
@@ -139,12 +139,12 @@ func (o *object) policyKey() scaling.Key {
 	return scaling.Key{Namespace: o.Namespace, Name: name}
 }
 
-// layers lists the sources of an object's policy, the weaker first.
+// layers returns the layers of an object's policy. A later layer takes precedence.
 func (o *object) layers() []annotations.Layer {
 	return []annotations.Layer{annotations.FromAnnotations(o.Annotations), annotations.FromMetadata(o.Metadata)}
 }
 
-// baseOf returns the file's policy that an object's annotations are laid over, or nil.
+// baseOf returns the policy of a file that an object's annotations extend, or nil.
 func (s *Store) baseOf(o *object) *document {
 	if h := s.policies[spec.KindScalingPolicy+" "+o.policyKey().String()]; h != nil {
 		return h.lastValid
@@ -152,7 +152,7 @@ func (s *Store) baseOf(o *object) *document {
 	return nil
 }
 
-// compileObject brings the policy of an object up to date. One that is wrong keeps its last good version.
+// compileObject updates the policy of an object. If it is refused, its last valid version stays in force.
 func (s *Store) compileObject(o *object) {
 	key := o.policyKey()
 	f := &decode.Collector{File: o.String(), Document: spec.KindScalingPolicy + " " + key.String(), Origins: map[string]decode.Origin{}}
@@ -172,7 +172,7 @@ func (s *Store) compileObject(o *object) {
 	if o.compiled == nil {
 		return
 	}
-	// Also a last good version under another name goes on.
+	// also the last valid version with a previous name stays in force
 	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
 	if _, carried := s.carriers[key]; !carried {
 		s.carriers[key] = o.key()
@@ -182,7 +182,7 @@ func (s *Store) compileObject(o *object) {
 	}
 }
 
-// assemble puts the parts together: trigger metadata over annotations over file over defaults.
+// assemble combines the parts of the policy: trigger metadata over annotations over the policy of a file over defaults.
 func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 	defer f.Recover(new(bool))
 	written, from := &spec.Policy{}, o.Kind+" "+o.Name
@@ -190,7 +190,7 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 		base := o.base.copy()
 		base.ensure()
 		written, from = base.Policy, from+" over "+base.origin()
-		written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = nil, nil, nil // the object's own count
+		written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = nil, nil, nil // those of the object apply
 	}
 	annotations.CheckKeys(f, o.Annotations)
 	o.namesBase(f)
@@ -203,31 +203,33 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 		Object: &compile.Object{Target: o.Target, Triggers: o.Triggers}})
 }
 
-// carry lets an object carry a policy and own its target, unless another does.
+// carry makes an object the carrier of a policy and the policy the owner of the object's target. It returns false if another object or
+// policy is.
 func (s *Store) carry(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
-		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a name", wording.NameAllowed)
+		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)
 		return false
 	}
 	if other, carried := s.carriers[key]; carried && other != o.key() {
 		o.blocked = true
-		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already", "one object for a policy")
+		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "the "+other.kind+" "+other.name+" carries this policy already",
+			"one object for a policy")
 		return false
 	}
 	s.carriers[key] = o.key()
 	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key.Name {
 		o.blocked = true
 		f.RejectText("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner+" already",
-			annotations.Policy+": "+owner+" to build upon it, or one policy for a target")
+			annotations.Policy+": "+owner+" to extend it, or one policy for a target")
 		return false
 	}
 	return true
 }
 
-// String names the object for people: ScaledObject team-chat/llama-chat.
+// String returns kind, namespace and name: ScaledObject team-chat/llama-chat.
 func (o *Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 
-// judge says whether what the annotations say is what decides.
+// judge returns the state of the object's policy.
 func (o *object) judge() State {
 	switch {
 	case o.compiled == nil:
@@ -238,7 +240,7 @@ func (o *object) judge() State {
 	return InForce
 }
 
-// status is the record of the policy that an object carries.
+// status returns the status of the policy that an object carries.
 func (o *object) status() Status {
 	st := Status{Document: o.String(), File: o.String(), State: o.state, Since: o.since, Problems: slices.Clone(o.problems)}
 	if o.compiled != nil {
@@ -252,7 +254,7 @@ func (o *object) status() Status {
 	return st
 }
 
-// ObjectProblems returns what is wrong with the policy that an object carries, as of the last load or SetObject.
+// ObjectProblems returns the problems of the policy that an object carries, as of the last load or SetObject.
 func (s *Store) ObjectProblems(kind, namespace, name string) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

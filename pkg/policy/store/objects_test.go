@@ -70,7 +70,8 @@ func TestTheShortKeysOfThePageMakeAWholePolicy(t *testing.T) {
 		t.Fatal("not in force")
 	}
 	p := c.Workload.Policy
-	if p.MinReplicas != 0 || p.MaxReplicas != 10 || c.Workload.Group != "chat" || c.Workload.Origin != "ScaledObject llama" || len(p.Schedules) != 2 || p.Schedules[0].Min != 2 || p.Schedules[1].Max != 0 {
+	if p.MinReplicas != 0 || p.MaxReplicas != 10 || c.Workload.Group != "chat" || c.Workload.Origin != "ScaledObject llama" ||
+		len(p.Schedules) != 2 || p.Schedules[0].Min != 2 || p.Schedules[1].Max != 0 {
 		t.Errorf("workload %+v policy %+v", c.Workload, p)
 	}
 	if len(p.Signals) != 2 || p.Signals[0].Target != 0.7 || p.Signals[1].Target != 10 || c.Sources[1].QueryName != "gateway-queue" {
@@ -94,7 +95,8 @@ behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
 	if a, b := file.Workload.Policy.Signals[0], object.Workload.Policy.Signals[0]; a != b || file.Sources[0] != object.Sources[0] {
 		t.Errorf("the file says %+v, the annotation %+v", a, b)
 	}
-	if a, b := file.Workload.Policy.ScaleDown.StabilizationWindow, object.Workload.Policy.ScaleDown.StabilizationWindow; a != b || a != 30*time.Second {
+	if a, b := file.Workload.Policy.ScaleDown.StabilizationWindow, object.Workload.Policy.ScaleDown.StabilizationWindow; a != b ||
+		a != 30*time.Second {
 		t.Errorf("windows %s and %s", a, b)
 	}
 }
@@ -110,7 +112,8 @@ spec:
   signals: [{name: gpu, type: dcgm, target: 60%}, {name: queue, type: prometheus, queryRef: gateway-queue, target: 5}]
 `
 	policies, _ := storeWith(t, base)
-	object := scaledObject(map[string]string{"gpuscaler.io/policy": "base", "gpuscaler.io/queue-depth-per-replica": "8", "gpuscaler.io/gpu-utilization-target": "65%"})
+	object := scaledObject(map[string]string{"gpuscaler.io/policy": "base", "gpuscaler.io/queue-depth-per-replica": "8",
+		"gpuscaler.io/gpu-utilization-target": "65%"})
 	object.Metadata = map[string]string{"scalerAddress": "dns:///x:1", "gpuUtilizationTarget": "75"}
 	if problems := setObject(policies, object); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
@@ -120,7 +123,8 @@ spec:
 		t.Fatalf("in force: %+v", all)
 	}
 	p := all[0].Policy
-	if p.Signals[0].Target != 0.75 || p.Signals[1].Target != 8 || p.CooldownPeriod != 7*time.Minute || p.MaxReplicas != 10 || p.MinReplicas != 0 {
+	if p.Signals[0].Target != 0.75 || p.Signals[1].Target != 8 || p.CooldownPeriod != 7*time.Minute || p.MaxReplicas != 10 ||
+		p.MinReplicas != 0 {
 		t.Errorf("policy %+v", p)
 	}
 	if p.ScaleUp.Tolerance != 0.1 {
@@ -137,7 +141,8 @@ spec:
 
 func TestAnEditOfTheFileReachesThePolicyThatIsLaidOverIt(t *testing.T) {
 	policies, f := storeWith(t, simple("llama", 5))
-	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})); policy.Errors(problems) != 1 {
+	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/mode": "advisory",
+		"gpuscaler.io/gpu-utilization-target": "70"})); policy.Errors(problems) != 1 {
 		t.Fatalf("want the complaint that nothing wakes it from zero, got\n%s", policy.Render(problems))
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})
@@ -145,7 +150,8 @@ func TestAnEditOfTheFileReachesThePolicyThatIsLaidOverIt(t *testing.T) {
 	if problems := setObject(policies, object); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
-	if c := policies.Find(key("llama")); len(c.Sources) != 2 || c.Workload.Mode != scaling.Advisory || c.Workload.Policy.Signals[0].Target != 10 {
+	if c := policies.Find(key("llama")); len(c.Sources) != 2 || c.Workload.Mode != scaling.Advisory ||
+		c.Workload.Policy.Signals[0].Target != 10 {
 		t.Errorf("workload %+v", c.Workload)
 	}
 	f.write("a.yaml", strings.Replace(simple("llama", 5), "target: 10", "target: 20", 1))
@@ -162,15 +168,17 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 		key, good, bad, says string
 		shows                func(c *policy.Compiled) bool
 	}{
-		{"policy", "other", "Bad_Name", `metadata.annotations[gpuscaler.io/policy]: is not a name; found "Bad_Name"`,
+		{"policy", "other", "Bad_Name", `metadata.annotations[gpuscaler.io/policy]: is not a valid name; found "Bad_Name"`,
 			func(c *policy.Compiled) bool { return c.Workload.Key.Name == "other" }},
-		{"spec", "formula: 2 * queue.replicas", "formual: 1", `metadata.annotations[gpuscaler.io/spec].formual: there is no such field, did you mean "formula"?`,
+		{"spec", "formula: 2 * queue.replicas", "formual: 1",
+			`metadata.annotations[gpuscaler.io/spec].formual: there is no such field, did you mean "formula"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Formula != nil }},
-		{"spec", "{activation: all}", "signals: [{name: q, type: redis, source: nope, listName: l, target: 1}]", `metadata.annotations[gpuscaler.io/spec].signals[0].source: the PlatformConfig has no such data source; found "nope"; allowed: a data source: r`,
+		{"spec", "{activation: all}", "signals: [{name: q, type: redis, source: nope, listName: l, target: 1}]",
+			`metadata.annotations[gpuscaler.io/spec].signals[0].source: the PlatformConfig has no such data source; found "nope"; allowed: a data source: r`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
 		{"spec", "activation: all", "{", `metadata.annotations[gpuscaler.io/spec]: is not YAML`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
-		{"spec", "activation: all", "maxReplicas: 5", `metadata.annotations[gpuscaler.io/spec].maxReplicas: comes from the object; found 5; allowed: in spec of the ScaledObject itself`,
+		{"spec", "activation: all", "maxReplicas: 5", `metadata.annotations[gpuscaler.io/spec].maxReplicas: is set by the object; found 5; allowed: in spec of the ScaledObject itself`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
 		{"mode", "advisory", "advisry", `metadata.annotations[gpuscaler.io/mode]: is not a mode, did you mean "advisory"?; found "advisry"; allowed: auto, advisory or hold`,
 			func(c *policy.Compiled) bool { return c.Workload.Mode == scaling.Advisory }},
@@ -180,11 +188,14 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
 		{"gpu-utilization-target", "70%", "high", `metadata.annotations[gpuscaler.io/gpu-utilization-target]: is not a number, a percentage or a time; found "high"`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
-		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2 lead=5m`, `office Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `metadata.annotations[gpuscaler.io/schedule] line 1: is not a time zone; found "office Berlin`,
+		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2 lead=5m`, `office Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`,
+			`metadata.annotations[gpuscaler.io/schedule] line 1: is not a time zone; found "office Berlin`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Lead == 5*time.Minute }},
-		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, "\noffice Europe/Berlin \"0 8 * * 1-5\" \"0 20 * * 1-5\" mn=2", `metadata.annotations[gpuscaler.io/schedule] line 2: there is no such key "mn", did you mean "min"?`,
+		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, "\noffice Europe/Berlin \"0 8 * * 1-5\" \"0 20 * * 1-5\" mn=2",
+			`metadata.annotations[gpuscaler.io/schedule] line 2: there is no such key "mn", did you mean "min"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Max == 9 }},
-		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, `office Europe/Berlin "0 8 * * 1-5 min=2`, `a quote is not closed`,
+		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" max=9`, `office Europe/Berlin "0 8 * * 1-5 min=2`,
+			`has a quote that is not closed`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Schedules[0].Max == 9 }},
 	} {
 		t.Run(c.key+"="+c.bad, func(t *testing.T) {
@@ -214,7 +225,8 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 			if !c.shows(got) {
 				t.Errorf("bad: the last good version is not in force: %+v", got.Workload.Policy)
 			}
-			if got, problems = set(""); len(problems) > 0 || len(got.Sources) != 1 || len(got.Workload.Policy.Schedules) > 0 || got.Workload.Key.Name != "llama" {
+			if got, problems = set(""); len(problems) > 0 || len(got.Sources) != 1 || len(got.Workload.Policy.Schedules) > 0 ||
+				got.Workload.Key.Name != "llama" {
 				t.Errorf("removed: %+v\n%s", got.Workload.Policy, policy.Render(problems))
 			}
 		})
@@ -227,17 +239,19 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 		want          policy.Source
 		says          string
 	}{
-		{"gateway-queue", "10", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
+		{"gateway-queue", "10", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q",
+			WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 		{"keda/sqs", "10", policy.Source{Type: policy.SourceKEDA, Trigger: "sqs"}, ""},
 		{"r/jobs:high", "10", policy.Source{Type: policy.SourceRedis, DataSource: "r", ListName: "jobs:high"}, ""},
 		{"external/sqs-depth", "10", policy.Source{Type: policy.SourceExternal, Metric: "sqs-depth"}, ""},
 		{"keda/kafka", "10", policy.Source{}, `the ScaledObject has no trigger of this name; found "keda/kafka"; allowed: sqs`},
-		{"keda/", "10", policy.Source{}, "names no queue"},
+		{"keda/", "10", policy.Source{}, "is not a queue source"},
 		{"http://evil/x", "10", policy.Source{}, "has no such data source"},
-		{"gateway-queue", "", policy.Source{}, "has no target"},
-		{"", "10", policy.Source{}, "there is no queue to measure"},
+		{"gateway-queue", "", policy.Source{}, "needs the target of the queue"},
+		{"", "10", policy.Source{}, "needs the source of the queue"},
 		{"gateway-queue", "0", policy.Source{}, `metadata.annotations[gpuscaler.io/queue-depth-per-replica]: must be above 0; found "0"`},
-		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q", WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
+		{"gateway-queue", "80%", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "gateway-queue", Query: "q",
+			WorkloadLabel: "pool", NamespaceLabel: "namespace"}, ""},
 	} {
 		t.Run(c.source+"="+c.depth, func(t *testing.T) {
 			policies, _ := storeWith(t)
@@ -264,9 +278,11 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 
 func TestAMisspelledAnnotationIsNamed(t *testing.T) {
 	policies, _ := storeWith(t)
-	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10", "gpuscaler.io/capacitygroup": "chat", "gpuscaler.io/paused": "true"}
+	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10",
+		"gpuscaler.io/capacitygroup": "chat", "gpuscaler.io/paused": "true"}
 	problems := setObject(policies, scaledObject(values))
-	if len(problems) != 1 || !strings.Contains(problems[0].String(), `metadata.annotations[gpuscaler.io/capacitygroup]: there is no such annotation, did you mean "gpuscaler.io/capacity-group"?; found "chat"`) {
+	if len(problems) != 1 || !strings.Contains(problems[0].String(),
+		`metadata.annotations[gpuscaler.io/capacitygroup]: there is no such annotation, did you mean "gpuscaler.io/capacity-group"?; found "chat"`) {
 		t.Errorf("%s", policy.Render(problems))
 	}
 }
@@ -278,7 +294,8 @@ func TestTheCooldownCountsOnce(t *testing.T) {
 		name string
 		keda *time.Duration
 		want time.Duration
-	}{{"KEDA says nothing", nil, 5 * time.Minute}, {"KEDA waits", duration(10 * time.Minute), 0}, {"KEDA is told not to wait", duration(0), 5 * time.Minute}} {
+	}{{"KEDA says nothing", nil, 5 * time.Minute}, {"KEDA waits", duration(10 * time.Minute), 0},
+		{"KEDA is told not to wait", duration(0), 5 * time.Minute}} {
 		object := scaledObject(values)
 		object.CooldownPeriod = c.keda
 		setObject(policies, object)
@@ -288,7 +305,7 @@ func TestTheCooldownCountsOnce(t *testing.T) {
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, trigger: sqs, target: 1}]"})
 	object.CooldownPeriod = duration(10 * time.Minute)
-	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would count twice") {
+	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would apply twice") {
 		t.Errorf("both: %s", policy.Render(problems))
 	}
 }
@@ -306,12 +323,13 @@ func TestTwoObjectsForOneTargetOrOnePolicy(t *testing.T) {
 	}
 	third := scaledObject(map[string]string{"gpuscaler.io/policy": "llama"})
 	third.Name, third.Target.Name = "third", "third"
-	if problems := setObject(policies, third); !strings.Contains(policy.Render(problems), "the ScaledObject llama carries this policy already") {
+	if problems := setObject(policies, third); !strings.Contains(policy.Render(problems),
+		"the ScaledObject llama carries this policy already") {
 		t.Errorf("second carrier: %s", policy.Render(problems))
 	}
 	over := scaledObject(values)
 	over.Name, over.Target.Name = "over", "filed"
-	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to build upon it") {
+	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to extend it") {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all told", "filed 3, llama 10")
@@ -327,7 +345,8 @@ func TestANameWithoutAPolicyBehindIt(t *testing.T) {
 	policies, f := storeWith(t)
 	object := scaledObject(nil)
 	object.Metadata = map[string]string{"scalerAddress": "x", "policy": "base"}
-	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), `trigger metadata policy: no file has a policy of this name in namespace team-chat; found "base"`) {
+	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems),
+		`trigger metadata policy: no file has a policy of this name in namespace team-chat; found "base"`) {
 		t.Errorf("%s", policy.Render(problems))
 	}
 	f.write("z.yaml", strings.Replace(simple("base", 3), "type: vllm", "type: prometheus, queryRef: gateway-queue", 1))
@@ -368,7 +387,8 @@ func TestTheRecordOfAnObjectFollowsIt(t *testing.T) {
 		annotations map[string]string
 		state       store.State
 		since       time.Duration
-	}{{bad, store.Refused, 0}, {good, store.InForce, time.Minute}, {good, store.InForce, time.Minute}, {bad, store.LastValid, 3 * time.Minute}} {
+	}{{bad, store.Refused, 0}, {good, store.InForce, time.Minute}, {good, store.InForce, time.Minute},
+		{bad, store.LastValid, 3 * time.Minute}} {
 		setObject(policies, scaledObject(step.annotations))
 		if st := state(policies, "ScaledObject team-chat/llama"); st.State != step.state || st.Since.Sub(time.Unix(1000, 0)) != step.since {
 			t.Errorf("%+v, want %s since %s", st, step.state, step.since)

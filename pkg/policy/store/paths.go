@@ -15,18 +15,18 @@ import (
 // AnyNamespace in Path.Namespaces accepts policies of every namespace.
 const AnyNamespace = "*"
 
-// Path is a file or directory to load, and the documents that are accepted from it. A document that is not accepted is reported and has
-// no other effect: it neither replaces nor holds back a document of another path.
+// Path is a file or directory to load, with the documents that are accepted from it. A document that is not accepted is reported and
+// has no other effect; in particular it does not replace a document of another path.
 type Path struct {
 	Name       string
-	Platform   bool     // a PlatformConfig is accepted
-	Namespaces []string // policies of these namespaces are accepted
+	Platform   bool     // accept a PlatformConfig
+	Namespaces []string // accept policies of these namespaces
 }
 
 // everything is the path of files from which every document is accepted.
 var everything = Path{Platform: true, Namespaces: []string{AnyNamespace}}
 
-// Trusted returns paths from which every document is accepted, such as the arguments of a command that a person runs.
+// Trusted returns paths from which every document is accepted, for example the arguments of a command.
 func Trusted(names ...string) (paths []Path) {
 	for _, name := range names {
 		p := everything
@@ -36,7 +36,7 @@ func Trusted(names ...string) (paths []Path) {
 	return paths
 }
 
-// ParsePath reads NAMESPACE[,NAMESPACE...]=PATH, from which policies of those namespaces are accepted; * accepts all of them.
+// ParsePath parses NAMESPACE[,NAMESPACE...]=PATH, from which policies of these namespaces are accepted. * accepts all namespaces.
 func ParsePath(text string) (p Path, err error) {
 	list, name, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -46,14 +46,16 @@ func ParsePath(text string) (p Path, err error) {
 	for _, namespace := range strings.Split(list, ",") {
 		namespace = strings.TrimSpace(namespace)
 		if namespace != AnyNamespace && len(validation.IsDNS1123Label(namespace)) > 0 {
-			return p, fmt.Errorf("%s: %s is not a namespace; want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace", wording.Quote(text), wording.Quote(namespace))
+			return p, fmt.Errorf("%s: %s is not a namespace; want NAMESPACE[,NAMESPACE...]=PATH, or *=PATH for every namespace",
+				wording.Quote(text), wording.Quote(namespace))
 		}
 		p.Namespaces = append(p.Namespaces, namespace)
 	}
 	return p, nil
 }
 
-// CheckPaths refuses a path that is given twice or that contains another one: it would not be clear what is accepted from the inner one.
+// CheckPaths returns an error if a path is given twice or contains another one, because it would be ambiguous what is accepted from the
+// inner path.
 func CheckPaths(paths []Path) error {
 	for i, a := range paths {
 		for _, b := range paths[i+1:] {
@@ -79,9 +81,11 @@ func (p *Path) same(q *Path) bool {
 func (d *document) checkPath() {
 	switch root := (*decode.Path)(nil); {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
-		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path", spec.KindScalingPolicy+"; the PlatformConfig belongs into a path of --platform")
+		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path",
+			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")
 	case d.kind == spec.KindScalingPolicy && d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):
-		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path", wording.List(d.path.Namespaces))
+		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path",
+			wording.List(d.path.Namespaces))
 	default:
 		return
 	}

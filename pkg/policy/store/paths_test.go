@@ -74,11 +74,13 @@ func (x tree) intact() {
 func (x tree) refused(problems []policy.Problem, want policy.Problem) {
 	x.t.Helper()
 	for _, p := range problems {
-		if strings.HasSuffix(p.File, want.File) && p.Line == want.Line && p.Field == want.Field && p.Found == want.Found && strings.Contains(p.Allowed, want.Allowed) {
+		if strings.HasSuffix(p.File, want.File) && p.Line == want.Line && p.Field == want.Field && p.Found == want.Found &&
+			strings.Contains(p.Allowed, want.Allowed) {
 			return
 		}
 	}
-	x.t.Errorf("problems:\n%swant one of %s, line %d, field %s, found %s, allowed %s", policy.Render(problems), want.File, want.Line, want.Field, want.Found, want.Allowed)
+	x.t.Errorf("problems:\n%swant one of %s, line %d, field %s, found %s, allowed %s", policy.Render(problems), want.File, want.Line,
+		want.Field, want.Found, want.Allowed)
 }
 
 // A tenant writes a PlatformConfig, or a policy of another namespace, into a file of their own. Nothing but the refusal changes, now,
@@ -88,12 +90,18 @@ func TestATenantsFileReachesNoFurtherThanItsNamespaces(t *testing.T) {
 		text string
 		want policy.Problem
 	}{
-		"the platform in hold":                 {freezing, policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
-		"the platform in hold, with a mistake": {strings.Replace(freezing, "mode: hold", "mode: hold, bogus: 1", 1), policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
-		"a second platform":                    {strings.Replace(platformText, "50", "5000", 1), policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "--platform"}},
-		"another namespace":                    {policyText("kube-system", "dns", "3"), policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"kube-system"`, Allowed: "team-chat"}},
-		"another tenant's policy":              {policyText("team-code", "codestral", "1"), policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
-		"another tenant's policy, broken":      {strings.Replace(policyText("team-code", "codestral", "1"), "minReplicas: 1", "minReplicas: x", 1), policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
+		"the platform in hold": {freezing,
+			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
+		"the platform in hold, with a mistake": {strings.Replace(freezing, "mode: hold", "mode: hold, bogus: 1", 1),
+			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
+		"a second platform": {strings.Replace(platformText, "50", "5000", 1),
+			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "--platform"}},
+		"another namespace": {policyText("kube-system", "dns", "3"),
+			policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"kube-system"`, Allowed: "team-chat"}},
+		"another tenant's policy": {policyText("team-code", "codestral", "1"),
+			policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
+		"another tenant's policy, broken": {strings.Replace(policyText("team-code", "codestral", "1"), "minReplicas: 1", "minReplicas: x",
+			1), policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTree(t)
@@ -131,7 +139,8 @@ func TestATenantsFileReachesNoFurtherThanItsNamespaces(t *testing.T) {
 // Whether the PlatformConfig can be read depends on its own path only: in a cluster without one, a tenant's file that cannot be read
 // must not leave every policy waiting for it.
 func TestATenantsUnreadableFileIsNotAMissingPlatform(t *testing.T) {
-	for name, text := range map[string]string{"no YAML, the kind mentioned": "kind: PlatformConfig\n  broken: [\n", "too large": strings.Repeat("#", 16<<20+1)} {
+	for name, text := range map[string]string{"no YAML, the kind mentioned": "kind: PlatformConfig\n  broken: [\n",
+		"too large": strings.Repeat("#", 16<<20+1)} {
 		t.Run(name, func(t *testing.T) {
 			x := newTree(t)
 			if err := os.Remove(filepath.Join(x.dir, "platform/platform.yaml")); err != nil {
@@ -170,7 +179,8 @@ func TestPathsAsTheyAreWritten(t *testing.T) {
 	if err != nil || p.Name != "/etc/a=b" || strings.Join(p.Namespaces, " ") != "team-chat team-code" || p.Platform {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for _, wrong := range []string{"", "/etc/policies", "=/etc/policies", "team-chat=", "Team=/x", "team-chat,=/x", "team_chat=/x", "**=/x", "../x=/x"} {
+	for _, wrong := range []string{"", "/etc/policies", "=/etc/policies", "team-chat=", "Team=/x", "team-chat,=/x", "team_chat=/x", "**=/x",
+		"../x=/x"} {
 		if p, err := store.ParsePath(wrong); err == nil {
 			t.Errorf("%q is taken as %+v", wrong, p)
 		}

@@ -36,24 +36,29 @@ func TestTheShippedPlatformSaysWhatItsPageSays(t *testing.T) {
 		t.Errorf("platform %+v", p)
 	}
 	prom := p.DataSource("prom")
-	if prom.Interval != 15*time.Second || prom.Timeout != 10*time.Second || prom.MaxBytes != 32<<20 || prom.MaxSeries != 50_000 || prom.NamespaceLabel != "namespace" {
+	if prom.Interval != 15*time.Second || prom.Timeout != 10*time.Second || prom.MaxBytes != 32<<20 || prom.MaxSeries != 50_000 ||
+		prom.NamespaceLabel != "namespace" {
 		t.Errorf("prom %+v", prom)
 	}
-	if redis := p.DataSource("redis-embed"); redis.PasswordFile != "/etc/gpuscaler/secrets/redis-embed/password" || redis.Allows("team-chat") || !redis.Allows("team-embed") {
+	if redis := p.DataSource("redis-embed"); redis.PasswordFile != "/etc/gpuscaler/secrets/redis-embed/password" ||
+		redis.Allows("team-chat") || !redis.Allows("team-embed") {
 		t.Errorf("redis %+v", redis)
 	}
-	if q := p.Query("gateway-queue"); !q.ExistsAtZero || q.NamespaceLabel != "namespace" || !strings.Contains(q.PromQL, `{cluster="prod-use1"}`) {
+	if q := p.Query("gateway-queue"); !q.ExistsAtZero || q.NamespaceLabel != "namespace" ||
+		!strings.Contains(q.PromQL, `{cluster="prod-use1"}`) {
 		t.Errorf("query %+v", q)
 	}
 	if team := p.Team("team-chat"); team.Name != "chat" || team.Limits["nvidia.com/gpu"] != 32 || team.Bounds.Max != 24 {
 		t.Errorf("team %+v", team)
 	}
 	chat, batch := p.Group("chat"), p.Group("batch")
-	if chat.NodePools["spot"] != "l40s-spot" || chat.OnDemandBaseCapacity != 1 || time.Duration(chat.SpotWaitTimeout) != 2*time.Minute || chat.ReturnNodesPerHour != 4 || batch.ReturnNodesPerHour != capacity.DefaultReturn {
+	if chat.NodePools["spot"] != "l40s-spot" || chat.OnDemandBaseCapacity != 1 || time.Duration(chat.SpotWaitTimeout) != 2*time.Minute ||
+		chat.ReturnNodesPerHour != 4 || batch.ReturnNodesPerHour != capacity.DefaultReturn {
 		t.Errorf("groups %+v %+v", chat, batch)
 	}
 	monday := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	if open, _ := chat.Windows[0].Window.At(monday); !open || chat.Windows[0].Disruption.ConsolidateAfter != "Never" || len(chat.Windows[0].NodePools) != 2 {
+	if open, _ := chat.Windows[0].Window.At(monday); !open || chat.Windows[0].Disruption.ConsolidateAfter != "Never" ||
+		len(chat.Windows[0].NodePools) != 2 {
 		t.Errorf("window %+v", chat.Windows[0])
 	}
 	if o := p.Prices.Overrides[0]; o.InstanceType != "p5.48xlarge" || *o.Hourly != 36.9 {
@@ -120,18 +125,24 @@ func TestWhatWakesFromZero(t *testing.T) {
 		wakes                           bool
 	}{
 		{"a gateway's queue", "gateway_queue", `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
-		{"a query of pods", "sum by (namespace, pool) (vllm:num_requests_waiting)", `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", false},
-		{"a query of pods and of a gateway", "vllm:num_requests_waiting or gateway_queue", `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
+		{"a query of pods", "sum by (namespace, pool) (vllm:num_requests_waiting)", `[{name: a, type: prometheus, queryRef: q, target: 1}]`,
+			"", false},
+		{"a query of pods and of a gateway", "vllm:num_requests_waiting or gateway_queue",
+			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
 		{"a query without a name", `{__name__=~"vllm.*"}`, `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
-		{"a query whose platform knows that it vanishes", `gateway_queue", existsAtZero: false, namespaceLabel: "namespace`, `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", false},
-		{"a query of pods whose platform knows better", `DCGM_X", existsAtZero: true, namespaceLabel: "namespace`, `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
+		{"a query whose platform knows that it vanishes", `gateway_queue", existsAtZero: false, namespaceLabel: "namespace`,
+			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", false},
+		{"a query of pods whose platform knows better", `DCGM_X", existsAtZero: true, namespaceLabel: "namespace`,
+			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
 		{"a selector of one's own", "q", `[{name: a, type: prometheus, metric: backlog, target: 1}]`, "", true},
 		{"a selector of the pods' metrics", "q", `[{name: a, type: prometheus, metric: "vllm:num_requests_waiting", target: 1}]`, "", false},
 		{"vLLM and DCGM", "q", `[{name: a, type: vllm, target: 1}, {name: b, type: dcgm, target: 70}]`, "", false},
 		{"vLLM and a list", "q", `[{name: a, type: vllm, target: 1}, {name: b, type: redis, listName: l, target: 70}]`, "", true},
 		{"KEDA", "q", `[{name: a, type: keda, trigger: t, target: 1}]`, "", true},
-		{"vLLM and a floor in office hours", "q", `[{name: a, type: vllm, target: 1}]`, `[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 1}]`, true},
-		{"vLLM and a floor of nothing", "q", `[{name: a, type: vllm, target: 1}]`, `[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 0}]`, false},
+		{"vLLM and a floor in office hours", "q", `[{name: a, type: vllm, target: 1}]`,
+			`[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 1}]`, true},
+		{"vLLM and a floor of nothing", "q", `[{name: a, type: vllm, target: 1}]`,
+			`[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 0}]`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFolder(t)
@@ -182,10 +193,13 @@ func TestATenantsSelectorNeverLeavesItsNamespace(t *testing.T) {
 	for _, c := range []struct{ signal, want string }{
 		{`metric: backlog, target: 10`, `sum by (namespace) (backlog{cluster="c",namespace="team-chat"})`},
 		{`metric: backlog, target: 10, metricType: Value`, `avg by (namespace) (backlog{cluster="c",namespace="team-chat"})`},
-		{`metric: backlog, target: 10, aggregate: max, matchLabels: {b: "2", a: "1\"} or up{x=\""}`, `max by (namespace) (backlog{a="1\"} or up{x=\"",b="2",cluster="c",namespace="team-chat"})`},
+		{`metric: backlog, target: 10, aggregate: max, matchLabels: {b: "2", a: "1\"} or up{x=\""}`,
+			`max by (namespace) (backlog{a="1\"} or up{x=\"",b="2",cluster="c",namespace="team-chat"})`},
 		{`metric: requests_total, rate: 90s, target: 10`, `sum by (namespace) (rate(requests_total{cluster="c",namespace="team-chat"}[1m30s]))`},
-		{`metric: ttft_seconds, quantile: 0.95, target: 1s`, `histogram_quantile(0.95, sum by (le, namespace) (rate(ttft_seconds_bucket{cluster="c",namespace="team-chat"}[2m])))`},
-		{`metric: ttft_seconds, window: 5m, target: 1s`, `sum by (namespace) (rate(ttft_seconds_sum{cluster="c",namespace="team-chat"}[5m])) / sum by (namespace) (rate(ttft_seconds_count{cluster="c",namespace="team-chat"}[5m]))`},
+		{`metric: ttft_seconds, quantile: 0.95, target: 1s`,
+			`histogram_quantile(0.95, sum by (le, namespace) (rate(ttft_seconds_bucket{cluster="c",namespace="team-chat"}[2m])))`},
+		{`metric: ttft_seconds, window: 5m, target: 1s`,
+			`sum by (namespace) (rate(ttft_seconds_sum{cluster="c",namespace="team-chat"}[5m])) / sum by (namespace) (rate(ttft_seconds_count{cluster="c",namespace="team-chat"}[5m]))`},
 	} {
 		f := newFolder(t)
 		f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom", matchers: {cluster: c}}]`))
@@ -232,11 +246,12 @@ func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
 	f.write("README.md", "nothing")
 	f.write("empty.yaml", "# nothing\n---\n")
 	for _, p := range []string{f.path, filepath.Join(f.path, "empty.yaml")} {
-		if problems := store.Validate(p); policy.Errors(problems) != 1 || problems[0].Message != "holds no documents" {
+		if problems := store.Validate(p); policy.Errors(problems) != 1 || problems[0].Message != "contains no documents" {
 			t.Errorf("%s:\n%s", p, policy.Render(problems))
 		}
 	}
-	if problems := store.Validate(filepath.Join(f.path, "missing")); policy.Errors(problems) != 1 || !strings.Contains(problems[0].Message, "no such file") {
+	if problems := store.Validate(filepath.Join(f.path, "missing")); policy.Errors(problems) != 1 ||
+		!strings.Contains(problems[0].Message, "no such file") {
 		t.Errorf("missing:\n%s", policy.Render(problems))
 	}
 }

@@ -29,8 +29,10 @@ func broken(c *policy.Compiled) (faults []string) {
 			faults = append(faults, fmt.Sprintf(format, args...))
 		}
 	}
-	check(c.Workload.Key.Name != "" && c.Workload.Key.Namespace != "" && c.Workload.Target.Name != "" && c.Workload.Target.Kind != "", "workload %+v", c.Workload)
-	check(p.MinReplicas >= 0 && p.MinReplicas <= p.MaxReplicas && p.MaxReplicas >= 1 && p.MaxReplicas <= policy.ReplicaLimit, "bounds %d..%d", p.MinReplicas, p.MaxReplicas)
+	check(c.Workload.Key.Name != "" && c.Workload.Key.Namespace != "" && c.Workload.Target.Name != "" &&
+		c.Workload.Target.Kind != "", "workload %+v", c.Workload)
+	check(p.MinReplicas >= 0 && p.MinReplicas <= p.MaxReplicas && p.MaxReplicas >= 1 &&
+		p.MaxReplicas <= policy.ReplicaLimit, "bounds %d..%d", p.MinReplicas, p.MaxReplicas)
 	check(p.CooldownPeriod >= 0, "cooldown %s", p.CooldownPeriod)
 	check(len(p.Signals) <= scaling.MaxSignals && len(p.Signals) == len(c.Sources), "%d signals, %d sources", len(p.Signals), len(c.Sources))
 	check(len(p.Schedules) <= scaling.MaxSchedules, "%d schedules", len(p.Schedules))
@@ -52,7 +54,8 @@ func broken(c *policy.Compiled) (faults []string) {
 		}
 	}
 	for _, d := range []scaling.Direction{p.ScaleUp, p.ScaleDown} {
-		check(d.StabilizationWindow >= 0 && d.StabilizationWindow <= time.Hour && d.Tolerance >= 0 && d.Tolerance <= 1 && len(d.Rates) <= 4, "direction %+v", d)
+		check(d.StabilizationWindow >= 0 && d.StabilizationWindow <= time.Hour && d.Tolerance >= 0 && d.Tolerance <= 1 &&
+			len(d.Rates) <= 4, "direction %+v", d)
 		for _, r := range d.Rates {
 			check(r.Value >= 1 && r.Period >= time.Second && r.Period <= 30*time.Minute, "rate %+v", r)
 		}
@@ -98,17 +101,20 @@ func pick(t *rapid.T, label string, values ...any) any {
 
 func drawSignal(t *rapid.T, i int) map[string]any {
 	s := map[string]any{"name": fmt.Sprintf("s%d", i), "target": pick(t, "target", 10, 70, 2, 5, 100, "80%", "500ms", 0.7, 0, "x", -1)}
-	switch s["type"] = pick(t, "type", "vllm", "prometheus", "redis", "external", "dcgm", "kueue", "triton", "keda", "external", "nonsense"); s["type"] {
+	switch s["type"] = pick(t, "type", "vllm", "prometheus", "redis", "external", "dcgm", "kueue", "triton", "keda", "external",
+		"nonsense"); s["type"] {
 	case "vllm", "triton", "dcgm":
 		s["metric"] = pick(t, "metric", map[bool][]any{
-			true: {"activity", "memory", "tensorActivity", "what", nil}, false: {"requestsWaiting", "kvCacheUsage", "requestsRunning", "timeToFirstToken", "queueTime", "what"},
+			true:  {"activity", "memory", "tensorActivity", "what", nil},
+			false: {"requestsWaiting", "kvCacheUsage", "requestsRunning", "timeToFirstToken", "queueTime", "what"},
 		}[s["type"] == "dcgm"]...)
 	case "prometheus":
 		if rapid.Bool().Draw(t, "query") {
 			s["queryRef"] = pick(t, "query", "gateway-queue", "nope")
 		} else {
 			s["metric"] = pick(t, "metric", "http_requests", "vllm:x", "a b", "sum(x)")
-			s["matchLabels"] = map[string]string{pick(t, "label", "app", "namespace", "__name__", "a\"b").(string): pick(t, "value", "chat", `"} or up{x="`, "\n").(string)}
+			s["matchLabels"] = map[string]string{pick(t, "label", "app", "namespace", "__name__", "a\"b").(string): pick(t, "value", "chat",
+				`"} or up{x="`, "\n").(string)}
 		}
 	case "redis":
 		s["source"], s["listName"] = pick(t, "source", "redis-chat", "redis-embed", "prom"), "jobs"
@@ -133,7 +139,8 @@ func drawSignal(t *rapid.T, i int) map[string]any {
 }
 
 func drawSchedule(t *rapid.T, i int) map[string]any {
-	s := map[string]any{"name": fmt.Sprintf("w%d", i), "timezone": pick(t, "zone", "Europe/Berlin", "Etc/UTC", "America/St_Johns", "Mars/Olympus")}
+	s := map[string]any{"name": fmt.Sprintf("w%d", i),
+		"timezone": pick(t, "zone", "Europe/Berlin", "Etc/UTC", "America/St_Johns", "Mars/Olympus")}
 	dated := rapid.IntRange(0, 3).Draw(t, "dated") == 0
 	if !dated || rapid.Bool().Draw(t, "recurs") {
 		s["start"] = pick(t, "start", "0 8 * * 1-5", "30 2 * * *", "0 0 29 2 *", "0 8 30 2 *", "* * *")
@@ -180,7 +187,8 @@ func drawPolicy(t *rapid.T) map[string]any {
 			written[field] = pick(t, field, options[field]...)
 		}
 	}
-	return map[string]any{"apiVersion": spec.APIVersion, "kind": spec.KindScalingPolicy, "metadata": map[string]any{"name": "llama", "namespace": "team-chat"}, "spec": written}
+	return map[string]any{"apiVersion": spec.APIVersion, "kind": spec.KindScalingPolicy,
+		"metadata": map[string]any{"name": "llama", "namespace": "team-chat"}, "spec": written}
 }
 
 func TestWhateverCompilesKeepsTheBrainsPromisesAndWhateverDoesNotSaysWhy(t *testing.T) {
@@ -233,7 +241,7 @@ func TestLoadingIsDeterministic(t *testing.T) {
 
 // What import writes is read back as the same policy.
 func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
-	seen := 0
+	checked := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
 		if err != nil {
@@ -258,9 +266,9 @@ func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
 		if e.Failed() || !reflect.DeepEqual(d.Policy, e.Policy) {
 			t.Fatalf("%s\nbecomes\n%s\n%s", text, again, policy.Render(e.Problems))
 		}
-		seen++
+		checked++
 	})
-	if seen < 5 {
-		t.Errorf("only %d were marshalled", seen)
+	if checked < 5 {
+		t.Errorf("only %d were marshalled", checked)
 	}
 }

@@ -43,7 +43,8 @@ spec:
 		t.Fatal(policy.Render(r.Problems))
 	}
 	sources := policies.Compiled()[0].Sources
-	for i, want := range []promql.CounterRate{{PerSecond: 1, Aggregation: promql.Total}, {PerSecond: 1, Aggregation: promql.Total}, {}, {PerSecond: 1, Aggregation: promql.PerSeries}} {
+	for i, want := range []promql.CounterRate{{PerSecond: 1, Aggregation: promql.Total}, {PerSecond: 1, Aggregation: promql.Total}, {},
+		{PerSecond: 1, Aggregation: promql.PerSeries}} {
 		if g, is := promql.PerSecond(sources[i].Query); g != want || is != (want.PerSecond > 0) {
 			t.Errorf("%s: %v, want %v", sources[i].Query, g, want)
 		}

@@ -14,48 +14,48 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// State says whether what somebody wrote is what decides.
+// State is which version of a document is in force.
 type State string
 
 const (
-	InForce   State = "InForce" // the document decides as it is written
-	LastValid State = "Held"    // it was refused or cannot be read; its last good version decides
-	Refused   State = "Refused" // it was refused and there is no good version: nothing decides in its name
+	InForce   State = "InForce"   // the document as written
+	LastValid State = "LastValid" // the last valid version, because the document was refused or cannot be read
+	Refused   State = "Refused"   // none, because the document was refused and has no valid version
 )
 
-// Status is the record of one document, for a gauge, a log line and a page.
+// Status is the state of one document, for a metric, a log line and a page.
 type Status struct {
-	Document string           `json:"document"` // "ScalingPolicy team-chat/llama-chat"; the file where the document has no name
+	Document string           `json:"document"` // "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
 	File     string           `json:"file"`
 	State    State            `json:"state"`
 	Hash     string           `json:"hash,omitempty"`    // first 4 digits of the text's hash, as in an Origin
-	InForce  string           `json:"inForce,omitempty"` // Origin of the version that decides
-	Since    time.Time        `json:"since"`             // when it came into this state; zero without a clock
+	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
+	Since    time.Time        `json:"since"`             // start of the state; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
-	Waits    string           `json:"waits,omitempty"` // what it waits for, where nothing is wrong with it
+	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it has no problem
 }
 
-// Report is the outcome of a Load.
+// Report is the result of a Load.
 type Report struct {
-	Problems   []policy.Problem // all of them, warnings too, in the order of the files
-	Notices    []policy.Problem // what came about in this load and stands nowhere: told once
-	Outcomes   []policy.Problem // for each document that this load does not accept as written: held or refused; reported once
-	Changed    bool             // what is in force differs from before
-	Generation uint64           // counts the changes of what is in force
+	Problems   []policy.Problem // all problems and warnings, in the order of the files
+	Notices    []policy.Problem // events of this load that are not problems of a document; each is reported once
+	Outcomes   []policy.Problem // one problem for each document that this load refuses; each is reported once
+	Changed    bool             // the policies or the PlatformConfig in force changed
+	Generation uint64           // number of changes of what is in force
 }
 
-// Options are what a Store needs from outside.
+// Options configures a Store.
 type Options struct {
-	// Clock stamps Status.Since; nil leaves it zero.
+	// Clock provides Status.Since; nil leaves it zero.
 	Clock func() time.Time
-	// Prepare is told what comes into force before any reader can see it, so that whoever polls for it has its readings in place: a
-	// policy that decides before it can be read decides blindly. It is called under the store's lock, does no I/O and calls no method
-	// of the store. nil: nobody needs to know.
+	// Prepare receives the policies and the PlatformConfig before any reader sees them, so that the poller reads the signals of a
+	// policy before its first decision. It is called under the store's lock; it must do no I/O and call no method of the store. It may
+	// be nil.
 	Prepare func(policies []*policy.Compiled, platform *policy.Platform)
 }
 
-// Store holds the policies that are in force. Loads and objects come in at its own pace; readers never wait for them.
-// It implements the engine's port Policies. All methods are safe for concurrent use.
+// Store holds the policies in force. Load, SetObject and DeleteObject change them; readers never wait. It implements the interface
+// Policies of package engine. All methods are safe for concurrent use.
 type Store struct {
 	clock   func() time.Time
 	prepare func([]*policy.Compiled, *policy.Platform)
@@ -63,32 +63,33 @@ type Store struct {
 	mu                sync.Mutex
 	files             map[string]*loadedFile // by name
 	order             []string               // names of files, in the order of Load
-	policies          map[string]*entry      // by document id
+	policies          map[string]*entry      // by document ID
 	config            entry                  // the PlatformConfig
-	lastValidPlatform *policy.Platform       // its last good version
-	platform          *policy.Platform       // in force: good, or what stands in for it; never nil
-	vanished          *policy.Problem        // the PlatformConfig in force is in no file; nil: it is
+	lastValidPlatform *policy.Platform       // its last valid version
+	platform          *policy.Platform       // in force: lastValidPlatform or its substitute; never nil
+	vanished          *policy.Problem        // set if no file contains the PlatformConfig in force
 	holds             holder
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // the object that carries a policy
-	owners            map[targetKey]string      // the policy, in the same namespace, whose number a target follows, as published last
-	status            map[string]Status         // by document, or by file where there is no document; without those that are plain
-	interner          *compile.Interner
+	owners            map[targetKey]string      // the policy in the same namespace that decides for a target, as published last
+	// status is by document, or by file if there is no document. It omits documents that are in force without a problem.
+	status   map[string]Status
+	interner *compile.Interner
 
 	dirty   atomic.Bool
 	current atomic.Pointer[snapshot]
 }
 
-// snapshot is what is in force, published as one value.
+// snapshot contains the policies in force. It is immutable and published as one pointer.
 type snapshot struct {
 	workloads  []scaling.Workload
-	compiled   []*policy.Compiled // parallel, by key
+	compiled   []*policy.Compiled // parallel, sorted by key
 	platform   *policy.Platform
 	generation uint64
-	next       chan struct{} // closed when a newer one is published
+	next       chan struct{} // closed when a newer snapshot is published
 }
 
-// targetKey is an object that can have one owner only.
+// targetKey identifies an object for which at most one policy decides.
 type targetKey struct {
 	namespace string
 	group     string
@@ -96,7 +97,7 @@ type targetKey struct {
 	name      string
 }
 
-// NewStore returns a store in which nothing is in force yet.
+// New returns a store without policies.
 func New(o Options) *Store {
 	s := &Store{
 		clock: o.Clock, prepare: o.Prepare, files: map[string]*loadedFile{}, policies: map[string]*entry{},
@@ -122,32 +123,33 @@ func (s *Store) Publish() {
 	}
 }
 
-// Current returns the workloads to decide for, by namespace and name. The slice is shared: do not write to it.
+// Current returns the workloads in force, sorted by namespace and name. The caller must not change the slice.
 func (s *Store) Current() []scaling.Workload { return s.current.Load().workloads }
 
-// Compiled returns the policies in force, parallel to Current. The slice is shared: do not write to it.
+// Compiled returns the policies in force, parallel to Current. The caller must not change the slice.
 func (s *Store) Compiled() []*policy.Compiled { return s.current.Load().compiled }
 
-// Platform returns the platform in force; never nil.
+// Platform returns the PlatformConfig in force. It is never nil.
 func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 
-// Find returns the policy in force under a name, or nil.
+// Find returns the policy in force with a name, or nil.
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	v := s.current.Load()
-	i, ok := slices.BinarySearchFunc(v.compiled, key, func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
+	i, ok := slices.BinarySearchFunc(v.compiled, key,
+		func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
 	if !ok {
 		return nil
 	}
 	return v.compiled[i]
 }
 
-// Changed returns the generation of what is in force, and a channel that is closed when there is a newer one.
+// Changed returns the generation of the policies in force, and a channel that is closed when there is a newer one.
 func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
 	v := s.current.Load()
 	return v.generation, v.next
 }
 
-// Statuses returns the record of every document and of every object that carries a policy, by name.
+// Statuses returns the status of every document and of every object that carries a policy, sorted by document.
 func (s *Store) Statuses() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,10 +187,10 @@ func (st *Status) reason() string {
 			return p.String()
 		}
 	}
-	return cmp.Or(st.Waits, "no version of it was ever valid")
+	return cmp.Or(st.Waits, "it was never valid")
 }
 
-// publish swaps in what is in force now, if it differs. The mutex is held.
+// publish replaces the snapshot if the policies in force changed. The caller holds the mutex.
 func (s *Store) publish() bool {
 	s.dirty.Store(false)
 	all := s.resolve()
@@ -209,6 +211,6 @@ func (s *Store) publish() bool {
 	return true
 }
 
-// Groups returns the capacity groups in force, in the order of the PlatformConfig. The slice and the groups are shared and the same
-// until a newer PlatformConfig is in force: do not write to them.
+// Groups returns the capacity groups in force, in the order of the PlatformConfig. They stay the same until a newer PlatformConfig is
+// in force. The caller must not change them.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

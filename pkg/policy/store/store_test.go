@@ -82,7 +82,8 @@ func state(s *store.Store, document string) store.Status {
 
 func TestABadDocumentAtFirstStartHoldsBackOnlyItself(t *testing.T) {
 	f := newFolder(t)
-	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 4), "maxReplicas", "maxReplica", 1)+"---\n{not yaml\n---\n"+simple("c", 5))
+	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 4), "maxReplicas", "maxReplica",
+		1)+"---\n{not yaml\n---\n"+simple("c", 5))
 	f.write("b.yaml", simple("d", 6))
 	policies := store.New(store.Options{})
 	report := policies.Load(f.path)
@@ -110,7 +111,8 @@ func TestATypoKeepsTheLastGoodVersionUntilItIsMended(t *testing.T) {
 	if policies.Find(key("a")) != good {
 		t.Error("the last good version is another value: its readings would start anew")
 	}
-	if st := state(policies, "ScalingPolicy team-chat/a"); st.State != store.LastValid || st.InForce != good.Workload.Origin || len(st.Problems) != 1 || st.Problems[0].Line != 7 || !st.Since.Equal(clock) {
+	if st := state(policies, "ScalingPolicy team-chat/a"); st.State != store.LastValid || st.InForce != good.Workload.Origin ||
+		len(st.Problems) != 1 || st.Problems[0].Line != 7 || !st.Since.Equal(clock) {
 		t.Errorf("a is %+v after\n%s", st, policy.Render(report.Problems))
 	}
 	if again := policies.Load(f.path); again.Changed || policy.Render(again.Problems) != policy.Render(report.Problems) {
@@ -210,12 +212,14 @@ func TestASignalsSourceStaysThroughEditsOfWhatIsNotMeasured(t *testing.T) {
 		return c.Workload.Policy.Signals[0].Source
 	}
 	first := source("{name: queue, type: vllm, target: 10}", 3)
-	for _, same := range []string{"{name: queue, type: vllm, target: 20, optional: true}", "{name: other, type: vllm, metric: requestsWaiting, target: 10}"} {
+	for _, same := range []string{"{name: queue, type: vllm, target: 20, optional: true}",
+		"{name: other, type: vllm, metric: requestsWaiting, target: 10}"} {
 		if got := source(same, 4); got != first {
 			t.Errorf("%s is told to measure something else", same)
 		}
 	}
-	for _, other := range []string{"{name: queue, type: vllm, metric: requestsRunning, target: 10}", "{name: queue, type: sglang, target: 10}"} {
+	for _, other := range []string{"{name: queue, type: vllm, metric: requestsRunning, target: 10}",
+		"{name: queue, type: sglang, target: 10}"} {
 		if got := source(other, 5); got == first {
 			t.Errorf("%s is told to measure the same", other)
 		}
@@ -229,7 +233,8 @@ func TestPoliciesOfOneTemplateShareTheirListsAndNothingElse(t *testing.T) {
 	allowed := `dataSources: [{name: jobs, type: redis, address: "redis:6379"%s}]`
 	of := func(name, namespace string, target int) string {
 		text := strings.Replace(simple(name, 3), "namespace: team-chat", "namespace: "+namespace, 1)
-		return strings.Replace(text, "{name: queue, type: vllm, target: 10}", fmt.Sprintf("{name: queue, type: redis, listName: jobs, target: %d}", target), 1)
+		return strings.Replace(text, "{name: queue, type: vllm, target: 10}",
+			fmt.Sprintf("{name: queue, type: redis, listName: jobs, target: %d}", target), 1)
 	}
 	f.write("p.yaml", platform(fmt.Sprintf(allowed, "")))
 	f.write("a.yaml", of("a", "team-chat", 10)+"---\n"+of("b", "team-code", 10)+"---\n"+of("c", "team-chat", 20))
@@ -311,10 +316,14 @@ func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 		want        string // "": nothing is told
 	}{
 		{"deleted: it goes on", hold, func(f folder) { f.remove("stop.yaml") }, ""},
-		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) }, "mode: hold is taken back (now auto): the hold has ended; numbers are served for 1 of 2 policies"},
-		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) }, "mode: hold is taken back (now advisory): the hold has ended; numbers are served for 0 of 2 policies"},
-		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
-		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) }, "what was held while the PlatformConfig could not be read is no longer; numbers are served for 1 of 2 policies"},
+		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) },
+			"the hold has ended because mode: hold was removed (now auto); targets are served for 1 of 2 policies"},
+		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) },
+			"the hold has ended because mode: hold was removed (now advisory); targets are served for 0 of 2 policies"},
+		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") },
+			"the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
+		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) },
+			"the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
 		{"goes on", hold, func(f folder) { f.write("stop.yaml", platform(hold+", bounds: {maxReplicas: 2}")) }, ""},
 		{"goes on through a mistake", hold, func(f folder) { f.write("stop.yaml", platform(broken)) }, ""},
 		{"there was none", auto, func(f folder) { f.remove("stop.yaml") }, ""},
@@ -498,7 +507,8 @@ func TestARefusedPolicyNamesItsReason(t *testing.T) {
 	object.Name, object.Target.Name = "c", "c"
 	object.Annotations["gpuscaler.io/mode"] = "fast"
 	setObject(policies, object)
-	for name, want := range map[string]string{"a": "a.yaml:6:16: spec.maxReplicas: the workload could never run", "b": "", "other": "", "c": "gpuscaler.io/mode]: is not a mode"} {
+	for name, want := range map[string]string{"a": "a.yaml:6:16: spec.maxReplicas: the workload could never run", "b": "", "other": "",
+		"c": "gpuscaler.io/mode]: is not a mode"} {
 		if got := policies.Refusal(key(name)); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

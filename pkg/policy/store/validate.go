@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Validate checks files and directories as a store would load them at its first start, and returns all problems in the order of
-// the files; Errors counts those that would hold a document back. A path without any document is a problem too: in CI it is a
-// folder that was renamed, and silence would pass. A price book, which stands in a file of its own, is checked as one.
+// Validate checks files and directories as a new store would load them, and returns all problems in the order of the files. Errors
+// returns how many of them refuse a document. A path without documents is a problem, because in CI it is usually a renamed directory. A
+// price book has its own file and is checked as one.
 func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(paths...)...) }
 
 // ValidatePaths is Validate of paths from which only certain documents are accepted.
@@ -38,12 +38,13 @@ func ValidatePaths(paths ...Path) []policy.Problem {
 		}
 	}
 	for _, p := range paths {
-		problems = append(problems, policy.Problem{File: p.Name, Message: "holds no documents", Allowed: ".yaml, .yml or .json files with " + spec.KindScalingPolicy + " or " + spec.KindPlatformConfig})
+		problems = append(problems, policy.Problem{File: p.Name, Message: "contains no documents",
+			Allowed: ".yaml, .yml or .json files with " + spec.KindScalingPolicy + " or " + spec.KindPlatformConfig})
 	}
 	return problems
 }
 
-// parts lists the documents of a file that have any text.
+// parts returns the documents of a file that are not empty.
 func parts(text []byte) (docs []*document) {
 	for _, p := range decode.Split(text) {
 		if d := NewDocument("", p); d.read() {

@@ -24,7 +24,9 @@ func TestValidateChecksAPriceBookAsOne(t *testing.T) {
 	if problems := store.Validate(write(string(book))); len(problems) > 0 {
 		t.Errorf("a good one: %s", policy.Render(problems))
 	}
-	if problems := store.Validate(write(strings.Replace(string(book), "gpus: 8, ", "", 1)), "../../../config/examples/platform.yaml"); policy.Errors(problems) != 1 || !strings.Contains(policy.Render(problems), "gpus: is missing") {
+	if problems := store.Validate(write(strings.Replace(string(book), "gpus: 8, ", "", 1)),
+		"../../../config/examples/platform.yaml"); policy.Errors(problems) != 1 ||
+		!strings.Contains(policy.Render(problems), "gpus: is missing") {
 		t.Errorf("one without GPUs: %s", policy.Render(problems))
 	}
 }

@@ -18,10 +18,10 @@ func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
 		end  func(f folder)
 		want string // in the problem
 	}{
-		"an empty file":     {func(f folder) { f.write("p.yaml", "") }, "holds no PlatformConfig any more"},
-		"a comment":         {func(f folder) { f.write("p.yaml", "# moved\n---\n") }, "holds no PlatformConfig any more"},
-		"a vanished file":   {func(f folder) { f.remove("p.yaml") }, "holds no PlatformConfig any more"},
-		"another document":  {func(f folder) { f.write("p.yaml", simple("b", 3)) }, "holds no PlatformConfig any more"},
+		"an empty file":     {func(f folder) { f.write("p.yaml", "") }, "the file no longer contains a PlatformConfig"},
+		"a comment":         {func(f folder) { f.write("p.yaml", "# moved\n---\n") }, "the file no longer contains a PlatformConfig"},
+		"a vanished file":   {func(f folder) { f.remove("p.yaml") }, "the file no longer contains a PlatformConfig"},
+		"another document":  {func(f folder) { f.write("p.yaml", simple("b", 3)) }, "the file no longer contains a PlatformConfig"},
 		"an empty spec":     {func(f folder) { f.write("p.yaml", head+"spec: {}\n") }, "is empty, and the version in force is not"},
 		"a spec of nothing": {func(f folder) { f.write("p.yaml", head+"spec:\n") }, "is empty, and the version in force is not"},
 	} {
@@ -37,9 +37,11 @@ func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
 			for round := range 3 {
 				r := policies.Load(f.path)
 				if policies.Platform() != before || len(policies.Groups()) != 1 || policies.Find(key("a")).Workload.Policy.MaxReplicas != 5 {
-					t.Fatalf("load %d: platform %q with %d groups, a of at most %d replicas", round, policies.Platform().Name, len(policies.Groups()), policies.Find(key("a")).Workload.Policy.MaxReplicas)
+					t.Fatalf("load %d: platform %q with %d groups, a of at most %d replicas", round, policies.Platform().Name, len(policies.Groups()),
+						policies.Find(key("a")).Workload.Policy.MaxReplicas)
 				}
-				if text := policy.Render(r.Problems); policy.Errors(r.Problems) != 1 || !strings.Contains(text, c.want) || !strings.Contains(text, "p.yaml@") {
+				if text := policy.Render(r.Problems); policy.Errors(r.Problems) != 1 || !strings.Contains(text, c.want) ||
+					!strings.Contains(text, "p.yaml@") {
 					t.Errorf("load %d reports\n%s", round, text)
 				}
 				if st := state(policies, "PlatformConfig prod"); st.State != store.LastValid || st.InForce == "" {
@@ -96,7 +98,7 @@ func TestAPolicyThatIsRefusedAfterItWasEmptySaysSo(t *testing.T) {
 	f.write("a.yaml", simple("a", 30))
 	policies.Load(f.path)
 	f.write("a.yaml", bad)
-	if got := outcomes(policies.Load(f.path)); got != "held: version a.yaml@c25d stays in force" {
+	if got := outcomes(policies.Load(f.path)); got != "refused: the last valid version a.yaml@c25d stays in force" {
 		t.Errorf("a mistake: %q", got)
 	}
 	f.write("a.yaml", "")
@@ -119,7 +121,7 @@ func TestAPolicyThatIsRefusedAfterItWasEmptySaysSo(t *testing.T) {
 	f.write("a.yaml", bad+"# and more\n")
 	policies.Load(f.path)
 	f.write("a.yaml", bad+"# and other things\n")
-	if got := outcomes(policies.Load(f.path)); got != "held: version a.yaml@c25d stays in force" {
+	if got := outcomes(policies.Load(f.path)); got != "refused: the last valid version a.yaml@c25d stays in force" {
 		t.Errorf("another mistake: %q", got)
 	}
 }

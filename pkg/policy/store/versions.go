@@ -15,29 +15,30 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// unknownPlatform is in force while a PlatformConfig stands there that could not be read even once. Its bounds are not known, and
-// unknown is not unlimited: every follower stays where it is.
+// unknownPlatform is in force while a PlatformConfig exists that was never valid. Its bounds are unknown, so every HPA and ScaledObject
+// keeps its replicas.
 var unknownPlatform = &policy.Platform{Mode: scaling.Hold, Unreadable: true}
 
-// noPlatform is a cluster without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
+// noPlatform is in force without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
 var noPlatform = &policy.Platform{}
 
-// held is a document, and the version of it that decides.
+// entry is a document with its version in force.
 type entry struct {
-	doc       *document        // as it stands in its file; nil while that cannot be read
-	lastValid *document        // the version that decides; nil for none
-	compiled  *policy.Compiled // of good
-	under     *policy.Platform // that compiled was compiled under
-	conflict  string           // the policy that owns the target; empty: this one does
+	doc       *document        // as it is in its file; nil while the file cannot be read
+	lastValid *document        // the version in force; nil for none
+	compiled  *policy.Compiled // compiled from lastValid
+	under     *policy.Platform // the PlatformConfig that compiled was compiled against
+	conflict  string           // the policy that decides for the target instead; empty if this one does
 }
 
-// choosePlatform finds the one PlatformConfig and puts it into force, if it is good.
+// choosePlatform finds the PlatformConfig and puts it into force if it is valid.
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
 	was := &s.config
 	s.vanished = nil
 	switch {
-	case len(all) == 0 && was.lastValid == nil && !s.platformLost(), len(all) == 0 && was.lastValid != nil && s.lastValidPlatform.IsEmpty() && !s.lost(was.lastValid.File):
+	case len(all) == 0 && was.lastValid == nil && !s.platformLost(), len(all) == 0 && was.lastValid != nil &&
+		s.lastValidPlatform.IsEmpty() && !s.lost(was.lastValid.File):
 		*was = entry{}
 		s.platform, s.lastValidPlatform = noPlatform, noPlatform
 		return
@@ -50,15 +51,16 @@ func (s *Store) choosePlatform() {
 		for i, d := range all {
 			other := all[(i+1)%len(all)]
 			d.ensure()
-			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is taken", other.File, other.LineOffset+1), "one PlatformConfig in a cluster")
+			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is used", other.File,
+				other.LineOffset+1), "one PlatformConfig in a cluster")
 		}
-	case was.lastValid == all[0] && !was.lastValid.Failed(): // failed: there were two of them until now
+	case was.lastValid == all[0] && !was.lastValid.Failed(): // it failed only because there were two of them
 		was.doc, s.platform = all[0], s.lastValidPlatform
 		return
 	default:
 		was.doc = all[0]
 		was.doc.ensure()
-		if was.lastValid != nil && !s.lastValidPlatform.IsEmpty() && was.doc.saysNothing() {
+		if was.lastValid != nil && !s.lastValidPlatform.IsEmpty() && was.doc.isEmpty() {
 			was.doc.Reject(decode.Spec, "is empty, and the version in force is not: "+was.lastValid.origin()+" stays in force", keepsNothing)
 		} else if p := compile.Platform(&was.doc.Collector, was.doc.key.Name, was.doc.origin(), was.doc.platform); p != nil {
 			was.lastValid = was.doc
@@ -70,32 +72,33 @@ func (s *Store) choosePlatform() {
 	if s.platform = s.lastValidPlatform; was.lastValid == nil {
 		s.platform = unknownPlatform
 	}
-	if slices.ContainsFunc(all, (*document).saysHold) && s.platform.Mode != scaling.Hold {
-		// An emergency stop must not wait for a typo elsewhere in the same document.
+	if slices.ContainsFunc(all, (*document).setsHold) && s.platform.Mode != scaling.Hold {
+		// a hold must not wait until a typo elsewhere in the same document is corrected
 		stop := *s.platform
 		stop.Mode = scaling.Hold
 		s.platform = &stop
 	}
 }
 
-// keepsNothing is how a PlatformConfig is taken back on purpose.
+// keepsNothing is how a PlatformConfig is removed on purpose.
 const keepsNothing = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
-// vanished reports that the PlatformConfig in force is in no file. A template that renders nothing, or a ConfigMap without its key, must
-// not lift all bounds and forget all NodePools at once.
+// vanished returns the problem that no file contains the PlatformConfig in force. A template that renders nothing, or a ConfigMap
+// without its key, must not remove all bounds and capacity groups.
 func (h *entry) vanished() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
-		Message: "the file holds no PlatformConfig any more: " + h.lastValid.origin() + " stays in force until this process ends", Allowed: keepsNothing}
+		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
+		Allowed: keepsNothing}
 }
 
-// saysNothing reports whether the spec of a PlatformConfig is empty.
-func (d *document) saysNothing() bool {
+// isEmpty reports whether the spec of a PlatformConfig is empty.
+func (d *document) isEmpty() bool {
 	return d.platform != nil && reflect.DeepEqual(d.platform, &spec.Platform{}) && !d.Failed()
 }
 
-func (d *document) saysHold() bool { return d.platform != nil && d.platform.Mode == "hold" }
+func (d *document) setsHold() bool { return d.platform != nil && d.platform.Mode == "hold" }
 
-// compileAll brings every ScalingPolicy up to date with its document and the platform.
+// compileAll updates every ScalingPolicy to its document and to the PlatformConfig in force.
 func (s *Store) compileAll() {
 	next := map[string]*entry{}
 	for _, d := range s.documents(spec.KindScalingPolicy) {
@@ -105,7 +108,8 @@ func (s *Store) compileAll() {
 		}
 		if first := next[id]; first != nil {
 			d.ensure()
-			d.Reject(decode.Root.Key("metadata").Key("name"), fmt.Sprintf("the same name is written in %s:%d, which counts", first.doc.File, first.doc.LineOffset+1), "one document for a name")
+			d.Reject(decode.Root.Key("metadata").Key("name"),
+				fmt.Sprintf("the same name is used in %s:%d, which applies", first.doc.File, first.doc.LineOffset+1), "one document for a name")
 			continue
 		}
 		h := s.policies[id]
@@ -126,7 +130,7 @@ func (s *Store) compileAll() {
 	s.policies = next
 }
 
-// bringUp compiles the document of h, or else its last good version, under the platform in force.
+// reconcile compiles the document of h, or else its last valid version, against the PlatformConfig in force.
 func (s *Store) reconcile(h *entry) {
 	if h.compiled != nil && h.lastValid == h.doc && s.rebase(h) {
 		return
@@ -140,7 +144,7 @@ func (s *Store) reconcile(h *entry) {
 	if h.lastValid == nil || s.rebase(h) {
 		return
 	}
-	// The platform changed under a version that is only held: it decides on, within the new platform.
+	// The PlatformConfig changed while a last valid version is in force: it stays in force within the new bounds and permissions.
 	if h.lastValid != h.doc {
 		if c := s.compile(h.lastValid.copy()); c != nil {
 			h.compiled, h.under = c, s.platform
@@ -154,10 +158,11 @@ func (s *Store) compile(d *document) *policy.Compiled {
 	if d.ensure(); d.Policy == nil {
 		return nil
 	}
-	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.Policy, Origin: d.origin(), Platform: s.platform, Interner: s.interner})
+	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.Policy, Origin: d.origin(), Platform: s.platform,
+		Interner: s.interner})
 }
 
-// restamp carries a compiled policy over to the platform in force, where that differs in its mode alone.
+// rebase updates a compiled policy to the PlatformConfig in force if that differs only in its mode. It reports whether it did.
 func (s *Store) rebase(h *entry) bool {
 	if h.under == s.platform {
 		return true
@@ -171,14 +176,14 @@ func (s *Store) rebase(h *entry) bool {
 	return true
 }
 
-// claim is a policy that wants to be in force.
+// claim is a policy that is valid and may come into force.
 type claim struct {
 	compiled *policy.Compiled
-	conflict *string // set to the policy that owns the target already
+	conflict *string // set to the policy that already decides for the target
 }
 
-// claims lists what wants to be in force by key, the files' policies first. What an object carries stands in for the file's policy
-// of the same name.
+// claims returns the valid policies by key, those of files first. The policy that an object carries replaces the policy of a file with
+// the same name.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])
@@ -203,7 +208,8 @@ func (s *Store) claims() []claim {
 	return all
 }
 
-// resolve lists what is in force, by key, with one owner for each target. An owner keeps its target until it lets go of it.
+// resolve returns the policies to put into force, by key, with one policy for each target. A policy keeps its target until it is
+// removed or changes its target.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
 	isNew := func(c claim) int {
@@ -239,7 +245,7 @@ func targetOf(c *policy.Compiled) targetKey {
 	return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target)
 }
 
-// targetKeyOf leaves the version out: apps/v1 and apps/v1beta2 are one object.
+// targetKeyOf ignores the version: apps/v1 and apps/v1beta2 are the same object.
 func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	group, _, found := strings.Cut(t.APIVersion, "/")
 	if !found {

@@ -10,57 +10,57 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// rereadEvery is how often the contents are read although no file looks changed: a text replaced within one tick of the file
-// system's clock by one of the same length keeps its time and its size.
+// rereadEvery is after how many polls the contents are read although no file changed its time or size. A file that is replaced by one
+// of the same size within the resolution of the file system's clock looks unchanged.
 const rereadEvery = 10
 
 // Watch is WatchPaths of paths from which every document is accepted.
-func (s *Store) Watch(ctx context.Context, interval time.Duration, tell func(Report), paths ...string) {
-	s.WatchPaths(ctx, interval, tell, Trusted(paths...)...)
+func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(Report), paths ...string) {
+	s.WatchPaths(ctx, interval, report, Trusted(paths...)...)
 }
 
-// WatchPaths loads the paths again whenever they change, until ctx ends, and hands each report of a change, or of new problems, to tell.
+// WatchPaths loads the paths whenever they change, until ctx ends. It calls report after a change of the policies in force or of the
+// problems.
 //
-// It looks at the files every interval (a second acts as fast as anybody can notice) and does not ask the kernel for
-// notifications: those do not cross network file systems, name the wrong file when a ConfigMap volume swaps its symlinks, and run
-// out. Looking costs a stat for each file.
-func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, tell func(Report), paths ...Path) {
+// It polls the files every interval instead of using notifications of the kernel. Notifications do not work on network file systems,
+// name the wrong file when the kubelet replaces a ConfigMap volume, and are limited in number. A poll costs one stat for each file.
+func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval) // I/O edge: paces the polls of files
 	defer ticker.Stop()
-	var seen map[string]glimpse // nothing yet: what changed since the caller's own Load is found by the first look
+	var previous map[string]fileState // nil at first: the first poll finds what changed since the caller's own Load
 	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		s.Publish() // a standby does not tick; its poller must know the policies of annotated objects
-		now := look(paths)
-		if seen != nil && n%rereadEvery != 0 && same(seen, now) {
+		s.Publish() // a standby does not tick, and its poller must know the policies of annotated objects
+		now := statFiles(paths)
+		if previous != nil && n%rereadEvery != 0 && same(previous, now) {
 			continue
 		}
-		seen = now
-		report := s.LoadPaths(paths...)
-		if text := policy.Render(report.Problems); report.Changed || text != known {
+		previous = now
+		result := s.LoadPaths(paths...)
+		if text := policy.Render(result.Problems); result.Changed || text != known {
 			known = text
-			tell(report)
+			report(result)
 		}
 	}
 }
 
-// glimpse is what a file looks like without reading it.
-type glimpse struct {
-	real    string // where its symlinks lead
+// fileState is what a poll compares of a file.
+type fileState struct {
+	real    string // the path with symbolic links resolved
 	size    int64
 	changed time.Time
 }
 
-// look lists the files under the paths as they look now. What cannot be seen is left out, and so is a change.
-func look(paths []Path) map[string]glimpse {
-	seen := map[string]glimpse{}
+// statFiles returns the state of the files in the paths, by name. It omits files that cannot be read.
+func statFiles(paths []Path) map[string]fileState {
+	previous := map[string]fileState{}
 	add := func(name string, info fs.FileInfo) {
 		real, _ := filepath.EvalSymlinks(name)
-		seen[name] = glimpse{real, info.Size(), info.ModTime()}
+		previous[name] = fileState{real, info.Size(), info.ModTime()}
 	}
 	for i := range paths {
 		p := paths[i].Name
@@ -69,7 +69,7 @@ func look(paths []Path) map[string]glimpse {
 			continue
 		}
 		add(p, info)
-		entries, _ := os.ReadDir(p) // nothing, for a file
+		entries, _ := os.ReadDir(p) // empty for a file
 		for _, e := range entries {
 			name := filepath.Join(p, e.Name())
 			if info, err := os.Stat(name); err == nil {
@@ -77,10 +77,10 @@ func look(paths []Path) map[string]glimpse {
 			}
 		}
 	}
-	return seen
+	return previous
 }
 
-func same(a, b map[string]glimpse) bool {
+func same(a, b map[string]fileState) bool {
 	if len(a) != len(b) {
 		return false
 	}

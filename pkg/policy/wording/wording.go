@@ -1,3 +1,4 @@
+// Package wording words found and allowed values in problems.
 package wording
 
 import (

@@ -238,7 +238,7 @@ func TestWhatIsNoGroup(t *testing.T) {
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0,0,0,0,0,0,0,0]}},"d":{}}`):        "9 pools",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`):                      "2 NodePools observed, want 1",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`):                       `no part "pool.0"`,
-		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                    "another version",
+		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                    "state of a capacity group",
 		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`): "came out otherwise",
 	} {
 		if _, err := Verify("file", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// grouped is a chat service whose replicas run on spot first, and the group that decides for its two NodePools.
+// grouped is a chat service that prefers spot nodes, with the capacity group of its two NodePools.
 func grouped(t *testing.T, change func(*capacity.Group)) Config {
 	t.Helper()
 	g := capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}}
@@ -45,9 +45,9 @@ func (w *Simulator) nodesOf(name string) (n int) {
 	return n
 }
 
-// Spot is gone from the first hour to the second. Karpenter alone falls back and stays there; the group brings the nodes back, one
-// replica at a time, each only after its successor is Ready, and leaves no trace on the NodePools.
-func TestWhenSpotReturnsTheGroupMovesBackWithoutAGap(t *testing.T) {
+// Spot is not available from the first to the second hour. Karpenter alone falls back and stays on on-demand nodes. The group returns to
+// spot one replica at a time, each after its successor is Ready, and restores the NodePools.
+func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10}, {At: 2 * time.Hour, Added: 10}}}
 	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]capacity.FieldView) {
 		c := grouped(t, nil)
@@ -75,26 +75,26 @@ func TestWhenSpotReturnsTheGroupMovesBackWithoutAGap(t *testing.T) {
 	alone, stays, _, _ := play(false)
 	with, left, least, fields := play(true)
 	if stays != 4 {
-		t.Errorf("alone, %d nodes on demand are left: nothing had to be shown", stays)
+		t.Errorf("without the group %d on-demand nodes remain, so the test shows nothing", stays)
 	}
 	if left != 0 {
-		t.Errorf("%d nodes are left on demand six hours after spot is back", left)
+		t.Errorf("%d on-demand nodes remain six hours after spot is available", left)
 	}
 	if least < 4 {
-		t.Errorf("on the way back only %d replicas were ready, 4 are needed", least)
+		t.Errorf("during the return only %d replicas were ready, want 4", least)
 	}
 	if with.Cost >= alone.Cost {
-		t.Errorf("it costs $%.2f, without the group $%.2f", with.Cost, alone.Cost)
+		t.Errorf("the cost is $%.2f, without the group $%.2f", with.Cost, alone.Cost)
 	}
 	for name, f := range fields {
 		if f.Ours || f.Value != "" && f.Owner != owner {
-			t.Errorf("%s is still ours: %+v", name, f)
+			t.Errorf("%s is still overridden: %+v", name, f)
 		}
 	}
 	t.Logf("8 hours, one without spot: $%.2f with the group, $%.2f without", with.Cost, alone.Cost)
 }
 
-func TestAPodMarkDecidesWhoGoesFirst(t *testing.T) {
+func TestPodDeletionCostDecidesTheOrder(t *testing.T) {
 	c := grouped(t, nil)
 	watch(t, c, 10*time.Minute, func(w *Simulator, s int) {
 		l := w.loads[0]
@@ -104,16 +104,16 @@ func TestAPodMarkDecidesWhoGoesFirst(t *testing.T) {
 		oldest := l.replicas[0]
 		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"}, capacity.PodAnnotation{UID: "99-1", Value: "x"}})
 		if l.victim() != oldest {
-			t.Error("the lowest deletion cost goes first")
+			t.Error("the replica with the lowest deletion cost is not removed first")
 		}
 		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost}})
 		if l.victim() == oldest {
-			t.Error("cleared, the youngest goes first")
+			t.Error("without deletion costs, the newest replica is not removed first")
 		}
 	})
 }
 
-func TestBudgetsAreReadAsTheyAreWritten(t *testing.T) {
+func TestParseBudgets(t *testing.T) {
 	w := &Simulator{config: Config{Start: begin}}
 	list := []Budget{{Percent: 10}, {Nodes: 2, Reason: reasonEmpty}, {Percent: 100, Reason: reasonUnderutilized}}
 	got := budgetsOf(budgetsText(list), w)
@@ -125,20 +125,20 @@ func TestBudgetsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Errorf("%+v", held)
 	}
 	if budgetsText(nil) != `[{"nodes":"10%"}]` {
-		t.Error("Karpenter's default is 10%")
+		t.Error("the default budget is not 10%")
 	}
 }
 
-func TestAGroupNamesItsNodePools(t *testing.T) {
+func TestGroupRequiresItsNodePools(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.Pools[0].Name = "nowhere" })
 	if _, err := New(c); err == nil {
-		t.Error("a group of a NodePool that is not there")
+		t.Error("a group with an unknown NodePool is accepted")
 	}
 }
 
-// The mission's own sentence, in the world with the brain of the cluster: night, zero nodes behind a fence; the window nears, capacity is
-// there before it opens, on spot; spot is taken, on-demand takes over; spot returns, the nodes move back; evening, zero again.
-func TestADayFromZeroToZero(t *testing.T) {
+// The main scenario, simulated: at night there are no nodes and both limits are zero. Before the schedule window opens, the spot nodes are
+// ready. When spot is lost, on-demand replaces it; when spot is available again, the nodes return; in the evening there are no nodes again.
+func TestDayFromZeroToZero(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
 	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}
 	p := c.Workloads[0].Policy.Workload.Policy
@@ -157,27 +157,27 @@ func TestADayFromZeroToZero(t *testing.T) {
 		switch s {
 		case 5 * 3600:
 			if spot+od != 0 || limit(w, "spot") != "0" || limit(w, "on-demand") != "0" {
-				t.Errorf("at night %d and %d nodes stand, limits %q and %q", spot, od, limit(w, "spot"), limit(w, "on-demand"))
+				t.Errorf("at night there are %d and %d nodes, limits %q and %q", spot, od, limit(w, "spot"), limit(w, "on-demand"))
 			}
 		case 8 * 3600:
 			if l.ready < 3 || spot < 3 || od != 0 || limit(w, "spot") == "0" {
-				t.Errorf("when the window opens %d are ready, on %d spot and %d on-demand nodes, spot's limit is %q", l.ready, spot, od, limit(w, "spot"))
+				t.Errorf("when the window opens %d replicas are ready on %d spot and %d on-demand nodes; the limit of spot is %q", l.ready, spot, od, limit(w, "spot"))
 			}
 		case 11 * 3600:
 			if l.ready < 3 || spot != 0 || od < 3 {
-				t.Errorf("an hour after spot was taken %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+				t.Errorf("an hour after spot was lost %d replicas are ready on %d spot and %d on-demand nodes", l.ready, spot, od)
 			}
 		case 17 * 3600:
 			if l.ready < 3 || spot < 3 || od != 0 {
-				t.Errorf("five hours after spot is back %d are ready, on %d spot and %d on-demand nodes", l.ready, spot, od)
+				t.Errorf("five hours after spot is available %d replicas are ready on %d spot and %d on-demand nodes", l.ready, spot, od)
 			}
 		case 23 * 3600:
 			if spot+od != 0 || limit(w, "spot") != "0" {
-				t.Errorf("in the evening %d and %d nodes stand, spot's limit is %q", spot, od, limit(w, "spot"))
+				t.Errorf("in the evening there are %d and %d nodes; the limit of spot is %q", spot, od, limit(w, "spot"))
 			}
 		}
 		if s > 12*3600 && s < 18*3600 && l.ready < 3 {
-			t.Fatalf("%d s: on the way back only %d are ready", s, l.ready)
+			t.Fatalf("%d s: during the return only %d replicas are ready", s, l.ready)
 		}
 	})
 	if l := r.Loads[0]; l.Served != l.Arrived || l.Arrived < 30_000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// anything draws a world with a bit of everything.
+// anything generates a simulation with random features.
 func anything(t *rapid.T) Config {
 	seconds := func(name string, low, high int) time.Duration {
 		return time.Duration(rapid.IntRange(low, high).Draw(t, name)) * time.Second
@@ -58,13 +58,13 @@ func anything(t *rapid.T) Config {
 	return c
 }
 
-// anyGroup draws a group of both NodePools, with whatever it may do. What it holds on them must never lie below what runs there.
+// anyGroup generates a group of both NodePools with random settings. Its overrides must never set a limit below the present use.
 func anyGroup(t *rapid.T) *capacity.Group {
 	may := func(what string) bool { return rapid.Bool().Draw(t, what) }
 	g, err := capacity.NewGroup(capacity.Group{
 		Name: "group", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}},
-		ZeroLimit: may("fence"), ConsolidationFreeze: may("hold"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
-		Fallback: capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")), SpotWaitTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "patience")) * time.Minute,
+		ZeroLimit: may("zero limit"), ConsolidationFreeze: may("freeze"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
+		Fallback: capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")), SpotWaitTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "wait")) * time.Minute,
 		ReturnNodesPerHour: rapid.Int64Range(0, 60).Draw(t, "return"), OnDemandBase: rapid.Int64Range(0, 2).Draw(t, "base"),
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func anyGroup(t *rapid.T) *capacity.Group {
 	return g
 }
 
-func TestInAnyWorldNothingIsLostAndEverySecondHasACause(t *testing.T) {
+func TestSimulationInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anything(t)
 		w, err := New(c)
@@ -83,7 +83,7 @@ func TestInAnyWorldNothingIsLostAndEverySecondHasACause(t *testing.T) {
 		for w.Now() < 30*time.Minute {
 			w.Step(context.Background())
 			if w.ticks%5 == 0 {
-				w.lookAround(t)
+				w.checkCounters(t)
 			}
 		}
 		r := w.Result()
@@ -93,7 +93,7 @@ func TestInAnyWorldNothingIsLostAndEverySecondHasACause(t *testing.T) {
 			}
 		}
 		if r.Ledger.Sum() != r.Paid {
-			t.Fatalf("the parts sum to %s, %s were paid for", r.Ledger.Sum(), r.Paid)
+			t.Fatalf("the causes add up to %s, %s were paid", r.Ledger.Sum(), r.Paid)
 		}
 		for cause, d := range r.Ledger {
 			if d < 0 {
@@ -108,13 +108,13 @@ func TestInAnyWorldNothingIsLostAndEverySecondHasACause(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(encode(r), encode(again.Result())) {
-			t.Fatal("the same config made another world")
+			t.Fatal("the same configuration has another result")
 		}
 	})
 }
 
-// lookAround checks that counters say what there is.
-func (w *Simulator) lookAround(t *rapid.T) {
+// checkCounters checks that the counters agree with the objects.
+func (w *Simulator) checkCounters(t *rapid.T) {
 	for _, l := range w.loads {
 		var pending, loading, readies, running int32
 		for _, r := range l.replicas {
@@ -135,7 +135,7 @@ func (w *Simulator) lookAround(t *rapid.T) {
 				l.key, l.pending, l.loading, l.ready, l.running, l.target, pending, loading, readies, running, len(l.replicas))
 		}
 		if l.queue.n > 0 && l.idlest.first() != nil {
-			t.Fatalf("%s: %d requests wait, and a slot is free", l.key, l.queue.n)
+			t.Fatalf("%s: %d requests wait although a slot is free", l.key, l.queue.n)
 		}
 	}
 	for _, p := range w.nodes.pools {
@@ -149,14 +149,14 @@ func (w *Simulator) lookAround(t *rapid.T) {
 				}
 			}
 			if used != n.used || used > n.gpus {
-				t.Fatalf("a node of %d GPUs says %d are used, its replicas %d", n.gpus, n.used, used)
+				t.Fatalf("a node of %d GPUs has %d used, its replicas use %d", n.gpus, n.used, used)
 			}
 			if n.state != leaving {
 				gpus += int64(n.gpus)
 			}
 		}
 		if gpus != p.gpus || p.config.Limit != nil && gpus > *p.config.Limit {
-			t.Fatalf("pool %s says %d GPUs, its nodes %d", p.config.Name, p.gpus, gpus)
+			t.Fatalf("pool %s has %d GPUs, its nodes %d", p.config.Name, p.gpus, gpus)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// burst is traffic that begins at ten minutes, stands for ten, and ends.
+// burst is traffic that begins after ten minutes and ends ten minutes later.
 func burst(t testing.TB, rate float64) *trace.Trace {
 	return generate(t, "flat", time.Hour, func(p *trace.Profile) {
 		p.Rate = rate
@@ -19,7 +19,7 @@ func burst(t testing.TB, rate float64) *trace.Trace {
 	})
 }
 
-func TestABurstFromZeroIsServedAndZeroComesBack(t *testing.T) {
+func TestBurstFromZeroAndBackToZero(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
 	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 4, 8, 0)}}
 	c.NodePools[0].ConsolidateAfter = time.Minute
@@ -27,7 +27,7 @@ func TestABurstFromZeroIsServedAndZeroComesBack(t *testing.T) {
 	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
 		l := w.loads[0]
 		if s <= 600 && l.target != 0 {
-			t.Errorf("at %d s, before any request, %d replicas are wanted", s, l.target)
+			t.Errorf("at %d s, before any request, the target is %d", s, l.target)
 		}
 		if woke == 0 && l.target > 0 {
 			woke = s
@@ -39,42 +39,42 @@ func TestABurstFromZeroIsServedAndZeroComesBack(t *testing.T) {
 			zero = s
 		}
 	})
-	// A scrape, its lag, a poll and a tick until it wakes; then a second of batching and the cold start of five minutes.
+	// The wake-up takes a scrape with its delay, a poll and a tick; then follow a second of batching and the cold start of five minutes.
 	if woke < 600 || woke > 600+15+1+5+2 {
-		t.Errorf("it woke at %d s", woke)
+		t.Errorf("the first replica was requested at %d s", woke)
 	}
 	if ready < woke+301 || ready > woke+303 {
-		t.Errorf("it woke at %d s and served at %d s", woke, ready)
+		t.Errorf("the first replica was requested at %d s and ready at %d s", woke, ready)
 	}
 	if zero < 1200+300 || zero > 1200+300+120 {
-		t.Errorf("the last request came at 1200 s, the cooldown is 300 s, and it went to zero at %d s", zero)
+		t.Errorf("the last request is at 1200 s, the cooldown is 300 s, and the target is zero at %d s", zero)
 	}
 	if l := r.Loads[0]; l.Served != l.Arrived || l.OnTime > 0.7 || l.Max < 300*time.Second {
-		t.Errorf("%d of %d served, %.0f%% on time, longest wait %s: who comes first waits for the cold start", l.Served, l.Arrived, 100*l.OnTime, l.Max)
+		t.Errorf("%d of %d served, %.0f%% on time, longest wait %s: the first request waits for the cold start", l.Served, l.Arrived, 100*l.OnTime, l.Max)
 	}
 	if len(r.Series.Loads[0].Target) != 60 || r.Series.Loads[0].Target[59] != 0 {
 		t.Errorf("the series has %d minutes", len(r.Series.Loads[0].Target))
 	}
 }
 
-func TestReplicasThatLoadDoNotBuyMore(t *testing.T) {
+func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
 	peak := int32(0)
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second, func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
-	// 870 requests wait when the first replica is about to be ready: a queue of 4 per replica asks for all 12 there are, and
-	// nothing asks for more than the policy allows. With 0.2 of that traffic one replica is enough to begin with.
+	// 870 requests wait when the first replica is almost ready: with a target of 4 per replica all 12 replicas are needed, and no signal
+	// exceeds the maximum of the policy. With 0.2 of that traffic one replica is enough.
 	if peak > 12 {
-		t.Errorf("%d replicas were wanted", peak)
+		t.Errorf("the highest target is %d", peak)
 	}
 	w.Traffic = burst(t, 0.01)
 	peak = 0
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second, func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
 	if peak != 1 {
-		t.Errorf("%d replicas were bought for three requests while the first one loads", peak)
+		t.Errorf("%d replicas were started for three requests while the first one loads", peak)
 	}
 }
 
-func TestSilentMetricsLowerNothing(t *testing.T) {
+func TestMissingMetricsDoNotLowerTheTarget(t *testing.T) {
 	for _, cause := range []scaling.Cause{scaling.CauseUnreachable, scaling.CauseEmpty, scaling.CauseTruncated} {
 		w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B, Initial: 5}
 		c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, Faults: []Fault{{From: 18 * time.Minute, To: 50 * time.Minute, Cause: cause}}}
@@ -87,16 +87,16 @@ func TestSilentMetricsLowerNothing(t *testing.T) {
 			case s > 18*60+10 && s < 50*60 && l.target < before:
 				t.Fatalf("cause %d: at %d s, 30 minutes without metrics, %d became %d", cause, s, before, l.target)
 			case s == 59*60 && l.target != 0:
-				t.Errorf("cause %d: the metrics are back for nine minutes, nobody asks, and %d are wanted", cause, l.target)
+				t.Errorf("cause %d: nine minutes after the metrics are available again and without requests, the target is %d", cause, l.target)
 			}
 		})
 		if r.Ledger[Held] == 0 {
-			t.Errorf("cause %d: nothing in the ledger was held", cause)
+			t.Errorf("cause %d: the ledger has no held replicas", cause)
 		}
 	}
 }
 
-func TestOneSilentSignalDoesNotStopTheOthers(t *testing.T) {
+func TestOneMissingSignalDoesNotStopTheOthers(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
 	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, Faults: []Fault{{Signal: "running", From: 0, To: time.Hour}}}
 	if r := watch(t, c, time.Hour, nil); r.Loads[0].Served != r.Loads[0].Arrived || r.Loads[0].AtZero == 0 {
@@ -104,7 +104,7 @@ func TestOneSilentSignalDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-func TestHalfThePodsVanishAndNothingFalls(t *testing.T) {
+func TestPartialCoverageDoesNotLowerTheTarget(t *testing.T) {
 	p := chat("chat", func(p *scaling.Policy) {
 		p.MinReplicas, p.Signals[1].Optional, p.Signals[1].MinCoverage = 1, false, 0.8
 		p.ScaleDown.StabilizationWindow = 0
@@ -118,15 +118,15 @@ func TestHalfThePodsVanishAndNothingFalls(t *testing.T) {
 		case s == 20*60+10:
 			before = l.target
 			if r := l.meter.readings[1]; r.Coverage > 0.6 || !r.Known {
-				t.Errorf("half the pods are silent, and the reading is %+v", r)
+				t.Errorf("half of the pods report nothing, and the reading is %+v", r)
 			}
 		case s > 20*60+10 && s < 40*60 && l.target < before:
-			t.Fatalf("at %d s %d became %d on half the pods", s, before, l.target)
+			t.Fatalf("at %d s %d became %d with half of the pods", s, before, l.target)
 		}
 	})
 }
 
-func TestAScheduleFloorIsThereOnTimeAndIsInTheLedger(t *testing.T) {
+func TestScheduleMinimumIsReadyOnTime(t *testing.T) {
 	office, err := NewCron("Europe/Berlin", "0 8 * * *", "0 9 * * *", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -138,18 +138,18 @@ func TestAScheduleFloorIsThereOnTimeAndIsInTheLedger(t *testing.T) {
 	r := watch(t, c, 4*time.Hour, func(w *Simulator, s int) {
 		l := w.loads[0]
 		if s < 3600 && l.target != 0 {
-			t.Errorf("at %d s it is before eight in Berlin, and %d are wanted", s, l.target)
+			t.Errorf("at %d s it is before 08:00 in Berlin, and the target is %d", s, l.target)
 		}
 		if s == 3640 && l.target != 3 {
-			t.Errorf("at 08:00:40 in Berlin %d are wanted: the activator wakes one at once, the HPA's next sync brings three", l.target)
+			t.Errorf("at 08:00:40 in Berlin the target is %d: the activator starts one replica at once, the next sync of the HPA three", l.target)
 		}
 	})
 	if got := r.Ledger[ScheduleFloor]; got < 3*54*time.Minute || got > 3*time.Hour {
-		t.Errorf("the floor held GPUs for %s, want three for the hour less the cold start", got)
+		t.Errorf("the schedule kept GPUs for %s, want three for one hour minus the cold start", got)
 	}
 }
 
-func TestTheEngineSeesTheReplicasThroughItsPorts(t *testing.T) {
+func TestEngineObservesTheSimulatedReplicas(t *testing.T) {
 	var seen []engine.Record
 	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B, GPUs: 2}},
 		Engine: engine.Options{OnTransition: func(r engine.Record) { seen = append(seen, r) }}}
@@ -159,16 +159,16 @@ func TestTheEngineSeesTheReplicasThroughItsPorts(t *testing.T) {
 	}
 	last := seen[len(seen)-1]
 	if last.View.GPUs != 2 || last.View.ManagedHPA.Kind != "HorizontalPodAutoscaler" || last.View.MinReplicas != -1 {
-		t.Errorf("the engine saw %+v", last.View)
+		t.Errorf("the engine observed %+v", last.View)
 	}
 	if last.Readings[0].At.IsZero() || !last.Readings[0].Known {
-		t.Errorf("its last readings were %+v", last.Readings)
+		t.Errorf("the last readings were %+v", last.Readings)
 	}
 }
 
-func TestKEDAWakesAtOnceAndLetsGoAtItsPoll(t *testing.T) {
+func TestKEDAScalesFromZeroByPushAndToZeroByPoll(t *testing.T) {
 	p := chat("chat", nil)
-	p.Workload.Activate = false // KEDA stands there
+	p.Workload.Activate = false // KEDA scales from zero
 	woke, zero, decidedZero := 0, 0, 0
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B}}}, time.Hour, func(w *Simulator, s int) {
 		d, _ := w.engine.Decisions().Decision(w.loads[0].key)
@@ -183,10 +183,10 @@ func TestKEDAWakesAtOnceAndLetsGoAtItsPoll(t *testing.T) {
 		}
 	})
 	if woke < 600 || woke > 625 {
-		t.Errorf("KEDA was pushed and woke at %d s", woke)
+		t.Errorf("KEDA scaled from zero at %d s after the push", woke)
 	}
 	if zero < decidedZero || zero > decidedZero+31 {
-		t.Errorf("gpuscaler said zero at %d s and KEDA followed at %d s, want its next poll", decidedZero, zero)
+		t.Errorf("the target was zero at %d s and KEDA scaled at %d s, want its next poll", decidedZero, zero)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestBaselinesOnTheSameBurst(t *testing.T) {
 	}
 	queue := run(HPAOnQueue(spec, 4), 1)
 	if l := queue.Loads[0]; l.AtZero != 0 || l.ReplicaStarts < 11 || l.Served != l.Arrived {
-		t.Errorf("HPA on the queue: %+v; the queue of a cold start drives it to its maximum", l)
+		t.Errorf("HPA on the queue: %+v; the queue during a cold start raises it to its maximum", l)
 	}
 	busy := run(HPAOnActivity(spec, 0.7), 1)
 	if l := busy.Loads[0]; l.AtZero != 0 || l.ReplicaStarts < 2 {
@@ -223,20 +223,20 @@ func TestBaselinesOnTheSameBurst(t *testing.T) {
 		t.Errorf("KEDA with a cron trigger seven minutes ahead: %.3f on time, without %.3f", l.OnTime, zero.Loads[0].OnTime)
 	}
 	if warm.Ledger[ScheduleFloor] == 0 {
-		t.Errorf("nothing of it was held by the schedule: %v", warm.Ledger)
+		t.Errorf("the ledger has no time for the schedule: %v", warm.Ledger)
 	}
 }
 
-func TestAnHPAOnFailedMetricsStays(t *testing.T) {
+func TestHPAKeepsReplicasWithoutMetrics(t *testing.T) {
 	w := Workload{Key: scaling.Key{Name: "chat"}, Actuator: HPAOnQueue(hpa.Spec{Min: 1, Max: 12}, 4), Initial: 7}
 	watch(t, Config{Workloads: []Workload{w}, Faults: []Fault{{From: 0, To: time.Hour}}}, time.Hour, func(w *Simulator, s int) {
 		if w.loads[0].target != 7 {
-			t.Fatalf("at %d s it wants %d", s, w.loads[0].target)
+			t.Fatalf("at %d s it desires %d", s, w.loads[0].target)
 		}
 	})
 }
 
-func TestAPlanIsFollowedToTheSecond(t *testing.T) {
+func TestPlanIsFollowedExactly(t *testing.T) {
 	watch(t, Config{Workloads: []Workload{plan("a", at(0, 1), at(90, 4), at(91, 2))}}, 2*time.Minute, func(w *Simulator, s int) {
 		want := int32(1)
 		if s >= 90 {
@@ -251,7 +251,7 @@ func TestAPlanIsFollowedToTheSecond(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeSimulatedIsRefused(t *testing.T) {
+func TestInvalidConfigurationsAreRejected(t *testing.T) {
 	strange := chat("chat", nil)
 	strange.Sources = []policy.Source{{Type: policy.SourcePrometheus}, {Type: policy.SourceVLLM, Metric: "interTokenLatency"}}
 	limit := int64(0)
@@ -262,8 +262,8 @@ func TestWhatCannotBeSimulatedIsRefused(t *testing.T) {
 	elsewhere := plan("a", at(0, 1))
 	elsewhere.Pools = []string{"h100"}
 	for name, c := range map[string]Config{
-		"a metric that nobody measures":  {Workloads: []Workload{{Policy: strange}}},
-		"nobody decides":                 {Workloads: []Workload{{Key: scaling.Key{Name: "a"}}}},
+		"an unknown metric":              {Workloads: []Workload{{Policy: strange}}},
+		"no policy and no baseline":      {Workloads: []Workload{{Key: scaling.Key{Name: "a"}}}},
 		"two of one name":                {Workloads: []Workload{plan("a"), plan("a")}},
 		"no name":                        {Workloads: []Workload{{Actuator: Static(1)}}},
 		"a replica larger than any node": {Workloads: []Workload{big}, NodePools: []NodePool{blocked}},

@@ -17,8 +17,8 @@ func seconds(all []Request) []float64 {
 	return out
 }
 
-// Each case is a trap seen in a real file.
-func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
+// Each case is a form of a real file.
+func TestFormsOfRealFiles(t *testing.T) {
 	u := UnknownTokens
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
 		note       string
 	}{
 		{"seven digits, no zone, CRLF, no newline at the end", "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109",
-			Options{}, "2023-11-16T18:15:46.68059Z", []Request{{0, 374, 44, false}, {4314579000, 396, 109, false}}, "no zone: read as UTC"},
+			Options{}, "2023-11-16T18:15:46.68059Z", []Request{{0, 374, 44, false}, {4314579000, 396, 109, false}}, "without a time zone are read as UTC"},
 		{"a zone of its own per row", "time\n2026-03-29T03:00:00+02:00\n2026-03-29T01:00:01Z\n2026-03-28T21:00:02-0400\n", Options{},
 			"2026-03-29T01:00:00Z", []Request{{0, u, u, false}, {time.Second, u, u, false}, {2 * time.Second, u, u, false}}, "not on record"},
 		{"local times read in the zone that is given", "time\n2026-01-05 09:00:00\n2026-01-05 09:00:01\n", Options{Location: berlin},
@@ -40,7 +40,7 @@ func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
 		{"tied and batched timestamps keep their order", "ts,input_tokens,output_tokens\n1,10,1\n1,20,2\n1,30,3\n", Options{}, "",
 			[]Request{{time.Second, 10, 1, false}, {time.Second, 20, 2, false}, {time.Second, 30, 3, false}}, ""},
 		{"time that runs backwards a little is sorted", "t_ms,prompt_tokens,completion_tokens\n2000,1,1\n1000,2,2\n1000,3,3\n", Options{}, "",
-			[]Request{{time.Second, 2, 2, false}, {time.Second, 3, 3, false}, {2 * time.Second, 1, 1, false}}, "rows behind a later one by up to 1s, sorted: 2"},
+			[]Request{{time.Second, 2, 2, false}, {time.Second, 3, 3, false}, {2 * time.Second, 1, 1, false}}, "rows up to 1s before an earlier row, sorted: 2"},
 		{"failed rows and zero tokens stay, they were demand (BurstGPT)", "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,API log\n45,ChatGPT,1087,0,1087,API log\n", Options{}, "",
 			[]Request{{5 * time.Second, 472, 18, false}, {45 * time.Second, 1087, 0, false}}, "rows with 0 output tokens (failed, or embeddings): 1"},
 		{"failed rows go where that is asked", "ts,status,output_tokens\n1,200,5\n2,503,0\n3,ok,0\n4,failed,9\n", Options{DropFailed: true}, "",
@@ -83,14 +83,14 @@ func TestWhatRealFilesLookLikeIsRead(t *testing.T) {
 					t.Errorf("start %q, want %q", start, c.start)
 				}
 				if !strings.Contains(strings.Join(tr.Notes, "\n"), c.note) {
-					t.Errorf("notes %q do not say %q", tr.Notes, c.note)
+					t.Errorf("notes %q do not contain %q", tr.Notes, c.note)
 				}
 			}
 		})
 	}
 }
 
-func TestAScaledLogKeepsASeededShare(t *testing.T) {
+func TestScaleKeepsAShareOfALog(t *testing.T) {
 	var sb strings.Builder
 	sb.WriteString("ts\n")
 	for i := range 20000 {
@@ -107,8 +107,8 @@ func TestAScaledLogKeepsASeededShare(t *testing.T) {
 	}
 }
 
-// Rows written when a request ended come back in order of when it began.
-func TestAShuffledLogComesBackInOrder(t *testing.T) {
+// Rows that were written at the end of a request are sorted by its start.
+func TestLogIsSorted(t *testing.T) {
 	order := rand.New(rand.NewPCG(1, 2)).Perm(500)
 	var sb strings.Builder
 	sb.WriteString("ts\n")
@@ -123,7 +123,7 @@ func TestAShuffledLogComesBackInOrder(t *testing.T) {
 	}
 }
 
-func TestRatesAreReadWithAndWithoutAHeader(t *testing.T) {
+func TestRatesWithAndWithoutHeader(t *testing.T) {
 	serveGen := "0,0,0,,0,0\n600,1.3316666666666668,8.598383725990791,Weibull,0.37,0.39\n1200,0.5,1,Gamma,1,2"
 	named := "start,rate,cv,family\n2026-01-05T00:00:00Z,0,0,\n2026-01-05T00:10:00Z,1.3316666666666668,8.598383725990791,Weibull\n2026-01-05T00:20:00Z,0.5,1,Gamma\n"
 	short := "start,rps\n0,0\n600,1.3316666666666668\n1200,0.5\n"
@@ -141,10 +141,10 @@ func TestRatesAreReadWithAndWithoutAHeader(t *testing.T) {
 	}
 }
 
-func TestAHoleInARateIsNotSilence(t *testing.T) {
+func TestGapInARateIsNotZero(t *testing.T) {
 	text := "start,rate\n0,1\n60,1\n120,1\n540,1\n600,1\n" // nothing known from 180 to 540
 	_, err := Read("hole.csv", strings.NewReader(text), Options{})
-	refused(t, err, 5, "a hole of 6m0s")
+	refused(t, err, 5, "a gap of 6m0s")
 	for _, c := range []struct {
 		gaps Gaps
 		want int
@@ -159,15 +159,15 @@ func TestAHoleInARateIsNotSilence(t *testing.T) {
 	}
 }
 
-func TestWindowsFarApartAreSummedInMinutes(t *testing.T) {
+func TestDistantWindowsAreSummedInMinutes(t *testing.T) {
 	tr := mustRead(t, "start,rate\n0,1e6\n0.000000001,0\n0.000000002,0\n30000000,0\n", Options{Gaps: ZeroGaps, Unit: PerSecond, Scale: 1e3})
 	if n := len(tr.Windows()); n != 500_001 {
 		t.Errorf("%d slots, want one a minute of 30 million seconds", n)
 	}
 }
 
-// Two models of one log, read apart, stand on one clock.
-func TestAFilterDoesNotMoveTheClock(t *testing.T) {
+// Two models of one log, read separately, have the same start.
+func TestFilterDoesNotChangeTheStart(t *testing.T) {
 	text := "time,model\n2026-01-05T09:00:00Z,a\n2026-01-05T09:00:05Z,b\n2026-01-05T09:00:09Z,a\n"
 	b := mustRead(t, text, Options{Where: map[string]string{"model": "b"}})
 	if got := seconds(mustCollect(t, b)); len(got) != 1 || got[0] != 5 || b.Duration != 9*time.Second {

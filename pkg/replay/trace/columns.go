@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// role is what a column means.
+// role is the meaning of a column.
 type role int
 
 const (
@@ -25,8 +25,7 @@ const (
 
 var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "rate", "cv", "family"}
 
-// usualNames are headers seen in public traces and access logs, lower case and
-// without anything but letters and digits; earlier ones win.
+// usualNames are headers of public traces and access logs, in lower case and with only letters and digits. Earlier names have priority.
 var usualNames = [roles][]string{
 	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart", "start",
 		"requesttime", "receivedat", "createdat", "datetime", "date", "t"},
@@ -39,8 +38,7 @@ var usualNames = [roles][]string{
 	roleFamily: {"family", "pattern", "distribution"},
 }
 
-// plain reduces a header to letters and digits: "Request tokens" and
-// "request_tokens" are one name.
+// plain reduces a header to letters and digits, so that "Request tokens" and "request_tokens" are the same name.
 func plain(header string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
@@ -59,7 +57,7 @@ func columnsOf(c [roles]string) Columns {
 		Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
-// over fills what c leaves empty from below.
+// over returns c with its empty fields taken from below.
 func (c Columns) over(below Columns) Columns {
 	mine, theirs := c.byRole(), below.byRole()
 	for r := range mine {
@@ -68,7 +66,7 @@ func (c Columns) over(below Columns) Columns {
 	return columnsOf(mine)
 }
 
-// within drops positions beyond the width of a row; positions have one digit.
+// within removes positions beyond the width of a row. A position has one digit.
 func (c Columns) within(width int) Columns {
 	all := c.byRole()
 	for r := range all {
@@ -81,7 +79,7 @@ func (c Columns) within(width int) Columns {
 
 const absent = -1
 
-// layout is where each role stands in a row, or absent.
+// layout has the position of each role in a row, or absent.
 type layout struct {
 	at    [roles]int
 	where []filter
@@ -89,14 +87,14 @@ type layout struct {
 	said  []string
 }
 
-// filter keeps rows whose column has the value.
+// filter selects the rows whose column has the value.
 type filter struct {
 	column int
 	value  string
 }
 
-// resolve finds every role among the headers; nil headers allow only positions.
-// known tells that the file's headers stand on the line of p.
+// resolve finds every role among the headers. With nil headers only positions are possible. known reports whether p is the line of the
+// headers.
 func resolve(p place, headers []string, o Options) (layout, *Error) {
 	l := layout{}
 	for r, wanted := range o.Columns.byRole() {
@@ -134,7 +132,7 @@ func (l *layout) put(r role, at int, headers []string) {
 	l.said = append(l.said, from+" = "+roleNames[r])
 }
 
-// find resolves what the user asked for: a position, or a header.
+// find returns the column that the user named by position or by header.
 func find(p place, headers []string, wanted string) (int, *Error) {
 	if wanted == "" {
 		return absent, nil
@@ -168,7 +166,7 @@ func find(p place, headers []string, wanted string) (int, *Error) {
 
 const maxColumns = 1000
 
-// listed shows headers in a message.
+// listed formats headers for a message.
 func listed(headers []string) string {
 	const most = 12
 	shown := make([]string, 0, most)
@@ -192,7 +190,7 @@ func usual(headers, names []string) int {
 	return absent
 }
 
-// cell is the trimmed value of a role in a row, empty where absent.
+// cell returns the trimmed value of a role in a row, or "" if it is absent.
 func (l *layout) cell(row []string, r role) string {
 	if l.at[r] == absent {
 		return ""
@@ -200,7 +198,7 @@ func (l *layout) cell(row []string, r role) string {
 	return strings.TrimSpace(row[l.at[r]])
 }
 
-// keeps applies the filters.
+// keeps reports whether a row passes the filters.
 func (l *layout) keeps(row []string) bool {
 	for _, f := range l.where {
 		if strings.TrimSpace(row[f.column]) != f.value {
@@ -210,7 +208,7 @@ func (l *layout) keeps(row []string) bool {
 	return true
 }
 
-// unitByName reads the unit out of a numeric column's name: t_ms, "timestamp (us)".
+// unitByName returns the unit in the name of a numeric column: t_ms, "timestamp (us)".
 func unitByName(header string) TimeUnit {
 	switch strings.ToLower(strings.Trim(header[len(withoutUnit(header)):], "_ ()")) {
 	case "s", "sec", "seconds":
@@ -225,7 +223,7 @@ func unitByName(header string) TimeUnit {
 	return AutoUnit
 }
 
-// withoutUnit is the header up to its last word.
+// withoutUnit returns the header without its last word.
 func withoutUnit(header string) string {
 	if i := strings.LastIndexAny(header, "_ ("); i >= 0 {
 		return header[:i]

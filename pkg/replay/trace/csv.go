@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// rows reads CSV records one at a time and knows their lines.
+// rows reads CSV records one at a time and counts their lines.
 type rows struct {
 	place
 	budget *budget
@@ -26,7 +26,7 @@ func newRows(p place, in io.Reader, comma rune) *rows {
 	return &rows{place: p, budget: b, csv: c}
 }
 
-// next is the next record, nil at the end; the record lives until the next call.
+// next returns the next record, or nil at the end. The record is valid until the next call.
 func (r *rows) next() ([]string, *Error) {
 	row, err := r.csv.Read()
 	r.budget.refill()
@@ -39,7 +39,7 @@ func (r *rows) next() ([]string, *Error) {
 			r.line = parse.Line
 			err = parse.Err
 		} else {
-			r.line++ // after the last row that could be read
+			r.line++ // the line of the error
 		}
 		return nil, r.failed(err, "CSV (RFC 4180), rows of at most 1 MiB, a whole file")
 	}
@@ -47,7 +47,7 @@ func (r *rows) next() ([]string, *Error) {
 	return row, nil
 }
 
-// delimiter is what separates columns on the first line.
+// delimiter returns the character that separates the columns of the first line.
 func delimiter(line []byte) rune {
 	for _, c := range ",\t;" {
 		if bytes.ContainsRune(line, c) {
@@ -57,17 +57,17 @@ func delimiter(line []byte) rune {
 	return ','
 }
 
-// firstRecord is the first record of a head of a file.
+// firstRecord returns the first record of the beginning of a file.
 func firstRecord(p place, head []byte) ([]string, *Error) {
 	r := newRows(p, bytes.NewReader(head), delimiter(firstLine(head)))
 	row, err := r.next()
 	if err == nil && row == nil {
-		return nil, p.refuse("nothing but comments", "at least one request or window")
+		return nil, p.refuse("only comments", "at least one request or window")
 	}
 	return slices.Clone(row), err
 }
 
-// firstLine is the first line that is neither blank nor a comment.
+// firstLine returns the first line that is neither empty nor a comment.
 func firstLine(head []byte) []byte {
 	for line := range bytes.Lines(head) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -77,18 +77,17 @@ func firstLine(head []byte) []byte {
 	return nil
 }
 
-// table is CSV with its columns understood.
+// table is a CSV file with its layout.
 type table struct {
 	*rows
 	layout
-	header []string // nil where the file has none
-	first  []string // the first record, where it is data
+	header []string // nil if the file has none
+	first  []string // the first record if it is data
 }
 
-// openTable reads the first record and tells whether it is a header: it is,
-// unless its time column holds a timestamp.
+// openTable reads the first record. It is a header unless its time column contains a timestamp.
 func openTable(p place, in *bufio.Reader, o Options, positions Columns) (*table, *Error) {
-	head, _ := in.Peek(peekSize) // an error comes again with the row where it happened
+	head, _ := in.Peek(peekSize) // the reader returns an error again at its row
 	t := &table{rows: newRows(p, in, delimiter(firstLine(head)))}
 	row, err := t.next()
 	if err != nil {
@@ -107,12 +106,13 @@ func openTable(p place, in *bufio.Reader, o Options, positions Columns) (*table,
 		return nil, err
 	}
 	if t.at[roleTime] == absent {
-		return nil, t.refuse("no column of timestamps among "+listed(first), "one named like timestamp, time, ts or start; or say which (columns.time)")
+		return nil, t.refuse("no column of timestamps among "+listed(first), "one named like timestamp, time, ts or start; or say which "+
+			"(columns.time)")
 	}
 	return t, nil
 }
 
-// isData reports whether the record is data rather than a header.
+// isData reports whether the record is data and not a header.
 func isData(row []string, o Options) bool {
 	at := 0
 	if n, err := strconv.Atoi(strings.TrimPrefix(o.Columns.Time, "#")); err == nil && n >= 1 {
@@ -126,7 +126,7 @@ func isData(row []string, o Options) bool {
 	return allowed == ""
 }
 
-// each calls f with every data row that is wide enough.
+// each calls f for every data row with enough columns.
 func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *Error {
 	row, err := t.first, (*Error)(nil)
 	if row == nil {
@@ -135,9 +135,10 @@ func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *E
 	for ; row != nil && err == nil; row, err = t.next() {
 		switch {
 		case len(row) < t.width:
-			return t.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), "at least "+strconv.Itoa(t.width)+" columns, as the first row has")
+			return t.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), "at least "+strconv.Itoa(t.width)+" columns, as "+
+				"the first row has")
 		case t.header != nil && slices.Equal(row, t.header):
-			counts.headers++ // files joined with cat
+			counts.headers++ // several files were concatenated
 		default:
 			err = f(t.place, row)
 		}
@@ -148,7 +149,7 @@ func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *E
 	return err
 }
 
-// timeUnit is the option's unit, or that of the time column's name.
+// timeUnit returns the unit of the option, or the unit in the name of the time column.
 func (t *table) timeUnit(o Options) TimeUnit {
 	if o.TimeUnit == AutoUnit && t.header != nil {
 		return unitByName(t.header[t.at[roleTime]])
@@ -156,8 +157,8 @@ func (t *table) timeUnit(o Options) TimeUnit {
 	return o.TimeUnit
 }
 
-// readCSV reads a request log. Without a header the first column is the time and
-// the others mean nothing until they are named by position.
+// readCSV reads a request log. Without a header the first column is the time, and other columns are used only if they are named by
+// position.
 func readCSV(p place, in *bufio.Reader, o Options, t *Trace) *Error {
 	head, _ := in.Peek(200)
 	head = slices.Clone(head)

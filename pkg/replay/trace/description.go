@@ -49,7 +49,7 @@ type description struct {
 	MaxRequests  int               `yaml:"maxRequests"`
 }
 
-// span is a duration as policies write it: "90m", or a bare integer of seconds.
+// span is a duration in the form of a policy: "90m", or an integer number of seconds.
 type span time.Duration
 
 func (s *span) UnmarshalYAML(n *yaml.Node) error {
@@ -70,8 +70,7 @@ const (
 	maxDescription = 64 << 10
 )
 
-// openDescription opens the file that a trace.yaml names. What the caller set in
-// o wins: a flag on the command line beats the file.
+// openDescription opens the file that a trace.yaml names. Options that the caller sets have priority over those of the file.
 func openDescription(path string, o Options) (*Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,16 +127,16 @@ func parseDescription(p place, r io.Reader) (description, *Error) {
 
 var lineInError = regexp.MustCompile(`line (\d+)`)
 
-// yamlLine digs the line out of the library's message, its only place.
+// yamlLine returns the line number in an error message of the YAML library.
 func yamlLine(err error) int {
 	if m := lineInError.FindStringSubmatch(err.Error()); m != nil {
-		n, _ := strconv.Atoi(m[1]) // 0 where the number is beyond an int
+		n, _ := strconv.Atoi(m[1]) // 0 if the number does not fit an int
 		return n
 	}
 	return 0
 }
 
-// under lays the description below the options: it fills what they leave unset.
+// under returns the options with unset fields taken from the description.
 func (d description) under(p place, o Options) (Options, *Error) {
 	if o.Location == nil && d.Timezone != "" {
 		location, err := time.LoadLocation(d.Timezone)

@@ -29,7 +29,7 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-func TestATraceYAMLSaysHowToReadTheFileBesideIt(t *testing.T) {
+func TestDescriptionConfiguresTheFile(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "log.csv", "when,model,n\n2026-01-05 09:00:00,chat,5\n2026-01-05 09:01:30,chat,6\n2026-01-05 09:02:00,embed,7\n2026-01-05 10:29:00,chat,\n2026-01-05 12:00:00,chat,9\n")
 	path := writeFile(t, dir, "trace.yaml", described)
@@ -53,7 +53,7 @@ func TestATraceYAMLSaysHowToReadTheFileBesideIt(t *testing.T) {
 	}
 }
 
-func TestATraceYAMLThatIsWrongIsRefusedWithItsLine(t *testing.T) {
+func TestInvalidDescriptionIsRejectedWithItsLine(t *testing.T) {
 	head := "apiVersion: gpuscaler.io/v1alpha1\nkind: Trace\nfile: x.csv\n"
 	for _, c := range []struct {
 		name, text string

@@ -1,25 +1,20 @@
-// Package trace reads, draws and generates the traffic that a policy is tried on.
+// Package trace reads and generates the traffic with which a policy is simulated.
 //
-// Three kinds of input become one: a stream of [Request] in order of time, that
-// every call of [Trace.Stream] starts anew and that is the same on every machine.
+// Three kinds of input become a stream of [Request] in the order of time. Every call of [Trace.Stream] starts at the beginning and returns
+// the same requests on every machine.
 //
-//	request log    CSV or JSON lines, one row a request   kept in memory, 32 bytes a request
-//	windowed rate  start, requests/s, CV, family          arrivals drawn, seeded, lazily
-//	Prometheus     saved JSON of /api/v1/query_range      each sample is a window of its rate
+//	request log    CSV or JSON lines, one row per request   in memory, 32 bytes per request
+//	windowed rate  start, requests/s, CV, family            arrivals are drawn from a seed as they are read
+//	Prometheus     saved JSON of /api/v1/query_range        each sample is the rate of a window
 //
-// All may be gzipped; windowed rates may also be a tar of one CSV per client,
-// as in ServeGen (arXiv:2505.09999). [Generate] makes a trace from a [Profile],
-// [NewGenerator] the same without an end. [OpenSpot] reads how much spot
-// capacity there was, and when it was taken away.
+// Each can be compressed with gzip. Windowed rates can also be a tar archive with one CSV per client, as in ServeGen (arXiv:2505.09999).
+// [Generate] makes a trace from a [Profile], [NewGenerator] the same without an end. [OpenSpot] reads the available spot capacity over
+// time.
 //
-// What a file does not say stays unknown: a request without token counts has
-// [UnknownTokens], and a hole in a rate is refused rather than read as silence.
-// Whatever cannot be understood is refused with an [*Error] that names the file,
-// the line, what stood there and what may stand there.
+// Unknown values stay unknown: a request without token counts has [UnknownTokens], and a gap in a rate is an error unless [Gaps] says what
+// it means. A file that cannot be read is an [*Error] with the file, the line, the found text and the allowed forms.
 //
-// Reproducibility. Random numbers come from PCG-DXSM of math/rand/v2, whose
-// sequence is part of Go's compatibility promise. The logarithm and the
-// exponential are our own (floats.go): those of package math are assembly on
-// some architectures and may use fused multiply-add on others, so their last bit
-// differs from machine to machine.
+// Reproducibility: random numbers are from PCG-DXSM of math/rand/v2, whose sequence is part of Go's compatibility promise. Logarithm and
+// exponential are implemented here (floats.go), because those of package math use assembly or fused multiply-add on some architectures, so
+// that their last bit differs between machines.
 package trace

@@ -7,29 +7,26 @@ import (
 	"time"
 )
 
-// arrivals draws one client, window by window; only one window is in memory.
+// arrivals draws the arrivals of one client window by window. Only one window is in memory.
 type arrivals struct {
 	client *client
 	draw   draw
 	next   int // window
-	rank   int // of the client: ties go to the lower
+	rank   int // of the client; of equal times the lower rank is first
 	src    source
-	times  []float64 // the window's arrivals, in mean intervals from its start
-	total  float64   // the window's length in mean intervals
+	times  []float64 // arrivals in units of the mean interval, from the start of the window
+	total  float64   // length of the window in mean intervals
 	cursor int
 	window window
 	head   Request
 }
 
-// fill draws the window's arrivals.
+// fill draws the arrivals of the window.
 //
-// A recorded window says how many requests there were, so that many are drawn:
-// n intervals around a circle of the window's length, cut at a random instant.
-// The interval that is cut is length-biased, which makes every instant of the
-// window as likely as any other and the gaps across its border as long as those
-// within (were the first arrival one interval after the border, each window
-// would begin with a lull). A count that is not whole is rounded up with the
-// odds of its fraction.
+// A recorded window has a number n of requests, so n intervals are drawn and placed on a circle with the length of the window, which is cut
+// at a random position. The interval with the cut is longer on average, so that every time in the window is equally likely, and the gaps at
+// the borders are as long as those within. (If the first arrival were one interval after the border, each window would begin with a gap.) A
+// fractional n is rounded up with the probability of its fraction.
 func (a *arrivals) fill() {
 	w := a.window
 	a.src = newSource(a.draw.seed, a.client.name, int64(w.at))
@@ -41,7 +38,7 @@ func (a *arrivals) fill() {
 	iv := newIntervals(w.family, w.cv)
 	cut := iv.spanning(&a.src)
 	at := mul(a.src.uniform(), cut)
-	after := cut - at // the part of the cut interval that closes the circle
+	after := cut - at // the part of the cut interval after the cut
 	a.times = append(a.times, at)
 	for range n - 1 {
 		at += iv.next(&a.src)
@@ -50,7 +47,7 @@ func (a *arrivals) fill() {
 	a.total = at + after
 }
 
-// wholeCount rounds n to a whole number whose mean is n.
+// wholeCount rounds n to an integer with mean n.
 func wholeCount(n float64, s *source) int {
 	whole := math.Floor(n)
 	if frac := n - whole; frac > 0 && s.uniform() < frac {
@@ -59,7 +56,7 @@ func wholeCount(n float64, s *source) int {
 	return int(whole)
 }
 
-// advance moves head to the client's next arrival inside [from, end).
+// advance moves head to the next arrival of the client in [from, end).
 func (a *arrivals) advance(end time.Duration) bool {
 	for {
 		for a.cursor == len(a.times) {
@@ -84,7 +81,7 @@ func (a *arrivals) advance(end time.Duration) bool {
 	}
 }
 
-// merge is the clients' arrivals in order of time.
+// merge returns the arrivals of all clients in the order of time.
 type merge struct {
 	heads []*arrivals // a heap
 	end   time.Duration
@@ -122,7 +119,7 @@ func (m *merge) Less(i, j int) bool {
 	return a.head.At < b.head.At || a.head.At == b.head.At && a.rank < b.rank
 }
 func (m *merge) Swap(i, j int) { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
-func (m *merge) Push(any)      {} // nothing is pushed: a client ends once
+func (m *merge) Push(any)      {} // never called: a client is only removed
 func (m *merge) Pop() any {
 	m.heads = m.heads[:len(m.heads)-1]
 	return nil

@@ -5,14 +5,13 @@ import (
 	"strconv"
 )
 
-// Error is a refusal: a trace, or an option, that cannot be understood as it
-// stands. Nothing of the trace is used.
+// Error is a trace, or an option, that is not valid. The whole trace is rejected.
 type Error struct {
 	File    string // as given to Open; "archive.tar.gz(member.csv)" inside an archive
-	Line    int    // 1-based; 0 where the input has no lines or the whole file is meant
-	Found   string // what stands there, shortened
-	Allowed string // what may stand there
-	Err     error  // the cause, where a library reported one
+	Line    int    // counted from 1; 0 means the whole file
+	Found   string // the found text, shortened
+	Allowed string // the allowed forms
+	Err     error  // the error of a library, or nil
 }
 
 func (e *Error) Error() string {
@@ -25,7 +24,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// place is where in an input the reader stands: the file and the line.
+// place is a position in the input: the file and the line.
 type place struct {
 	file string
 	line int
@@ -39,10 +38,10 @@ func (p place) failed(err error, allowed string) *Error {
 	return &Error{File: p.file, Line: p.line, Found: err.Error(), Allowed: allowed, Err: err}
 }
 
-// maxQuoted keeps a message readable when the file is binary or one long line.
+// maxQuoted is the maximum length of quoted input, for messages about binary files or very long lines.
 const maxQuoted = 60
 
-// quote shows a piece of input in a message, escaped and cut.
+// quote returns a part of the input for a message, escaped and shortened.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(s[:maxQuoted]) + "..."

@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// peekSize must hold the first line: the format is told from it.
+	// peekSize must include the first line, from which the format is detected.
 	peekSize = 64 << 10
-	// maxRecord bounds a row, which may hold a whole prompt.
+	// maxRecord is the maximum length of a row, which can contain a whole prompt.
 	maxRecord = 1 << 20
 )
 
-// Open reads a trace from a file, or from the file that a trace.yaml names. Every
-// error but those of the file system is an [*Error].
+// Open reads a trace from a file, or from the file that a trace.yaml names. Every error except those of the file system is an [*Error].
 func Open(path string, o Options) (*Trace, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
 		return openDescription(path, o)
@@ -33,7 +32,7 @@ func Open(path string, o Options) (*Trace, error) {
 	return Read(path, f, o)
 }
 
-// Read reads a trace from r, gzipped or not; name stands in messages.
+// Read reads a trace from r, with or without gzip. name is used in messages.
 func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	o, err := o.withDefaults(name)
 	if err != nil {
@@ -79,7 +78,7 @@ func read(p place, r io.Reader, o Options, t *Trace) error {
 	return asError(readCSV(p, in, o, t))
 }
 
-// asError keeps a nil *Error from becoming a non-nil error.
+// asError converts a nil *Error to a nil error.
 func asError(e *Error) error {
 	if e == nil {
 		return nil
@@ -87,13 +86,13 @@ func asError(e *Error) error {
 	return e
 }
 
-// packed are the first bytes of what we do not unpack.
+// packed are the first bytes of compressed formats that are not supported.
 var packed = []struct{ magic, name string }{
 	{"\x28\xb5\x2f\xfd", "zstd data"}, {"PK\x03\x04", "a zip archive"}, {"\xfd7zXZ\x00", "xz data"}, {"BZh", "bzip2 data"},
 	{"\xff\xfe", "UTF-16 text"}, {"\xfe\xff", "UTF-16 text"}, {"PAR1", "a Parquet file"},
 }
 
-// unwrap removes gzip and the byte order mark that spreadsheets write.
+// unwrap removes gzip and a byte order mark.
 func unwrap(p place, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, peekSize)
 	if head, _ := in.Peek(2); string(head) == "\x1f\x8b" {
@@ -125,7 +124,7 @@ func isTar(in *bufio.Reader) bool {
 	return len(head) == 262 && string(head[257:]) == "ustar"
 }
 
-// sniff tells the format by the first line.
+// sniff detects the format by the first line.
 func sniff(p place, in *bufio.Reader) (Format, *Error) {
 	head, err := in.Peek(peekSize)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -151,8 +150,7 @@ func sniff(p place, in *bufio.Reader) (Format, *Error) {
 	return CSV, nil
 }
 
-// budget fails a reader that runs on without finishing a record, as one does
-// after a quotation mark that is never closed: it would read the file into memory.
+// budget limits the length of a record. Without it, a quotation mark that is never closed would read the whole file into memory.
 type budget struct {
 	r    io.Reader
 	left int

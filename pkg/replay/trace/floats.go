@@ -2,12 +2,9 @@ package trace
 
 import "math"
 
-// Logarithm, exponential and log-gamma that give the same bits on every
-// architecture. Package math does not promise that: math.Exp is assembly on
-// amd64, arm64 and s390x, and on arm64 the compiler fuses x*y+z into one
-// rounding. A product that goes through mul is rounded on its own (the language
-// specification: an explicit conversion prevents fusion). Frexp, Ldexp, Floor
-// and Sqrt are exact everywhere.
+// Logarithm, exponential and log-gamma with the same bits on every architecture. Package math does not promise that: math.Exp is assembly
+// on amd64, arm64 and s390x, and on arm64 the compiler fuses x*y+z into one rounding. mul rounds a product separately, because an explicit
+// conversion prevents fusion (language specification). Frexp, Ldexp, Floor and Sqrt are exact everywhere.
 
 func mul(a, b float64) float64 { return float64(a * b) }
 
@@ -16,9 +13,8 @@ const (
 	ln2Lo = 1.90821492927058770002e-10
 )
 
-// ln is the natural logarithm for finite x > 0, within 1 ulp. Method and
-// coefficients: FreeBSD msun e_log.c, copyright 1993 Sun Microsystems, free to
-// use with this notice.
+// ln returns the natural logarithm of finite x > 0 within 1 ulp. Method and coefficients: FreeBSD msun e_log.c, copyright 1993 Sun
+// Microsystems, free to use with this notice.
 func ln(x float64) float64 {
 	frac, exp := math.Frexp(x)
 	if frac < math.Sqrt2/2 {
@@ -35,9 +31,8 @@ func ln(x float64) float64 {
 	return mul(k, ln2Hi) - ((half - (mul(s, half+(t1+t2)) + mul(k, ln2Lo))) - f)
 }
 
-// exp is e to the x, within 1 ulp; 0 below about -745, +Inf above about 709.
-// Method and coefficients: FreeBSD msun e_exp.c, copyright 2004 Sun
-// Microsystems, free to use with this notice.
+// exp returns e to the power of x within 1 ulp: 0 below about -745, +Inf above about 709. Method and coefficients: FreeBSD msun e_exp.c,
+// copyright 2004 Sun Microsystems, free to use with this notice.
 func exp(x float64) float64 {
 	if x > 709.78 {
 		return math.Inf(1)
@@ -54,7 +49,7 @@ func exp(x float64) float64 {
 	return math.Ldexp(y, int(k))
 }
 
-// horner is c[0] + c[1] x + c[2] x^2 + ...
+// horner returns c[0] + c[1] x + c[2] x^2 + ...
 func horner(x float64, c ...float64) float64 {
 	y := c[len(c)-1]
 	for i := len(c) - 2; i >= 0; i-- {
@@ -63,8 +58,8 @@ func horner(x float64, c ...float64) float64 {
 	return y
 }
 
-// lnGamma is the logarithm of the gamma function for x >= 1, by Stirling's
-// series (Abramowitz and Stegun 6.1.41) above 10 and the recurrence below.
+// lnGamma returns the logarithm of the gamma function for x >= 1: Stirling's series (Abramowitz and Stegun 6.1.41) above 10 and the
+// recurrence below.
 func lnGamma(x float64) float64 {
 	product := 1.0
 	for x < 10 {

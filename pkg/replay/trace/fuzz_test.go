@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// check holds for whatever Read makes of any bytes: a refusal that says all, or
-// a trace whose requests are in order and in bounds, twice the same.
+// check tests the result of Read for any input: a complete error, or a trace with valid requests in order that is reproducible.
 func check(t *testing.T, raw []byte, o Options) {
 	tr, err := Read("fuzz", bytes.NewReader(raw), o)
 	if err != nil {
@@ -79,7 +78,7 @@ func FuzzPrometheus(f *testing.F) {
 	})
 }
 
-// FuzzAnything lets the format be told from the bytes: gzip, tar and all.
+// FuzzAnything detects the format from the input, including gzip and tar.
 func FuzzAnything(f *testing.F) {
 	for _, s := range []string{"ts\n1\n", `{"ts":1}`, "[1]", "\x1f\x8b\x08\x00", "PK\x03\x04", matrix(), strings.Repeat("\x00", 257) + "ustar"} {
 		f.Add([]byte(s))
@@ -125,8 +124,7 @@ func FuzzDescription(f *testing.F) {
 	})
 }
 
-// FuzzTimestamp: what is a timestamp keeps its meaning when it is written as
-// RFC 3339 and read again.
+// FuzzTimestamp checks that a timestamp keeps its meaning when it is written as RFC 3339 and read again.
 func FuzzTimestamp(f *testing.F) {
 	for _, s := range []string{"2023-11-16 18:15:46.6805900", "2026-03-29T03:00:00+02:00", "1700000000.123456789", "1.7e9", ".5", "17", "0"} {
 		f.Add(s)

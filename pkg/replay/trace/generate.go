@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Generate makes a trace of a profile: drawn as it is streamed, the same for the
-// same profile. Errors are of type [*Error].
+// Generate returns the trace of a profile. Requests are drawn as they are read, and are the same for the same profile. Errors are of type
+// [*Error].
 func Generate(p Profile) (*Trace, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -17,28 +17,27 @@ func Generate(p Profile) (*Trace, error) {
 	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p, draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
 }
 
-// Generator is a profile's traffic without an end, for a world that runs on.
-// One goroutine at a time.
+// Generator is the traffic of a profile without an end, for a simulation that continues. It is not safe for concurrent use.
 type Generator struct {
 	p         Profile
 	src       source // intervals and tokens
-	burstSrc  source // of its own, so that the rate does not move the bursts
+	burstSrc  source // separate, so that the rate does not change the bursts
 	intervals intervals
 
 	at    time.Duration // start of the step
 	rate  float64       // requests in the step
 	used  float64       // of rate
-	toGo  float64       // mean intervals to the next arrival
-	burst Hours         // the burst that is on, or comes next
+	toGo  float64       // mean intervals until the next arrival
+	burst Hours         // the present burst, or the next one
 
 	pending Request
 	waiting bool
 }
 
-// genStep is the grain of the rate; idle nights are walked in such steps.
+// genStep is the step in which the rate is constant.
 const genStep = time.Second
 
-// NewGenerator starts a profile's traffic; Duration is not looked at.
+// NewGenerator returns the traffic of a profile; Duration is ignored.
 func NewGenerator(p Profile) (*Generator, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -49,15 +48,15 @@ func NewGenerator(p Profile) (*Generator, error) {
 
 func newGenerator(p Profile) *Generator {
 	g := &Generator{p: p, src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0), intervals: newIntervals(p.Family, p.CV)}
-	// Whoever begins to look finds an interval in the middle (see spanning).
+	// The first arrival follows an interval that is interrupted by the start (see spanning).
 	g.toGo = mul(g.src.uniform(), g.intervals.spanning(&g.src))
 	g.nextBurst(0)
 	g.rate = g.requests()
 	return g
 }
 
-// Until returns the arrivals before t that were not returned yet, in order,
-// appended to dst. Times only rise: an earlier t returns nothing.
+// Until appends the arrivals before t that were not returned yet to dst, in order. For a t before that of an earlier call it appends
+// nothing.
 func (g *Generator) Until(dst []Request, t time.Duration) []Request {
 	for r, ok := g.nextBefore(t); ok; r, ok = g.nextBefore(t) {
 		dst = append(dst, r)
@@ -65,7 +64,7 @@ func (g *Generator) Until(dst []Request, t time.Duration) []Request {
 	return dst
 }
 
-// nextBefore is the next arrival if it comes before t.
+// nextBefore returns the next arrival if it is before t.
 func (g *Generator) nextBefore(t time.Duration) (Request, bool) {
 	for !g.waiting && g.at < t {
 		g.step()
@@ -93,7 +92,7 @@ func (g *Generator) step() {
 	g.waiting = true
 }
 
-// requests is the number expected in the step that begins now.
+// requests returns the expected number of requests of the step that begins now.
 func (g *Generator) requests() float64 {
 	rate := mul(g.p.baseRate(g.at), genStep.Seconds())
 	if g.p.Bursts.Every == 0 {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gaps between arrivals, in seconds.
+// gaps returns the times between arrivals, in seconds.
 func gaps(all []Request) []float64 {
 	var out []float64
 	for i := 1; i < len(all); i++ {
@@ -21,7 +21,7 @@ func gaps(all []Request) []float64 {
 	return out
 }
 
-func TestFlatTrafficHasTheRateAndSpreadAskedFor(t *testing.T) {
+func TestFlatTrafficHasTheRateAndTheCV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cv := rapid.Float64Range(0.2, 2.5).Draw(t, "cv")
 		p := Profile{Rate: rapid.Float64Range(0.5, 40).Draw(t, "rate"), CV: cv, Seed: rapid.Uint64().Draw(t, "seed"),
@@ -48,7 +48,7 @@ func TestFlatTrafficHasTheRateAndSpreadAskedFor(t *testing.T) {
 	})
 }
 
-// perHour is the rate in each hour, in requests/s.
+// perHour returns the rate in each hour, in requests/s.
 func perHour(t *testing.T, tr *Trace) []float64 {
 	t.Helper()
 	var out []float64
@@ -60,7 +60,7 @@ func perHour(t *testing.T, tr *Trace) []float64 {
 
 func near(got, want, by float64) bool { return math.Abs(got-want) <= by }
 
-func TestADiurnalDaySwingsAroundItsMeanAndPeaksOnTime(t *testing.T) {
+func TestDayCurve(t *testing.T) {
 	p := Profile{Rate: 10, Swing: 0.8, Peak: 14 * time.Hour, Duration: day, Seed: 1}
 	hours := perHour(t, mustGenerate(t, p))
 	if len(hours) != 24 {
@@ -78,8 +78,8 @@ func TestADiurnalDaySwingsAroundItsMeanAndPeaksOnTime(t *testing.T) {
 	}
 }
 
-// The start's own clock decides what night is, and which day is Saturday.
-func TestNightsAreSilentAndWeekendsThin(t *testing.T) {
+// The zone of the start determines the hours of the night and the days of the weekend.
+func TestIdleHoursAndWeekends(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestNightsAreSilentAndWeekendsThin(t *testing.T) {
 	}
 }
 
-func TestBurstsComeAsOftenAsAskedAndSpikesByTheClock(t *testing.T) {
+func TestBurstsAndSpikes(t *testing.T) {
 	p := Profile{Rate: 2, Duration: 20 * day, Seed: 3, Bursts: Bursts{Every: time.Hour, Length: 5 * time.Minute, Factor: 10}}
 	s := Summarize(mustGenerate(t, p))
 	if want := 2 * 60 * (60 + 10*5.0) / 65; !near(s.RPM.Mean, want, 0.05*want) {
@@ -113,7 +113,7 @@ func TestBurstsComeAsOftenAsAskedAndSpikesByTheClock(t *testing.T) {
 	}
 }
 
-func TestAGeneratorGivesInPartsWhatATraceGivesWhole(t *testing.T) {
+func TestGeneratorAgreesWithGenerate(t *testing.T) {
 	for _, name := range PresetNames() {
 		p, ok := Preset(name)
 		if !ok {
@@ -142,7 +142,7 @@ func TestAGeneratorGivesInPartsWhatATraceGivesWhole(t *testing.T) {
 	}
 }
 
-func TestTokensFollowTheDistributionThatIsStated(t *testing.T) {
+func TestTokenDistribution(t *testing.T) {
 	s := newSource(4, "", 0)
 	d := TokenDist{Mean: 500, Sigma: 1}
 	mean, _ := moments(200_000, func() float64 { return float64(d.draw(&s)) })
@@ -157,7 +157,7 @@ func TestTokensFollowTheDistributionThatIsStated(t *testing.T) {
 	}
 }
 
-func TestAWrittenTraceReadsBackTheSame(t *testing.T) {
+func TestWrittenTraceRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := Preset(rapid.SampledFrom(PresetNames()).Draw(t, "preset"))
 		p.Duration = time.Duration(rapid.Int64Range(int64(10*time.Minute), int64(2*time.Hour)).Draw(t, "duration"))
@@ -187,7 +187,7 @@ func TestAWrittenTraceReadsBackTheSame(t *testing.T) {
 	})
 }
 
-func TestALogKeepsItsFailuresThroughWriting(t *testing.T) {
+func TestWrittenLogKeepsFailures(t *testing.T) {
 	log := mustRead(t, "time,status,input_tokens\n2026-01-05T09:00:00.000000001Z,500,7\n2026-01-05T09:00:02Z,200,\n", Options{})
 	var file bytes.Buffer
 	if err := log.WriteCSV(&file); err != nil {
@@ -199,7 +199,7 @@ func TestALogKeepsItsFailuresThroughWriting(t *testing.T) {
 	}
 }
 
-func TestAProfileThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidProfileIsRejected(t *testing.T) {
 	two := 2000.0
 	for i, p := range []Profile{
 		{}, {Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: 2e6}, {Rate: 1, CV: -1}, {Rate: 1, CV: math.NaN()}, {Rate: 1, Family: "Pareto"},
@@ -221,7 +221,7 @@ func TestAProfileThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestCollectRefusesMoreThanItMayHold(t *testing.T) {
+func TestCollectIsLimited(t *testing.T) {
 	tr := mustGenerate(t, Profile{Rate: 100, Duration: time.Hour})
 	_, err := tr.Collect(1000)
 	refused(t, err, 0, "more than 1000 requests")

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// sharedData is a file of the shared data folder beside the project's root.
+// sharedData returns a file of the shared data folder next to the project.
 func sharedData(tb testing.TB, path string) string {
 	tb.Helper()
 	dir, err := os.Getwd()
@@ -79,7 +79,7 @@ func gzipped(tb testing.TB, text string) string {
 	return out.String()
 }
 
-// fingerprint is a hash of every field of every request.
+// fingerprint returns a hash of every field of every request.
 func fingerprint(t *Trace) string {
 	h := sha256.New()
 	for r := range t.All() {
@@ -96,7 +96,7 @@ func fingerprint(t *Trace) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// refused checks that err is a refusal that says everything it should.
+// refused checks that err is a complete *Error.
 func refused(tb testing.TB, err error, line int, found string) {
 	tb.Helper()
 	var e *Error
@@ -110,7 +110,7 @@ func refused(tb testing.TB, err error, line int, found string) {
 		tb.Errorf("line %d, want %d: %v", e.Line, line, err)
 	}
 	if !strings.Contains(err.Error(), found) {
-		tb.Errorf("got %q, want it to say %q", err, found)
+		tb.Errorf("got %q, want %q", err, found)
 	}
 }
 
@@ -127,6 +127,6 @@ func golden(tb testing.TB, name, got string) {
 		tb.Fatal(err)
 	}
 	if got != string(want) {
-		tb.Errorf("%s differs; go test -run %s -update writes it anew\ngot:\n%s\nwant:\n%s", path, tb.Name(), got, want)
+		tb.Errorf("%s differs; accept it with go test -run %s -update\ngot:\n%s\nwant:\n%s", path, tb.Name(), got, want)
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// sniffJSON tells JSON lines, whose first line is a whole object, from a saved
-// answer of Prometheus, on one line or on many.
+// sniffJSON distinguishes JSON lines, whose first line is a whole object, from a saved response of Prometheus.
 func sniffJSON(p place, head []byte) (Format, *Error) {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	var object map[string]json.RawMessage
@@ -30,10 +29,10 @@ func sniffJSON(p place, head []byte) (Format, *Error) {
 	return JSONLines, nil
 }
 
-// keys are the JSON keys of a layout, in the place of column numbers.
+// keys are the JSON keys of a layout, instead of column numbers.
 type keys struct {
 	layout
-	names []string // what row[i] is read from
+	names []string // the key of row[i]
 	row   []string // the values of one line
 }
 
@@ -81,8 +80,8 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 	return b.finish(p, t)
 }
 
-// keysOf resolves roles among the keys of the first object. A key that the user
-// names may be missing there (status only where it failed), or nested.
+// keysOf finds roles among the keys of the first object. A key that the user names may be missing there (for example status, if only
+// failures have one) or nested.
 func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Error) {
 	k := &keys{names: slices.Sorted(maps.Keys(object))}
 	for _, wanted := range append(wantedKeys(o.Columns), slices.Sorted(maps.Keys(o.Where))...) {
@@ -98,7 +97,8 @@ func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Erro
 		return nil, err
 	}
 	if k.at[roleTime] == absent {
-		return nil, p.refuse("no key of a timestamp among "+listed(k.names), "one named like timestamp, time, ts or start; or say which (columns.time)")
+		return nil, p.refuse("no key of a timestamp among "+listed(k.names), "one named like timestamp, time, ts or start; or say which "+
+			"(columns.time)")
 	}
 	k.row = make([]string, len(k.names))
 	return k, nil
@@ -122,8 +122,8 @@ func (k *keys) add(p place, object map[string]json.RawMessage, b *logBuilder) *E
 	return b.add(p, &k.layout, row)
 }
 
-// valueAt is the text of a value: a string without its quotes, a number as it is
-// written. A dotted path descends, unless the object has the dotted key itself.
+// valueAt returns a value as text: a string without quotes, a number as written. A dotted path selects a nested value, unless the object
+// has a key with the dots.
 func valueAt(object map[string]json.RawMessage, path string) string {
 	raw, ok := object[path]
 	if !ok {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Format says what a file holds.
+// Format is the format of a file.
 type Format string
 
 const (
-	AutoFormat Format = "" // by content, never by the file's name
+	AutoFormat Format = "" // detected from the content
 	CSV        Format = "csv"
 	JSONLines  Format = "jsonl"
 	RateCSV    Format = "rates"
 	Prometheus Format = "prometheus"
 )
 
-// RateUnit is the unit of a windowed or recorded rate.
+// RateUnit is the unit of a rate.
 type RateUnit string
 
 const (
@@ -27,20 +27,18 @@ const (
 	PerWindow RateUnit = "perWindow" // a count: increase(x[1m]) at a step of a minute
 )
 
-// Gaps says what a hole in a rate means. Unknown is not zero: the default holds
-// a hole of up to five minutes (Prometheus' own staleness) at the rate before
-// it, with a note, and refuses a longer one.
+// Gaps is the meaning of a gap in a rate. Unknown is not zero: by default, a gap of up to five minutes (the staleness of Prometheus) has
+// the rate before it, with a note, and a longer gap is an error.
 type Gaps string
 
 const (
 	RefuseGaps Gaps = ""
-	HoldGaps   Gaps = "hold" // the rate before the hole
-	ZeroGaps   Gaps = "zero" // no traffic: a counter that exists only while there is some
+	HoldGaps   Gaps = "hold" // the rate before the gap
+	ZeroGaps   Gaps = "zero" // no traffic, for counters that exist only with traffic
 )
 
-// Columns names where things stand: a header or a JSON key, dotted for nested
-// keys ("usage.prompt_tokens"), or "#2" for the second column. Empty means by
-// the usual names; see columns.go for the list.
+// Columns has the names of columns: a header, a JSON key with dots for nested keys ("usage.prompt_tokens"), or "#2" for the second column.
+// An empty name means the usual names in columns.go.
 type Columns struct {
 	Time         string `yaml:"time"`
 	InputTokens  string `yaml:"inputTokens"`
@@ -51,50 +49,49 @@ type Columns struct {
 	Family       string `yaml:"family"`
 }
 
-// Options says how to read a trace. The zero value reads every file that
-// explains itself.
+// Options configure how a trace is read. The zero value reads files with the usual headers and formats.
 type Options struct {
 	Format  Format
 	Columns Columns
 	Where   map[string]string // keep only rows whose column has this value; the first key is a column as in Columns
 
 	TimeUnit     TimeUnit       // of numeric timestamps
-	TimeLayout   string         // Go layout of timestamps in a style of their own: "02/Jan/2006:15:04:05 -0700"
-	Location     *time.Location // of timestamps without a zone; nil is UTC
-	MaxBackwards time.Duration  // rows at most this far behind a row above them are sorted in; 0 means DefaultMaxBackwards
-	DropFailed   bool           // drop rows that failed, or that (in a log without a status) have 0 output tokens
+	TimeLayout   string         // Go layout of timestamps in another form: "02/Jan/2006:15:04:05 -0700"
+	Location     *time.Location // of timestamps without a zone; nil means UTC
+	MaxBackwards time.Duration  // maximum time that a row may be before an earlier row; 0 means DefaultMaxBackwards
+	DropFailed   bool           // omit failed rows, and in a log without a status rows with 0 output tokens
 
 	Unit   RateUnit
 	Gaps   Gaps
-	Window time.Duration // length of a window where a file has a single one
-	CV     float64       // of the time between arrivals where the file names none; 0 means 1 (Poisson)
-	Family Family        // where the file names none; "" means Gamma
+	Window time.Duration // length of the window, for a file with a single one
+	CV     float64       // coefficient of variation of the time between arrivals, if the file has none; 0 means 1 (Poisson)
+	Family Family        // if the file has none; "" means Gamma
 
-	From, To    time.Duration // the slice of the trace to keep, from its start; To 0 means to the end
-	Duration    time.Duration // at least this long, though the last request came earlier
-	Scale       float64       // multiplies rates; thins a log, seeded, and is then at most 1; 0 means 1
-	Seed        uint64        // of everything drawn
-	Tokens      *Tokens       // drawn for requests whose counts are unknown; nil leaves them unknown
-	MaxRequests int           // a log with more is refused; 0 means DefaultMaxRequests
+	From, To    time.Duration // the part of the trace, from its start; To 0 means the end
+	Duration    time.Duration // minimum length of the trace
+	Scale       float64       // multiplies rates; for a log, the share of requests that is kept (at most 1); 0 means 1
+	Seed        uint64        // of all random numbers
+	Tokens      *Tokens       // for requests with unknown counts; nil: they stay unknown
+	MaxRequests int           // maximum size of a log; 0 means DefaultMaxRequests
 }
 
 const (
-	// DefaultMaxRequests fills 640 MB.
+	// DefaultMaxRequests needs 640 MB.
 	DefaultMaxRequests = 20_000_000
-	// DefaultMaxBackwards covers logs written when a request ends rather than
-	// when it begins; the hour that a local clock repeats in autumn is beyond it.
+	// DefaultMaxBackwards is enough for logs that are written at the end of each request. It is less than the hour that a local clock
+	// repeats at the end of summer time.
 	DefaultMaxBackwards = 15 * time.Minute
-	// MaxDuration bounds a trace: a longer one has a wrong timestamp in it.
+	// MaxDuration is the maximum length of a trace. A longer trace has a wrong timestamp.
 	MaxDuration = 400 * 24 * time.Hour
 
 	heldGap      = 5 * time.Minute
-	maxRate      = 1e6         // requests/s of one client; more is a wrong unit
-	maxPerWindow = 5_000_000   // arrivals of one client in one window, 40 MB while it is drawn
-	maxTokens    = 100_000_000 // a hundred times the longest context window there is
+	maxRate      = 1e6         // requests/s of one client; a higher rate has a wrong unit
+	maxPerWindow = 5_000_000   // arrivals of one client in one window: 40 MB
+	maxTokens    = 100_000_000 // a hundred times the longest context window
 	maxWindows   = 20_000_000
 )
 
-// withDefaults checks the options; file stands in the message.
+// withDefaults checks the options and sets the defaults. file is used in messages.
 func (o Options) withDefaults(file string) (Options, error) {
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -109,7 +106,7 @@ func (o Options) withDefaults(file string) (Options, error) {
 	return o, nil
 }
 
-// wrong names what is allowed where an option is not.
+// wrong returns the allowed values of the first invalid option, or "".
 func (o Options) wrong() string {
 	_, unit := perUnit[o.TimeUnit]
 	switch {
@@ -135,7 +132,7 @@ func (o Options) wrong() string {
 	return o.Tokens.wrong()
 }
 
-// end is where the slice ends.
+// end returns the end of the slice.
 func (o Options) end() time.Duration {
 	if o.To == 0 {
 		return math.MaxInt64
@@ -143,17 +140,16 @@ func (o Options) end() time.Duration {
 	return o.To
 }
 
-// Tokens draws token counts for requests that have none on record.
+// Tokens are distributions of token counts for requests without recorded counts.
 type Tokens struct {
 	Input  TokenDist `yaml:"input"`
 	Output TokenDist `yaml:"output"`
 }
 
-// TokenDist is a log-normal distribution of token counts, the usual model of
-// prompt and answer lengths, cut to 1..Max. Mean is that before the cut.
+// TokenDist is a log-normal distribution of token counts, limited to 1..Max. Mean is the mean before the limit.
 type TokenDist struct {
 	Mean  float64 `yaml:"mean"`  // tokens, at least 1
-	Sigma float64 `yaml:"sigma"` // deviation of the logarithm; 0 draws Mean every time
+	Sigma float64 `yaml:"sigma"` // standard deviation of the logarithm; 0 means that every count is Mean
 	Max   int     `yaml:"max"`   // 0 means 131072
 }
 
@@ -180,7 +176,7 @@ func (d TokenDist) draw(s *source) int {
 	return int(math.Floor(min(max(x, 1), most) + 0.5))
 }
 
-// fill draws what the request lacks.
+// fill draws the missing token counts of a request.
 func (t *Tokens) fill(r *Request, s *source) {
 	if t == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
+func TestOptionsOutOfRangeAreRejected(t *testing.T) {
 	for want, o := range map[string]Options{
 		"format csv":        {Format: "parquet"},
 		"timeUnit s":        {TimeUnit: "h"},
@@ -29,7 +29,7 @@ func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestTheUnitOfANumberIsSaidByItsColumnOrItsSize(t *testing.T) {
+func TestUnitOfNumericTimestamps(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"t_ms\n1500\n":             1500 * time.Millisecond,
 		"timestamp (us)\n1500\n":   1500 * time.Microsecond,
@@ -57,7 +57,7 @@ func TestTheUnitOfANumberIsSaidByItsColumnOrItsSize(t *testing.T) {
 	}
 }
 
-func TestAStatusIsReadInWordsAndNumbers(t *testing.T) {
+func TestStatusWordsAndNumbers(t *testing.T) {
 	for status, want := range map[string]bool{"200": false, "302": false, "404": true, "503": true, "0": false, "14": true, "OK": false, "Failed": true,
 		"timeout": true, "null": false, "stop": false} {
 		tr := mustRead(t, "ts,status\n1,"+status+"\n", Options{})
@@ -70,7 +70,7 @@ func TestAStatusIsReadInWordsAndNumbers(t *testing.T) {
 	}
 }
 
-func TestARefusalKeepsItsCauseAndStaysReadable(t *testing.T) {
+func TestErrorHasItsCause(t *testing.T) {
 	_, err := Read("x", strings.NewReader("ts\n"+strings.Repeat("9", 5000)+"\n"), Options{})
 	refused(t, err, 2, `9"...`)
 	if len(err.Error()) > 500 {

@@ -10,12 +10,11 @@ import (
 const (
 	pictureWidth  = 960
 	pictureHeight = 200
-	pictureTop    = 24 // room for the words above
+	pictureTop    = 24 // space for the text above the chart
 )
 
-// WriteSVG draws the requests per minute over time: filled, the mean of each of
-// at most 960 columns; as a line, its busiest bin. It is one self-contained file
-// that follows the reader's light or dark setting.
+// WriteSVG draws the requests per minute over time: an area with the mean of each of at most 960 columns, and a line with the busiest bin
+// of each. The file has no external content and follows the light or dark theme.
 func (s Summary) WriteSVG(w io.Writer) error {
 	columns := min(pictureWidth, len(s.Bins))
 	var mean, peak strings.Builder
@@ -46,7 +45,7 @@ func (s Summary) WriteSVG(w io.Writer) error {
 	return err
 }
 
-// height is the y of a bin's count.
+// height returns the y coordinate of a count.
 func (s Summary) height(n float64) float64 {
 	most := s.RPM.Max * s.Bin.Minutes()
 	return pictureTop + pictureHeight*(1-n/max(most, 1e-9))

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Profile describes a workload to generate. The rate at an instant is
+// Profile describes generated traffic. The rate at a time is
 //
 //	Rate x day curve x weekend x bursts x spikes, and 0 in idle hours
 //
-// and arrivals are a renewal process in that rate's own time (its integral), so
-// the CV holds at any rate.
+// and the arrivals are a renewal process in the integral of the rate, so that the CV is the same at any rate.
 type Profile struct {
 	Name     string
-	Start    time.Time     // of the trace; the clock of the day is its own zone's; zero is a Monday at midnight
-	Duration time.Duration // of Generate; a Generator has no end
+	Start    time.Time     // of the trace, with the zone of the day curve; zero means a Monday at midnight
+	Duration time.Duration // for Generate
 	Seed     uint64
 
 	Rate    float64 // requests/s: the mean of a weekday without bursts, spikes and idle hours
@@ -24,14 +23,14 @@ type Profile struct {
 	Swing   float64 // 0..1: the day curve runs from Rate*(1-Swing) twelve hours off the peak to Rate*(1+Swing)
 	Peak    time.Duration
 	Weekend *float64 // factor on Saturday and Sunday; nil means 1
-	Idle    []Hours  // without any traffic
+	Idle    []Hours  // without traffic
 	Bursts  Bursts
 	Spikes  Spikes
 
-	Tokens *Tokens // nil leaves token counts unknown
+	Tokens *Tokens // nil: token counts are unknown
 }
 
-// Hours is a span of every day, from 0 to 24 h; across midnight if To <= From.
+// Hours is a time span of every day, from 0 to 24 h. It includes midnight if To <= From.
 type Hours struct{ From, To time.Duration }
 
 func (h Hours) holds(clock time.Duration) bool {
@@ -41,14 +40,13 @@ func (h Hours) holds(clock time.Duration) bool {
 	return clock >= h.From || clock < h.To
 }
 
-// Bursts come at random: from the end of one to the start of the next passes an
-// exponential time with mean Every.
+// Bursts occur at random times: the time from the end of one to the start of the next is exponential with mean Every.
 type Bursts struct {
 	Every, Length time.Duration // Every 0: none
 	Factor        float64       // on the rate
 }
 
-// Spikes come by the clock: one at the start and one each Every after.
+// Spikes occur at fixed times: one at the start and one after each Every.
 type Spikes struct {
 	Every, Length time.Duration // Every 0: none
 	Factor        float64
@@ -56,8 +54,7 @@ type Spikes struct {
 
 const day = 24 * time.Hour
 
-// Preset is a ready profile by name, or false. Rate, Duration, Seed and Start are
-// meant to be changed.
+// Preset returns a profile by name, or false. Callers usually change Rate, Duration, Seed and Start.
 func Preset(name string) (Profile, bool) {
 	i := slices.IndexFunc(presets, func(p Profile) bool { return p.Name == name })
 	if i < 0 {
@@ -66,7 +63,7 @@ func Preset(name string) (Profile, bool) {
 	return presets[i], true
 }
 
-// PresetNames are the names that Preset knows.
+// PresetNames returns the names of the presets.
 func PresetNames() []string {
 	names := make([]string, len(presets))
 	for i, p := range presets {
@@ -75,8 +72,7 @@ func PresetNames() []string {
 	return names
 }
 
-// chatTokens is in the proportions of the Azure conversation trace of 2023
-// (mean 1155 tokens in, 211 out).
+// chatTokens has the proportions of the Azure conversation trace of 2023 (mean 1155 input and 211 output tokens).
 var chatTokens = &Tokens{Input: TokenDist{Mean: 1155, Sigma: 1}, Output: TokenDist{Mean: 211, Sigma: 0.8}}
 
 var tenth = 0.1
@@ -130,8 +126,7 @@ func (b Bursts) valid() bool {
 	return b.Every == 0 || b.Every >= time.Second && b.Every <= MaxDuration && b.Length >= time.Second && b.Length <= MaxDuration && b.Factor >= 0 && b.Factor <= 1000
 }
 
-// validIdle also keeps a generator from searching for ever for an instant with
-// traffic.
+// validIdle also rejects idle hours that cover the whole day, with which a generator would not find a time with traffic.
 func (p Profile) validIdle() bool {
 	for _, h := range p.Idle {
 		if h.From < 0 || h.From > day || h.To < 0 || h.To > day {
@@ -150,7 +145,7 @@ func (p Profile) idle(clock time.Duration) bool {
 	return slices.ContainsFunc(p.Idle, func(h Hours) bool { return h.holds(clock) })
 }
 
-// baseRate is the rate at an instant without bursts, in requests/s.
+// baseRate returns the rate at a time without bursts, in requests/s.
 func (p Profile) baseRate(at time.Duration) float64 {
 	clock, weekday := p.clock(at)
 	if p.idle(clock) {
@@ -166,8 +161,8 @@ func (p Profile) baseRate(at time.Duration) float64 {
 	return rate
 }
 
-// clock is the time of day and the day of the week, Monday being 0. The zone's
-// offset is that of Start throughout: a generated day has 24 hours.
+// clock returns the time of day and the day of the week (Monday is 0). The offset of the zone is that of Start, so that every generated day
+// has 24 hours.
 func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	weekday := 0
 	if !p.Start.IsZero() {
@@ -177,8 +172,8 @@ func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	return at % day, (weekday + int(at/day)) % 7
 }
 
-// dayCurve falls from 1 at the peak to -1 half a day away and back, with mean 0:
-// a cosine to within 0.02, but from sums and products alone (see floats.go).
+// dayCurve returns 1 at the peak and -1 half a day before and after it, with mean 0. It is a cosine within 0.02, computed from sums and
+// products only (see floats.go).
 func dayCurve(fromPeak time.Duration) float64 {
 	away := fromPeak % day
 	if away < 0 {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// maxAnswer bounds a saved answer, which is decoded whole; Prometheus itself
-// answers at most 11,000 points a series.
+// maxAnswer is the maximum size of a saved response, which is decoded in memory. Prometheus returns at most 11,000 points per series.
 const maxAnswer = 512 << 20
 
 // answer is the body of /api/v1/query_range.
@@ -35,7 +34,7 @@ type series struct {
 	Histograms []json.RawMessage `json:"histograms"`
 }
 
-// point is [seconds, "value"].
+// point is a sample: [seconds, "value"].
 type point struct {
 	ns    int64
 	value float64
@@ -66,8 +65,8 @@ func (pt *point) UnmarshalJSON(raw []byte) error {
 
 const answerAllowed = "the JSON of /api/v1/query_range: status success, resultType matrix, values [seconds, \"rate\"]"
 
-// readPrometheus reads each series as a client. A sample speaks for the step
-// that ends with it, because rate() and increase() look back.
+// readPrometheus reads each series as a client. A sample is the rate of the step that ends with it, because rate() and increase() look
+// back.
 func readPrometheus(p place, in io.Reader, o Options, t *Trace) *Error {
 	body := &io.LimitedReader{R: in, N: maxAnswer}
 	decoder := json.NewDecoder(body)
@@ -112,14 +111,14 @@ func (a answer) usable(p place) *Error {
 	case a.Status != "success":
 		return p.refuse("status "+quote(a.Status), answerAllowed)
 	case a.Data.ResultType != "matrix":
-		return p.refuse("resultType "+quote(a.Data.ResultType), "matrix: ask query_range, not query")
+		return p.refuse("resultType "+quote(a.Data.ResultType), "matrix: use query_range, not query")
 	case len(a.Data.Result) == 0:
 		return p.refuse("no series", "at least one: does the query name a metric that exists in that range?")
 	}
 	return nil
 }
 
-// series adds one series. NaN (0/0 in the query) is unknown: it leaves a hole.
+// series adds one series. NaN (0/0 in the query) is unknown and leaves a gap.
 func (b *rateBuilder) series(p place, i int, s series) *Error {
 	p.file += fmt.Sprintf("(series %d)", i+1)
 	if len(s.Histograms) > 0 {
@@ -151,8 +150,7 @@ func (b *rateBuilder) lookBack() {
 	}
 }
 
-// labels names a series by its labels, in their order, so that the draws of a
-// series do not depend on which others stand beside it.
+// labels returns the name of a series from its labels in a fixed order, so that its random numbers do not depend on other series.
 func labels(metric map[string]string, i int) string {
 	if len(metric) == 0 {
 		return "series " + strconv.Itoa(i+1)

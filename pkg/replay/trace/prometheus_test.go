@@ -14,7 +14,7 @@ func matrix(series ...string) string {
 	return `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(series, ",") + `]}}`
 }
 
-func TestASavedRangeQueryBecomesTraffic(t *testing.T) {
+func TestSavedRangeQuery(t *testing.T) {
 	one := `{"metric":{"pod":"a"},"values":[[1700000060,"1"],[1700000120,"0"],[1700000180.000,"2.5"]]}`
 	for _, text := range []string{matrix(one), gzipped(t, matrix(one)), strings.ReplaceAll(matrix(one), ",", ",\n ")} {
 		tr := mustRead(t, text, Options{})
@@ -35,7 +35,7 @@ func TestASavedRangeQueryBecomesTraffic(t *testing.T) {
 	}
 }
 
-func TestSeriesAreSummedAndAPodThatComesLaterIsSaid(t *testing.T) {
+func TestSeriesAreSummed(t *testing.T) {
 	a := `{"metric":{"pod":"a"},"values":[[1700000060,"1"],[1700000120,"1"]]}`
 	b := `{"metric":{"pod":"b"},"values":[[1700000120,"2"]]}`
 	tr := mustRead(t, matrix(a, b), Options{})
@@ -47,7 +47,7 @@ func TestSeriesAreSummedAndAPodThatComesLaterIsSaid(t *testing.T) {
 	}
 }
 
-func TestNaNIsUnknownAndHeldForAWhile(t *testing.T) {
+func TestNaNIsUnknown(t *testing.T) {
 	values := func(nan int) string {
 		var vs []string
 		for i := range 20 {
@@ -64,10 +64,10 @@ func TestNaNIsUnknownAndHeldForAWhile(t *testing.T) {
 		t.Errorf("%d requests, notes %q; want the rate held over five minutes, and said", n, tr.Notes)
 	}
 	_, err := Read("p.json", strings.NewReader(values(6)), Options{})
-	refused(t, err, 0, "a hole of 6m0s without a rate before 2023-11-14T22:23:20Z")
+	refused(t, err, 0, "a gap of 6m0s without a rate before 2023-11-14T22:23:20Z")
 }
 
-func TestAnswersThatAreNoTraffic(t *testing.T) {
+func TestInvalidResponsesAreRejected(t *testing.T) {
 	for _, c := range []struct{ name, text, found string }{
 		{"Prometheus' own error", `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}`, "Prometheus' error bad_data"},
 		{"an instant query", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}`, `resultType "vector"`},
@@ -79,7 +79,7 @@ func TestAnswersThatAreNoTraffic(t *testing.T) {
 		{"a sample of three", matrix(`{"metric":{},"values":[[1700000000,"1",2]]}`), "has not two parts"},
 		{"a time that is none", matrix(`{"metric":{},"values":[[17,"1"]]}`), "not in epoch seconds"},
 		{"one sample only", matrix(`{"metric":{},"values":[[1700000000,"1"]]}`), "a single window"},
-		{"times that stand still", matrix(`{"metric":{},"values":[[1700000000,"1"],[1700000000,"1"]]}`), "starts at or before"},
+		{"equal times", matrix(`{"metric":{},"values":[[1700000000,"1"],[1700000000,"1"]]}`), "starts at or before"},
 		{"cut short", matrix(`{"metric":{}}`)[:60], "unexpected EOF"},
 		{"something behind it", matrix(`{"metric":{},"values":[[1700000000,"1"],[1700000060,"1"]]}`) + "{}", "more after the end"},
 	} {
@@ -92,7 +92,7 @@ func TestAnswersThatAreNoTraffic(t *testing.T) {
 	refused(t, err, 0, "a spot trace")
 }
 
-// What is written as JSON by the format's own words reads back as the same counts.
+// A response of Prometheus has the counts from which it was written.
 func TestPrometheusRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 2, 40).Draw(t, "counts")

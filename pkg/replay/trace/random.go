@@ -9,22 +9,21 @@ import (
 // source is a seeded stream of random numbers, identical on every machine.
 type source struct {
 	pcg   rand.PCG
-	spare float64 // the polar method makes normals in pairs
+	spare float64 // the polar method returns two numbers
 	has   bool
 }
 
-// newSource seeds a stream of its own for each (seed, name, number), so that
-// cutting a slice out of a trace, or adding a client, leaves every other draw
-// where it was.
+// newSource returns a separate stream for each (seed, name, number), so that a slice of a trace or a new client does not change the other
+// random numbers.
 func newSource(seed uint64, name string, number int64) source {
 	h := fnv.New64a()
-	h.Write([]byte(name)) // a hash never fails
+	h.Write([]byte(name)) // never fails
 	hi := mix(seed ^ mix(h.Sum64()))
 	lo := mix(hi ^ uint64(number))
 	return source{pcg: *rand.NewPCG(hi, lo)}
 }
 
-// mix is the finalizer of SplitMix64: neighbouring seeds become unrelated.
+// mix is the finalizer of SplitMix64, which makes streams of similar seeds independent.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -32,15 +31,15 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// uniform lies strictly between 0 and 1, so its logarithm is finite.
+// uniform returns a number between 0 and 1 without both limits, so that its logarithm is finite.
 func (s *source) uniform() float64 {
 	return mul(float64(s.pcg.Uint64()>>12)+0.5, 1.0/(1<<52))
 }
 
-// exponential has mean 1.
+// exponential returns a number with mean 1.
 func (s *source) exponential() float64 { return -ln(s.uniform()) }
 
-// normal has mean 0 and deviation 1 (Marsaglia's polar method).
+// normal returns a number with mean 0 and standard deviation 1 (polar method of Marsaglia).
 func (s *source) normal() float64 {
 	if s.has {
 		s.has = false
@@ -58,8 +57,8 @@ func (s *source) normal() float64 {
 	}
 }
 
-// gamma has the given shape and scale 1 (Marsaglia and Tsang 2000; below shape 1
-// by their boost, which may underflow to 0: arrivals then tie, as bursts do).
+// gamma returns a number of the gamma distribution with scale 1 (Marsaglia and Tsang 2000; below shape 1 with their boost, which may
+// underflow to 0: several arrivals then have the same time).
 func (s *source) gamma(shape float64) float64 {
 	if shape == 1 {
 		return s.exponential()
@@ -90,18 +89,17 @@ const (
 	Weibull Family = "Weibull"
 )
 
-// A CV outside these bounds is no traffic: 0.001 is a metronome, and 1000 means
-// that a thousand requests out of a thousand and one come in the same instant.
+// A CV outside these limits is not realistic traffic: with 0.001 arrivals are evenly spaced, with 1000 almost all are at the same time.
 const (
 	minCV = 0.001
 	maxCV = 1000
 )
 
-// intervals draws times between arrivals with mean 1 and a given coefficient of
-// variation (deviation over mean): 0 is clockwork, 1 is Poisson, above 1 bursts.
+// intervals draws times between arrivals with mean 1 and a coefficient of variation (standard deviation / mean): 0 is constant, 1 is
+// Poisson, above 1 has bursts.
 type intervals struct {
 	family Family
-	shape  float64 // +Inf for clockwork
+	shape  float64 // +Inf for constant intervals
 	scale  float64
 }
 
@@ -118,8 +116,7 @@ func newIntervals(family Family, cv float64) intervals {
 	}
 }
 
-// weibullShape solves CV^2 + 1 = G(1+2/k) / G(1+1/k)^2 for k by bisection: the
-// right side falls as k grows.
+// weibullShape solves CV^2 + 1 = G(1+2/k) / G(1+1/k)^2 for k by bisection. The right side decreases with k.
 func weibullShape(cv float64) float64 {
 	want := ln(mul(cv, cv) + 1)
 	lo, hi := 0.05, 2000.0
@@ -134,7 +131,7 @@ func weibullShape(cv float64) float64 {
 	return (lo + hi) / 2
 }
 
-// next is one interval.
+// next returns one interval.
 func (iv intervals) next(s *source) float64 {
 	switch {
 	case math.IsInf(iv.shape, 1):
@@ -146,11 +143,9 @@ func (iv intervals) next(s *source) float64 {
 	}
 }
 
-// spanning is the interval that an observer finds who comes at a random instant:
-// drawn with odds in proportion to its length. For Gamma that is shape+1; for
-// Weibull (x/scale)^shape is Gamma with shape 1+1/k. Starting a window with it
-// keeps the rate right from the first instant, where a process that starts with
-// an arrival would yield (CV^2-1)/2 too many.
+// spanning returns the interval at a random time. Long intervals are more likely than short ones, in proportion to their length: for Gamma
+// that is shape+1; for Weibull, (x/scale)^shape is Gamma with shape 1+1/k. A window that starts with it has the correct rate from its
+// start; a process that starts with an arrival would have (CV^2-1)/2 arrivals too many.
 func (iv intervals) spanning(s *source) float64 {
 	switch {
 	case math.IsInf(iv.shape, 1):

@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ulps is how many representable numbers lie between a and b.
+// ulps returns how many floating-point numbers are between a and b.
 func ulps(a, b float64) int64 {
 	d := int64(math.Float64bits(a)) - int64(math.Float64bits(b))
 	return max(d, -d)
 }
 
-func TestOurLogarithmAndExponentialAgreeWithPackageMath(t *testing.T) {
+func TestLogarithmAndExponentialAgreeWithPackageMath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(1e-300, 1e300).Draw(t, "x")
 		if got, want := ln(x), math.Log(x); ulps(got, want) > 2 {
@@ -35,7 +35,7 @@ func TestOurLogarithmAndExponentialAgreeWithPackageMath(t *testing.T) {
 	}
 }
 
-// moments of n draws.
+// moments returns the mean and the standard deviation of n numbers.
 func moments(n int, draw func() float64) (mean, cv float64) {
 	var sum, squares float64
 	for range n {
@@ -47,7 +47,7 @@ func moments(n int, draw func() float64) (mean, cv float64) {
 	return mean, math.Sqrt(squares/float64(n)-mean*mean) / mean
 }
 
-func TestIntervalsHaveTheMeanAndSpreadAskedFor(t *testing.T) {
+func TestIntervalsHaveTheMeanAndTheCV(t *testing.T) {
 	for _, family := range []Family{Gamma, Weibull} {
 		for _, cv := range []float64{0.05, 0.3, 1, 1.8, 3} {
 			s := newSource(7, string(family), int64(cv*100))
@@ -70,7 +70,7 @@ func TestIntervalsHaveTheMeanAndSpreadAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheWeibullShapeSolvesForTheSpread(t *testing.T) {
+func TestWeibullShapeHasTheCV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cv := math.Exp(rapid.Float64Range(math.Log(minCV), math.Log(maxCV)).Draw(t, "ln cv"))
 		k := weibullShape(cv)
@@ -82,9 +82,8 @@ func TestTheWeibullShapeSolvesForTheSpread(t *testing.T) {
 	})
 }
 
-// Wherever in a window one looks, the rate is the window's: no lull at its
-// start, no rush at its end.
-func TestAWindowIsAsBusyAtItsBordersAsWithin(t *testing.T) {
+// The rate of a window is the same at its start, at its end and in between.
+func TestRateAtTheBordersOfAWindow(t *testing.T) {
 	for _, family := range []Family{Gamma, Weibull} {
 		a := arrivals{client: &client{name: string(family)}, draw: draw{seed: 2}}
 		var tenths [10]int
@@ -107,7 +106,7 @@ func TestAWindowIsAsBusyAtItsBordersAsWithin(t *testing.T) {
 	}
 }
 
-func TestACountThatIsNotWholeIsRightOnAverage(t *testing.T) {
+func TestFractionalCountIsCorrectOnAverage(t *testing.T) {
 	s := newSource(1, "", 0)
 	mean, _ := moments(100_000, func() float64 { return float64(wholeCount(2.3, &s)) })
 	if math.Abs(mean-2.3) > 0.01 {
@@ -115,10 +114,9 @@ func TestACountThatIsNotWholeIsRightOnAverage(t *testing.T) {
 	}
 }
 
-// The fingerprints are the same on amd64 and on arm64 (where the compiler may
-// fuse multiplications and additions): a seed means the same traffic everywhere.
-// Whoever changes them changes every replay that names a seed.
-func TestASeedMeansTheSameTrafficOnEveryMachine(t *testing.T) {
+// The fingerprints are the same on amd64 and on arm64 (where the compiler may fuse multiplications and additions), so that a seed means the
+// same traffic everywhere. A change of them changes every replay with a seed.
+func TestSeedsAreReproducible(t *testing.T) {
 	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
 	tokens := &Tokens{Input: TokenDist{Mean: 1000, Sigma: 1.2}, Output: TokenDist{Mean: 200, Sigma: 0.7, Max: 2000}}
 	got := map[string]string{"rates": fingerprint(mustRead(t, rates, Options{Seed: 42, Tokens: tokens}))}

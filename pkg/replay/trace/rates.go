@@ -9,50 +9,49 @@ import (
 	"time"
 )
 
-// window is a span of time in which one client sent n requests (or n are
-// expected), with a given CV of the time between them.
+// window is a time span in which one client sent n requests (or n are expected), with a CV of the time between them.
 type window struct {
-	at     time.Duration // from the trace's start, before it is sliced
+	at     time.Duration // from the start of the trace, before the slice
 	length time.Duration
 	n      float64
 	cv     float64
 	family Family
 }
 
-// client is one source of traffic: a row of windows in order, none overlapping.
+// client is one source of traffic: windows in order, without overlap.
 type client struct {
 	name    string
 	windows []window
 }
 
-// sample is a rate as a file has it.
+// sample is a rate in the form of the file.
 type sample struct {
-	ns     int64 // instant of the window's start
+	ns     int64 // start of the window
 	line   int
-	rate   float64 // in the option's unit
+	rate   float64 // in the unit of the option
 	cv     float64
 	family Family
 }
 
-// rateBuilder gathers windowed rates of one or many clients.
+// rateBuilder collects the windowed rates of one or several clients.
 type rateBuilder struct {
 	o       Options
 	clock   clock
 	said    []string
 	clients []string
 	files   []place
-	samples [][]sample // one list a client
+	samples [][]sample // one list per client
 	total   int
-	step    time.Duration // known length of a window; 0: from the distance between starts
+	step    time.Duration // length of a window; 0: computed from the starts
 	seen    rateCounts
 }
 
 type rateCounts struct {
-	rows     logCounts // headers and filters are counted by table.each
+	rows     logCounts // table.each counts headers and filters
 	held     int
-	unknown  int // samples that are NaN
+	unknown  int // NaN samples
 	noFamily int
-	shorter  int // clients that begin later or end earlier than the trace
+	shorter  int // clients with a shorter time span than the trace
 }
 
 func newRateBuilder(o Options) *rateBuilder {
@@ -61,11 +60,11 @@ func newRateBuilder(o Options) *rateBuilder {
 
 var families = map[string]Family{"": "", "gamma": Gamma, "weibull": Weibull, "exponential": Gamma, "poisson": Gamma}
 
-// ratePositions are those of ServeGen's files, which have no header.
+// ratePositions are the columns of ServeGen's files, which have no header.
 var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
 
-// looksLikeRates tells windowed rates from a request log by the first record: a
-// column named like a rate, or a family of distributions in the fourth.
+// looksLikeRates reports whether the first record is of windowed rates: it has a column with the name of a rate, or a family of
+// distributions in the fourth column.
 func looksLikeRates(first []string) bool {
 	if usual(first, usualNames[roleRate]) != absent {
 		return true
@@ -84,7 +83,7 @@ func looksLikeRates(first []string) bool {
 	return true
 }
 
-// readCSV reads one client's windows.
+// readCSV reads the windows of one client.
 func (b *rateBuilder) readCSV(p place, client string, in *bufio.Reader) *Error {
 	table, err := openTable(p, in, b.o, ratePositions)
 	if err != nil {
@@ -100,8 +99,7 @@ func (b *rateBuilder) readCSV(p place, client string, in *bufio.Reader) *Error {
 	return table.each(add, &b.seen.rows)
 }
 
-// begin starts a client. Its draws depend on its name, so a file that moves to
-// another folder must not change it.
+// begin starts a client. Its random numbers depend on its name, so the name does not include the folder.
 func (b *rateBuilder) begin(p place, client string) {
 	b.clients = append(b.clients, client)
 	b.files = append(b.files, p)
@@ -145,13 +143,14 @@ func (b *rateBuilder) row(p place, l *layout, row []string) *Error {
 	return b.add(p, s)
 }
 
-// add takes one sample of the client begun last; starts must rise.
+// add adds one sample of the current client. The starts must increase.
 func (b *rateBuilder) add(p place, s sample) *Error {
 	last := len(b.samples) - 1
 	own := b.samples[last]
 	switch {
 	case len(own) > 0 && s.ns <= own[len(own)-1].ns:
-		return p.refuse("a window that starts at or before the one above", "starts that rise, one row a window; several clients go into files of their own, in a .tar.gz")
+		return p.refuse("a window that starts at or before the one above", "starts that rise, one row a window; several clients go into files "+
+			"of their own, in a .tar.gz")
 	case len(own) > 0 && time.Duration(s.ns-own[0].ns) > MaxDuration || b.clock.kind == relative && time.Duration(s.ns) > MaxDuration:
 		return p.refuse("a window more than 400 days after the start", "at most 400 days; or another timeUnit")
 	case b.total == maxWindows:
@@ -166,7 +165,7 @@ func (b *rateBuilder) add(p place, s sample) *Error {
 	return nil
 }
 
-// finish makes windows of the samples and cuts the slice.
+// finish converts the samples to windows and applies the slice.
 func (b *rateBuilder) finish(p place, t *Trace) *Error {
 	t.Kind, t.Columns = Rates, b.said
 	origin, err := b.origin(p)
@@ -198,7 +197,7 @@ func (b *rateBuilder) finish(p place, t *Trace) *Error {
 	return b.slice(p, t, end)
 }
 
-// origin is the first instant of all clients: the trace's start.
+// origin returns the first time of all clients, which is the start of the trace.
 func (b *rateBuilder) origin(p place) (int64, *Error) {
 	if b.total == 0 {
 		return 0, p.refuse("no windows", "at least one")
@@ -224,7 +223,7 @@ func (b *rateBuilder) origin(p place) (int64, *Error) {
 	return first, nil
 }
 
-// slice drops the windows outside From..To and checks that something is left.
+// slice removes the windows outside From..To and checks that there is traffic.
 func (b *rateBuilder) slice(p place, t *Trace, end time.Duration) *Error {
 	expected := 0.0
 	for i := range t.clients {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
+func TestInvalidFilesAreRejectedWithTheirLine(t *testing.T) {
 	head := "ts,input_tokens,output_tokens\n"
 	for _, c := range []struct {
 		name, text string
@@ -22,7 +22,7 @@ func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
 	}{
 		{"nothing", "", Options{}, 0, "an empty file"},
 		{"blank lines", "\n\n \n", Options{}, 0, "an empty file"},
-		{"comments only", "# a\n# b\n", Options{}, 0, "nothing but comments"},
+		{"comments only", "# a\n# b\n", Options{}, 0, "only comments"},
 		{"a header only", head, Options{}, 0, "no requests"},
 		{"no time column", "a,b\n1,2\n", Options{}, 1, `no column of timestamps among "a", "b"`},
 		{"a column that is not there", "ts,b\n1,2\n", Options{Columns: Columns{OutputTokens: "tokens"}}, 1, `no column "tokens"`},
@@ -44,8 +44,8 @@ func TestWhatCannotBeUnderstoodIsRefusedWithItsPlace(t *testing.T) {
 		{"another kind of time", head + "2026-02-03 10:00:00,2,3\n17,2,3\n", Options{}, 3, `timestamp "17"`},
 		{"a time far away", head + "2020-02-03 10:00:00,2,3\n2026-02-03 10:00:00,2,3\n", Options{}, 3, "400 days after the start"},
 		{"milliseconds taken for seconds", head + "70000000,2,3\n", Options{}, 2, "400 days after the start"},
-		{"an hour back, as in autumn", head + "2025-10-26 02:59:59,2,3\n2025-10-26 02:00:00,2,3\n", Options{}, 3, "59m59s behind a row above"},
-		{"newest first", head + "9000,2,3\n8000,2,3\n", Options{}, 3, "behind a row above"},
+		{"an hour back, as in autumn", head + "2025-10-26 02:59:59,2,3\n2025-10-26 02:00:00,2,3\n", Options{}, 3, "59m59s before an earlier row"},
+		{"newest first", head + "9000,2,3\n8000,2,3\n", Options{}, 3, "before an earlier row"},
 		{"negative tokens", head + "1,-2,3\n", Options{}, 2, `input tokens "-2"`},
 		{"half a token", head + "1,2,3.5\n", Options{}, 2, `output tokens "3.5"`},
 		{"NaN tokens", head + "1,NaN,3\n", Options{}, 2, `input tokens "NaN"`},
@@ -116,7 +116,7 @@ func archive(t *testing.T, members map[string]string, order ...string) string {
 	return gzipped(t, out.String())
 }
 
-func TestAnArchiveOfClientsNamesTheMemberItRefuses(t *testing.T) {
+func TestInvalidFileOfAnArchiveIsNamed(t *testing.T) {
 	good := "0,1,1,Gamma,0,0\n600,0,0,,0,0\n"
 	members := map[string]string{"d/a.csv": good, "d/b.csv": strings.Replace(good, "600", "550", 1), "d/bad.csv": "0,1,1,Gamma,0,0\n600,x,0,,0,0\n",
 		"d/log.csv": "ts,input_tokens\n1,2\n", "README": "hello", "d/._a.csv": "\x00\x05", "empty.csv": ""}
@@ -142,9 +142,8 @@ func TestAnArchiveOfClientsNamesTheMemberItRefuses(t *testing.T) {
 	refused(t, err, 0, "unexpected EOF")
 }
 
-// The order of the members of an archive, and what else is in it, does not move
-// one client's arrivals.
-func TestAClientDrawsTheSameInAnyCompany(t *testing.T) {
+// The order of the files of an archive, and its other files, do not change the arrivals of a client.
+func TestClientsAreIndependent(t *testing.T) {
 	members := map[string]string{"a.csv": "0,0.1,2,Gamma,0,0\n600,0.2,3,Weibull,0,0\n", "b.csv": "0,0,0,,0,0\n600,0.000001,1,Gamma,0,0\n"}
 	alone := mustCollect(t, mustRead(t, archive(t, members, "a.csv"), Options{Seed: 5}))
 	both := mustCollect(t, mustRead(t, archive(t, members, "b.csv", "a.csv"), Options{Seed: 5}))
@@ -162,7 +161,7 @@ func TestAClientDrawsTheSameInAnyCompany(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotThereIsTheFileSystemsError(t *testing.T) {
+func TestMissingFile(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "no.csv")
 	if _, err := Open(missing, Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Open: %v", err)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// sparkWidth fits a terminal of 80 columns.
+// sparkWidth fits a terminal with 80 columns.
 const sparkWidth = 72
 
-// WriteText renders the summary for a terminal.
+// WriteText writes the summary for a terminal.
 func (s Summary) WriteText(w io.Writer) error {
 	t := &lines{w: w}
 	t.line("trace", "%s: %s", s.Name, s.Kind)
@@ -27,7 +27,8 @@ func (s Summary) WriteText(w io.Writer) error {
 	if s.Partial > 0 && len(s.Bins) > 1 {
 		t.line("", "the last slot is cut short at %s (%s requests): no low load", human(s.Partial), compact(s.Bins[len(s.Bins)-1]))
 	}
-	t.line("idle", "longest gap %s; gaps over 5m: %d, over 10m: %d (%.1f%% of the time); empty slots: %s", human(s.LongestGap), s.Over5m, s.Over10m,
+	t.line("idle", "longest gap %s; gaps over 5m: %d, over 10m: %d (%.1f%% of the time); empty "+
+		"slots: %s", human(s.LongestGap), s.Over5m, s.Over10m,
 		100*s.Over10mFrac, grouped(s.ZeroBins))
 	t.tokens("input", s.Input, s.Requests)
 	t.tokens("output", s.Output, s.Requests)
@@ -41,7 +42,7 @@ func (s Summary) WriteText(w io.Writer) error {
 	return t.err
 }
 
-// WriteText renders the summary for a terminal.
+// WriteText writes the summary of a spot trace for a terminal.
 func (s SpotSummary) WriteText(w io.Writer) error {
 	t := &lines{w: w}
 	t.line("spot", "%s: %s%s", s.Name, human(s.Duration), since(s.Start))
@@ -60,7 +61,7 @@ func (s SpotSummary) WriteText(w io.Writer) error {
 	return t.err
 }
 
-// lines writes labelled lines and keeps the first error. A label is not repeated.
+// lines writes lines with labels and keeps the first error. A repeated label is omitted.
 type lines struct {
 	w     io.Writer
 	label string
@@ -90,8 +91,8 @@ func (t *lines) tokens(label string, s TokenSummary, requests int) {
 	}
 }
 
-// Sparkline draws bins as a line of blocks at most width long; each block is the
-// mean of its bins, and a dot is a stretch without any request: idle is not low.
+// Sparkline draws bins as a line of at most width blocks. Each block is the mean of its bins; a dot means no requests, which differs from a
+// low rate.
 func Sparkline(bins []float64, width int) string {
 	n := min(width, len(bins))
 	means := make([]float64, n)
@@ -115,7 +116,7 @@ func Sparkline(bins []float64, width int) string {
 	return sb.String()
 }
 
-// compact shows three digits or more, never an exponent.
+// compact formats a number with at least three digits and without an exponent.
 func compact(x float64) string {
 	switch {
 	case x == math.Trunc(x) || math.Abs(x) >= 100:
@@ -126,7 +127,7 @@ func compact(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// grouped writes 1383669 as 1,383,669.
+// grouped formats 1383669 as 1,383,669.
 func grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -135,7 +136,7 @@ func grouped(n int) string {
 	return s
 }
 
-// human is a duration in its two largest units: 14d, 3h20m, 58m22s, 4.3s, 250ms.
+// human formats a duration in its two largest units: 14d, 3h20m, 58m22s, 4.3s, 250ms.
 func human(d time.Duration) string {
 	if d >= time.Hour {
 		d = d.Round(time.Minute)

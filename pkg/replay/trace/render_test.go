@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestWhatIsPrintedOfATrace(t *testing.T) {
+func TestSummaryAsText(t *testing.T) {
 	office, _ := Preset("office")
 	office.Seed, office.Start = 1, time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 	log := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,0\r\n2023-11-16 18:29:51.2224670,879,55"
@@ -32,7 +32,7 @@ func TestWhatIsPrintedOfATrace(t *testing.T) {
 	golden(t, "summary.txt", sb.String())
 }
 
-func TestWhatIsPrintedOfASpotTrace(t *testing.T) {
+func TestSpotSummaryAsText(t *testing.T) {
 	var sb strings.Builder
 	for _, text := range []string{"480000,add,a\n540000,add,b\n4000000,remove,a\n4000000,remove,b\n9000000,add,c\n",
 		"2021-12-11, 11:11:30, 55\n2021-12-11, 11:13:10, 55\n2021-12-11, 11:15:50, 30\n"} {
@@ -43,7 +43,7 @@ func TestWhatIsPrintedOfASpotTrace(t *testing.T) {
 	golden(t, "spot.txt", sb.String())
 }
 
-func TestIdleIsDrawnApartFromLow(t *testing.T) {
+func TestSparklineShowsIdleTime(t *testing.T) {
 	for _, c := range []struct {
 		bins  []float64
 		width int
@@ -61,7 +61,7 @@ func TestIdleIsDrawnApartFromLow(t *testing.T) {
 	}
 }
 
-func TestNumbersForPeople(t *testing.T) {
+func TestFormatsOfNumbers(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1383669: "1,383,669", -1000: "-1,000", -100: "-100"} {
 		if got := grouped(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
@@ -84,20 +84,20 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestAFullDiskIsReported(t *testing.T) {
+func TestWriteErrorIsReturned(t *testing.T) {
 	tr := mustRead(t, "ts\n1\n2\n", Options{})
 	if err := Summarize(tr).WriteText(full{}); err == nil {
-		t.Error("the summary went nowhere and nobody said so")
+		t.Error("the summary returns no error for a failed write")
 	}
 	if err := tr.WriteCSV(full{}); err == nil {
-		t.Error("the trace went nowhere and nobody said so")
+		t.Error("the trace returns no error for a failed write")
 	}
 	if math.IsNaN(Summarize(mustRead(t, "ts\n1\n", Options{})).RPM.Mean) {
 		t.Error("one request has no duration, and its mean is not a number")
 	}
 }
 
-func TestThePictureIsWellFormedAndAsHighAsTheBusiestMinute(t *testing.T) {
+func TestSVG(t *testing.T) {
 	tr := mustRead(t, "ts\n1\n2\n61\n200\n", Options{})
 	tr.Name = `<script>&"`
 	var sb strings.Builder

@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// logBuilder gathers the rows of a request log, whatever they were written in.
+// logBuilder collects the rows of a request log in any format.
 type logBuilder struct {
 	o      Options
 	clock  clock
 	thin   source
-	all    []Request // At is the instant as the file has it, until finish
-	first  int64     // instants of the first row,
-	early  int64     // of the earliest,
-	latest int64     // and of the latest, filtered out or not: two models of one log share a clock
+	all    []Request // At is the time in the file until finish
+	first  int64     // times of the first row,
+	early  int64     // of the earliest row,
+	latest int64     // and of the latest row, including rows that the filter removes: two models of one log have the same start
 	seen   logCounts
 }
 
-// logCounts is what finish has to say about the rows.
+// logCounts are the numbers in the notes of finish.
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
 	noTokens                              int
-	furthest                              time.Duration // back behind a row above
-	strange                               string        // a status that is neither success nor failure
+	furthest                              time.Duration // before an earlier row
+	strange                               string        // a status of unknown meaning
 }
 
 func newLogBuilder(o Options) *logBuilder {
 	return &logBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location}, thin: newSource(o.Seed, "thin", 0)}
 }
 
-// add takes one row.
+// add adds one row.
 func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.instant(cell)
@@ -60,7 +60,7 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	return b.keep(p, r, l.at[roleStatus] != absent)
 }
 
-// inOrder lets a row be somewhat older than one above it, and no more.
+// inOrder checks that a row is at most MaxBackwards before an earlier one.
 func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	if b.seen.rows == 0 {
 		b.first, b.early, b.latest = ns, ns, ns
@@ -69,8 +69,9 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	back := time.Duration(b.latest - ns)
 	switch {
 	case back > b.o.MaxBackwards:
-		return p.refuse(fmt.Sprintf("timestamp %s, %v behind a row above", quote(cell), back),
-			fmt.Sprintf("rows in order of time, or up to %v behind (maxBackwards); an hour behind may be the end of summer time: give the zone", b.o.MaxBackwards))
+		return p.refuse(fmt.Sprintf("timestamp %s, %v before an earlier row", quote(cell), back),
+			fmt.Sprintf("rows in the order of time, or up to %v earlier (maxBackwards); one hour earlier may be the end of summer time: set the "+
+				"time zone", b.o.MaxBackwards))
 	case back > 0:
 		b.seen.backwards++
 		b.seen.furthest = max(b.seen.furthest, back)
@@ -81,7 +82,7 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	return nil
 }
 
-// keep stores the request, unless it is dropped as failed or thinned out.
+// keep stores the request, unless it is omitted as failed or by the scale.
 func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 	zero := r.OutputTokens == 0
 	if zero {
@@ -107,19 +108,19 @@ func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 	return nil
 }
 
-// tokens reads a count; an empty cell and JSON's null are unknown.
+// tokens parses a token count. An empty cell and null are unknown.
 func tokens(p place, r role, cell string) (int, *Error) {
 	if cell == "" || cell == "null" {
 		return UnknownTokens, nil
 	}
-	n, ok := digits(strings.TrimSuffix(cell, ".0")) // pandas writes a column with a hole in it as 374.0
+	n, ok := digits(strings.TrimSuffix(cell, ".0")) // pandas writes integers of a column with empty cells as 374.0
 	if !ok || n > maxTokens {
 		return 0, p.refuse(roleNames[r]+" "+quote(cell), fmt.Sprintf("a whole number 0 to %d, or nothing", maxTokens))
 	}
 	return int(n), nil
 }
 
-// failed reads a status: an HTTP or gRPC number, or a word.
+// failed reports whether a status means a failure. The status is an HTTP or gRPC number, or a word.
 func (b *logBuilder) failed(status string) bool {
 	if status == "" || status == "null" {
 		return false
@@ -138,7 +139,7 @@ func (b *logBuilder) failed(status string) bool {
 	return false
 }
 
-// finish orders the rows and cuts the slice.
+// finish sorts the rows and applies the slice.
 func (b *logBuilder) finish(p place, t *Trace) *Error {
 	if b.seen.backwards > 0 {
 		slices.SortStableFunc(b.all, func(x, y Request) int { return cmp.Compare(x.At, y.At) })
@@ -158,7 +159,7 @@ func (b *logBuilder) finish(p place, t *Trace) *Error {
 	return b.slice(p, t, max(time.Duration(b.latest)-origin, b.o.Duration))
 }
 
-// slice keeps From..To of a log that lasts for full.
+// slice applies From..To to a log with the length full.
 func (b *logBuilder) slice(p place, t *Trace, full time.Duration) *Error {
 	before := func(at time.Duration) int {
 		i, _ := slices.BinarySearchFunc(b.all, at, func(r Request, at time.Duration) int { return cmp.Compare(r.At, at) })
@@ -166,7 +167,7 @@ func (b *logBuilder) slice(p place, t *Trace, full time.Duration) *Error {
 	}
 	t.log = b.all[before(b.o.From):before(b.o.end())]
 	if len(t.log) == 0 {
-		return place{file: p.file}.refuse("no requests", "at least one, in the slice and past the filters")
+		return place{file: p.file}.refuse("no requests", "at least one within the slice and the filters")
 	}
 	for i := range t.log {
 		t.log[i].At -= b.o.From
@@ -182,9 +183,9 @@ func (b *logBuilder) notes() []string {
 	var n notes
 	c := b.seen
 	if b.clock.noZone {
-		n.say("timestamps carry no zone: read as " + b.o.Location.String())
+		n.say("timestamps without a time zone are read as " + b.o.Location.String())
 	}
-	n.count(c.backwards, fmt.Sprintf("rows behind a later one by up to %v, sorted", c.furthest))
+	n.count(c.backwards, fmt.Sprintf("rows up to %v before an earlier row, sorted", c.furthest))
 	n.count(c.headers, "repeated header lines, skipped")
 	n.count(c.filtered, "rows filtered out")
 	n.count(c.failed, "rows that failed, "+map[bool]string{false: "kept, for they were demand", true: "dropped"}[b.o.DropFailed])
@@ -200,12 +201,12 @@ func (b *logBuilder) notes() []string {
 	return n
 }
 
-// notes are what a reader has to say about a file.
+// notes are the remarks about a file.
 type notes []string
 
 func (n *notes) say(text string) { *n = append(*n, text) }
 
-// count says how often something happened, if it did.
+// count adds a remark with a number if it is above 0.
 func (n *notes) count(times int, what string) {
 	if times > 0 {
 		n.say(fmt.Sprintf("%s: %s", what, grouped(times)))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stats is the shared stats.json, counted by other code than ours.
+// stats is the shared stats.json, which another program computed.
 func stats(t *testing.T, file string) map[string]any {
 	raw, err := os.ReadFile(sharedData(t, "stats.json"))
 	if err != nil {
@@ -26,7 +26,7 @@ func stats(t *testing.T, file string) map[string]any {
 	return all[file]
 }
 
-// rounded as Python rounds, which made stats.json: 795.65 is below its half.
+// rounded rounds like Python, which computed stats.json: 795.65 is below its decimal value.
 func rounded(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'f', digits, 64), 64)
 	if err != nil {
@@ -35,7 +35,7 @@ func rounded(x float64, digits int) float64 {
 	return y
 }
 
-func TestTheAzureHourCountsAsOthersCountedIt(t *testing.T) {
+func TestAzureHourAgreesWithReferenceCounts(t *testing.T) {
 	const file = "AzureLLMInferenceTrace_conv.csv"
 	tr, err := Open(sharedData(t, "requests/"+file), Options{})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestTheAzureHourCountsAsOthersCountedIt(t *testing.T) {
 	}
 }
 
-func TestServeGenRatesSumAsOthersSummedThem(t *testing.T) {
+func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 	for _, set := range []string{"deepseek-r1", "m-large"} {
 		t.Run(set, func(t *testing.T) {
 			file := "servegen_" + set + "_traces.tar.gz"
@@ -85,9 +85,8 @@ func TestServeGenRatesSumAsOthersSummedThem(t *testing.T) {
 	}
 }
 
-// The arrivals drawn add up to the recorded count in every window of every
-// client, so the whole day has exactly the requests that were recorded.
-func TestADrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
+// The drawn arrivals have the recorded count in every window of every client, so that the whole day has exactly the recorded requests.
+func TestDrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
 	tr, err := Open(sharedData(t, "requests/servegen_deepseek-r1_traces.tar.gz"), Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +107,7 @@ func TestADrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
 	}
 }
 
-func TestASliceOfServeGenHasTheSameArrivalsAsTheWhole(t *testing.T) {
+func TestSliceHasTheSameArrivals(t *testing.T) {
 	file := sharedData(t, "requests/servegen_deepseek-r1_traces.tar.gz")
 	whole, err := Open(file, Options{Seed: 1, To: 3 * time.Hour})
 	if err != nil {
@@ -136,7 +135,7 @@ func TestASliceOfServeGenHasTheSameArrivalsAsTheWhole(t *testing.T) {
 	}
 }
 
-func TestBambooSpotTracesCountAsDocumented(t *testing.T) {
+func TestBambooSpotTracesAgreeWithTheirDocumentation(t *testing.T) {
 	for _, c := range []struct {
 		file                         string
 		hours                        float64

@@ -6,34 +6,31 @@ import (
 	"time"
 )
 
-// Spot is how much spot capacity could be had over time. It is a step function:
-// capacity changes only at Events.
+// Spot is the available spot capacity over time. It is a step function that changes only at Events.
 type Spot struct {
 	Name     string
-	Start    time.Time     // the instant of At = 0, UTC; zero where the file names none
+	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
 	Duration time.Duration // to the last row
 	Initial  int           // nodes at At = 0, before the events there
-	Events   []SpotEvent   // in order of At, each instant once
-	Named    bool          // the file tells nodes apart
+	Events   []SpotEvent   // in the order of At, one per time
+	Named    bool          // the file has names of nodes
 	Notes    []string
 
 	sampling time.Duration // longest time between two rows of counts
 }
 
-// SpotEvent is an instant at which nodes came, or were taken away (preempted).
-// A trace of counts knows only the difference: of two nodes lost and one won in
-// the same interval it shows one lost.
+// SpotEvent is a time at which nodes were added or lost (preempted). A trace of counts has only the difference: if two nodes are lost and
+// one is added between two counts, it has one lost node.
 type SpotEvent struct {
 	At        time.Duration
 	Added     int
 	Lost      int
 	Available int      // after the event
-	AddedIDs  []string // where the file names nodes, else nil
+	AddedIDs  []string // names of nodes, or nil
 	LostIDs   []string
 }
 
-// Available is the capacity at an instant, events at that instant included;
-// before 0 the initial one, after the end the last.
+// Available returns the capacity at a time, including events at that time. Before 0 it is the initial capacity, after the end the last one.
 func (s *Spot) Available(at time.Duration) int {
 	i, found := slices.BinarySearchFunc(s.Events, at, func(e SpotEvent, at time.Duration) int { return cmp.Compare(e.At, at) })
 	if found {
@@ -45,7 +42,7 @@ func (s *Spot) Available(at time.Duration) int {
 	return s.Events[i-1].Available
 }
 
-// Drops are the events that took nodes away.
+// Drops returns the events with lost nodes.
 func (s *Spot) Drops() []SpotEvent {
 	var drops []SpotEvent
 	for _, e := range s.Events {
@@ -56,30 +53,30 @@ func (s *Spot) Drops() []SpotEvent {
 	return drops
 }
 
-// SpotSummary is what a spot trace holds.
+// SpotSummary is a summary of a spot trace.
 type SpotSummary struct {
 	Name       string        `json:"name"`
 	Start      time.Time     `json:"start,omitzero"`
 	Duration   time.Duration `json:"durationNanos"`
-	Added      int           `json:"added"`        // nodes, after the initial ones
+	Added      int           `json:"added"`        // nodes added after the start
 	Lost       int           `json:"lost"`         // nodes
-	Drops      int           `json:"drops"`        // instants at which nodes were lost
-	LargestOne int           `json:"largestDrop"`  // nodes lost at once
-	Min        int           `json:"min"`          // available, over the trace
+	Drops      int           `json:"drops"`        // events with lost nodes
+	LargestOne int           `json:"largestDrop"`  // nodes lost in one event
+	Min        int           `json:"min"`          // minimum of the available nodes
 	Max        int           `json:"max"`          //
-	Mean       float64       `json:"mean"`         // over time
-	None       time.Duration `json:"noneForNanos"` // without any node
+	Mean       float64       `json:"mean"`         // mean over time
+	None       time.Duration `json:"noneForNanos"` // time without a node
 	Lifetimes  []Lifetime    `json:"lifetimes,omitempty"`
 	Notes      []string      `json:"notes,omitempty"`
 }
 
-// Lifetime is a quantile of how long the nodes that were lost had been there.
+// Lifetime is a quantile of the lifetimes of the lost nodes.
 type Lifetime struct {
 	Quantile float64       `json:"quantile"`
 	Duration time.Duration `json:"nanos"`
 }
 
-// Summarize counts a spot trace.
+// Summarize returns the summary of a spot trace.
 func (s *Spot) Summarize() SpotSummary {
 	sum := SpotSummary{Name: s.Name, Start: s.Start, Duration: s.Duration, Min: s.Initial, Max: s.Initial, Notes: s.Notes}
 	area, now, n := 0.0, time.Duration(0), s.Initial
@@ -117,7 +114,7 @@ func (s *Spot) lifetimes() []Lifetime {
 	var lived []time.Duration
 	for _, e := range s.Events {
 		for _, id := range e.LostIDs {
-			if b, ok := born[id]; ok { // else it came and went in this instant
+			if b, ok := born[id]; ok { // a node without an entry was added and lost at the same time
 				lived = append(lived, e.At-b)
 				delete(born, id)
 			}

@@ -19,7 +19,7 @@ func mustReadSpot(t *testing.T, text string) *Spot {
 	return s
 }
 
-// steps are the instants and capacities of a spot trace.
+// steps returns the times and capacities of a spot trace.
 func steps(s *Spot) map[time.Duration]int {
 	out := map[time.Duration]int{0: s.Available(0)}
 	for _, e := range s.Events {
@@ -28,7 +28,7 @@ func steps(s *Spot) map[time.Duration]int {
 	return out
 }
 
-func TestTheThreeFormsOfASpotTraceBecomeOne(t *testing.T) {
+func TestFormsOfSpotTraces(t *testing.T) {
 	want := map[time.Duration]int{0: 2, time.Minute: 3, 2 * time.Minute: 1}
 	for name, text := range map[string]string{
 		"nodes":           "0,add,a\r\n0,add,b\r\n60000,add,c\r\n120000,remove,a\r\n120000,remove,c",
@@ -54,7 +54,7 @@ func TestTheThreeFormsOfASpotTraceBecomeOne(t *testing.T) {
 	}
 }
 
-func TestCapacityBetweenEventsIsTheEarlierOne(t *testing.T) {
+func TestCapacityBetweenEvents(t *testing.T) {
 	s := mustReadSpot(t, `{"metadata":{"gap_seconds":10},"data":[5,5,0,4]}`)
 	for at, want := range map[time.Duration]int{-time.Second: 5, 0: 5, 19 * time.Second: 5, 20 * time.Second: 0, 29 * time.Second: 0, 30 * time.Second: 4, time.Hour: 4} {
 		if got := s.Available(at); got != want {
@@ -67,7 +67,7 @@ func TestCapacityBetweenEventsIsTheEarlierOne(t *testing.T) {
 	}
 }
 
-func TestANodeThatComesBackIsCountedAnew(t *testing.T) {
+func TestReturningNodeIsANewNode(t *testing.T) {
 	s := mustReadSpot(t, "0,add,a\n60000,remove,a\n120000,add,a\n120000,remove,a\n180000,add,a\n")
 	sum := s.Summarize()
 	if sum.Added != 3 || sum.Lost != 2 || sum.None != 2*time.Minute || len(sum.Lifetimes) != 3 || sum.Lifetimes[1].Duration != time.Minute {
@@ -75,7 +75,7 @@ func TestANodeThatComesBackIsCountedAnew(t *testing.T) {
 	}
 }
 
-func TestASpotTraceThatContradictsItselfIsRefused(t *testing.T) {
+func TestInconsistentSpotTraceIsRejected(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		line       int
@@ -115,8 +115,7 @@ func TestASpotTraceThatContradictsItselfIsRefused(t *testing.T) {
 	}
 }
 
-// However nodes come and go, added minus lost is what is there, and the step
-// function agrees with a plain count.
+// For any sequence of events, added minus lost nodes is the capacity, and the step function agrees with a simple count.
 func TestSpotCapacityAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder

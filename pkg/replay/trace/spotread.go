@@ -21,8 +21,7 @@ const (
 	spotAllowed = "rows of t_ms,add|remove,node; of time,count; of date,time,count; or {\"metadata\":{\"gap_seconds\":N},\"data\":[n,...]}"
 )
 
-// OpenSpot reads a spot trace from a file, gzipped or not. Every error but those
-// of the file system is an [*Error].
+// OpenSpot reads a spot trace from a file, with or without gzip. Every error except those of the file system is an [*Error].
 func OpenSpot(path string) (*Spot, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,7 +31,7 @@ func OpenSpot(path string) (*Spot, error) {
 	return ReadSpot(path, f)
 }
 
-// ReadSpot reads a spot trace from r; name stands in messages.
+// ReadSpot reads a spot trace from r. name is used in messages.
 func ReadSpot(name string, r io.Reader) (*Spot, error) {
 	p := place{file: name}
 	in, err := unwrap(p, r)
@@ -60,7 +59,7 @@ func ReadSpot(name string, r io.Reader) (*Spot, error) {
 	return s, nil
 }
 
-// readGaps reads SkyPilot's form: a count each gap_seconds.
+// readGaps reads the form of SkyPilot: one count for each gap_seconds.
 func (s *Spot) readGaps(p place, in io.Reader) *Error {
 	var body struct {
 		Metadata struct {
@@ -87,19 +86,19 @@ func (s *Spot) readGaps(p place, in io.Reader) *Error {
 	for i, n := range body.Data {
 		at := place{file: fmt.Sprintf("%s(data %d)", p.file, i+1)}
 		if n == nil {
-			return at.refuse("null", "a count of nodes: an unknown one is not 0")
+			return at.refuse("null", "a count of nodes: unknown is not 0")
 		}
 		if err := s.count(at, time.Duration(i)*step, *n); err != nil {
 			return err
 		}
 	}
-	// The last count holds as long as any other.
+	// The last count is valid for a whole step.
 	s.Duration = time.Duration(len(body.Data)) * step
 	s.sampling = step
 	return nil
 }
 
-// spotRows reads one of the forms that are rows.
+// spotRows reads the forms with rows.
 type spotRows struct {
 	*rows
 	spot   *Spot
@@ -135,15 +134,15 @@ func (s *Spot) readRows(p place, in *bufio.Reader, comma rune) *Error {
 	}
 	s.Duration = r.last
 	if r.clock.noZone {
-		s.Notes = append(s.Notes, "timestamps carry no zone: read as UTC")
+		s.Notes = append(s.Notes, "timestamps without a time zone are read as UTC")
 	}
 	if s.sampling > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("counts up to %s apart; between two the earlier holds", human(s.sampling)))
+		s.Notes = append(s.Notes, fmt.Sprintf("counts are up to %s apart; between two counts the earlier one is used", human(s.sampling)))
 	}
 	return nil
 }
 
-// isSpotHeader: a first row without a digit at its start is a header.
+// isSpotHeader reports whether the first row is a header: it does not begin with a digit.
 func isSpotHeader(row []string) bool {
 	first := strings.TrimSpace(row[0])
 	return first == "" || strings.IndexByte("0123456789.+-", first[0]) < 0
@@ -174,7 +173,7 @@ func (r *spotRows) row(row []string) *Error {
 	return r.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), spotAllowed)
 }
 
-// instant reads a time from the trace's start; times never run backwards.
+// instant returns a time since the start of the trace. Times must not decrease.
 func (r *spotRows) instant(cell string, unit TimeUnit) (time.Duration, *Error) {
 	r.clock.unit = unit
 	ns, allowed := r.clock.instant(cell)
@@ -209,13 +208,12 @@ func (r *spotRows) sample(when, count string) *Error {
 		return r.refuse("count "+quote(count), fmt.Sprintf("a whole number 0 to %d", maxSpotNodes))
 	}
 	if r.n == 1 {
-		at = 0 // a relative clock may start late: before the first count nothing is known
+		at = 0 // a relative time may start above 0
 	}
 	return r.spot.count(r.place, at, int(n))
 }
 
-// count takes the number of nodes at an instant; of two for one instant the
-// later row counts.
+// count sets the number of nodes at a time. If two rows have the same time, the later row is used.
 func (s *Spot) count(p place, at time.Duration, n int) *Error {
 	if n < 0 || n > maxSpotNodes {
 		return p.refuse(fmt.Sprintf("count %d", n), fmt.Sprintf("a whole number 0 to %d", maxSpotNodes))
@@ -235,11 +233,11 @@ func (s *Spot) count(p place, at time.Duration, n int) *Error {
 	return nil
 }
 
-// node takes one node coming or going.
+// node adds or removes one node.
 func (r *spotRows) node(at time.Duration, add bool, id string) *Error {
 	if id == "" || add == r.live[id] {
 		word := map[bool]string{true: "add", false: "remove"}[add]
-		return r.refuse(word+" of node "+quote(id), "add of a node that is not there, remove of one that is")
+		return r.refuse(word+" of node "+quote(id), "add for a new node, remove for an existing one")
 	}
 	if len(r.live) == maxSpotNodes && add {
 		return r.refuse(fmt.Sprintf("more than %d nodes", maxSpotNodes), "fewer")

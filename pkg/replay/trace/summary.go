@@ -9,29 +9,28 @@ import (
 	"time"
 )
 
-// Summary is what a trace holds, to be looked at before it is believed.
+// Summary describes a trace, so that a user can check it before use.
 //
-// A log and a generated trace are counted in minutes. A trace of rates is summed
-// over its clients in the file's own windows, without drawing anything: its
-// totals do not depend on a seed. (Summarize its Drawn for gaps between requests.)
+// A log and a generated trace are counted in minutes. A trace of rates is summed over its clients in the windows of the file without
+// drawing arrivals, so that its totals do not depend on a seed. (Use Summarize of Drawn for the gaps between requests.)
 type Summary struct {
 	Name     string        `json:"name"`
 	Kind     Kind          `json:"kind"`
 	Start    time.Time     `json:"start,omitzero"`
 	Duration time.Duration `json:"durationNanos"`
 	Requests int           `json:"requests"`
-	Clients  int           `json:"clients,omitempty"` // of a trace of rates
+	Clients  int           `json:"clients,omitempty"` // number of clients of a trace of rates
 
 	Bin     time.Duration `json:"binNanos"`
-	Bins    []float64     `json:"bins"` // requests in each
+	Bins    []float64     `json:"bins"` // requests in each bin
 	RPM     Quantiles     `json:"requestsPerMinute"`
-	Partial time.Duration `json:"lastBinNanos,omitempty"` // length of the last bin where it is cut short: its count is no low load
+	Partial time.Duration `json:"lastBinNanos,omitempty"` // length of the last bin if it is shorter; its count is then not comparable
 
 	ZeroBins    int           `json:"zeroBins"`
-	LongestGap  time.Duration `json:"longestGapNanos"` // without a request, the trace's ends included
+	LongestGap  time.Duration `json:"longestGapNanos"` // longest time without a request, including the start and the end
 	Over5m      int           `json:"gapsOver5m"`
 	Over10m     int           `json:"gapsOver10m"`
-	Over10mFrac float64       `json:"gapTimeOver10mFraction"` // share of the duration inside gaps over 10 minutes
+	Over10mFrac float64       `json:"gapTimeOver10mFraction"` // share of the duration in gaps above 10 minutes
 
 	Input   TokenSummary `json:"inputTokens"`
 	Output  TokenSummary `json:"outputTokens"`
@@ -39,17 +38,17 @@ type Summary struct {
 	Notes   []string     `json:"notes,omitempty"`
 }
 
-// Quantiles of a rate over the bins, in requests/min; all bins, the last one too.
+// Quantiles of the rate over all bins, in requests/min.
 type Quantiles struct {
 	Min      float64 `json:"min"`
-	MinWhole float64 `json:"minWholeBin"` // without a last bin that is cut short
+	MinWhole float64 `json:"minWholeBin"` // without a shorter last bin
 	P50      float64 `json:"p50"`
 	P95      float64 `json:"p95"`
 	Max      float64 `json:"max"`
-	Mean     float64 `json:"mean"` // requests over duration
+	Mean     float64 `json:"mean"` // requests / duration
 }
 
-// TokenSummary is of the requests whose count is known.
+// TokenSummary describes the requests with known token counts.
 type TokenSummary struct {
 	Known int     `json:"known"`
 	Zero  int     `json:"zero"`
@@ -59,8 +58,7 @@ type TokenSummary struct {
 	Max   int     `json:"max"`
 }
 
-// Summarize counts a trace. It streams: memory is 4 bytes a known token count,
-// and a number for each bin.
+// Summarize returns the summary of a trace. It needs 4 bytes for each known token count, and a number for each bin.
 func Summarize(t *Trace) Summary {
 	s := Summary{Name: t.Name, Kind: t.Kind, Start: t.Start, Duration: t.Duration, Clients: len(t.clients), Columns: t.Columns, Notes: t.Notes}
 	if t.Kind == Rates {
@@ -119,7 +117,7 @@ func (s *Summary) countWindows(windows []Window) {
 	s.fractions()
 }
 
-// gap counts a stretch without a request; Over10mFrac holds seconds until fractions.
+// gap counts a time without requests. Over10mFrac is in seconds until fractions is called.
 func (s *Summary) gap(d time.Duration) {
 	s.LongestGap = max(s.LongestGap, d)
 	if d > 5*time.Minute {
@@ -158,19 +156,18 @@ func (s *Summary) rates() {
 	}
 }
 
-// quantile is the value with a share q of the sorted ones before it.
+// quantile returns the value with a share q of the sorted values before it.
 func quantile[T any](sorted []T, q float64) T {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// median is the middle value, or the mean of the two in the middle.
+// median returns the middle value, or the mean of the two middle values.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// BinsSHA256 is the SHA-256 of the bins joined by commas, in hexadecimal: two
-// readers agree on a trace if it is equal.
+// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Two programs that read the same trace compare it.
 func (s Summary) BinsSHA256() string {
 	var joined []byte
 	for i, n := range s.Bins {
@@ -183,9 +180,9 @@ func (s Summary) BinsSHA256() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenCounts keeps every known count, for the quantiles.
+// tokenCounts keeps every known count for the quantiles.
 type tokenCounts struct {
-	all []int32 // at most maxTokens, which fits
+	all []int32 // at most maxTokens
 	sum int
 }
 

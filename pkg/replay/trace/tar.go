@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxMembers bounds an archive; ServeGen's largest set has 162 clients.
+// maxMembers is the maximum number of files in an archive. The largest set of ServeGen has 162 clients.
 const maxMembers = 100_000
 
-// readTar reads windowed rates, one CSV a client.
+// readTar reads windowed rates with one CSV per client.
 func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
 	archive := tar.NewReader(in)
 	b := newRateBuilder(o)
@@ -32,7 +32,7 @@ func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
 		base := path.Base(h.Name)
 		if h.Typeflag != tar.TypeReg || strings.HasPrefix(base, ".") || path.Ext(base) != ".csv" {
 			if h.Typeflag == tar.TypeReg {
-				skipped++ // a README; "._x.csv" is macOS' resource fork
+				skipped++ // a README, or a resource fork of macOS ("._x.csv")
 			}
 			continue
 		}
@@ -41,7 +41,7 @@ func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
 		}
 	}
 	if len(b.samples) == 0 {
-		return p.refuse("an archive without a .csv", "windowed rates, one .csv a client")
+		return p.refuse("an archive without a .csv", "windowed rates, one .csv per client")
 	}
 	said := notes(t.Notes)
 	said.count(skipped, "members that are not .csv, skipped")

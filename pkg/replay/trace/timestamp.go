@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TimeUnit is the unit of timestamps that are plain numbers.
+// TimeUnit is the unit of numeric timestamps.
 type TimeUnit string
 
 const (
-	// AutoUnit takes the unit from the column's name (t_ms) or else from the
-	// magnitude: below 1e8 seconds from the start, then epoch s, ms, us, ns.
+	// AutoUnit uses the unit in the name of the column (t_ms), or the magnitude: below 1e8 it is seconds from the start, above it is s, ms,
+	// us or ns since 1970.
 	AutoUnit     TimeUnit = ""
 	Seconds      TimeUnit = "s"
 	Milliseconds TimeUnit = "ms"
@@ -20,37 +20,36 @@ const (
 	Nanoseconds  TimeUnit = "ns"
 )
 
-// perUnit is nanoseconds in one unit.
+// perUnit is the number of nanoseconds in one unit.
 var perUnit = map[TimeUnit]int64{Seconds: 1e9, Milliseconds: 1e6, Microseconds: 1e3, Nanoseconds: 1}
 
 const (
-	// firstEpoch, in seconds, divides times from a start from times since 1970:
-	// the first is at most three years, the second at least 1973.
+	// firstEpoch, in seconds, separates times since the start (at most three years) from times since 1970 (at least 1973).
 	firstEpoch   = int64(1e8)
-	lastInstant  = int64(7_258_118_400) // the year 2200 in epoch seconds: later is a wrong unit
-	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds from the start, or epoch s, ms, us, ns"
+	lastInstant  = int64(7_258_118_400) // the year 2200 in epoch seconds; a later time has a wrong unit
+	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds " +
+		"from the start, or epoch s, ms, us, ns"
 )
 
-// clock reads the timestamps of one file, all of the same kind as the first.
+// clock parses the timestamps of one file, which must all be of the same kind.
 type clock struct {
 	unit     TimeUnit
-	layout   string // Go layout, when the file's own
+	layout   string // Go layout of the option
 	location *time.Location
 
 	kind   clockKind
-	noZone bool // some timestamp carried no zone and was read in location
+	noZone bool // a timestamp without a zone was read in location
 }
 
 type clockKind uint8
 
 const (
 	unset    clockKind = iota
-	relative           // from a start that the file does not name
+	relative           // since the start of the trace
 	absolute           // since 1970
 )
 
-// instant is nanoseconds since 1970, or from the start; allowed is not empty
-// when s is not a timestamp and says what is.
+// instant returns nanoseconds since 1970, or since the start. If s is not a timestamp, allowed describes the accepted forms.
 func (c *clock) instant(s string) (ns int64, allowed string) {
 	s = strings.TrimSpace(s)
 	kind := absolute
@@ -75,7 +74,7 @@ func (c *clock) instant(s string) (ns int64, allowed string) {
 	return ns, ""
 }
 
-// text shows an instant in a message.
+// text formats a time for a message.
 func (c *clock) text(ns int64) string {
 	if c.kind == absolute {
 		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
@@ -93,8 +92,8 @@ func (c *clock) byLayout(s string) (int64, bool) {
 
 func inEpoch(seconds int64) bool { return seconds >= 0 && seconds < lastInstant }
 
-// calendar parses YYYY-MM-DD[T ]HH:MM:SS[.,fraction][Z|+hh:mm|+hhmm]. time.Parse
-// has no layout for "0 to 9 digits, zone or none" and is three times slower.
+// calendar parses YYYY-MM-DD[T ]HH:MM:SS[.,fraction][Z|+hh:mm|+hhmm]. time.Parse has no layout for an optional fraction and zone, and is
+// three times slower.
 func (c *clock) calendar(s string) (int64, bool) {
 	if len(s) < 19 || s[13] != ':' || s[16] != ':' || (s[10] != 'T' && s[10] != 't' && s[10] != ' ') {
 		return 0, false
@@ -122,7 +121,7 @@ func (c *clock) calendar(s string) (int64, bool) {
 	return seconds*1e9 + frac, true
 }
 
-// fraction reads ".123" or ",123" (Python's logging) of up to 9 digits, in ns.
+// fraction parses ".123" or ",123" (logging of Python) with up to 9 digits, in ns.
 func fraction(s string) (ns int64, rest string, ok bool) {
 	if s == "" || (s[0] != '.' && s[0] != ',') {
 		return 0, s, true
@@ -141,9 +140,8 @@ func fraction(s string) (ns int64, rest string, ok bool) {
 	return ns, s[end:], true
 }
 
-// inZone is epoch seconds of the fields in the zone that the suffix names. A
-// date that does not exist (30 February, 24:00, 23:59:60) is refused: time.Date
-// would slide it to another.
+// inZone returns epoch seconds of the fields in the zone of the suffix. It rejects times that do not exist (30 February, 24:00, 23:59:60),
+// which time.Date would change to another time.
 func (c *clock) inZone(f [6]int, zone string) (int64, bool) {
 	location, offset := time.UTC, int64(0)
 	switch {
@@ -168,7 +166,7 @@ func (c *clock) inZone(f [6]int, zone string) (int64, bool) {
 	return t.Unix() - offset, true
 }
 
-// number reads a decimal exactly (a float64 has no room for epoch nanoseconds).
+// number parses a decimal number exactly. A float64 is not precise enough for nanoseconds since 1970.
 func (c *clock) number(s string) (int64, clockKind, bool) {
 	whole, rest := s, ""
 	if i := strings.IndexAny(s, ".eE"); i >= 0 {
@@ -176,7 +174,7 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 	}
 	n, ok := digits(whole)
 	if !ok && (whole != "" || len(rest) < 2) || strings.ContainsAny(rest, "eE") {
-		return c.float(s) // ".5" is a number, "" and "." are none
+		return c.float(s) // ".5" is a number, "" and "." are not
 	}
 	unit := c.unit
 	if unit == AutoUnit {
@@ -189,11 +187,11 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 	return c.sum(n*per, rest, per)
 }
 
-// sum adds the fraction of a unit and sorts the instant into its kind.
+// sum adds the fraction of a unit and determines the kind of the time.
 func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	if rest != "" && rest != "." {
 		if len(rest) > 10 && strings.Trim(rest[10:], "0123456789") == "" {
-			rest = rest[:10] // Python prints 17 digits; the rest is below a nanosecond
+			rest = rest[:10] // further digits are below a nanosecond
 		}
 		frac, after, ok := fraction(rest)
 		if !ok || after != "" {
@@ -207,10 +205,10 @@ func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	return ns, absolute, inEpoch(ns / 1e9)
 }
 
-// float reads 1.7e9 and the like, as finely as a float64 can.
+// float parses 1.7e9 and similar numbers with the precision of a float64.
 func (c *clock) float(s string) (int64, clockKind, bool) {
 	if strings.Trim(s, "0123456789.+-eE") != "" {
-		return 0, unset, false // NaN, Inf and hexadecimal are numbers to ParseFloat
+		return 0, unset, false // ParseFloat also accepts NaN, Inf and hexadecimal
 	}
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(x >= 0 && x < 9e18) {
@@ -224,13 +222,13 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	if mul(x, per) >= 9e18 {
 		return 0, unset, false
 	}
-	// Apart, the whole and the rest lose nothing; their product would round to 256 ns.
+	// The integer and the fraction are multiplied separately: the product of the whole number would round to 256 ns.
 	whole := math.Floor(x)
 	return c.sum(int64(whole)*int64(per)+int64(math.Round(mul(x-whole, per))), "", 1)
 }
 
-// unitOf tells the unit by magnitude: 1e8 s is 1973 and 1e11 s is the year 5138,
-// so each span of three digits has one reading.
+// unitOf returns the unit by magnitude: 1e8 s is in 1973 and 1e11 s is in the year 5138, so that each range of three digits has one
+// meaning.
 func unitOf(n int64) TimeUnit {
 	switch {
 	case n < 1e11:
@@ -243,7 +241,7 @@ func unitOf(n int64) TimeUnit {
 	return Nanoseconds
 }
 
-// digits parses ASCII digits, and nothing else, below 9.2e18.
+// digits parses ASCII digits only, below 9.2e18.
 func digits(s string) (int64, bool) {
 	if len(s) == 0 || len(s) > 19 {
 		return 0, false

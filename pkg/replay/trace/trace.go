@@ -8,41 +8,39 @@ import (
 	"time"
 )
 
-// UnknownTokens stands where a trace does not say how many tokens a request had.
+// UnknownTokens is the token count of a request without a recorded one.
 const UnknownTokens = -1
 
 // Request is one arrival.
 type Request struct {
-	At           time.Duration // since the trace's start, never negative
-	InputTokens  int           // prompt tokens; UnknownTokens where not recorded
-	OutputTokens int           // generated tokens; 0 is a recorded zero: a failed request, or an embedding
-	Failed       bool          // the log's status column says that it failed; it is demand all the same
+	At           time.Duration // since the start of the trace, not negative
+	InputTokens  int           // prompt tokens, or UnknownTokens
+	OutputTokens int           // generated tokens, or UnknownTokens; 0 is for example a failed request or an embedding
+	Failed       bool          // the status in the log is a failure; the request is part of the load
 }
 
-// Stream yields requests in order of At, ties in an order that is always the
-// same. After the last it answers false for ever.
+// Stream returns requests in the order of At; the order of equal times is always the same. After the last request it returns false.
 type Stream interface {
 	Next() (Request, bool)
 }
 
-// Kind is what a trace was made from.
+// Kind is the kind of the source of a trace.
 type Kind string
 
 const (
-	Log       Kind = "request log"    // every request with its own time
+	Log       Kind = "request log"    // every request has a time
 	Rates     Kind = "windowed rates" // requests/s per window; arrivals are drawn
 	Generated Kind = "generated"      // drawn from a Profile
 )
 
-// Trace is traffic that can be streamed any number of times. It does not change
-// once made, and several goroutines may stream it at once.
+// Trace is traffic that can be streamed any number of times. It is immutable and safe for concurrent use.
 type Trace struct {
-	Name     string        // the file, or the profile
+	Name     string        // name of the file or the profile
 	Kind     Kind          //
-	Start    time.Time     // the instant of At = 0, UTC; zero where the file names none
+	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
 	Duration time.Duration // from the start to the last request, or to the end of the last window
-	Columns  []string      // how columns were read, as "TIMESTAMP = time"
-	Notes    []string      // what was unusual in the file, and what was made of it
+	Columns  []string      // roles of the columns, as "TIMESTAMP = time"
+	Notes    []string      // remarks about the file
 
 	log     []Request
 	clients []client
@@ -50,14 +48,14 @@ type Trace struct {
 	draw    draw
 }
 
-// draw is how arrivals and missing token counts are drawn.
+// draw has the settings for drawn arrivals and token counts.
 type draw struct {
 	seed   uint64
 	tokens *Tokens
-	from   time.Duration // the slice of the windows that is this trace
+	from   time.Duration // the slice of the windows
 }
 
-// Stream starts the trace from its beginning.
+// Stream returns a stream from the beginning of the trace.
 func (t *Trace) Stream() Stream {
 	switch t.Kind {
 	case Rates:
@@ -68,7 +66,7 @@ func (t *Trace) Stream() Stream {
 	return &logStream{rest: t.log}
 }
 
-// All is Stream as a range-over-func.
+// All returns Stream as an iterator.
 func (t *Trace) All() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		s := t.Stream()
@@ -80,9 +78,8 @@ func (t *Trace) All() iter.Seq[Request] {
 	}
 }
 
-// Collect holds all requests in memory, 32 bytes each; for a log it is the
-// trace's own slice, not to be changed. More than max requests are an error: a
-// fortnight of rates can be hundreds of millions. max <= 0 means DefaultMaxRequests.
+// Collect returns all requests, 32 bytes each. For a log it is the slice of the trace, which must not be changed. More than max requests
+// are an error: two weeks of rates can be hundreds of millions. max <= 0 means DefaultMaxRequests.
 func (t *Trace) Collect(max int) ([]Request, error) {
 	if max <= 0 {
 		max = DefaultMaxRequests
@@ -101,7 +98,7 @@ func (t *Trace) Collect(max int) ([]Request, error) {
 	return all, nil
 }
 
-// expected is about how many requests a trace of rates holds; 0 for others.
+// expected returns the approximate number of requests of a trace of rates, and 0 for others.
 func (t *Trace) expected() int {
 	n := 0.0
 	for _, w := range t.Windows() {
@@ -110,8 +107,7 @@ func (t *Trace) expected() int {
 	return int(n) + len(t.clients)
 }
 
-// Drawn is the trace with its arrivals drawn and kept, as a log: the same
-// requests that Stream yields. Errors as Collect.
+// Drawn returns the trace as a log with the requests that Stream returns. Errors are those of Collect.
 func (t *Trace) Drawn(max int) (*Trace, error) {
 	all, err := t.Collect(max)
 	if err != nil {
@@ -125,7 +121,7 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
-// Delayed is a drawn trace that begins so much earlier than its first request: an older start, and everything later by as much.
+// Delayed returns a drawn trace with an earlier start: every request is later by the given time.
 func (t *Trace) Delayed(by time.Duration) *Trace {
 	if by == 0 {
 		return t
@@ -142,7 +138,7 @@ func (t *Trace) Delayed(by time.Duration) *Trace {
 	return &out
 }
 
-// Until is a drawn trace without what comes at or after an instant, at which it ends; one that ends before stays as it is.
+// Until returns a drawn trace that ends at a time, without later requests. A shorter trace is not changed.
 func (t *Trace) Until(end time.Duration) *Trace {
 	if t.Duration <= end {
 		return t
@@ -151,13 +147,13 @@ func (t *Trace) Until(end time.Duration) *Trace {
 	out.Duration = end
 	n := sort.Search(len(t.log), func(i int) bool { return t.log[i].At >= end })
 	if out.log = t.log[:n:n]; n < len(t.log) {
-		out.Notes = append(slices.Clone(t.Notes), fmt.Sprintf("%d requests after %s are left out", len(t.log)-n, end))
+		out.Notes = append(slices.Clone(t.Notes), fmt.Sprintf("%d requests after %s are omitted", len(t.log)-n, end))
 	}
 	return &out
 }
 
-// Bins counts arrivals per slot of the given width, from the trace's start to
-// its Duration; the last slot may be partial. width must be positive.
+// Bins counts the arrivals in each interval of the given width, from the start to Duration. The last interval may be shorter. width must be
+// positive.
 func (t *Trace) Bins(width time.Duration) []int {
 	bins := make([]int, int(t.Duration/width)+1)
 	for r := range t.All() {
@@ -180,7 +176,7 @@ func (s *logStream) Next() (Request, bool) {
 	return r, true
 }
 
-// limited cuts an endless stream at end.
+// limited ends a stream at end.
 type limited struct {
 	from *Generator
 	end  time.Duration

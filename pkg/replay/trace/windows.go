@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// windowLength is the usual distance between starts: the most frequent one, the
-// shorter of two as frequent. 0 where no client has two windows.
+// windowLength returns the most frequent distance between starts, or the shorter one of two. It is 0 if no client has two windows.
 func (b *rateBuilder) windowLength() time.Duration {
 	if b.step > 0 {
 		return b.step
@@ -29,8 +28,8 @@ func (b *rateBuilder) windowLength() time.Duration {
 	return time.Duration(best)
 }
 
-// windows gives each sample its length and count. Between two samples further
-// apart than a window lies a hole, where the rate is not known.
+// windows computes the length and the count of each sample. If two samples are further apart than a window, the time between is a gap with
+// an unknown rate.
 func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Duration) ([]window, *Error) {
 	out := make([]window, 0, len(own))
 	for i, s := range own {
@@ -53,7 +52,7 @@ func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Dur
 	return out, nil
 }
 
-// length decides what a hole means: see Gaps.
+// length returns the length of a window before a gap: see Gaps.
 func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (time.Duration, *Error) {
 	hole := apart - step
 	switch {
@@ -65,11 +64,11 @@ func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (t
 		b.seen.held++
 		return apart, nil
 	}
-	return 0, p.refuse(fmt.Sprintf("a hole of %v without a rate before %s", hole, next),
-		fmt.Sprintf("windows %v apart, or holes of up to %v; gaps: hold or zero says what a hole means", step, heldGap))
+	return 0, p.refuse(fmt.Sprintf("a gap of %v without a rate before %s", hole, next),
+		fmt.Sprintf("windows %v apart, or gaps of up to %v; set gaps: hold or gaps: zero for longer ones", step, heldGap))
 }
 
-// count is the number of requests of a window, after the scale.
+// count returns the number of requests of a window with the scale.
 func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (float64, *Error) {
 	per := time.Second
 	switch b.o.Unit {
@@ -81,7 +80,7 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 	rate := s.rate / per.Seconds()
 	n := mul(s.rate, length.Seconds()/per.Seconds())
 	if whole := math.Round(n); math.Abs(n-whole) < 1e-6 {
-		n = whole // a recorded rate is a count over a length: 1.3316666666666668/s in 600 s were 799
+		n = whole // a recorded rate is an integer divided by the length: 1.3316666666666668/s in 600 s is 799
 	}
 	n = mul(n, b.o.Scale)
 	if !(rate <= maxRate) || !(n <= maxPerWindow) {
@@ -94,27 +93,26 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 func (b *rateBuilder) notes() []string {
 	var n notes
 	if b.clock.noZone {
-		n.say("timestamps carry no zone: read as " + b.o.Location.String())
+		n.say("timestamps without a time zone are read as " + b.o.Location.String())
 	}
 	n.count(b.seen.rows.headers, "repeated header lines, skipped")
 	n.count(b.seen.rows.filtered, "rows filtered out")
-	n.count(b.seen.noFamily, fmt.Sprintf("windows that name no family, read as %s", b.o.Family))
+	n.count(b.seen.noFamily, fmt.Sprintf("windows without a family, read as %s", b.o.Family))
 	n.count(b.seen.unknown, "samples that are NaN: unknown, so as if missing")
 	n.count(b.seen.held, "holes in the rate, held at the rate before")
 	n.count(b.seen.shorter, "clients that begin later or end earlier than others, without traffic there")
 	return n
 }
 
-// Window is the traffic that a trace of rates expects in a span of time, over
-// all its clients.
+// Window is the expected traffic of a trace of rates in a time span, over all clients.
 type Window struct {
 	At       time.Duration // from the trace's start
 	Length   time.Duration
 	Requests float64
 }
 
-// Windows sums the clients of a trace of rates over slots: those of the file
-// where all clients share them, else minutes. Empty for other traces.
+// Windows adds up the clients of a trace of rates in the windows of the file if all clients have the same, otherwise in minutes. It is
+// empty for other traces.
 func (t *Trace) Windows() []Window {
 	if t.Kind != Rates {
 		return nil
@@ -133,9 +131,8 @@ func (t *Trace) Windows() []Window {
 	return out
 }
 
-// commonLength is the length of every window, where all begin at multiples of it
-// from the trace's start; a minute where they do not, or where that would be more
-// slots than a trace has windows (two windows of a nanosecond, a year apart).
+// commonLength returns the length of the windows if all begin at multiples of it. Otherwise, or if that would be more windows than in the
+// trace (two windows of a nanosecond, a year apart), it returns a minute.
 func (t *Trace) commonLength() time.Duration {
 	width := time.Duration(0)
 	for _, c := range t.clients {
@@ -154,7 +151,7 @@ func (t *Trace) commonLength() time.Duration {
 	return width
 }
 
-// spread adds a window's requests to the slots that it covers, in proportion.
+// spread adds the requests of a window to the intervals that it covers, in proportion.
 func spread(out []Window, width, at time.Duration, w window) {
 	for i := max(int(at/width), 0); i < len(out); i++ {
 		o := &out[i]

@@ -9,19 +9,17 @@ import (
 	"time"
 )
 
-// mark begins the first line of a CSV that WriteCSV wrote; it keeps what rows
-// cannot: when the trace began, and that it went on after the last request.
+// mark begins the first line of a CSV of WriteCSV. The line has what rows do not have: the start and the duration of the trace.
 const mark = "# gpuscaler.io/trace "
 
-// WriteCSV writes the trace as a request log that Open reads back the same:
-// seconds from the start with nine digits, and tokens where they are known.
+// WriteCSV writes the trace as a request log that Open reads back: seconds from the start with nine digits, and known token counts.
 func (t *Trace) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriterSize(w, peekSize)
 	start := "none"
 	if !t.Start.IsZero() {
 		start = t.Start.UTC().Format(time.RFC3339Nano)
 	}
-	// A bufio.Writer keeps its first error for Flush.
+	// A bufio.Writer returns its first error from Flush.
 	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status\n", mark, start, t.Duration)
 	var line []byte
 	for r := range t.All() {
@@ -54,8 +52,7 @@ func appendTokens(line []byte, n int) []byte {
 	return strconv.AppendInt(line, int64(n), 10)
 }
 
-// readMark takes the start and duration that WriteCSV noted; a file without a
-// mark is none of ours and stays as it is.
+// readMark reads the start and the duration that WriteCSV wrote. It does not change a trace without the line.
 func readMark(p place, head []byte, o *Options) (time.Time, *Error) {
 	line, _, _ := strings.Cut(string(head[:min(len(head), 200)]), "\n")
 	rest, marked := strings.CutPrefix(strings.TrimSpace(line), mark)

@@ -80,7 +80,7 @@ func TestWhoEditsTheBudgetsAroundOurEntriesKeepsBoth(t *testing.T) {
 	list := c.pools[0].fields["disruption.budgets"].Value
 	c.edit(0, "disruption.budgets", Value(strings.Replace(string(list), `{"nodes":"100%"}`, `{"nodes":"2"}`, 1)))
 	c.run(20 * time.Minute)
-	if c.allowed(c.pools[0], reasonUnderutilized) || c.s.pools[0].nudges[FieldBudgets].overwrites != 0 {
+	if c.allowed(c.pools[0], reasonUnderutilized) || c.s.Pools[0].Overrides[FieldBudgets].Overwrites != 0 {
 		t.Errorf("%s\n%s", c.pools[0].fields["disruption.budgets"].Value, c.why())
 	}
 	c.run(time.Hour)
@@ -104,7 +104,7 @@ func TestAnEditWhileWeReleaseStays(t *testing.T) {
 func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
-	c.run(fenceAfter)
+	c.run(zeroLimitDelay)
 	c.deaf = true
 	sent := 0
 	for range 60 {
@@ -244,12 +244,12 @@ func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
 	step := func(d time.Duration) {
 		for range int(d / (77 * time.Second)) {
 			c.run(77 * time.Second)
-			kept := c.s.spot
+			kept := c.s.Spot
 			c.s = State{} // kill -9; the next leader has the records only
 			kills++
 			c.step()
-			if c.s.spot.phase != kept.phase && kept.phase != PreferSpot {
-				c.t.Errorf("%s: %v before, %v after\n%s", c.clock(), kept.phase, c.s.spot.phase, c.why())
+			if c.s.Spot.Phase != kept.Phase && kept.Phase != PreferSpot {
+				c.t.Errorf("%s: %v before, %v after\n%s", c.clock(), kept.Phase, c.s.Spot.Phase, c.why())
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
 	c.t.Helper()
 	c.until(d, what, func() bool {
-		if n := l.lastAdvice.Surge; n > 0 && (len(widths) == 0 || c.s.move.step == surging && c.s.move.since == stamp(c.now)) {
+		if n := l.lastAdvice.Surge; n > 0 && (len(widths) == 0 || c.s.Move.Step == surging && c.s.Move.Since == stamp(c.now)) {
 			widths = append(widths, n)
 		}
 		return holds()
@@ -47,13 +47,13 @@ func TestABatchIsTwiceAsWideAfterEachThatArrivedUpToAQuarter(t *testing.T) {
 
 func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.move.step == noMove })
+	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.Move.Step == noMove })
 	c.pools[0].denied = true
 	phases := len(c.phases)
-	c.until(time.Hour, "the market is found full", func() bool { return c.s.pace.level > 0 })
+	c.until(time.Hour, "the market is found full", func() bool { return c.s.Pace.Level > 0 })
 	began, on := c.now, c.nodes(1)
-	c.until(time.Hour, "it is found full again", func() bool { return c.s.pace.level > 1 })
-	if waited := c.now.Sub(began); waited < settles*4/5 {
+	c.until(time.Hour, "it is found full again", func() bool { return c.s.Pace.Level > 1 })
+	if waited := c.now.Sub(began); waited < settleTime*4/5 {
 		t.Errorf("asked again after %v", waited)
 	}
 	c.run(5 * time.Minute)
@@ -72,12 +72,12 @@ func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
 
 func TestWhatLandsOnDemandInABatchGoesAgainAndTheOthersStay(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
 	spot, onDemand := c.nodes(0), c.nodes(1)
 	c.room(2)
 	c.until(time.Minute, "two of them have a spot node", func() bool { return c.nodes(0) == spot+2 })
 	const came = 2
-	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.move.step == noMove })
+	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove })
 	c.run(5 * time.Minute)
 	if c.nodes(0) != spot+came || c.nodes(1) != onDemand-came || chat.minimum < 16 {
 		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand, chat.minimum, c.why())
@@ -105,9 +105,9 @@ func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
 			c, chat := scarce(t)
-			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
+			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
 			c.room(room)
-			spot, began := c.nodes(0), c.s.move.since
+			spot, began := c.nodes(0), c.s.Move.Since
 			c.until(time.Minute, "those that have room have a spot node", func() bool { return c.nodes(0) == spot+room })
 			c.run(delay)
 			chat.want += 10
@@ -123,7 +123,7 @@ func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
 					}
 				}
 				landed = now
-				return c.s.move.step == noMove || c.s.move.since != began && c.s.move.step == surging
+				return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging
 			})
 			if len(landed) != spot+room {
 				t.Errorf("room for %d, %v: %d are on spot, %d before", room, delay, len(landed), spot)
@@ -135,12 +135,12 @@ func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
 // A successor's node is lost, and the pod in its stead finds room on a node that was there: the batch ends with what came, at once.
 func TestABatchThatLostASuccessorDoesNotWaitForIt(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.move.step == surging && c.s.move.count == 4 })
-	spot, began := c.nodes(0), c.s.move.since
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
+	spot, began := c.nodes(0), c.s.Move.Since
 	c.until(time.Minute, "it has its spot nodes", func() bool { return c.nodes(0) == spot+4 })
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true, pool: c.pools[1]})
 	c.pools[0].remove(c.pools[0].nodes[spot])
-	c.until(6*time.Minute, "the batch is over", func() bool { return c.s.move.step == noMove || c.s.move.since != began && c.s.move.step == surging })
+	c.until(6*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging })
 	if chat.minimum < 16 || len(c.onSpot(chat)) < spot+3 {
 		t.Errorf("%d ready at the least, %d on spot of %d and four\n%s", chat.minimum, len(c.onSpot(chat)), spot, c.why())
 	}
@@ -149,10 +149,10 @@ func TestABatchThatLostASuccessorDoesNotWaitForIt(t *testing.T) {
 // Demand rises by what a batch would give back: nothing goes, and the next batch is not kept waiting.
 func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.move.step == shrinking && c.s.move.count == 4 })
+	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == shrinking && c.s.Move.Count == 4 })
 	chat.want = 20
-	c.until(2*time.Minute, "the batch is over", func() bool { return c.s.move.step != shrinking })
-	if len(chat.pods) != 20 && c.s.move.step == noMove || chat.ready() < 20 {
+	c.until(2*time.Minute, "the batch is over", func() bool { return c.s.Move.Step != shrinking })
+	if len(chat.pods) != 20 && c.s.Move.Step == noMove || chat.ready() < 20 {
 		t.Errorf("%d pods, %d ready\n%s", len(chat.pods), chat.ready(), c.why())
 	}
 }
@@ -160,7 +160,7 @@ func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
 // A model that loads for longer than a batch waits, on spot that has room: each batch is in vain, and the next one waits for longer.
 func TestSuccessorsThatAreNeverReadyInTimeAreAskedForMoreAndMoreSeldom(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.move.step == noMove })
+	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.Move.Step == noMove })
 	c.load = 40 * time.Minute
 	surging, began := 0, c.now
 	for c.now.Sub(began) < 12*time.Hour {

@@ -31,17 +31,17 @@ func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
 	}
 	c.now = eight
 	c.run(5 * time.Minute)
-	if r := c.reason(RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(holdEmpty).Unix() {
+	if r := c.reason(RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(freezeEmpty).Unix() {
 		t.Errorf("before the demand has come: %+v", r)
 	}
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
-	c.now = eight.Add(holdEmpty)
+	c.now = eight.Add(freezeEmpty)
 	c.run(2 * time.Second)
 	if c.allowed(c.pools[0], reasonUnderutilized) || !c.allowed(c.pools[0], reasonEmpty) {
 		t.Errorf("the first step releases empty nodes only: %s", c.pools[0].fields["disruption.budgets"].Value)
 	}
-	c.now = eight.Add(holdUnder)
+	c.now = eight.Add(freezeInUse)
 	c.run(2 * time.Second)
 	c.untouched(before)
 	if c.writes != 4 {
@@ -73,7 +73,7 @@ func TestAHoldEndsByItselfWhenWeDie(t *testing.T) {
 		t.Error("no hold 90 seconds before")
 	}
 	c.silent = true
-	c.now = eight.Add(holdUnder + time.Minute)
+	c.now = eight.Add(freezeInUse + time.Minute)
 	if !c.allowed(c.pools[0], reasonEmpty) || !c.allowed(c.pools[0], reasonUnderutilized) {
 		t.Errorf("at %s: %s", c.clock(), c.pools[0].fields["disruption.budgets"].Value)
 	}
@@ -109,7 +109,7 @@ func TestNothingIsProbedWhileKnownDemandArrives(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
 	c.ahead = []Span{{From: c.now.Add(13 * time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
-	c.run(13*time.Minute + holdUnder - 10*time.Second)
+	c.run(13*time.Minute + freezeInUse - 10*time.Second)
 	if c.d.Phase != Fallback {
 		t.Errorf("%v while demand arrives", c.d.Phase)
 	}
@@ -117,7 +117,7 @@ func TestNothingIsProbedWhileKnownDemandArrives(t *testing.T) {
 }
 
 func TestEntriesOfAHoldAreKnownByTheirWholeShape(t *testing.T) {
-	h := hold{start: stamp(midnight), empty: stamp(midnight.Add(15 * time.Minute)), under: stamp(midnight.Add(time.Hour))}
+	h := freeze{Start: stamp(midnight), Empty: stamp(midnight.Add(15 * time.Minute)), InUse: stamp(midnight.Add(time.Hour))}
 	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
 		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)
 	for list, with := range map[Value]Value{
@@ -134,11 +134,11 @@ func TestEntriesOfAHoldAreKnownByTheirWholeShape(t *testing.T) {
 		if !ok || string(got) != expect {
 			t.Errorf("%s with a hold: %s, want %s", list, got, expect)
 		}
-		back, ours := stripped(got)
+		back, ours := withoutFreeze(got)
 		if !ours || back != list && list != "" {
 			t.Errorf("%s without it: %s", got, back)
 		}
-		if again, ours := stripped(list); ours || again != list {
+		if again, ours := withoutFreeze(list); ours || again != list {
 			t.Errorf("%s: %s was taken for ours", list, again)
 		}
 	}

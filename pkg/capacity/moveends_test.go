@@ -9,65 +9,65 @@ import (
 // inBatch is a workload of four on demand whose first replicas are on their way to spot.
 func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 	g, o := pairOf(t, func(g *Group) { g.LeadTime = 5 * time.Minute })
-	w := Workload{Key: "team/a", Uncapped: 4 + m.count, Extra: m.count, Current: 4 + m.count, GPUs: 1, Known: true}
+	w := Workload{Key: "team/a", Uncapped: 4 + m.Count, Extra: m.Count, Current: 4 + m.Count, GPUs: 1, Known: true}
 	for i := range 4 {
 		n := usable(fmt.Sprint("od-", i), OnDemand)
 		o.Pools[1].Nodes = append(o.Pools[1].Nodes, n)
 		p := onNode(n.Name, 1, i)
-		if m.has(p.UID) && m.step != surging {
+		if m.has(p.UID) && m.Step != surging {
 			p.DeletionCost = Annotation{Value: lowestCost, Ours: true}
 		}
 		w.Pods = append(w.Pods, p)
 	}
 	o.Workloads = []Workload{w}
-	s := State{at: stamp(midnight) - 1, knownSince: stamp(midnight.Add(-time.Hour))}
-	s.fit(g)
-	s.spot = spotState{phase: Returning, cause: CauseProbe, since: s.knownSince, moved: m.since}
-	m.workload = w.Key
-	s.move, s.pace = m, pace{width: 4, until: stamp(midnight.Add(time.Hour))} // no next batch for now
+	s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+	s.adapt(g)
+	s.Spot = spotState{Phase: Returning, Cause: CauseProbe, Since: s.KnownSince, Moved: m.Since}
+	m.Workload = w.Key
+	s.Move, s.Pace = m, pace{Width: 4, Until: stamp(midnight.Add(time.Hour))} // no next batch for now
 	return g, o, s
 }
 
 // batchOf is a batch of replicas, by the UIDs of the pods that go, whose step began some time before midnight.
 func batchOf(step moveStep, age time.Duration, victims ...string) move {
-	m := move{step: step, since: stamp(midnight.Add(-age)), count: int32(len(victims))}
-	copy(m.victims[:], victims)
+	m := move{Step: step, Since: stamp(midnight.Add(-age)), Count: int32(len(victims))}
+	copy(m.Victims[:], victims)
 	return m
 }
 
 func TestHowLongABatchWaitsForItsSuccessors(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{
-		0:                                      true,
-		arrives:                                true,
-		arrives + 5*time.Minute:                true,
-		arrives + 5*time.Minute + time.Second:  false,
-		arrives + 50*time.Minute + time.Second: false,
+		0:                                true,
+		successorTimeout:                 true,
+		successorTimeout + 5*time.Minute: true,
+		successorTimeout + 5*time.Minute + time.Second:  false,
+		successorTimeout + 50*time.Minute + time.Second: false,
 	} {
 		g, o, s := inBatch(t, batchOf(surging, age, "od-0"))
 		d, s := Decide(g, o, s, midnight)
-		if waiting := s.move.step == surging; waiting != waits || waits != (d.Advice[0].Surge == 1) || waits == (s.pace.level > 0) {
-			t.Errorf("after %v it waits: %v, surge %d, refusals in a row %d", age, waiting, d.Advice[0].Surge, s.pace.level)
+		if waiting := s.Move.Step == surging; waiting != waits || waits != (d.Advice[0].Surge == 1) || waits == (s.Pace.Level > 0) {
+			t.Errorf("after %v it waits: %v, surge %d, refusals in a row %d", age, waiting, d.Advice[0].Surge, s.Pace.Level)
 		}
 	}
 }
 
 func TestHowLongMarkedReplicasMayTakeToGo(t *testing.T) {
-	for age, waits := range map[time.Duration]bool{0: true, shrinks: true, shrinks + time.Millisecond: false, 2 * shrinks: false} {
+	for age, waits := range map[time.Duration]bool{0: true, shrinkTimeout: true, shrinkTimeout + time.Millisecond: false, 2 * shrinkTimeout: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
 		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three are needed: the fourth is about to go
-		if _, s = Decide(g, o, s, midnight); (s.move.step == shrinking) != waits {
-			t.Errorf("after %v: step %d", age, s.move.step)
+		if _, s = Decide(g, o, s, midnight); (s.Move.Step == shrinking) != waits {
+			t.Errorf("after %v: step %d", age, s.Move.Step)
 		}
 	}
 }
 
 // Demand that grew into the surge ends a batch, but not in its first minute: the target has just fallen then.
 func TestDemandThatGrewEndsABatchAfterAMinute(t *testing.T) {
-	for age, waits := range map[time.Duration]bool{0: true, grows: true, grows + time.Millisecond: false} {
+	for age, waits := range map[time.Duration]bool{0: true, growthDelay: true, growthDelay + time.Millisecond: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
 		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 4, 0
-		if _, s = Decide(g, o, s, midnight); (s.move.step == shrinking) != waits {
-			t.Errorf("after %v: step %d", age, s.move.step)
+		if _, s = Decide(g, o, s, midnight); (s.Move.Step == shrinking) != waits {
+			t.Errorf("after %v: step %d", age, s.Move.Step)
 		}
 	}
 }
@@ -79,10 +79,10 @@ func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
 		width   uint8
 	}{"all of it": {false, 8}, "a part of it": {true, 4}} {
 		m := batchOf(shrinking, time.Minute, "gone")
-		m.refused = c.refused
+		m.Refused = c.refused
 		g, o, s := inBatch(t, m)
-		if _, s = Decide(g, o, s, midnight); s.pace.width != c.width || s.move.step != noMove {
-			t.Errorf("%s arrived: width %d, step %d", name, s.pace.width, s.move.step)
+		if _, s = Decide(g, o, s, midnight); s.Pace.Width != c.width || s.Move.Step != noMove {
+			t.Errorf("%s arrived: width %d, step %d", name, s.Pace.Width, s.Move.Step)
 		}
 	}
 	// Two are asked for, one came; the other found room on a node of before, which says nothing of the market.
@@ -94,8 +94,8 @@ func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
 	came.Since, housed.Since = midnight.Add(-30*time.Second), midnight.Add(-30*time.Second)
 	o.Workloads[0].Pods = append(o.Workloads[0].Pods, came, housed)
 	_, s = Decide(g, o, s, midnight)
-	if s.move.step != marking || s.move.count != 1 || !s.move.refused || s.pace.width != 4 || s.pace.level != 0 {
-		t.Errorf("%+v, pace %+v; want a batch of one that is marked", s.move, s.pace)
+	if s.Move.Step != annotating || s.Move.Count != 1 || !s.Move.Refused || s.Pace.Width != 4 || s.Pace.Level != 0 {
+		t.Errorf("%+v, pace %+v; want a batch of one that is marked", s.Move, s.Pace)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestABatchLeavesTheBase(t *testing.T) {
 		g, o, s := inBatch(t, move{})
 		withBase := *g
 		withBase.OnDemandBase, withBase.ReturnNodesPerHour = base, 600
-		s.fit(&withBase)
-		s.pace, s.spot.moved = pace{width: maxBatch}, stamp(midnight.Add(-time.Hour))
+		s.adapt(&withBase)
+		s.Pace, s.Spot.Moved = pace{Width: maxBatch}, stamp(midnight.Add(-time.Hour))
 		w := &o.Workloads[0]
 		for i := range 12 { // sixteen in all, of which a quarter may move at once
 			n := usable(fmt.Sprint("spot-", i), Spot)
@@ -122,21 +122,21 @@ func TestABatchLeavesTheBase(t *testing.T) {
 
 // A batch that was given up waits like the move to another node, and spot's failures are not counted for it.
 func TestABatchThatWasGivenUpIsTriedAgainAtThePace(t *testing.T) {
-	g, o, s := inBatch(t, batchOf(surging, arrives+6*time.Minute, "od-0"))
-	s.pace = pace{width: 4}
+	g, o, s := inBatch(t, batchOf(surging, successorTimeout+6*time.Minute, "od-0"))
+	s.Pace = pace{Width: 4}
 	_, s = Decide(g, o, s, midnight)
-	if s.move.step != noMove || s.spot.moved != stamp(midnight) || s.pace.width != 1 || s.pace.level != 1 {
-		t.Fatalf("%+v, moved at %d, pace %+v", s.move, s.spot.moved, s.pace)
+	if s.Move.Step != noMove || s.Spot.Moved != stamp(midnight) || s.Pace.Width != 1 || s.Pace.Level != 1 {
+		t.Fatalf("%+v, moved at %d, pace %+v", s.Move, s.Spot.Moved, s.Pace)
 	}
-	again := time.Duration(s.pace.until-s.at) * time.Millisecond
-	if again < settles*4/5 || again > settles*6/5 {
-		t.Errorf("tried again after %v, want about %v", again, settles)
+	again := time.Duration(s.Pace.Until-s.At) * time.Millisecond
+	if again < settleTime*4/5 || again > settleTime*6/5 {
+		t.Errorf("tried again after %v, want about %v", again, settleTime)
 	}
 	w := &o.Workloads[0]
 	w.Uncapped, w.Extra, w.Current = 4, 0, 4
 	for at, want := range map[time.Duration]moveStep{again - time.Second: noMove, again: surging} {
-		if _, next := Decide(g, o, s, midnight.Add(at)); next.move.step != want {
-			t.Errorf("%v later: step %d", at, next.move.step)
+		if _, next := Decide(g, o, s, midnight.Add(at)); next.Move.Step != want {
+			t.Errorf("%v later: step %d", at, next.Move.Step)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func TestABatchEndsWithoutItsWorkload(t *testing.T) {
 		g, o, s := inBatch(t, batchOf(surging, time.Minute, "od-0"))
 		c.change(&o)
 		d, s := Decide(g, o, s, midnight)
-		if (d.Advice[0].Surge == 1) != c.waits || (s.move.step == surging) != c.waits {
-			t.Errorf("%s: surge %d, step %d", name, d.Advice[0].Surge, s.move.step)
+		if (d.Advice[0].Surge == 1) != c.waits || (s.Move.Step == surging) != c.waits {
+			t.Errorf("%s: surge %d, step %d", name, d.Advice[0].Surge, s.Move.Step)
 		}
 	}
 }

@@ -10,9 +10,9 @@ func fencedCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
-	c.run(fenceAfter)
+	c.run(zeroLimitDelay)
 	if c.limit(0) != 16 || c.reason(RuleNoZeroLimit) == nil {
-		t.Errorf("a fence after %v: limit %d", fenceAfter, c.limit(0))
+		t.Errorf("a fence after %v: limit %d", zeroLimitDelay, c.limit(0))
 	}
 	c.run(2 * time.Second)
 	if c.limit(0) != 0 || c.limit(1) != 0 {

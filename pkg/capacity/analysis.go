@@ -1,0 +1,182 @@
+package capacity
+
+import (
+	"slices"
+	"time"
+)
+
+// analysis is what one observation means for a group. The rules read it; they do not change it.
+type analysis struct {
+	g   *Group
+	o   *Observation
+	now time.Time
+	at  int64 // now as a stamp
+
+	pools          [MaxPools]poolFacts
+	spot, onDemand int // indexes of the two NodePools of a pair; -1 for a group without a pair
+
+	demand       Demand
+	claims       claimCount
+	known        bool          // demand is complete
+	pods         int           // running or pending
+	short        time.Duration // how long pods have waited that no node on its way will take
+	smallestWait int64         // units of the smallest pod without a node
+
+	returnable   int64   // units on demand that can move to spot
+	smallestMove int64   // units of the smallest movable pod
+	movable      []int64 // units of movable pods on each on-demand node; the slice is reused between ticks
+}
+
+// poolFacts is what the nodes of a NodePool add up to.
+type poolFacts struct {
+	units    int64     // of nodes that exist and are not being deleted
+	largest  int64     // units of the largest node
+	smallest int64     // units of the smallest node; 0: there is none
+	nodes    int       // that exist and are not being deleted
+	newest   time.Time // creation of the newest launched node
+	room     int64     // units that its owner's limits and the open schedules still allow; maxUnits: any number
+	full     string    // the resource whose limit allows the least; "": no limit does
+}
+
+// views returns the number of NodePools that the group and the observation have in common.
+func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), MaxPools) }
+
+// countNodes computes the facts of every NodePool, finds the pair, and finds what can move.
+func (a *analysis) countNodes() {
+	a.spot, a.onDemand = -1, -1
+	for i := range a.views() {
+		v, f := &a.o.Pools[i], &a.pools[i]
+		f.largest = units(v.NodeGPUs)
+		for j := range v.Nodes {
+			f.add(&v.Nodes[j])
+		}
+		f.units = max(f.units, units(v.Usage))
+	}
+	a.findPair()
+	a.findReturnable()
+}
+
+func (f *poolFacts) add(n *Node) {
+	f.largest = max(f.largest, units(n.GPUs))
+	if n.Deleting {
+		return
+	}
+	f.nodes++
+	f.units += units(n.GPUs)
+	if size := units(n.GPUs); size > 0 && (f.smallest == 0 || size < f.smallest) {
+		f.smallest = size
+	}
+	if n.Stage != Requested && n.Created.After(f.newest) {
+		f.newest = n.Created
+	}
+}
+
+// findPair finds the spot NodePool and the on-demand NodePool that can take each other's replicas. A NodePool of reserved capacity is
+// the on-demand side of a group without another.
+func (a *analysis) findPair() {
+	spot := a.g.only(Spot)
+	onDemand := int(a.g.other(int8(spot)))
+	if spot < 0 || onDemand < 0 || onDemand == spot || max(spot, onDemand) >= a.views() {
+		return
+	}
+	if s, d := &a.o.Pools[spot], &a.o.Pools[onDemand]; s.Exists && d.Exists && !s.Mixed && !d.Mixed {
+		a.spot, a.onDemand = spot, onDemand
+	}
+}
+
+// paired reports whether the group has a spot and an on-demand NodePool.
+func (a *analysis) paired() bool { return a.spot >= 0 }
+
+// eachPod visits the pods of all workloads, and the unmanaged pods with a nil workload.
+func (a *analysis) eachPod(visit func(w *Workload, p *Pod)) {
+	for i := range a.o.Workloads {
+		w := &a.o.Workloads[i]
+		for j := range w.Pods {
+			visit(w, &w.Pods[j])
+		}
+	}
+	for i := range a.o.UnmanagedPods {
+		visit(nil, &a.o.UnmanagedPods[i])
+	}
+}
+
+// node returns the node of a pod, or nil.
+func (a *analysis) node(p *Pod) *Node {
+	if p.Pool < 0 || p.Pool >= a.views() || p.Node < 0 || p.Node >= len(a.o.Pools[p.Pool].Nodes) {
+		return nil
+	}
+	return &a.o.Pools[p.Pool].Nodes[p.Node]
+}
+
+// endangered reports whether the node of a pod has an interruption notice or is being deleted.
+func (a *analysis) endangered(p *Pod) bool {
+	n := a.node(p)
+	return n != nil && (n.Notice || n.Deleting)
+}
+
+// ready returns the number of replicas of which every pod is ready on a node that stays.
+func (a *analysis) ready(w *Workload) (n int32) {
+	w.eachReplica(func(pods []Pod) {
+		for i := range pods {
+			if p := &pods[i]; !p.Ready || a.endangered(p) {
+				return
+			}
+		}
+		if w.complete(pods) {
+			n++
+		}
+	})
+	return n
+}
+
+// workload returns the index of the workload with a key, or -1.
+func (a *analysis) workload(key string) int {
+	return slices.IndexFunc(a.o.Workloads, func(w Workload) bool { return w.Key == key })
+}
+
+// nodeSize returns the units of the largest node that is known, or of the largest pod if that is greater. Karpenter launches an
+// instance type only if its whole capacity fits below the limit.
+func (a *analysis) nodeSize() (size int64) {
+	for i := range a.views() {
+		size = max(size, a.pools[i].largest)
+	}
+	for i := range a.o.Workloads {
+		size = max(size, a.o.Workloads[i].podGPUs())
+	}
+	return max(size, 1)
+}
+
+// baseUnits returns the on-demand base of the group, rounded up to whole nodes: no node of 8 units fits below a limit of 1.
+func (a *analysis) baseUnits() int64 {
+	size := a.pools[a.onDemand].largest
+	if size == 0 {
+		size = a.nodeSize()
+	}
+	return (units(a.g.OnDemandBase) + size - 1) / size * size
+}
+
+// aboveBase returns the units on demand beyond the base.
+func (a *analysis) aboveBase() int64 { return max(a.pools[a.onDemand].units-a.baseUnits(), 0) }
+
+// spotWait returns how long pods wait for spot before on-demand may grow; 0: the group does not wait.
+func (a *analysis) spotWait() time.Duration {
+	if a.g.SpotWaitTimeout == 0 && a.g.OnDemandBase > 0 {
+		return baseWait
+	}
+	return a.g.SpotWaitTimeout
+}
+
+// within reports whether something happened after an instant and not in the future. It allows for the clock of another machine that is
+// up to a minute ahead.
+func (a *analysis) within(when time.Time, from int64) bool {
+	at := stamp(when)
+	return at > from && at <= a.at+time.Minute.Milliseconds()
+}
+
+// future returns the time of a stamp, and the zero time for a stamp that is over.
+func (a *analysis) future(at int64) time.Time {
+	if at <= a.at {
+		return time.Time{}
+	}
+	return instant(at)
+}

@@ -1,0 +1,169 @@
+package capacity
+
+import "time"
+
+const (
+	// zeroLimitDelay is how long no demand must exist before a limit of 0: a queue that drains and fills again within minutes would
+	// write the NodePools each time.
+	zeroLimitDelay = 5 * time.Minute
+	// unknownPendingTime is how long a pod of unknown placement may be pending before it counts as demand.
+	unknownPendingTime = time.Minute
+	// liftAhead is how long before known demand the limit is removed, on top of the group's lead time: Karpenter takes up to 15 seconds
+	// to notice.
+	liftAhead = time.Minute
+)
+
+// zeroLimit is the state machine of the limit of 0:
+//
+//	                  noDemand                       noDemandLong
+//	+--> zeroLimitOff ---------> zeroLimitPending --------------> zeroLimitOn --+
+//	|         |                         |                                      |
+//	|         +------ noDemandLong -----)------------------------> (as above)  |
+//	+------------------ demand ---------+--------------- demand ---------------+
+//
+// noDemandLong also occurs in zeroLimitOff: a new leader finds the limit of the previous one in force and keeps it.
+type zeroLimit struct {
+	Since int64 `json:"since,omitempty"` // since when no demand exists; 0: demand exists
+}
+
+type zeroLimitState uint8
+
+const (
+	zeroLimitOff     zeroLimitState = iota // demand exists or is unknown
+	zeroLimitPending                       // no demand, not for long enough
+	zeroLimitOn                            // the limit is 0
+	numZeroLimitStates
+)
+
+type zeroLimitEvent uint8
+
+const (
+	demandExists zeroLimitEvent = iota // or may exist: every doubt counts as demand
+	noDemand
+	noDemandLong // for zeroLimitDelay, or while the limit is 0 already
+	numZeroLimitEvents
+)
+
+// zeroLimitTransitions is the next state for each state and event.
+var zeroLimitTransitions = [numZeroLimitStates][numZeroLimitEvents]zeroLimitState{
+	zeroLimitOff:     {demandExists: zeroLimitOff, noDemand: zeroLimitPending, noDemandLong: zeroLimitOn},
+	zeroLimitPending: {demandExists: zeroLimitOff, noDemand: zeroLimitPending, noDemandLong: zeroLimitOn},
+	zeroLimitOn:      {demandExists: zeroLimitOff, noDemand: zeroLimitPending, noDemandLong: zeroLimitOn},
+}
+
+// zeroLimitInput is everything that the state machine reads.
+type zeroLimitInput struct {
+	at      int64
+	lift    LiftReason
+	inForce bool // the limit is 0 in the NodePools, also by a previous leader
+}
+
+// state returns the current state.
+func (z *zeroLimit) state(in zeroLimitInput) zeroLimitState {
+	switch {
+	case z.Since == 0:
+		return zeroLimitOff
+	case in.inForce || in.at >= z.Since+zeroLimitDelay.Milliseconds():
+		return zeroLimitOn
+	}
+	return zeroLimitPending
+}
+
+// event returns what the input means.
+func (z *zeroLimit) event(in zeroLimitInput) zeroLimitEvent {
+	switch {
+	case in.lift != NotLifted:
+		return demandExists
+	case in.inForce || z.Since != 0 && in.at >= z.Since+zeroLimitDelay.Milliseconds():
+		return noDemandLong
+	}
+	return noDemand
+}
+
+// step returns the next state.
+func (z *zeroLimit) step(in zeroLimitInput) zeroLimitState {
+	next := zeroLimitTransitions[z.state(in)][z.event(in)]
+	switch {
+	case next == zeroLimitOff:
+		z.Since = 0
+	case z.Since == 0:
+		z.Since = in.at
+	}
+	return next
+}
+
+// limitToZero sets the limits to 0 while no demand exists. Every doubt removes them.
+func (t *tick) limitToZero() {
+	in := zeroLimitInput{t.at, t.liftReason(), t.zeroLimitInForce()}
+	state := t.s.ZeroLimit.step(in)
+	switch {
+	case !t.g.ZeroLimit || t.leaving:
+	case state == zeroLimitOn:
+		for i := range t.views() {
+			t.requestNumber(i, FieldLimit, 0, RuleZeroLimit)
+		}
+		t.because(Reason{Rule: RuleZeroLimit, Pool: -1})
+	default:
+		r := Reason{Rule: RuleNoZeroLimit, Pool: -1, A: float64(in.lift)}
+		if state == zeroLimitPending {
+			r.Until = instant(t.s.ZeroLimit.Since + zeroLimitDelay.Milliseconds())
+		}
+		t.because(r)
+	}
+}
+
+// zeroLimitInForce reports whether a NodePool has a limit of 0 by this rule.
+func (t *tick) zeroLimitInForce() bool {
+	for i := range t.views() {
+		if o := &t.s.Pools[i].Overrides[FieldLimit]; o.On && !o.Releasing && o.Rule == RuleZeroLimit {
+			return true
+		}
+	}
+	return false
+}
+
+// liftReason returns why the limit must not be 0, and NotLifted if nothing speaks against it.
+func (a *analysis) liftReason() LiftReason {
+	switch {
+	case !a.known:
+		return LiftedByUnknownDemand
+	case a.pods > 0:
+		if a.anyPending() {
+			return LiftedByPendingPod
+		}
+		return LiftedByPods
+	case a.demand.Total() > 0:
+		return LiftedByDemand
+	case a.unknownPodWaits():
+		return LiftedByPendingPod
+	case a.knownDemandWithin(a.g.LeadTime + liftAhead):
+		return LiftedByKnownDemand
+	}
+	return NotLifted
+}
+
+func (a *analysis) anyPending() bool {
+	found := false
+	a.eachPod(func(_ *Workload, p *Pod) { found = found || p.Pending && !p.UnknownPlacement })
+	return found
+}
+
+// unknownPodWaits reports whether a pod that may need these NodePools has been pending for unknownPendingTime.
+func (a *analysis) unknownPodWaits() bool {
+	for i := range a.o.UnmanagedPods {
+		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {
+			return true
+		}
+	}
+	return false
+}
+
+// knownDemandWithin reports whether known demand exists now or starts within d.
+func (a *analysis) knownDemandWithin(d time.Duration) bool {
+	for i := range a.o.Ahead {
+		if s := &a.o.Ahead[i]; s.GPUs > 0 && a.now.Add(d).After(s.From) && a.now.Before(s.Until) {
+			return true
+		}
+	}
+	return false
+}
