@@ -1,0 +1,64 @@
+package karpenter_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// A spot NodePool at its owner's limit, of GPUs or of nodes: Karpenter launches the rest on demand. gpuscaler does not surge for a return
+// that the limit prevents, does not freeze consolidation, and reports the limit. After the owner raises it, the replicas return to spot.
+func TestSpotPoolAtItsOwnersLimitIsReportedAndReturnsAfterTheLimitIsRaised(t *testing.T) {
+	t.Parallel()
+	atOwnersLimit(t, "fullgpus", "nvidia.com/gpu", `{"spec":{"limits":{"nvidia.com/gpu":4}}}`)
+}
+
+func TestLongSpotPoolAtItsOwnersLimitOfNodesReturnsAfterTheLimitIsRaised(t *testing.T) {
+	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
+		t.Skip("four minutes: GPUSCALER_E2E_LONG=1, or make test-long")
+	}
+	t.Parallel()
+	atOwnersLimit(t, "fullnodes", "nodes", `{"spec":{"limits":{"nodes":4}}}`)
+}
+
+func atOwnersLimit(t *testing.T, name, resource, raised string) {
+	t.Helper()
+	spot := pool{name: name + "-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide, edit: func(spec map[string]any) {
+		spec["limits"] = map[string]any{resource: int64(2)}
+	}}
+	demand := pool{name: name + "-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
+	spot.create(t)
+	demand.create(t)
+	chat(t, name, nil)
+	g := start(t, name, map[string]string{"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " +
+		"nodePools: {spot: " + spot.name + ", on-demand: " + demand.name + "}}\n"), "chat.yaml": chatPolicy(name)})
+	// Two replicas first: Karpenter exceeds a limit of nodes when it launches several at once, because it subtracts existing nodes only.
+	g.load(t, map[string]float64{name + "/chat": 2})
+	g.group(t, time.Minute, "two nodes on spot", on(2, 0))
+	g.load(t, map[string]float64{name + "/chat": 4})
+	g.group(t, time.Minute, "two nodes on spot, which is its limit, and two on demand", on(2, 2))
+
+	// Half a minute of real time is a quarter of an hour of the controller: the return to spot would have begun.
+	most := int32(0)
+	stack.Always(t, 30*time.Second, "no replica surges and no node moves", func(context.Context) error {
+		s, err := g.status()
+		if err != nil {
+			return err
+		}
+		now := s.Groups["gpu"]
+		if most = max(most, now.Surge); most > 0 || now.SpotNodes != 2 || now.OnDemandNodes != 2 {
+			return fmt.Errorf("surge %d, %d nodes on spot, %d on demand", most, now.SpotNodes, now.OnDemandNodes)
+		}
+		return nil
+	})
+	g.explained(t, spot.name+" is at its limit of "+resource)
+
+	touch(t, spot, raised)
+	g.group(t, 2*time.Minute, "after the owner raised the limit, all replicas return to spot", on(4, 0))
+	g.load(t, map[string]float64{name + "/chat": 0})
+}
