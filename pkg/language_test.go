@@ -37,7 +37,7 @@ var bannedWords = map[string]string{
 
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
-	"README.md", "config/examples", "config/metrics.md", "config/schema",
+	"config/examples", "config/metrics.md", "config/schema",
 	"pkg/capacity", "pkg/cluster", "pkg/engine",
 	"pkg/replay/lowerbound",
 

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-func readme(t *testing.T) string {
+func guide(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../config/guides/keda.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func readme(t *testing.T) string {
 func TestManifestOfTheGuideWorks(t *testing.T) {
 	t.Parallel()
 	var manifest string
-	for i, block := range strings.Split(readme(t), "```") {
+	for i, block := range strings.Split(guide(t), "```") {
 		if i%2 == 1 && strings.Contains(block, "kind: ScaledObject") {
 			manifest = strings.TrimPrefix(block, "yaml\n")
 		}
@@ -64,7 +64,7 @@ func TestConformanceTableNamesExistingTests(t *testing.T) {
 			code.Write(text)
 		}
 	}
-	_, table, _ := strings.Cut(readme(t), "| KEDA | with us | test |\n|---|---|---|\n")
+	_, table, _ := strings.Cut(guide(t), "| KEDA | with gpuscaler | test |\n|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	if len(rows) < 20 {
