@@ -3,7 +3,6 @@ package keda
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -47,39 +46,19 @@ func TestManifestOfTheGuideWorks(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "four for 700 jobs at 200 a replica", s.has(4))
 }
 
-// Each row of the guide's conformance table names an existing test.
-func TestConformanceTableNamesExistingTests(t *testing.T) {
+// Each row of the guide's conformance table names a test. Package cmd/gpuscaler checks that the tests exist.
+func TestConformanceTableNamesTests(t *testing.T) {
 	t.Parallel()
-	var code strings.Builder
-	for _, pattern := range []string{"*_test.go", "../../pkg/policy/*/*_test.go", "../../pkg/cluster/*_test.go", "../../pkg/migrate/*_test.go", "../../pkg/externalmetrics/*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %q, %v", pattern, files, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code.Write(text)
-		}
-	}
 	_, table, _ := strings.Cut(guide(t), "| KEDA | with gpuscaler | test |\n|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	if len(rows) < 20 {
 		t.Fatalf("%d rows", len(rows))
 	}
-	test := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	test := regexp.MustCompile("`Test[A-Za-z0-9]+`")
 	for _, row := range rows {
-		named := test.FindAllStringSubmatch(row, -1)
-		if len(named) == 0 && !strings.Contains(row, "| the same") {
+		if !test.MatchString(row) && !strings.Contains(row, "| the same") {
 			t.Errorf("%s names no test", row)
-		}
-		for _, n := range named {
-			if !strings.Contains(code.String(), "func "+n[1]+"(") {
-				t.Errorf("the test %s does not exist, in row %s", n[1], row)
-			}
 		}
 	}
 }
