@@ -40,7 +40,7 @@ var plan = []rule{
 	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."}, "the loop uses interfaces only, so that the live controller and the simulator run the same Tick"},
 	{"policy", []string{"calendar", "scaling", "capacity", "cost", "printable"}, nil, []string{"k8s.io/client-go"}, "policies are validated without a cluster, for example in the CI of a team"},
 	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable"}, nil, nil, "signal sources do not depend on what scales, serves or simulates"},
-	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable"}, nil, nil, "the Kubernetes adapter does not depend on the signal sources"},
+	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "lint"}, nil, nil, "the Kubernetes adapter does not depend on the signal sources"},
 	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "telemetry"}, nil, []string{"k8s.io/client-go"}, "lint runs without a cluster, for example in the CI of a team"},
 	{"serve", nil, nil, nil, "limits on clients are the same for every port"},
 	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine", "serve"}, nil, nil, "a server reads the decisions from memory, so that no request waits for I/O"},

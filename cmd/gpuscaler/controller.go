@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/findings"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
@@ -119,9 +120,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 }
 
 // sourceLimits lists the namespaces that exceed a limit at a data source. Each one gets an Event.
-func (c *controller) sourceLimits() (out []cluster.SourceLimit) {
+func (c *controller) sourceLimits() (out []findings.SourceLimit) {
 	for _, v := range c.poller.LimitViolations() { // the poller exists before the cluster runs
-		out = append(out, cluster.SourceLimit{Namespace: v.Namespace, Outside: v.Outside, Note: v.String()})
+		out = append(out, findings.SourceLimit{Namespace: v.Namespace, Outside: v.Outside, Note: v.String()})
 	}
 	return out
 }

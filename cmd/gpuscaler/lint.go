@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -110,14 +111,14 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		l.policies(problems)
 		known = policy.Errors(problems) == 0 // a refused policy must not be reported as missing
 	}
-	var triggers []cluster.TriggerQueries
+	var triggers []snapshot.TriggerQueries
 	if !o.offline {
-		survey, err := o.survey(ctx)
+		found, err := o.snapshot(ctx)
 		if err != nil {
 			return err
 		}
-		l.cluster(survey, store, known)
-		triggers = survey.Queries()
+		l.cluster(found, store, known)
+		triggers = found.Queries()
 	}
 	if o.offline && len(o.objects) > 0 {
 		if err := l.files(o.objects, store, known); err != nil {
@@ -170,7 +171,7 @@ func (l *linted) policies(problems []policy.Problem) {
 	}
 }
 
-func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
+func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	const next = "use --kubeconfig, or --offline with --prometheus to skip the cluster; to check only files use `gpuscaler validate`"
 	config, err := o.kube.config().ClientConfig()
 	if err != nil {
@@ -185,15 +186,15 @@ func (o *lintOptions) survey(ctx context.Context) (*cluster.Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	survey, err := cluster.ReadSurvey(ctx, objects, typed.Discovery())
+	found, err := snapshot.Read(ctx, objects, typed.Discovery())
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, next)
 	}
-	return survey, nil
+	return found, nil
 }
 
 // cluster adds the findings about the objects of the cluster.
-func (l *linted) cluster(s *cluster.Survey, store *store.Store, known bool) {
+func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
 	l.fact("Kubernetes", s.Version)
 	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
 	l.fact("KEDA", orNone(s.KEDA))
@@ -210,7 +211,7 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 	if err != nil {
 		return err
 	}
-	s := &cluster.Survey{}
+	s := &snapshot.Snapshot{}
 	for _, u := range objects {
 		if err := s.Add(u); err != nil {
 			return err
@@ -220,7 +221,7 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 	return nil
 }
 
-func (l *linted) judge(s *cluster.Survey, store *store.Store, known bool) {
+func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool) {
 	groups := map[string]map[string]string{}
 	for _, g := range store.Platform().Groups {
 		groups[g.Name] = g.NodePools
@@ -229,12 +230,12 @@ func (l *linted) judge(s *cluster.Survey, store *store.Store, known bool) {
 	for _, c := range store.Compiled() {
 		work = append(work, c.Workload)
 	}
-	for _, f := range s.Judge(work, known, groups) {
+	for _, f := range s.Findings(work, known, groups) {
 		severity := lint.Warning
-		if f.Grave {
+		if f.Severe {
 			severity = lint.Error
 		}
-		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.What, About: f.Object, What: f.Why, Why: consequence(f.What),
+		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.Check, About: f.Object, What: f.What, Why: objects.Consequence(f.Check),
 			Fix: f.Fix})
 	}
 }
@@ -246,34 +247,8 @@ func orNone(version string) string {
 	return version
 }
 
-// consequence says what a finding about an object does to a workload. The finding's own text says what is wrong.
-func consequence(what string) string {
-	for text, all := range map[string][]string{
-		"the HPA keeps its replicas: it has no target from gpuscaler": {cluster.NoSelector, cluster.UnknownPolicy, cluster.NotServed,
-			cluster.StolenMetrics, cluster.SilentMetrics},
-		"the replicas follow a target that was decided for another object": {cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage,
-			cluster.FormulaOverKEDA},
-		"each one reverts the other's change at every sync": {cluster.TwoOwners, cluster.TwoPolicies},
-		"the replicas differ from the decided target": {cluster.OtherMetrics, cluster.Tolerance, cluster.Bounds,
-			cluster.OldKubernetes, cluster.SelectOff},
-		"the replicas change later than decided": {cluster.Window, cluster.Rates, cluster.DoubledIdleDelay,
-			cluster.CachedTrigger, cluster.NoPush},
-		"the workload is scaled to zero while it is needed":      {cluster.ZeroFallback},
-		"the workload loses replicas while no target is served":  {cluster.FallbackScalesDown},
-		"unused GPUs are paid for":                               {cluster.NoZero, cluster.NoTaint},
-		"pods wait for GPUs that another NodePool could provide": {cluster.NoFallback, cluster.NoSuchPool},
-		"on-demand nodes are paid for while spot is available":   {cluster.SpotLast},
-		"features that need a newer version do not work":         {cluster.OldKEDA, cluster.OldKarpenter},
-	} {
-		if slices.Contains(all, what) {
-			return text
-		}
-	}
-	return "it does not work as written"
-}
-
 // subjects returns the queries of ScaledObjects as subjects of the checks.
-func subjects(all []cluster.TriggerQueries) (out []lint.Subject) {
+func subjects(all []snapshot.TriggerQueries) (out []lint.Subject) {
 	for _, t := range all {
 		s := lint.Subject{About: t.Object, Namespace: t.Namespace, MinReplicas: t.MinReplicas}
 		for _, name := range slices.Sorted(maps.Keys(t.Queries)) {

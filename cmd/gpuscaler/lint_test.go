@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -168,19 +167,6 @@ func TestLintErrorsNameTheNextStep(t *testing.T) {
 	} {
 		if _, err := runLint(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}
-
-// Every finding about objects has a text about the effect on the workload.
-func TestEachFindingAboutObjectsHasAConsequence(t *testing.T) {
-	for _, what := range []string{cluster.NoSelector, cluster.UnknownPolicy, cluster.OtherTarget, cluster.TypeValue, cluster.WrongAverage,
-		cluster.OtherMetrics, cluster.Tolerance, cluster.Window,
-		cluster.Rates, cluster.SelectOff, cluster.Bounds, cluster.TwoOwners, cluster.TwoPolicies, cluster.NotServed, cluster.DoubledIdleDelay, cluster.ZeroFallback, cluster.FormulaOverKEDA,
-		cluster.CachedTrigger, cluster.NoPush, cluster.NoZero, cluster.NoFallback, cluster.NoSuchPool, cluster.NoTaint, cluster.SpotLast, cluster.StolenMetrics, cluster.SilentMetrics,
-		cluster.OldKubernetes, cluster.OldKEDA, cluster.OldKarpenter} {
-		if consequence(what) == consequence("") {
-			t.Errorf("%s has none", what)
 		}
 	}
 }

@@ -19,13 +19,14 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/activation"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // start runs a Cluster with gpuscaler's ServiceAccount.
-func start(t *testing.T, o cluster.Options, numbers cluster.Numbers) *cluster.Cluster {
+func start(t *testing.T, o cluster.Options, numbers activation.Served) *cluster.Cluster {
 	t.Helper()
 	o.Log, o.DiscoveryPeriod, o.Instance = logger(t), 500*time.Millisecond, "gpuscaler-0"
 	c, err := cluster.New(account, o)

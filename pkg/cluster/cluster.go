@@ -1,5 +1,30 @@
-// Package cluster is Kubernetes: it reads workloads, their pods and whoever scales them into memory, and carries out what was
-// decided (Events, activation from zero). Every read is answered from views that informers keep up to date; nothing here decides.
+// Package cluster connects the engine to Kubernetes: it composes the sub-packages, starts their informers and goroutines, and implements
+// the engine's interfaces. No decision is made here or below.
+//
+//	cache        scale targets, their pods, HPAs and ScaledObjects in memory
+//	informer     informers, also of kinds whose CRD is installed or removed later
+//	scale        /scale of kinds that are known only by configuration
+//	activation   /scale between zero and one replica, and KEDA's annotations
+//	findings     configuration errors of objects, reported by Events
+//	snapshot     the same checks once, for `gpuscaler lint`
+//	events       Kubernetes Events
+//	leader       leader election, the leader label, other releases
+//	apiservice   the APIService of external metrics
+//
+// The packages of the Karpenter half:
+//
+//	karpenter       NodePools and NodeClaims in the terms of package capacity
+//	nodes           NodePools, NodeClaims and Nodes in memory; the observation of a capacity group
+//	schedulability  which pods nodes of a NodePool can run
+//	nodepoolwriter  patches of NodePools and annotations of pods
+//	buffers         CapacityBuffers
+//	deviceclaims    ResourceClaims
+//	restore         `gpuscaler restore`
+//	openapi         which fields an API server has
+//	gpupods         what a pod requests of GPUs and devices
+//	ownership       managedFields
+//
+// A sub-package receives narrow interfaces and never a Cluster.
 package cluster
 
 import (
@@ -13,87 +38,98 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/activation"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/findings"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/scale"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fieldManager owns every field that we write on an object that is not ours.
-const fieldManager = ownership.Manager
+// Annotated receives the policies in the annotations of HPAs and ScaledObjects; the policy store.
+type Annotated interface {
+	SetObject(store.Object) []policy.Problem
+	DeleteObject(kind, namespace, name string)
+	ObjectProblems(kind, namespace, name string) []policy.Problem
+}
 
-// Options tune a Cluster. The zero value is ready to use.
+// Options configure a Cluster. The zero value is valid.
 type Options struct {
-	// Kinds lists further kinds with /scale whose objects may be a scaleTargetRef. The service account must be allowed to list and
-	// watch them and to get (and, to activate from zero, update) their /scale.
+	// Kinds are additional kinds with /scale whose objects can be a scaleTargetRef. The service account needs the permission to list and
+	// watch them and to get (to activate from zero: also to update) their /scale.
 	Kinds []schema.GroupVersionKind
-	// Policies are the workloads that are decided for; the linter compares HPAs with them. nil: it judges each HPA alone.
+	// Policies are the workloads for which targets are computed. HPAs are checked against them; with nil each HPA is checked alone.
 	Policies engine.Policies
-	// Annotated takes the policies that HPAs and ScaledObjects carry; nil: annotations other than an operator's are not read.
+	// Annotated receives the policies of HPAs and ScaledObjects. nil: only the operator annotations are read.
 	Annotated Annotated
-	// ActivateIn are the namespaces in which /scale may be written between zero and one replica; empty: nowhere.
+	// ActivateIn are the namespaces in which /scale may be written between zero and one replica. Empty: none.
 	ActivateIn []string
-	// Groups are the capacity groups, whose NodePools are read and nudged; nil: no node is looked at.
+	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
 	Groups engine.Groups
-	// Hourly is what an instance costs an hour, 0 where nobody knows; nil: nobody does.
+	// Hourly returns the price of an instance per hour, 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64
-	// SourceLimits lists the namespaces that exceed a limit at a data source; an Event names each. nil: there are none.
-	SourceLimits func() []SourceLimit
-	// Leading reports whether this process may write; standbys read only. nil: it always may.
+	// SourceLimits returns the namespaces that exceed a limit at a data source; an Event is sent for each. nil: none.
+	SourceLimits func() []findings.SourceLimit
+	// Leading reports whether this process may write; a standby only reads. nil: it may always write.
 	Leading func() bool
-	// Release names our Lease, NAMESPACE/NAME. It is written beside each record, so that another release does not write the same
-	// NodePools. Empty: nothing is written, and other releases are not looked for.
+	// Release is the Lease of this release, NAMESPACE/NAME. It is written beside each record on a NodePool, so that another release does
+	// not write the same NodePools. Empty: it is not written, and other releases are not looked for.
 	Release string
-	// ClusterName returns the cluster's name, for an annotation of every Event; nil or empty: none.
+	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	// Instance names this process in Events; the pod's name.
 	Instance string
-	// DiscoveryPeriod is how often kinds that may be installed later are looked for; 0 means 10 seconds.
+	// DiscoveryPeriod is the time between two checks which kinds the API server serves; 0 means 10 seconds.
 	DiscoveryPeriod time.Duration
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (karpenter.Schema, error) // nil: the API server is asked; tests know
+	schemas func() (karpenter.Schema, error) // nil: the API server is asked; tests set it
 }
 
-// Cluster is the live cluster behind the engine's ports. View, Pods and Apply are safe for concurrent use.
+// Cluster implements the engine's interfaces for a Kubernetes cluster. It is safe for concurrent use.
 type Cluster struct {
-	options Options
-	log     *slog.Logger
-	typed   kubernetes.Interface
-	dynamic dynamic.Interface
-	world   *world
-	late    *lateKinds
-	scales  *scales
-	metrics *metrics
-	synced  atomic.Bool
+	options  Options
+	log      *slog.Logger
+	typed    kubernetes.Interface
+	dynamic  dynamic.Interface
+	cache    *cache.Cache
+	policies *cache.Policies
+	crds     *informer.CRDs
+	scales   *scale.Reader
+	writes   *prometheus.CounterVec // of the writers for capacity groups
+	synced   atomic.Bool
 
 	events      events.Sender
 	recorder    *events.Recorder
 	transitions *transitions
-	activator   *activator
+	activator   *activation.Activator
+	served      activation.Served
 	releases    *leader.Releases
-	nodes       *nodePort // nil where Options.Groups is
-
-	decidersMu  sync.Mutex
-	decidersOf  []scaling.Workload
-	decidersNow *deciders
+	nodes       *nodePort // nil if Options.Groups is nil
 }
 
 var (
-	_ engine.Cluster = (*Cluster)(nil)
-	_ engine.Pods    = (*Cluster)(nil)
+	_ engine.Cluster  = (*Cluster)(nil)
+	_ engine.Pods     = (*Cluster)(nil)
+	_ engine.Requests = (*Cluster)(nil)
 )
 
-// New prepares a Cluster; nothing is read before Run.
+// New returns a Cluster. It reads nothing before Run.
 func New(cfg *rest.Config, o Options) (*Cluster, error) {
 	clients, objects, err := newClients(cfg)
 	if err != nil {
@@ -111,68 +147,109 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	}
 	c := &Cluster{
 		options: o, log: o.Log, typed: typed, dynamic: objects,
-		world: newWorld(), metrics: newMetrics(o.Metrics),
+		cache: cache.New(0), policies: cache.NewPolicies(o.Policies), writes: nodepoolwriter.NewWritesMetric(),
+	}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(c.writes)
 	}
 	c.recorder = events.NewRecorder(typed.EventsV1(), events.Options{
 		Instance: o.Instance, ClusterName: o.ClusterName, Log: c.log, Metrics: o.Metrics,
 	})
 	c.events = c.recorder
-	c.transitions, c.activator = newTransitions(c), newActivator(c)
+	c.transitions = newTransitions(c)
+	c.activator = activation.New(c.activationOptions(o.Metrics))
 	c.releases = leader.NewReleases(typed, o.Release)
-	c.scales = newScales(c)
+	c.crds = informer.NewCRDs(informer.CRDOptions{
+		Discovery: typed.Discovery(), Dynamic: objects, Period: o.DiscoveryPeriod, Log: c.log, Metrics: o.Metrics,
+	})
+	c.scales = scale.NewReader(c.cache, objects, c.resource, c.log)
 	if o.Groups != nil {
 		c.nodes = newNodePort(c)
 	}
-	c.late = newLateKinds(c)
+	c.addKinds()
 	return c
 }
 
-// Activate lets workloads that opted in be taken between zero and one replica, by the numbers that are served. It is called
-// before Run; without it, and without Options.Policies, /scale is never written.
-func (c *Cluster) Activate(numbers Numbers) { c.activator.numbers = numbers }
+func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Options {
+	return activation.Options{
+		Cache: c.cache, Policies: c.policies, Namespaces: c.options.ActivateIn, Resource: c.resource, Dynamic: c.dynamic, Events: c.events,
+		Leading: func() bool { return c.leading() && c.Synced() }, Log: c.log, Metrics: metrics,
+	}
+}
+
+// Activate lets workloads with activate: true be scaled between zero and one replica by the served targets. It is called before Run.
+// Without it, and without Options.Policies, /scale is never written.
+func (c *Cluster) Activate(served activation.Served) {
+	c.served = served
+	c.activator.Serve(served)
+}
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }
 
-// Run reads the cluster until ctx ends. It returns nil then, or an error where it could not begin.
+// Run reads the cluster until ctx ends. It returns nil then, and an error if it could not start.
 func (c *Cluster) Run(ctx context.Context) error {
-	c.world.minor = c.serverMinor()
+	c.cache.SetServerMinor(c.serverMinor())
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { c.late.run(ctx) })
-	running.Go(func() { c.scales.run(ctx) })
+	running.Go(func() { c.crds.Run(ctx) })
+	running.Go(func() { c.scales.Run(ctx) })
 	running.Go(func() { c.recorder.Run(ctx) })
 	running.Go(func() { c.transitions.run(ctx) })
 	if c.nodes != nil {
 		running.Go(func() { c.nodes.run(ctx) })
 	}
 
-	// Targets before pods: a pod then finds its target at once, where a target that comes later looks through a namespace of pods.
-	for _, inform := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
-		if err := inform(ctx, &running); err != nil {
+	// Targets before pods: a pod finds its target at once, and a target that comes later searches all pods of its namespace.
+	for _, start := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
+		if err := start(ctx, &running); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
 	}
-	if !c.late.waitForSync(ctx) {
+	if !c.crds.WaitForSync(ctx) {
 		return nil
 	}
 	if c.nodes != nil {
-		c.nodes.WaitForSync(ctx, c.late.patience)
+		c.nodes.WaitForSync(ctx, c.crds.SyncTimeout())
 	}
-	running.Go(func() { (&linter{cluster: c, told: map[complaint]time.Time{}}).run(ctx) })
-	if c.activator.numbers != nil && c.options.Policies != nil {
-		running.Go(func() { c.activator.run(ctx) })
-		running.Go(func() { (&managing{cluster: c, failed: map[ref]failure{}}).run(ctx) })
+	running.Go(func() { c.newReporter().Run(ctx) })
+	if c.activator.Enabled() {
+		running.Go(func() { c.activator.Run(ctx) })
+		running.Go(func() { c.manageKEDA(ctx) })
 	}
 	c.synced.Store(true)
-	c.log.Info("cluster caches synced")
+	c.log.Info("the caches of the cluster are synced")
 	<-ctx.Done()
 	return nil
 }
 
-// each calls round once per period until ctx ends; a round that takes longer makes the next one late.
+// manageKEDA sets KEDA's annotations until ctx ends.
+func (c *Cluster) manageKEDA(ctx context.Context) {
+	o := c.activationOptions(nil)
+	manager := activation.NewKEDAManager(o, c.served)
+	each(ctx, time.Second, func(now time.Time) {
+		if o.Leading() {
+			manager.Round(ctx, now)
+		}
+	})
+}
+
+// newReporter returns the reporter of findings.
+func (c *Cluster) newReporter() *findings.Reporter {
+	o := findings.Options{
+		Cache: c.cache, Policies: c.policies, RefusedActivations: c.activator.Refused, SourceLimits: c.options.SourceLimits,
+		SharesGPUs: c.SharesGPUs, Events: c.events, Leading: c.leading, Dynamic: c.dynamic, Discovery: c.typed.Discovery(),
+		Log: c.log, Metrics: c.options.Metrics,
+	}
+	if c.options.Annotated != nil {
+		o.PolicyProblems = c.options.Annotated
+	}
+	return findings.New(o)
+}
+
+// each calls round once per period until ctx ends. A round that takes longer delays the next one.
 func each(ctx context.Context, period time.Duration, round func(now time.Time)) {
 	ticker := time.NewTicker(period) // I/O edge: paces rounds
 	defer ticker.Stop()
@@ -186,44 +263,79 @@ func each(ctx context.Context, period time.Duration, round func(now time.Time)) 
 	}
 }
 
-// Synced reports whether everything that exists was read once. Before that no view is handed out.
+// Synced reports whether every existing object was read once. Before that no view is returned.
 func (c *Cluster) Synced() bool { return c.synced.Load() }
 
-// View returns the newest view of a workload's target. It does no I/O and allocates nothing.
+// View returns the view of a workload's scale target. It does no I/O and nearly always allocates nothing.
 func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	if !c.synced.Load() {
 		return engine.View{}, false
 	}
-	return c.world.view(w)
+	return c.cache.View(w)
 }
 
-// Refusal returns why a workload's scale target has no view although it exists; empty where it has one, or does not exist.
-func (c *Cluster) Refusal(w *scaling.Workload) string { return c.world.refusal(w) }
+// Refusal returns why a workload has no view although its scale target exists. It is empty if it has a view.
+func (c *Cluster) Refusal(w *scaling.Workload) string { return c.cache.Refusal(w) }
 
 // TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
 func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
 	if !c.synced.Load() {
 		return "", false
 	}
-	return c.world.uid(w)
+	return c.cache.UID(w)
 }
 
-// Pods lists the pods of a workload's target that have not finished and do not terminate, by name. The slice is shared: do not
+// Pods returns the pods of a workload that have not finished and do not terminate, by name. The slice is shared: the caller must not
 // write to it.
-func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.world.podsOf(w) }
+func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.cache.Pods(w) }
 
-// Apply tells of what a tick decided, by Events, and wakes the activator. It only hands over: it neither blocks nor does I/O.
+// Exporters returns the pods of a namespace with all of the labels, by name: the DCGM exporters, of which each node has one and which
+// belong to no workload. Pods without a node or an IP address and ended pods are skipped. Without a namespace or a label it returns no
+// pod. It does no I/O.
+func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod {
+	if namespace == "" || len(by) == 0 {
+		return nil
+	}
+	return c.cache.PodsWithLabels(namespace, labels.SelectorFromSet(by))
+}
+
+// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector
+// that KEDA requires. ok is false if there is none. It does no I/O.
+func (c *Cluster) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
+	return c.cache.TriggerMetric(w, trigger)
+}
+
+// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together.
+func (c *Cluster) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
+	return c.cache.Request(w, resource)
+}
+
+// Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the workloads.
+func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64 {
+	return c.cache.Unmanaged(team, of, resource)
+}
+
+// SharesGPUs reports whether a node offers shares of its GPUs. Nodes are read only with Options.Groups; otherwise a shared GPU is known
+// by the resource that its pods request and by the exporter's series. It does no I/O.
+func (c *Cluster) SharesGPUs(node string) bool {
+	if c.nodes == nil || node == "" {
+		return false
+	}
+	return c.nodes.SharesGPUs(node)
+}
+
+// Apply sends Events for what a tick decided and wakes the activator. It neither blocks nor does I/O.
 func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
 	c.transitions.note(changes)
-	c.activator.kick()
+	c.activator.Wake()
 	return ctx.Err()
 }
 
-// serverMinor is the API server's minor version, 0 where it does not say.
+// serverMinor returns the API server's minor version, 0 if it is unknown.
 func (c *Cluster) serverMinor() int {
 	v, err := c.typed.Discovery().ServerVersion()
 	if err != nil {
-		c.log.Warn("the API server did not tell its version; HPAs are judged as on the newest", "error", err)
+		c.log.Warn("the API server did not report its version; HPAs are checked as with the newest version", "error", err)
 		return 0
 	}
 	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
@@ -231,6 +343,17 @@ func (c *Cluster) serverMinor() int {
 		return 0
 	}
 	return minor
+}
+
+// resource returns the resource of a kind. ok is false if the API server does not serve it.
+func (c *Cluster) resource(kind schema.GroupKind) (r schema.GroupVersionResource, ok bool) {
+	switch kind {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, true
+	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, true
+	}
+	return c.crds.Resource(kind)
 }
 
 var errNotSynced = errors.New("stopped before the caches were synced")

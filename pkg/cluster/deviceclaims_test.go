@@ -97,8 +97,8 @@ func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 		t.Fatal("no kind of DRA is watched")
 	}
 	for _, k := range cluster.nodes.devices {
-		if k.allowed == nil || k.allowed(t.Context()) {
-			t.Errorf("%s is watched although no NodePool is served", k.kind.Kind)
+		if k.Allowed == nil || k.Allowed(t.Context()) {
+			t.Errorf("%s is watched although no NodePool is served", k.GVK.Kind)
 		}
 	}
 }

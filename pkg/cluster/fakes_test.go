@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// refuse is an API server that cannot be reached.
+// refuse is the reaction of an API server that cannot be reached.
 func refuse(clienttesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connection refused")
 }
@@ -34,7 +34,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// fixed is a set of policies that never changes.
+// fixed are policies that do not change.
 type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
@@ -81,7 +81,7 @@ func notes(c *Cluster) (all []string) {
 	return all
 }
 
-// still is a Cluster that reads nothing by itself: the test puts objects into its world.
+// still returns a Cluster that does not run: the test puts objects into its cache.
 func still(o Options, objects ...runtime.Object) *Cluster {
 	o.Log = slog.New(slog.DiscardHandler)
 	scales := runtime.NewScheme()

@@ -4,20 +4,23 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-func TestATargetIsKnownByItsUID(t *testing.T) {
-	w := newWorld()
-	c := &Cluster{world: w}
+func TestTargetUIDChangesWithTheObject(t *testing.T) {
+	w := cache.New(0)
+	c := &Cluster{cache: w}
 	put := func(uid types.UID) {
-		d := deployment("chat", 3, "1")
+		d := fixture.Deployment("chat", 3, "1")
 		d.UID = uid
-		w.putTarget(must(trimDeployment(d)).(*targetFacts))
+		w.PutTarget(fixture.Must[*cache.Target](cache.TrimDeployment(d)))
 	}
 	want := func(when, uid string, exists bool) {
 		t.Helper()
-		got, ok := c.TargetUID(workload("chat"))
-		v, seen := c.View(workload("chat"))
+		got, ok := c.TargetUID(fixture.Workload("chat"))
+		v, seen := c.View(fixture.Workload("chat"))
 		if got != uid || ok != exists || v.UID != uid || seen != exists {
 			t.Errorf("%s: TargetUID %q, %v; view %q, %v; want %q, %v", when, got, ok, v.UID, seen, uid, exists)
 		}
@@ -28,8 +31,8 @@ func TestATargetIsKnownByItsUID(t *testing.T) {
 	want("found", "a", true)
 	put("b") // the watch was interrupted: the deletion in between was not observed
 	want("created again", "b", true)
-	w.dropTarget(refOfWorkload(workload("chat")))
+	w.DropTarget(cache.RefOfWorkload(fixture.Workload("chat")))
 	want("deleted", "", false)
-	w.putHPA(nil, must(trimHPA(exactHPA("chat", "chat", "chat"))).(*hpaFacts))
+	w.PutHPA(nil, fixture.Must[*cache.HPA](cache.TrimHPA(fixture.HPA("chat", "chat", "chat"))))
 	want("only its HPA is left", "", false)
 }

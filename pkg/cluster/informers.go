@@ -10,102 +10,118 @@ import (
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/tools/cache"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 )
 
-// watched is one informer and what is done with its objects, which are our own trimmed ones.
+// watched is an informer with its transform and its handler, which receives transformed objects.
 type watched struct {
-	informer cache.SharedIndexInformer
-	trim     cache.TransformFunc
-	on       cache.ResourceEventHandler
+	informer toolscache.SharedIndexInformer
+	trim     toolscache.TransformFunc
+	handler  toolscache.ResourceEventHandler
 }
 
-// start runs an informer and returns when its first list has reached the world.
+// start runs informers and returns when their first lists were handled.
 func (c *Cluster) start(ctx context.Context, running *sync.WaitGroup, all ...watched) error {
-	var synced []cache.InformerSynced
+	var synced []toolscache.InformerSynced
 	for _, w := range all {
 		if err := w.informer.SetTransform(w.trim); err != nil {
 			return fmt.Errorf("informer: %w", err)
 		}
-		handler, err := w.informer.AddEventHandler(w.on)
+		handler, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
 			return fmt.Errorf("informer: %w", err)
 		}
 		synced = append(synced, handler.HasSynced)
 		running.Go(func() { w.informer.RunWithContext(ctx) })
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return errNotSynced
 	}
 	return nil
 }
 
 func (c *Cluster) informTargets(ctx context.Context, running *sync.WaitGroup) error {
-	all, none := metav1.NamespaceAll, cache.Indexers{}
+	all, none := metav1.NamespaceAll, toolscache.Indexers{}
 	return c.start(ctx, running,
-		watched{appsinformers.NewDeploymentInformer(c.typed, all, 0, none), trimDeployment, c.onTarget()},
-		watched{appsinformers.NewStatefulSetInformer(c.typed, all, 0, none), trimStatefulSet, c.onTarget()},
-		watched{autoscalinginformers.NewHorizontalPodAutoscalerInformer(c.typed, all, 0, none), trimHPA, c.onHPA()},
+		watched{appsinformers.NewDeploymentInformer(c.typed, all, 0, none), cache.TrimDeployment, c.targetHandler()},
+		watched{appsinformers.NewStatefulSetInformer(c.typed, all, 0, none), cache.TrimStatefulSet, c.targetHandler()},
+		watched{autoscalinginformers.NewHorizontalPodAutoscalerInformer(c.typed, all, 0, none), cache.TrimHPA, c.hpaHandler()},
 	)
 }
 
-// informPods leaves finished pods on the server: a batch namespace keeps thousands of them.
+// informPods does not read finished pods: a namespace of batch jobs keeps thousands of them.
 func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error {
 	unfinished := func(o *metav1.ListOptions) {
 		o.FieldSelector = "status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
 	}
-	informer := coreinformers.NewFilteredPodInformer(c.typed, metav1.NamespaceAll, 0, cache.Indexers{}, unfinished)
-	return c.start(ctx, running, watched{informer, trimPod, on(
-		func(_, p *podFacts) { c.world.putPod(p) },
-		func(p *podFacts) { c.world.dropPod(p.Namespace, p.Name) },
+	pods := coreinformers.NewFilteredPodInformer(c.typed, metav1.NamespaceAll, 0, toolscache.Indexers{}, unfinished)
+	return c.start(ctx, running, watched{pods, cache.TrimPod, informer.Handler(
+		func(_, p *cache.Pod) { c.cache.PutPod(p) },
+		func(p *cache.Pod) { c.cache.DropPod(p.Namespace, p.Name) },
 	)})
 }
 
-func (c *Cluster) onTarget() cache.ResourceEventHandler {
-	return on(
-		func(_, f *targetFacts) { c.world.putTarget(f) },
-		func(f *targetFacts) { c.world.dropTarget(f.ref) },
+// addKinds adds the kinds that come with a CRD.
+func (c *Cluster) addKinds() {
+	c.crds.Add(
+		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},
+		// Without its ScaledObject, /scale of a workload would be written although KEDA scales it.
+		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
+	)
+	if c.nodes != nil {
+		c.crds.Add(c.nodes.pool, c.nodes.claim, c.nodes.buffer)
+		c.crds.Add(c.nodes.devices...)
+	}
+	for _, k := range c.options.Kinds {
+		if k.GroupKind() == cache.LeaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
+			continue // these kinds are always read
+		}
+		c.crds.Add(&informer.Kind{GVK: k, Trim: cache.TrimScalable, Handler: c.scales.Handler()})
+	}
+}
+
+func (c *Cluster) targetHandler() toolscache.ResourceEventHandler {
+	return informer.Handler(
+		func(_, t *cache.Target) { c.cache.PutTarget(t) },
+		func(t *cache.Target) { c.cache.DropTarget(t.Ref) },
 	)
 }
 
-func (c *Cluster) onHPA() cache.ResourceEventHandler {
-	return on(
-		func(old, h *hpaFacts) { c.world.putHPA(old, h); c.carryHPA(h) },
-		func(h *hpaFacts) { c.world.dropHPA(h); c.dropCarrier(kindHPA, h.Namespace, h.Name) },
-	)
-}
-
-func (c *Cluster) onScaledObject() cache.ResourceEventHandler {
-	return on(
-		func(old, s *scaledObjectFacts) { c.world.putScaledObject(old, s); c.carryScaledObject(s) },
-		func(s *scaledObjectFacts) {
-			c.world.dropScaledObject(s)
-			c.dropCarrier(kindScaledObject, s.Namespace, s.Name)
+func (c *Cluster) hpaHandler() toolscache.ResourceEventHandler {
+	return informer.Handler(
+		func(old, h *cache.HPA) {
+			c.cache.PutHPA(old, h)
+			if o, ok := h.PolicyObject(); ok && c.options.Annotated != nil {
+				c.options.Annotated.SetObject(o)
+			}
+		},
+		func(h *cache.HPA) {
+			c.cache.DropHPA(h)
+			c.dropPolicyObject(cache.HPAKind, h.Namespace, h.Name)
 		},
 	)
 }
 
-// on is a handler of our own trimmed objects. old is nil for an object that is new.
-func on[T any](put func(old, object *T), drop func(object *T)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if object, ok := obj.(*T); ok {
-				put(nil, object)
+func (c *Cluster) scaledObjectHandler() toolscache.ResourceEventHandler {
+	return informer.Handler(
+		func(old, s *cache.ScaledObject) {
+			c.cache.PutScaledObject(old, s)
+			if c.options.Annotated != nil {
+				c.options.Annotated.SetObject(s.PolicyObject())
 			}
 		},
-		UpdateFunc: func(before, obj any) {
-			old, _ := before.(*T)
-			if object, ok := obj.(*T); ok {
-				put(old, object)
-			}
+		func(s *cache.ScaledObject) {
+			c.cache.DropScaledObject(s)
+			c.dropPolicyObject(cache.ScaledObjectKind, s.Namespace, s.Name)
 		},
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if object, ok := obj.(*T); ok {
-				drop(object)
-			}
-		},
+	)
+}
+
+func (c *Cluster) dropPolicyObject(kind, namespace, name string) {
+	if c.options.Annotated != nil {
+		c.options.Annotated.DeleteObject(kind, namespace, name)
 	}
 }

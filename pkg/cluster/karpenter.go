@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
@@ -38,10 +37,10 @@ type nodePort struct {
 	bufferWriter *buffers.Writer
 	writer       *nodepoolwriter.Writer
 
-	pool    *lateKind // NodePools
-	claim   *lateKind // NodeClaims
-	buffer  *lateKind
-	devices []*lateKind // of dynamic resource allocation
+	pool    *informer.Kind // NodePools
+	claim   *informer.Kind // NodeClaims
+	buffer  *informer.Kind
+	devices []*informer.Kind // of dynamic resource allocation
 
 	// yielded is until when gpuscaler leaves each field that another client edited, by NodePool and field, as the last Event said. It is
 	// used by the tick only.
@@ -58,13 +57,13 @@ func newNodePort(c *Cluster) *nodePort {
 		Allowed: n.allowed, Requested: n.requestsBuffers, Changed: changed, Log: c.log,
 	})
 	n.Cache = nodes.New(nodes.Options{
-		Workloads: c.world, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
+		Workloads: nodeWorkloads{c.cache}, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
 		ReadSchema: n.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
 	})
-	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.metrics.nodeWrites, Log: c.log}
+	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}
 	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
 		Client: c.dynamic, Release: c.options.Release, Leading: c.leading, OverriddenByOther: c.overridden, Current: n.NodePool,
-		Event: c.events.Send, Writes: c.metrics.nodeWrites, Log: c.log,
+		Event: c.events.Send, Writes: c.writes, Log: c.log,
 	})
 	n.newKinds()
 	n.Watch(n.pool, n.claim)
@@ -75,34 +74,31 @@ func newNodePort(c *Cluster) *nodePort {
 // newKinds creates the kinds whose CRD may be absent. The kinds of dynamic resource allocation are watched only while NodePools are
 // served: without Karpenter gpuscaler sets no limit, and its role has no right to read them.
 func (n *nodePort) newKinds() {
-	n.pool = &lateKind{kind: karpenter.NodePoolKind, trim: untrimmed, on: informer.Handler(
+	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
 		func(u *unstructured.Unstructured) { n.DeleteNodePool(u.GetName()) },
 	)}
-	n.claim = &lateKind{kind: karpenter.NodeClaimKind, trim: karpenter.TrimNodeClaim, on: informer.Handler(
+	n.claim = &informer.Kind{GVK: karpenter.NodeClaimKind, Trim: karpenter.TrimNodeClaim, Handler: informer.Handler(
 		func(_, c *karpenter.NodeClaim) { n.PutNodeClaim(c) }, n.DeleteNodeClaim,
 	)}
-	n.buffer = &lateKind{kind: buffers.Kind, trim: buffers.Trim, allowed: n.buffers.MayWatch, on: informer.Handler(
+	n.buffer = &informer.Kind{GVK: buffers.Kind, Trim: buffers.Trim, Allowed: n.buffers.MayWatch, Handler: informer.Handler(
 		func(_, b *buffers.Buffer) { n.buffers.Put(b) }, n.buffers.Delete,
 	)}
 	claims := informer.Handler(func(_, c *deviceclaims.Claim) { n.claims.PutClaim(c) }, n.claims.DeleteClaim)
 	classes := informer.Handler(func(_, c *deviceclaims.Class) { n.claims.PutClass(c) }, n.claims.DeleteClass)
 	allowed := func(context.Context) bool { return n.pool.Synced() != nil }
-	n.devices = []*lateKind{
-		{kind: deviceclaims.ClaimKind, trim: deviceclaims.TrimClaim, on: claims, allowed: allowed},
-		{kind: deviceclaims.TemplateKind, trim: deviceclaims.TrimClaim, on: claims, allowed: allowed},
-		{kind: deviceclaims.ClassKind, trim: deviceclaims.TrimClass, on: classes, allowed: allowed},
+	n.devices = []*informer.Kind{
+		{GVK: deviceclaims.ClaimKind, Trim: deviceclaims.TrimClaim, Handler: claims, Allowed: allowed},
+		{GVK: deviceclaims.TemplateKind, Trim: deviceclaims.TrimClaim, Handler: claims, Allowed: allowed},
+		{GVK: deviceclaims.ClassKind, Trim: deviceclaims.TrimClass, Handler: classes, Allowed: allowed},
 	}
 }
 
 // untrimmed keeps the whole object: there are few NodePools, and a restored value must be the original.
 func untrimmed(obj any) (any, error) { return obj, nil }
 
-// Synced returns whether the first list of the kind was processed. It returns nil while the API server does not serve the kind.
-func (k *lateKind) Synced() cache.InformerSynced { return k.synced() }
-
 func (n *nodePort) run(ctx context.Context) {
-	n.Run(ctx, n.cluster.typed, n.cluster.late.looked, n.cluster.options.DiscoveryPeriod)
+	n.Run(ctx, n.cluster.typed, n.cluster.crds.Checked(), n.cluster.options.DiscoveryPeriod)
 }
 
 func (n *nodePort) readSchema() (karpenter.Schema, error) {
@@ -115,7 +111,7 @@ func (n *nodePort) readSchema() (karpenter.Schema, error) {
 // betaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
 func (n *nodePort) betaServed() bool {
 	list, err := n.cluster.typed.Discovery().ServerResourcesForGroupVersion(karpenter.UnsupportedVersion)
-	return err == nil && pluralOf(list, karpenter.NodePoolKind.Kind) != ""
+	return err == nil && informer.PluralOf(list, karpenter.NodePoolKind.Kind) != ""
 }
 
 func (n *nodePort) requestsBuffers() bool {

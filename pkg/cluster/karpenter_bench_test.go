@@ -3,16 +3,15 @@ package cluster
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
-	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
 // A group of 5,000 nodes with a pod each, one of which changes every second.
@@ -23,20 +22,20 @@ func BenchmarkObserveWhilePodsChange(b *testing.B) {
 	}
 	n, g := c.nodes, &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}}}
 	n.PutNodePool(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot"}}})
-	pod := func(i int) *podFacts {
-		name := fmt.Sprint("pod-", i)
-		return &podFacts{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, phase: podReady, pod: engine.Pod{Node: fmt.Sprint("n", i)},
-			gpuPod: &gpupods.Facts{Extended: []gpupods.Amount{{Resource: "nvidia.com/gpu", Count: 1}}, Created: time.Unix(0, 0)}}
+	pod := func(i int) *cache.Pod {
+		p := fixture.GPUPod("pod", i, "ready", "1")
+		p.Spec.NodeName = fmt.Sprint("n", i)
+		return fixture.Must[*cache.Pod](cache.TrimPod(p))
 	}
 	for i := range 5000 {
 		n.PutNodeClaim(&karpenter.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint("u", i))}, NodePool: "spot",
 			Node: fmt.Sprint("n", i), Launched: true, Initialized: true})
-		c.world.putPod(pod(i))
+		c.cache.PutPod(pod(i))
 	}
 	o := capacity.Observation{}
 	b.Run("changing", func(b *testing.B) {
 		for b.Loop() {
-			c.world.putPod(pod(7))
+			c.cache.PutPod(pod(7))
 			n.Observe(g, nil, &o)
 		}
 	})

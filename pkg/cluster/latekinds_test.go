@@ -14,10 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// serve makes the API server serve these resources of kinds that come with a CRD, while on is true.
+// serve lets the API server serve these resources while on is true.
 func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) (on *atomic.Bool) {
 	discovery, on := client.Discovery().(*fakediscovery.FakeDiscovery), &atomic.Bool{}
 	on.Store(true)
@@ -33,103 +34,81 @@ func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) (o
 	return on
 }
 
-func TestLeaderWorkerSetsAreSeenOnceTheirCRDComesAndForgottenWhenItGoes(t *testing.T) {
-	client := fake.NewClientset(groupPod("big", 0, 0, "ready"))
+func TestLeaderWorkerSetsAreReadWhileTheirCRDIsInstalled(t *testing.T) {
+	client := fake.NewClientset(fixture.GroupPod("big", 0, 0, "ready"))
 	on := serve(client, map[string][]metav1.APIResource{"leaderworkerset.x-k8s.io/v1": {
 		{Name: "leaderworkersets", Kind: "LeaderWorkerSet"}, {Name: "leaderworkersets/scale", Kind: "Scale"},
 	}})
 	on.Store(false)
-	c := begin(t, client, leaderWorkerSet("big", 2))
-	if _, ok := c.View(groupWorkload("big")); ok {
-		t.Fatal("seen before its kind was served")
+	c := begin(t, client, fixture.LeaderWorkerSet("big", 2))
+	if _, ok := c.View(fixture.GroupWorkload("big")); ok {
+		t.Fatal("a view before its kind is served")
 	}
 	on.Store(true)
-	eventually(t, "it is seen, its pod loading", func() bool { v, ok := c.View(groupWorkload("big")); return ok && v.Replicas == 2 && v.Loading == 1 })
+	eventually(t, "it has a view, its pod is loading", func() bool {
+		v, ok := c.View(fixture.GroupWorkload("big"))
+		return ok && v.Replicas == 2 && v.Loading == 1
+	})
 	on.Store(false)
-	eventually(t, "it is forgotten", func() bool { _, ok := c.View(groupWorkload("big")); return !ok })
+	eventually(t, "it has no view", func() bool { _, ok := c.View(fixture.GroupWorkload("big")); return !ok })
 }
 
-// KEDA may be installed after us, and removed.
-func TestScaledObjectsAreSeenOnceKEDAComesAndForgottenWhenItGoes(t *testing.T) {
-	client := fake.NewClientset(deployment("chat", 1, "1"))
+// KEDA can be installed after gpuscaler and removed.
+func TestScaledObjectsAreReadWhileKEDAIsInstalled(t *testing.T) {
+	client := fake.NewClientset(fixture.Deployment("chat", 1, "1"))
 	on := serve(client, map[string][]metav1.APIResource{"keda.sh/v1alpha1": {{Name: "scaledobjects", Kind: "ScaledObject"}}})
 	on.Store(false)
-	c := begin(t, client, scaledObject("chat", "chat"))
-	if v, _ := c.View(workload("chat")); v.MaxReplicas != -1 {
+	c := begin(t, client, fixture.ScaledObject("chat", "chat"))
+	if v, _ := c.View(fixture.Workload("chat")); v.MaxReplicas != -1 {
 		t.Fatalf("bounds %d..%d of an object whose kind is not served", v.MinReplicas, v.MaxReplicas)
 	}
 	on.Store(true)
-	eventually(t, "its bounds count", func() bool { v, _ := c.View(workload("chat")); return v.MinReplicas == 0 && v.MaxReplicas == 100 })
+	eventually(t, "its bounds are used", func() bool {
+		v, _ := c.View(fixture.Workload("chat"))
+		return v.MinReplicas == 0 && v.MaxReplicas == 100
+	})
 	on.Store(false)
-	eventually(t, "it is forgotten", func() bool { v, _ := c.View(workload("chat")); return v.MaxReplicas == -1 })
+	eventually(t, "it has no view", func() bool { v, _ := c.View(fixture.Workload("chat")); return v.MaxReplicas == -1 })
 }
 
 var rollouts = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
 
-func rollout(replicas int64) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": map[string]any{"name": "chat", "namespace": "team"},
-		"spec": map[string]any{"replicas": replicas, "template": gpuTemplate("2")},
-	}}
-}
-
-func rolloutWorkload() *scaling.Workload {
-	w := workload("chat")
-	w.Target = scaling.Target{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "chat"}
-	return w
-}
-
 // A kind that the configuration lists is read through its /scale, as an HPA reads it.
-func TestAnyKindWithScaleIsSeenThroughItsScale(t *testing.T) {
+func TestConfiguredKindIsReadThroughScale(t *testing.T) {
 	scale := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "chat", "namespace": "team"},
 		"spec": map[string]any{"replicas": int64(5)}, "status": map[string]any{"selector": "app=chat"},
 	}}
-	client := fake.NewClientset(podOf("chat", 1, "ready"))
+	client := fake.NewClientset(fixture.Pod("chat", 1, "ready"))
 	serve(client, map[string][]metav1.APIResource{"argoproj.io/v1alpha1": {{Name: "rollouts", Kind: "Rollout"}}})
 	resource := rollouts.GroupVersion().WithResource("rollouts")
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{resource: "RolloutList"}, rollout(3))
+		map[schema.GroupVersionResource]string{resource: "RolloutList"}, fixture.Rollout(3))
 	objects.PrependReactor("get", "rollouts", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return a.GetSubresource() == "scale", scale.DeepCopy(), nil
 	})
-	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts, leaderWorkerSetKind}})
-	eventually(t, "it is seen as /scale says", func() bool {
-		v, ok := c.View(rolloutWorkload())
+	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts, cache.LeaderWorkerSetKind}})
+	eventually(t, "its view has the values of /scale", func() bool {
+		v, ok := c.View(fixture.RolloutWorkload())
 		return ok && v.Replicas == 5 && v.Ready == 1 && v.GPUs == 2
 	})
 	if err := objects.Resource(resource).Namespace("team").Delete(t.Context(), "chat", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is gone", func() bool { _, ok := c.View(rolloutWorkload()); return !ok })
+	eventually(t, "it has no view", func() bool { _, ok := c.View(fixture.RolloutWorkload()); return !ok })
 }
 
-func TestAScaleThatSaysTooLittleIsRefusedSoThatNobodysPodsAreCounted(t *testing.T) {
-	f := must(trimScalable(rollout(3))).(*targetFacts)
-	for name, scale := range map[string]map[string]any{
-		"no selector":         {"spec": map[string]any{"replicas": int64(1)}},
-		"an empty selector":   {"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": ""}},
-		"a broken selector":   {"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": "a in ("}},
-		"negative replicas":   {"spec": map[string]any{"replicas": int64(-1)}, "status": map[string]any{"selector": "a=b"}},
-		"replicas of a float": {"spec": map[string]any{"replicas": 1.5}, "status": map[string]any{"selector": "a=b"}},
-	} {
-		if full, err := withScale(f, &unstructured.Unstructured{Object: scale}); err == nil {
-			t.Errorf("%s: %+v", name, full)
-		}
-	}
-}
-
-func TestAKindThatCannotBeListedHoldsBackOnlyItself(t *testing.T) {
-	client := fake.NewClientset(deployment("chat", 3, "1"))
+func TestKindThatCannotBeListedDelaysNoOtherKind(t *testing.T) {
+	client := fake.NewClientset(fixture.Deployment("chat", 3, "1"))
 	serve(client, map[string][]metav1.APIResource{"argoproj.io/v1alpha1": {{Name: "rollouts", Kind: "Rollout"}}})
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"})
 	objects.PrependReactor("list", "rollouts", refuse)
 	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts}})
-	if _, ok := c.View(workload("chat")); !ok {
-		t.Error("the Deployment is not seen")
+	if _, ok := c.View(fixture.Workload("chat")); !ok {
+		t.Error("the Deployment has no view")
 	}
-	if _, ok := c.View(rolloutWorkload()); ok {
-		t.Error("a Rollout was seen that cannot be")
+	if _, ok := c.View(fixture.RolloutWorkload()); ok {
+		t.Error("a Rollout has a view although it cannot be listed")
 	}
 }

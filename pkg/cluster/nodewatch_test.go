@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
@@ -42,7 +43,7 @@ func (l *lines) count(part string) int {
 }
 
 func TestKarpenterIsInstalledLater(t *testing.T) {
-	client := fake.NewClientset(deployment("chat", 2, "2"))
+	client := fake.NewClientset(fixture.Deployment("chat", 2, "2"))
 	on := serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"}}})
 	on.Store(false)
 	pool := &unstructured.Unstructured{}
@@ -57,7 +58,7 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 		return karpenter.Schema{Known: true, Limits: true, Weight: true}, nil
 	}
 	c := beginWith(t, client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool), Options{Groups: fixedGroups{g}, schemas: schemas, Log: slog.New(slog.NewTextHandler(log, nil))})
-	if _, ok := c.View(workload("chat")); !ok {
+	if _, ok := c.View(fixture.Workload("chat")); !ok {
 		t.Error("without Karpenter the target has no view")
 	}
 	o := capacity.Observation{}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
@@ -43,19 +44,19 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 		if err := typed(d); err != nil {
 			return err
 		}
-		return into(d, trimDeployment, c.world.putTarget)
+		return into(d, cache.TrimDeployment, c.cache.PutTarget)
 	case "StatefulSet":
 		s := &appsv1.StatefulSet{}
 		if err := typed(s); err != nil {
 			return err
 		}
-		return into(s, trimStatefulSet, c.world.putTarget)
+		return into(s, cache.TrimStatefulSet, c.cache.PutTarget)
 	case "Pod":
 		p := &corev1.Pod{}
 		if err := typed(p); err != nil {
 			return err
 		}
-		return into(p, trimPod, c.world.putPod)
+		return into(p, cache.TrimPod, c.cache.PutPod)
 	}
 	if c.nodes == nil {
 		return nil

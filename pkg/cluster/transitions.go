@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -96,7 +97,7 @@ func (t *transitions) send(p *transition) bool {
 	case p.before == p.after.Replicas:
 		return false
 	}
-	about, ok := t.cluster.world.reference(refOfWorkload(p.workload))
+	about, ok := t.cluster.cache.Reference(cache.RefOfWorkload(p.workload))
 	if ok {
 		t.cluster.events.Send(about, kind, reason, p.text())
 	}

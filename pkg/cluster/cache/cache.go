@@ -1,0 +1,273 @@
+// Package cache contains the cluster's workloads in memory: scale targets, their pods, and the HPAs and ScaledObjects that scale them.
+// Informers write to it; every read is answered from memory. Each change recomputes the one or two views that it affects, so that a
+// reader only copies.
+//
+//	target.go, pod.go, hpa.go, scaledobject.go   what is kept of each object; each has the transform of its informer
+//	operator.go, pause.go, managekeda.go         annotations of users and of KEDA
+//	cache.go, selectors.go                       the cache and the index of pods by label selector
+//	replicas.go, managedhpa.go                   the view of a target: its replicas by state and the HPA that scales it
+//	read.go, requests.go                         what the engine reads
+//	reader.go                                    what decisions about nodes read
+//	list.go, policies.go                         what is checked for configuration errors
+package cache
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// Cache contains workloads and pods. It is safe for concurrent use.
+type Cache struct {
+	mu      sync.RWMutex
+	entries map[Ref]*entry
+	pods    map[string]map[string]*podEntry // by namespace and name
+	index   selectorIndex
+	minor   int // the API server's minor version; 0: unknown
+
+	gpuPods map[string]map[string]*Pod // pods that request an extended resource or claim devices; by namespace and name
+	version uint64                     // is incremented at each change of a target or a pod
+
+	unmanaged map[unmanagedKey]unmanagedSum
+}
+
+// entry is a scale target with the objects around it. It exists as soon as any object names it: an HPA can be read before the
+// Deployment that it scales.
+type entry struct {
+	target       *Target // nil: not read, or it does not exist
+	minor        int
+	pods         map[string]*Pod
+	hpas         map[string]*HPA
+	scaledObject *ScaledObject
+
+	refusal string // why no target is computed although the scale target exists
+	view    engine.View
+	policy  string // the policy that the managed HPA reads; empty: any policy with this scale target
+	list    []engine.Pod
+}
+
+type podEntry struct {
+	pod     *Pod
+	entries []*entry // the scale targets whose selector matches; nearly always one
+}
+
+// New returns an empty Cache. minor is the API server's minor version, 0 if it is unknown.
+func New(minor int) *Cache {
+	return &Cache{
+		entries: map[Ref]*entry{},
+		pods:    map[string]map[string]*podEntry{},
+		index:   selectorIndex{},
+		gpuPods: map[string]map[string]*Pod{},
+		minor:   minor,
+
+		unmanaged: map[unmanagedKey]unmanagedSum{},
+	}
+}
+
+// SetServerMinor sets the API server's minor version. It is called before the first object is put.
+func (c *Cache) SetServerMinor(minor int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.minor = minor
+}
+
+// at returns the entry of a target and creates it if needed. The caller holds the lock.
+func (c *Cache) at(r Ref) *entry {
+	e := c.entries[r]
+	if e == nil {
+		e = &entry{minor: c.minor, pods: map[string]*Pod{}, hpas: map[string]*HPA{}}
+		c.entries[r] = e
+	}
+	return e
+}
+
+// refreshOrDelete recomputes an entry, or deletes it if no object is left. The caller holds the lock.
+func (c *Cache) refreshOrDelete(r Ref, e *entry) {
+	if e.target == nil && len(e.hpas) == 0 && e.scaledObject == nil {
+		delete(c.entries, r)
+		return
+	}
+	e.refresh()
+}
+
+// PutTarget stores a new or changed scale target.
+func (c *Cache) PutTarget(t *Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	e := c.at(t.Ref)
+	old := e.target
+	e.target = t
+	if old == nil || !sameSelector(old.Selector, t.Selector) {
+		c.removePods(e, old)
+		c.addPods(e, t)
+	}
+	e.refresh()
+}
+
+func sameSelector(a, b labels.Selector) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return a.String() == b.String()
+}
+
+// DropTarget deletes a scale target.
+func (c *Cache) DropTarget(r Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	e := c.entries[r]
+	if e == nil || e.target == nil {
+		return
+	}
+	c.removePods(e, e.target)
+	e.target = nil
+	c.refreshOrDelete(r, e)
+}
+
+// addPods indexes the selector of a target and adds the existing pods that match it.
+func (c *Cache) addPods(e *entry, t *Target) {
+	if t.Selector == nil {
+		return
+	}
+	c.index.add(t.Namespace, t.Selector, e)
+	for name, p := range c.pods[t.Namespace] {
+		if t.Selector.Matches(labels.Set(p.pod.Labels)) {
+			p.entries = append(p.entries, e)
+			e.pods[name] = p.pod
+		}
+	}
+}
+
+func (c *Cache) removePods(e *entry, t *Target) {
+	if t == nil || t.Selector == nil {
+		return
+	}
+	c.index.remove(t.Namespace, t.Selector, e)
+	for name := range e.pods {
+		if p := c.pods[t.Namespace][name]; p != nil {
+			p.entries = slices.DeleteFunc(p.entries, func(other *entry) bool { return other == e })
+		}
+	}
+	clear(e.pods)
+}
+
+// PutPod stores a new or changed pod.
+func (c *Cache) PutPod(p *Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.putGPUPod(p)
+	byName := c.pods[p.Namespace]
+	if byName == nil {
+		byName = map[string]*podEntry{}
+		c.pods[p.Namespace] = byName
+	}
+	stored := byName[p.Name]
+	if stored == nil {
+		stored = &podEntry{}
+		byName[p.Name] = stored
+	}
+	previous := stored.entries
+	relabeled := stored.pod == nil || !sameLabels(stored.pod.Labels, p.Labels)
+	stored.pod = p
+	if relabeled {
+		stored.entries = c.index.matching(p.Namespace, p.Labels)
+		for _, e := range previous {
+			delete(e.pods, p.Name)
+			e.refresh()
+		}
+	}
+	for _, e := range stored.entries {
+		e.pods[p.Name] = p
+		e.refresh()
+	}
+}
+
+func sameLabels(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if other, ok := b[k]; !ok || other != v {
+			return false
+		}
+	}
+	return true
+}
+
+// DropPod deletes a pod.
+func (c *Cache) DropPod(namespace, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.dropGPUPod(namespace, name)
+	stored := c.pods[namespace][name]
+	if stored == nil {
+		return
+	}
+	delete(c.pods[namespace], name)
+	if len(c.pods[namespace]) == 0 {
+		delete(c.pods, namespace)
+	}
+	for _, e := range stored.entries {
+		delete(e.pods, name)
+		e.refresh()
+	}
+}
+
+// PutHPA stores a new or changed HPA. old is its previous version, which can have another scale target; nil: none.
+func (c *Cache) PutHPA(old, h *HPA) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old != nil && old.Target != h.Target {
+		c.dropHPA(old)
+	}
+	e := c.at(h.Target)
+	e.hpas[h.Name] = h
+	e.refresh()
+}
+
+// DropHPA deletes an HPA.
+func (c *Cache) DropHPA(h *HPA) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropHPA(h)
+}
+
+func (c *Cache) dropHPA(h *HPA) {
+	if e := c.entries[h.Target]; e != nil {
+		delete(e.hpas, h.Name)
+		c.refreshOrDelete(h.Target, e)
+	}
+}
+
+// PutScaledObject stores a new or changed ScaledObject. old is its previous version; nil: none.
+func (c *Cache) PutScaledObject(old, s *ScaledObject) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old != nil && old.Target != s.Target {
+		c.dropScaledObject(old)
+	}
+	e := c.at(s.Target)
+	e.scaledObject = s
+	e.refresh()
+}
+
+// DropScaledObject deletes a ScaledObject.
+func (c *Cache) DropScaledObject(s *ScaledObject) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropScaledObject(s)
+}
+
+func (c *Cache) dropScaledObject(s *ScaledObject) {
+	if e := c.entries[s.Target]; e != nil && e.scaledObject != nil && e.scaledObject.Name == s.Name {
+		e.scaledObject = nil
+		c.refreshOrDelete(s.Target, e)
+	}
+}

@@ -1,0 +1,28 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Two of four pods are in a crash loop. They count neither as ready nor as loading, and the view names one of them.
+func TestCrashingPodsAreCountedAndNamed(t *testing.T) {
+	w := New(0)
+	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat"}, Policy: &scaling.Policy{}}
+	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 4, "1"))))
+	for i, state := range []string{"ready", "crashing", "loading", "crashing"} {
+		w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod("chat", i, state))))
+	}
+	v, ok := w.View(chat)
+	if !ok || v.Ready != 1 || v.Loading != 1 || v.Pending != 0 || v.Crashing != 2 || v.CrashingPod != "chat-1" {
+		t.Fatalf("%+v, want 1 ready, 1 loading, 2 crashing, the first of them chat-1", v)
+	}
+	// The first is fixed and becomes ready, the other is deleted.
+	w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod("chat", 1, "ready"))))
+	w.DropPod("team", "chat-3")
+	if v, _ = w.View(chat); v.Ready != 2 || v.Crashing != 0 || v.CrashingPod != "" {
+		t.Errorf("%+v, want none crashing", v)
+	}
+}

@@ -1,0 +1,122 @@
+package cache
+
+import (
+	"strings"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Kinds of the objects that scale targets.
+const (
+	HPAKind          = "HorizontalPodAutoscaler"
+	ScaledObjectKind = "ScaledObject"
+)
+
+// HPA is what is kept of an HPA.
+type HPA struct {
+	metav1.ObjectMeta
+	Target       Ref
+	ScaledObject string // the ScaledObject that created it; empty: none
+
+	scaleTargetRef scaling.Target
+	min, max       int32
+	desired        int32
+	inactive       string // why it does not scale at present, by its condition ScalingActive; empty: it scales
+	readsTarget    bool   // one of its metrics is gpuscaler's
+	composite      bool   // it reads the result of a ScaledObject's scalingModifiers, which can contain gpuscaler's metric
+	policy         string // the policy that its metric selects; empty if a ScaledObject created it
+	operator       Operator
+	annotations    map[string]string // with our prefix; nil if a ScaledObject created it, because KEDA copies its annotations to the HPA
+	spec           *autoscalingv2.HorizontalPodAutoscalerSpec
+}
+
+// TrimHPA is the transform of the HPA informer. It returns an *HPA.
+func TrimHPA(obj any) (any, error) {
+	object, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return obj, nil
+	}
+	t := object.Spec.ScaleTargetRef
+	h := &HPA{
+		ObjectMeta:     informer.Identity(object),
+		Target:         RefOf(object.Namespace, t.APIVersion, t.Kind, t.Name),
+		scaleTargetRef: scaling.Target{APIVersion: t.APIVersion, Kind: t.Kind, Name: t.Name},
+		min:            1, max: object.Spec.MaxReplicas,
+		desired:  object.Status.DesiredReplicas,
+		inactive: inactiveReason(object),
+	}
+	if object.Spec.MinReplicas != nil {
+		h.min = *object.Spec.MinReplicas
+	}
+	for _, o := range object.OwnerReferences {
+		if o.Kind == ScaledObjectKind && strings.HasPrefix(o.APIVersion, "keda.sh/") {
+			h.ScaledObject = o.Name
+		}
+	}
+	h.policy, h.readsTarget = objects.ReadsTarget(&object.Spec)
+	h.composite = h.ScaledObject != "" && objects.ReadsComposite(&object.Spec)
+	if h.readsTarget || h.composite {
+		h.spec = &object.Spec
+	}
+	if h.ScaledObject == "" {
+		h.operator = readOperator(object.Annotations, object.ManagedFields)
+		h.annotations = ownAnnotations(object.Annotations)
+	}
+	return h, nil
+}
+
+// Reference returns the reference of an Event to the HPA.
+func (h *HPA) Reference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "autoscaling/v2", Kind: HPAKind, Namespace: h.Namespace, Name: h.Name, UID: h.UID}
+}
+
+// Object returns the HPA with its metadata and spec. It is called only for an HPA that reads gpuscaler's metric.
+func (h *HPA) Object() *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta, Spec: *h.spec}
+}
+
+// PolicyObject returns the HPA as an object whose annotations can contain a policy. ok is false for an HPA that a ScaledObject created:
+// its annotations are a copy of the ScaledObject's.
+func (h *HPA) PolicyObject() (o store.Object, ok bool) {
+	return store.Object{
+		Kind: HPAKind, Namespace: h.Namespace, Name: h.Name, Target: h.scaleTargetRef, Annotations: h.annotations,
+		MinReplicas: h.min, MaxReplicas: h.max,
+	}, h.ScaledObject == ""
+}
+
+// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It ignores zero replicas, at which
+// every HPA is inactive.
+func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	for _, c := range h.Status.Conditions {
+		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" {
+			return "it holds: " + c.Reason
+		}
+	}
+	return ""
+}
+
+// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none.
+func ownAnnotations(all map[string]string) map[string]string {
+	var own map[string]string
+	for k, v := range all {
+		if strings.HasPrefix(k, annotations.Prefix) {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[k] = v
+		}
+	}
+	return own
+}
+
+// seconds returns a duration of n seconds.
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

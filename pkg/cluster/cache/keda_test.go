@@ -1,0 +1,185 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kedav1alpha1 "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+func TestPauseOfKEDALimitsTheTarget(t *testing.T) {
+	until := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	override := func(least, most int32) scaling.Operator { return scaling.Operator{Min: least, Max: most, Until: until} }
+	lasting := func(least, most int32) scaling.Operator {
+		return scaling.Operator{Min: least, Max: most, Until: noEnd}
+	}
+	frozen := scaling.Operator{Paused: true, Min: -1, Max: -1}
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		operator    scaling.Operator
+		want        scaling.Operator
+	}{
+		"no annotation": {nil, scaling.NoOperator, scaling.NoOperator},
+		"paused":        {map[string]string{kedav1alpha1.PausedAnnotation: "true"}, scaling.NoOperator, frozen},
+		"paused: false": {map[string]string{kedav1alpha1.PausedAnnotation: "false"}, scaling.NoOperator, scaling.NoOperator},
+		"paused-replicas wins over paused: false":        {map[string]string{kedav1alpha1.PausedAnnotation: "false", kedav1alpha1.PausedReplicasAnnotation: "2"}, scaling.NoOperator, frozen},
+		"scale-in: the minimum is the current replicas":  {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, scaling.NoOperator, lasting(5, -1)},
+		"scale-in and an override above":                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(9, -1), override(9, -1)},
+		"scale-in and an override below":                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(2, -1), lasting(5, -1)},
+		"scale-out: the maximum is the current replicas": {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "yes"}, scaling.NoOperator, lasting(-1, 5)},
+		"scale-out and an override below":                {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, override(-1, 3), override(-1, 3)},
+		"both: it stays":                                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"}, scaling.NoOperator, frozen},
+		"scale-out and paused by gpuscaler's annotation": {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, frozen, scaling.Operator{Paused: true, Min: -1, Max: 5, Until: noEnd}},
+		"force-activation changes nothing":               {map[string]string{kedav1alpha1.ForceActivationAnnotation: "true"}, scaling.NoOperator, scaling.NoOperator},
+	} {
+		p := readPause(c.annotations, nil)
+		if got, by := p.over(c.operator, "", 5); got != c.want || (got != c.operator && by == "") {
+			t.Errorf("%s: %+v by %q, want %+v", name, got, by, c.want)
+		}
+	}
+}
+
+func TestPausedDirectionIsExplainedAndNotAFinding(t *testing.T) {
+	u := fixture.ScaledObject("chat", "chat")
+	u.SetAnnotations(map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"})
+	w := New(0)
+	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 3, "1"))))
+	w.PutScaledObject(nil, fixture.Must[*ScaledObject](TrimScaledObject(u)))
+	h := kedaHPA("keda-hpa-chat", "chat", "chat")
+	h.spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect) // as KEDA sets it
+	w.PutHPA(nil, h)
+	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Exact || v.ManagedHPA.Why != "KEDA does not scale in: "+kedav1alpha1.PausedScaleInAnnotation {
+		t.Errorf("managed HPA %+v", v.ManagedHPA)
+	}
+	for _, r := range w.ReadingHPAs() {
+		if found := objects.HPA(r.HPA.Object(), r.Facts); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+	}
+}
+
+func TestChecksOfScaledObjects(t *testing.T) {
+	set := func(value any, path ...string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	trigger := func(key string, value any) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			triggers, _, _ := unstructured.NestedSlice(u.Object, "spec", "triggers")
+			triggers[1].(map[string]any)[key] = value
+			set(triggers, "spec", "triggers")(u)
+		}
+	}
+	theirs := set([]any{map[string]any{"type": "cron", "name": "night"}}, "spec", "triggers")
+	guarded := set(int64(60), "spec", "cooldownPeriod")
+	idle := func(p *scaling.Policy) { p.CooldownPeriod = 0 }
+	queue := func(p *scaling.Policy) { p.Signals = []scaling.Signal{{Name: "q", Type: "keda"}} }
+	for name, c := range map[string]struct {
+		object []func(*unstructured.Unstructured)
+		policy func(*scaling.Policy)
+		mode   scaling.Mode
+		want   []string
+	}{
+		"as the README recommends":                                  {[]func(*unstructured.Unstructured){guarded}, nil, 0, nil},
+		"KEDA's default of 300 s after the policy's cooldownPeriod": {nil, nil, 0, []string{objects.DoubledIdleDelay}},
+		"KEDA's default of 300 s alone":                             {nil, idle, 0, nil},
+		"both set":                                                  {[]func(*unstructured.Unstructured){set(int64(120), "spec", "cooldownPeriod")}, nil, 0, []string{objects.DoubledIdleDelay}},
+		"KEDA's at zero":                                            {[]func(*unstructured.Unstructured){set(int64(0), "spec", "cooldownPeriod")}, nil, 0, []string{objects.NoGuard}},
+		"a minimum above zero":                                      {[]func(*unstructured.Unstructured){set(int64(1), "spec", "minReplicaCount")}, nil, 0, nil},
+		"a fallback of 0 at minReplicaCount 0":                      {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{objects.ZeroFallback}},
+		"a fallback of 1":                                           {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil},
+		"a formula and a signal of type keda": {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")},
+			queue, 0, []string{objects.FormulaOverKEDA}},
+		"a formula without such a signal":                {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")}, nil, 0, nil},
+		"a trigger for gpuscaler and an advisory policy": {[]func(*unstructured.Unstructured){guarded}, nil, scaling.Advisory, []string{objects.NotServed}},
+		"an advisory policy without a trigger":           {[]func(*unstructured.Unstructured){guarded, theirs}, nil, scaling.Advisory, nil},
+		"cached metrics":                                 {[]func(*unstructured.Unstructured){guarded, trigger("useCachedMetrics", true)}, nil, 0, []string{objects.CachedTrigger}},
+		"a trigger that is polled":                       {[]func(*unstructured.Unstructured){guarded, trigger("type", "external")}, nil, 0, []string{objects.NoPush}},
+	} {
+		u := fixture.ScaledObject("chat", "chat")
+		for _, change := range c.object {
+			change(u)
+		}
+		work := fixture.Workload("chat")
+		p := scaling.Policy{MaxReplicas: 8, CooldownPeriod: time.Minute}
+		if c.policy != nil {
+			c.policy(&p)
+		}
+		work.Policy, work.Mode = &p, c.mode
+		o := fixture.Must[*ScaledObject](TrimScaledObject(u))
+		found := objects.ScaledObject(o.Checks, NewPolicies(fixedPolicies{*work}).Index().ScaledObjectFacts(o))
+		var got []string
+		for _, f := range found {
+			got = append(got, f.Check)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: found %v, want %v", name, found, c.want)
+		}
+		for _, f := range found {
+			if f.What == "" || f.Fix == "" {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+	}
+}
+
+func TestManageKEDAAnnotation(t *testing.T) {
+	managed := []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: fieldsOf(kedav1alpha1.PausedScaleInAnnotation)},
+		{Manager: ownership.Manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: fieldsOf(kedav1alpha1.ForceActivationAnnotation)},
+	}
+	m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": "activation, hold"}, managed)
+	if !m.Activation || !m.Hold || m.problem != "" || !slices.Equal(m.Applied, []string{kedav1alpha1.ForceActivationAnnotation}) {
+		t.Errorf("%+v", m)
+	}
+	for _, text := range []string{"everything", "activation hold", ""} {
+		if m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": text}, nil); !strings.Contains(m.problem, "allowed are activation, hold") {
+			t.Errorf("%q: %+v", text, m)
+		}
+	}
+	if m := readManageKEDA(nil, nil); m.problem != "" || m.Activation || m.Applied != nil {
+		t.Errorf("%+v", m)
+	}
+}
+
+func fieldsOf(annotation string) *metav1.FieldsV1 {
+	return metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`)
+}
+
+func TestScaledObjectWithAFormulaOverTheTriggerIsManaged(t *testing.T) {
+	u := fixture.ScaledObject("chat", "chat")
+	if err := unstructured.SetNestedField(u.Object, "gpuscaler ?? (mirror / 10)", "spec", "advanced", "scalingModifiers", "formula"); err != nil {
+		t.Fatal(err)
+	}
+	raw := fixture.HPA("keda-hpa-chat", "chat", "")
+	raw.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "chat"}}
+	raw.Spec.Metrics[0].External.Metric.Name = "composite-metric"
+	w := New(0)
+	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 3, "1"))))
+	w.PutHPA(nil, fixture.Must[*HPA](TrimHPA(raw)))
+	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Kind != "" {
+		t.Errorf("a formula without a trigger for gpuscaler: %+v", v.ManagedHPA)
+	}
+	w.PutScaledObject(nil, fixture.Must[*ScaledObject](TrimScaledObject(u)))
+	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Kind != ScaledObjectKind || !v.ManagedHPA.Exact {
+		t.Errorf("managed HPA %+v", v.ManagedHPA)
+	}
+}
+
+// fixedPolicies are policies that do not change.
+type fixedPolicies []scaling.Workload
+
+func (p fixedPolicies) Current() []scaling.Workload { return p }

@@ -1,0 +1,130 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+)
+
+// Problem is a part of an object that is not valid.
+type Problem struct {
+	About corev1.ObjectReference
+	Text  string
+}
+
+// ReadingHPA is an HPA that reads gpuscaler's metric, with the facts that the objects around it contain.
+type ReadingHPA struct {
+	HPA   *HPA
+	Facts objects.HPAFacts
+}
+
+// ReadingHPAs returns every HPA that reads gpuscaler's metric.
+func (c *Cache) ReadingHPAs() (all []ReadingHPA) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		for _, h := range e.hpas {
+			if h.readsTarget {
+				all = append(all, ReadingHPA{h, e.hpaFacts(h)})
+			}
+		}
+	}
+	return all
+}
+
+// ScaledObjects returns every ScaledObject, by namespace and name.
+func (c *Cache) ScaledObjects() (all []*ScaledObject) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		if e.scaledObject != nil {
+			all = append(all, e.scaledObject)
+		}
+	}
+	slices.SortFunc(all, func(a, b *ScaledObject) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Problems returns the annotations that are not valid, and the ScaledObjects that cannot be decoded.
+func (c *Cache) Problems() (all []Problem) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	add := func(about corev1.ObjectReference, texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				all = append(all, Problem{about, text})
+			}
+		}
+	}
+	for _, e := range c.entries {
+		if e.target != nil {
+			add(e.target.Reference(), e.target.operator.problem)
+		}
+		for _, h := range e.hpas {
+			add(h.Reference(), h.operator.problem)
+		}
+		if s := e.scaledObject; s != nil {
+			add(s.Reference(), s.operator.problem, s.Manage.problem, s.invalid)
+		}
+	}
+	return all
+}
+
+// Reference returns the reference of an Event to a scale target. ok is false if the target was not read.
+func (c *Cache) Reference(r Ref) (about corev1.ObjectReference, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[r]
+	if e == nil || e.target == nil {
+		return about, false
+	}
+	return e.target.Reference(), true
+}
+
+// PolicyCarriers returns the objects whose annotations or trigger metadata can contain a policy.
+func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		for _, h := range e.hpas {
+			if len(h.annotations) > 0 {
+				all = append(all, h.Reference())
+			}
+		}
+		if s := e.scaledObject; s != nil && len(s.annotations)+len(s.metadata) > 0 {
+			all = append(all, s.Reference())
+		}
+	}
+	return all
+}
+
+// ScaledTwice returns a finding for each scale target that two objects scale, none of which reads gpuscaler's metric. If one of them
+// does, the check of that HPA has the finding.
+func (c *Cache) ScaledTwice() (all []objects.ObjectFinding) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for r, e := range c.entries {
+		var scalers []string
+		reads := false
+		for _, name := range sortedKeys(e.hpas) {
+			h := e.hpas[name]
+			reads = reads || h.readsTarget
+			if e.scaledObject == nil || h.ScaledObject != e.scaledObject.Name {
+				scalers = append(scalers, HPAKind+" "+name)
+			}
+		}
+		if e.scaledObject != nil {
+			scalers = append(scalers, ScaledObjectKind+" "+e.scaledObject.Name)
+		}
+		if len(scalers) > 1 && !reads {
+			all = append(all, objects.TwoScalers(r.String(), strings.Join(scalers, " and ")))
+		}
+	}
+	return all
+}

@@ -1,0 +1,101 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+)
+
+// managedHPA returns the object that reads the target and scales the workload, and the policy that it selects. A ScaledObject has
+// precedence over an HPA, as in KEDA's webhook. Of two HPAs the first by name is returned, so that the result does not depend on the
+// order of events.
+func (e *entry) managedHPA() (engine.ManagedHPA, string) {
+	if s := e.scaledObject; s != nil {
+		if s.pause.all != "" {
+			return engine.ManagedHPA{Kind: ScaledObjectKind, Name: s.Name, Why: "KEDA is paused: " + s.pause.all}, ""
+		}
+		if h := e.readingHPA(s.Name); h != nil {
+			return e.withExactness(engine.ManagedHPA{Kind: ScaledObjectKind, Name: s.Name}, h), ""
+		}
+	}
+	if h := e.readingHPA(""); h != nil {
+		return e.withExactness(engine.ManagedHPA{Kind: HPAKind, Name: h.Name}, h), h.policy
+	}
+	return engine.ManagedHPA{}, ""
+}
+
+func (e *entry) withExactness(m engine.ManagedHPA, h *HPA) engine.ManagedHPA {
+	m.Desired, m.Why = h.desired, h.inactive
+	if m.Why == "" && m.Kind == ScaledObjectKind {
+		m.Why = e.scaledObject.pause.why()
+	}
+	if m.Why == "" {
+		m.Why = e.firstFinding(h)
+	}
+	m.Exact = m.Why == ""
+	return m
+}
+
+// readingHPA returns the HPA of the entry that reads gpuscaler's metric and was created by the ScaledObject; with an empty name, by no
+// ScaledObject. It returns nil if there is none.
+func (e *entry) readingHPA(scaledObject string) *HPA {
+	var best *HPA
+	for _, h := range e.hpas {
+		reads := h.readsTarget || h.composite && e.scaledObject != nil && e.scaledObject.Checks.HasTrigger
+		if reads && h.ScaledObject == scaledObject && (best == nil || h.Name < best.Name) {
+			best = h
+		}
+	}
+	return best
+}
+
+// bounds returns minReplicas and maxReplicas of the object that scales the target, -1 and -1 if there is none.
+func (e *entry) bounds() (lowest, highest int32) {
+	if e.scaledObject != nil {
+		return e.scaledObject.min, e.scaledObject.max
+	}
+	h := e.readingHPA("")
+	for _, other := range e.hpas {
+		if h == nil || (!h.readsTarget && other.Name < h.Name) {
+			h = other
+		}
+	}
+	if h == nil {
+		return -1, -1
+	}
+	return h.min, h.max
+}
+
+// firstFinding returns why an HPA does not follow every change of the target. It is empty if the HPA does.
+func (e *entry) firstFinding(h *HPA) string {
+	if found := objects.HPA(h.Object(), e.hpaFacts(h)); len(found) > 0 {
+		return found[0].What
+	}
+	return ""
+}
+
+// hpaFacts returns the facts about an HPA that the objects around its target contain. Facts about policies are not in the cache.
+func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
+	f := objects.HPAFacts{Minor: e.minor, ScaledObject: h.ScaledObject}
+	for _, name := range sortedKeys(e.hpas) {
+		if name != h.Name {
+			f.Others = append(f.Others, HPAKind+" "+name)
+		}
+	}
+	if s := e.scaledObject; s != nil && s.Name != h.ScaledObject {
+		f.Others = append(f.Others, ScaledObjectKind+" "+s.Name)
+	} else if s != nil {
+		f.PausedIn, f.PausedOut = s.pause.in != "", s.pause.out != ""
+	}
+	return f
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

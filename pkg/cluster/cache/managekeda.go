@@ -1,0 +1,51 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+
+	kedav1alpha1 "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
+)
+
+// Words of the annotation gpuscaler.io/manage-keda: which of KEDA's annotations gpuscaler may set on a ScaledObject.
+const (
+	manageActivation = "activation" // force-activation while the target is at least one replica, without a trigger for gpuscaler
+	manageHold       = "hold"       // paused-scale-in while the policy is held or paused
+)
+
+// ManageKEDA is which of KEDA's annotations gpuscaler may set on a ScaledObject, and which it has set.
+type ManageKEDA struct {
+	Activation, Hold bool
+	Applied          []string // KEDA's annotations that gpuscaler's field manager applied, sorted
+	problem          string   // why the annotation is not valid; empty: it is valid
+}
+
+func readManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {
+	text, set := values[annotations.ManageKEDA]
+	for _, word := range strings.Split(text, ",") {
+		switch word = strings.TrimSpace(word); {
+		case word == manageActivation:
+			m.Activation = true
+		case word == manageHold:
+			m.Hold = true
+		case set:
+			m.problem = fmt.Sprintf("%s: %q: allowed are %s, %s, or both with a comma", annotations.ManageKEDA, text, manageActivation, manageHold)
+		}
+	}
+	for i := range managed {
+		f := managed[i].FieldsV1
+		if managed[i].Manager != ownership.Manager || managed[i].Operation != metav1.ManagedFieldsOperationApply || f == nil {
+			continue
+		}
+		for _, key := range []string{kedav1alpha1.ForceActivationAnnotation, kedav1alpha1.PausedScaleInAnnotation} {
+			if ownsAnnotation(f.GetRawBytes(), key) {
+				m.Applied = append(m.Applied, key)
+			}
+		}
+	}
+	return m
+}

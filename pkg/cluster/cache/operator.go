@@ -1,0 +1,97 @@
+package cache
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Operator is what a user set by the operator annotations of one object.
+type Operator struct {
+	set     bool
+	values  scaling.Operator
+	by      string // for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
+	problem string // what is not valid and what is used instead; empty: all is valid
+}
+
+// readOperator reads the operator annotations and who wrote them. Managed fields are read only if there is such an annotation: they are
+// the largest part of most objects and are not kept.
+func readOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) Operator {
+	_, paused := values[annotations.Paused]
+	_, override := values[annotations.Override]
+	if !paused && !override {
+		return Operator{values: scaling.NoOperator}
+	}
+	parsed, problems := annotations.ParseOperator(values)
+	o := Operator{set: true, values: parsed}
+	for _, p := range problems {
+		o.problem = strings.TrimPrefix(o.problem+"; "+p.String(), "; ")
+	}
+	o.by = lastManager(managed, annotations.Paused, annotations.Override)
+	return o
+}
+
+// lastManager returns the field manager that last wrote one of the annotations, and when.
+func lastManager(managed []metav1.ManagedFieldsEntry, keys ...string) string {
+	var newest *metav1.ManagedFieldsEntry
+	for i := range managed {
+		m := &managed[i]
+		if m.FieldsV1 == nil || !ownsAnnotation(m.FieldsV1.GetRawBytes(), keys...) {
+			continue
+		}
+		if newest == nil || newest.Time.Before(m.Time) {
+			newest = m
+		}
+	}
+	switch {
+	case newest == nil:
+		return "an unknown manager"
+	case newest.Time == nil:
+		return newest.Manager
+	}
+	return newest.Manager + ", " + newest.Time.UTC().Format(time.RFC3339)
+}
+
+// ownsAnnotation reports whether a FieldsV1 contains one of the annotations.
+func ownsAnnotation(fields []byte, keys ...string) bool {
+	var set struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage `json:"f:annotations"`
+		} `json:"f:metadata"`
+	}
+	if json.Unmarshal(fields, &set) != nil {
+		return false
+	}
+	return slices.ContainsFunc(keys, func(key string) bool {
+		_, ok := set.Metadata.Annotations["f:"+key]
+		return ok
+	})
+}
+
+// merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. Of several
+// overrides the one that ends last counts, so that an ended override does not hide a current one.
+func merge(all ...*Operator) (scaling.Operator, string) {
+	merged, by := scaling.NoOperator, ""
+	for _, o := range all {
+		if o == nil || !o.set {
+			continue
+		}
+		v := o.values
+		if v.Paused && !merged.Paused {
+			merged.Paused, by = true, o.by
+		}
+		if (v.Min >= 0 || v.Max >= 0) && v.Until.After(merged.Until) {
+			merged.Min, merged.Max, merged.Until = v.Min, v.Max, v.Until
+			if !merged.Paused {
+				by = o.by
+			}
+		}
+	}
+	return merged, by
+}

@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"strconv"
+	"time"
+
+	kedav1alpha1 "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// kedaPause contains the annotations by which a user pauses KEDA; an annotation that is not set is empty.
+type kedaPause struct {
+	all     string // KEDA deletes the HPA: no controller scales the workload
+	in, out string // KEDA disables the HPA's direction and the step to or from zero
+	by      string // who set it, and when
+}
+
+// readPause reads the annotations as KEDA does: a replica count pauses whatever its value, and a value that is no boolean is true.
+func readPause(annotations map[string]string, managed []metav1.ManagedFieldsEntry) (p kedaPause) {
+	keyIfTrue := func(key string) string {
+		value, set := annotations[key]
+		if on, err := strconv.ParseBool(value); !set || err == nil && !on {
+			return ""
+		}
+		return key
+	}
+	p.all = keyIfTrue(kedav1alpha1.PausedAnnotation)
+	p.in, p.out = keyIfTrue(kedav1alpha1.PausedScaleInAnnotation), keyIfTrue(kedav1alpha1.PausedScaleOutAnnotation)
+	if _, ok := annotations[kedav1alpha1.PausedReplicasAnnotation]; ok {
+		p.all = kedav1alpha1.PausedReplicasAnnotation
+	}
+	for _, key := range []string{p.all, p.in, p.out} {
+		if key != "" && p.by == "" {
+			p.by = key + " from " + lastManager(managed, key)
+		}
+	}
+	return p
+}
+
+// why returns what KEDA does not do, for users. It is empty if no direction is paused.
+func (p *kedaPause) why() string {
+	switch {
+	case p.in != "" && p.out != "":
+		return "KEDA scales neither in nor out: " + p.in + ", " + p.out
+	case p.in != "":
+		return "KEDA does not scale in: " + p.in
+	case p.out != "":
+		return "KEDA does not scale out: " + p.out
+	}
+	return ""
+}
+
+// noEnd is the end of an override that lasts while an annotation is set.
+var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// over combines KEDA's pause with the operator's annotations. A target that KEDA does not follow would be explained wrongly, and nodes
+// would be added or removed for it. So a paused workload stays, and a workload with one paused direction moves only in the other:
+//
+//	paused, paused-replicas   stays at the current replicas
+//	paused-scale-in           minimum: the current replicas; it rises with them
+//	paused-scale-out          maximum: the current replicas; it falls with them
+//
+// An override above that minimum still counts, and so does one below that maximum.
+func (p *kedaPause) over(o scaling.Operator, by string, replicas int32) (scaling.Operator, string) {
+	switch {
+	case p.all != "", p.in != "" && p.out != "":
+		o.Paused = true
+		return o, p.by
+	case p.in != "" && o.Min <= replicas:
+		return scaling.Operator{Paused: o.Paused, Min: replicas, Max: -1, Until: noEnd}, p.by
+	case p.out != "" && (o.Max < 0 || o.Max >= replicas):
+		return scaling.Operator{Paused: o.Paused, Min: -1, Max: replicas, Until: noEnd}, p.by
+	}
+	return o, by
+}

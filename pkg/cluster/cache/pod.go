@@ -1,0 +1,140 @@
+package cache
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// phase is the state of a pod until it serves.
+type phase uint8
+
+const (
+	ended       phase = iota // finished or terminating: the pod counts in no state
+	pending                  // not scheduled to a node
+	loading                  // on a node and not Ready: the image is pulled or the model is loaded
+	ready                    // Ready
+	inCrashLoop              // on a node and restarted again and again: it does not become Ready by itself
+)
+
+// Pod is what is kept of a pod: about 600 bytes, where a corev1.Pod needs several KiB.
+type Pod struct {
+	metav1.ObjectMeta // name, namespace, uid, resourceVersion, labels
+	phase             phase
+	pod               engine.Pod
+	replica, worker   string         // LeaderWorkerSet: the index of the replica, and the index of the pod in it
+	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
+	daemon            bool           // of a DaemonSet or a static pod
+	blocksDisruption  bool           // it has the annotation karpenter.sh/do-not-disrupt
+}
+
+// NodeName returns the name of the pod's node, empty while it has none.
+func (p *Pod) NodeName() string { return p.pod.Node }
+
+// Ended reports whether the pod has finished or is terminating.
+func (p *Pod) Ended() bool { return p.phase == ended }
+
+// Ready reports whether the pod is Ready.
+func (p *Pod) Ready() bool { return p.phase == ready }
+
+// Loading reports whether the pod has a node, is not Ready and is not in a crash loop.
+func (p *Pod) Loading() bool { return p.phase == loading }
+
+// ReplicaName returns the replica that the pod is part of, if a replica has several pods.
+func (p *Pod) ReplicaName() string { return p.replica }
+
+// Daemon reports whether the pod belongs to a DaemonSet or is a static pod, so that it does not keep a node.
+func (p *Pod) Daemon() bool { return p.daemon }
+
+// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
+func (p *Pod) BlocksDisruption() bool { return p.blocksDisruption }
+
+// GPU returns what the pod requests of GPUs. It is nil for a pod that requests no extended resource and claims no device.
+func (p *Pod) GPU() *gpupods.Facts { return p.gpu }
+
+// Labels that LeaderWorkerSet sets on each pod of a replica.
+const (
+	lwsNameLabel   = "leaderworkerset.sigs.k8s.io/name"
+	lwsGroupLabel  = "leaderworkerset.sigs.k8s.io/group-index"
+	lwsWorkerLabel = "leaderworkerset.sigs.k8s.io/worker-index"
+)
+
+// TrimPod is the transform of the pod informer. It returns a *Pod. An informer can call it with its own result, which is returned
+// unchanged.
+func TrimPod(obj any) (any, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	pod := &Pod{
+		ObjectMeta:       informer.Identity(p),
+		phase:            phaseOf(p),
+		replica:          p.Labels[lwsGroupLabel],
+		worker:           p.Labels[lwsWorkerLabel],
+		gpu:              gpupods.FactsOf(p),
+		daemon:           gpupods.IsDaemon(p),
+		blocksDisruption: gpupods.BlocksDisruption(p),
+	}
+	pod.Labels = p.Labels
+	pod.pod = engine.Pod{
+		Name: p.Name, IP: p.Status.PodIP, Node: p.Spec.NodeName,
+		Ready:     pod.phase == ready,
+		Leader:    pod.replica != "" && pod.worker == "0",
+		SharedGPU: gpupods.SharesGPU(&p.Spec),
+	}
+	if p.Status.StartTime != nil {
+		pod.pod.Started = p.Status.StartTime.Time
+	}
+	return pod, nil
+}
+
+func phaseOf(p *corev1.Pod) phase {
+	switch {
+	case p.DeletionTimestamp != nil, p.Status.Phase == corev1.PodSucceeded, p.Status.Phase == corev1.PodFailed:
+		return ended
+	case p.Spec.NodeName == "":
+		return pending
+	case isReady(p):
+		return ready
+	case crashing(p.Status.InitContainerStatuses), crashing(p.Status.ContainerStatuses):
+		return inCrashLoop
+	}
+	return loading
+}
+
+func isReady(p *corev1.Pod) bool {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// backoffReset is the run time after which the kubelet resets the back-off of a container.
+const backoffReset = 10 * time.Minute
+
+// crashing reports a crash loop, also during the seconds between two back-offs in which the container runs. One restart is not a crash
+// loop: a model server that failed once because a volume was not ready starts normally the second time.
+func crashing(statuses []corev1.ContainerStatus) bool {
+	for i := range statuses {
+		s := &statuses[i]
+		if s.Ready {
+			continue
+		}
+		if w := s.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
+			return true
+		}
+		last := s.LastTerminationState.Terminated
+		if s.RestartCount >= 2 && last != nil && last.ExitCode != 0 &&
+			last.FinishedAt.Sub(last.StartedAt.Time) < backoffReset {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package cache
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Policies answers which of the current policies decides for an object. It is safe for concurrent use.
+type Policies struct {
+	source engine.Policies
+
+	mu    sync.Mutex
+	from  []scaling.Workload // that index was made from
+	index *PolicyIndex
+}
+
+// NewPolicies returns the policies of a source. A nil source means that the policies are not known.
+func NewPolicies(source engine.Policies) *Policies { return &Policies{source: source} }
+
+// Known reports whether the policies are known.
+func (p *Policies) Known() bool { return p.source != nil }
+
+// Current returns the current policies, nil if they are not known.
+func (p *Policies) Current() []scaling.Workload {
+	if p.source == nil {
+		return nil
+	}
+	return p.source.Current()
+}
+
+// PolicyIndex finds policies by key and by scale target. The methods of a nil PolicyIndex find nothing.
+type PolicyIndex struct {
+	byKey    map[scaling.Key]*scaling.Workload
+	byTarget map[Ref][]string
+}
+
+// Index returns the index of the current policies, nil if they are not known. It is made again only if the policies changed, which the
+// slice itself shows.
+func (p *Policies) Index() *PolicyIndex {
+	if p.source == nil {
+		return nil
+	}
+	all := p.source.Current()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.index == nil || !sameSlice(all, p.from) {
+		p.from, p.index = all, newPolicyIndex(all)
+	}
+	return p.index
+}
+
+func newPolicyIndex(all []scaling.Workload) *PolicyIndex {
+	x := &PolicyIndex{byKey: make(map[scaling.Key]*scaling.Workload, len(all)), byTarget: make(map[Ref][]string, len(all))}
+	for i := range all {
+		w := &all[i]
+		x.byKey[w.Key] = w
+		r := RefOfWorkload(w)
+		x.byTarget[r] = append(x.byTarget[r], w.Key.Name)
+	}
+	for _, names := range x.byTarget {
+		slices.Sort(names)
+	}
+	return x
+}
+
+// HPAFacts returns the facts about an HPA with what the policies contain.
+func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
+	f := h.Facts
+	if x == nil {
+		return f
+	}
+	f.PoliciesKnown = true
+	f.Deciders = x.byTarget[h.HPA.Target]
+	name := h.HPA.policy
+	if h.HPA.ScaledObject != "" && len(f.Deciders) > 0 {
+		name = f.Deciders[0]
+	}
+	f.Policy = policyFacts(x.byKey[scaling.Key{Namespace: h.HPA.Namespace, Name: name}], h.HPA.Target)
+	return f
+}
+
+// ScaledObjectFacts returns the facts about the policy of a ScaledObject, nil if there is none.
+func (x *PolicyIndex) ScaledObjectFacts(s *ScaledObject) *objects.PolicyFacts {
+	return policyFacts(x.Decider(s), s.Target)
+}
+
+func policyFacts(w *scaling.Workload, target Ref) *objects.PolicyFacts {
+	if w == nil {
+		return nil
+	}
+	return &objects.PolicyFacts{
+		Name: w.Key.Name, SameTarget: RefOfWorkload(w) == target, MinReplicas: w.Policy.MinReplicas, MaxReplicas: w.Policy.MaxReplicas,
+		Advisory: w.Mode == scaling.Advisory, CooldownPeriod: w.Policy.CooldownPeriod,
+		ReadsTriggers: slices.ContainsFunc(w.Policy.Signals, func(s scaling.Signal) bool { return s.Type == "keda" }),
+	}
+}
+
+// Decider returns the policy whose target a ScaledObject's trigger reads: the policy that its metadata names, else the policy with the
+// ScaledObject's name and target, else the first policy with its target. It returns nil if there is none.
+func (x *PolicyIndex) Decider(s *ScaledObject) *scaling.Workload {
+	if x == nil {
+		return nil
+	}
+	if name := s.metadata["policy"]; name != "" {
+		return x.byKey[scaling.Key{Namespace: s.Namespace, Name: name}]
+	}
+	if w := x.byKey[scaling.Key{Namespace: s.Namespace, Name: s.Name}]; w != nil && RefOfWorkload(w) == s.Target {
+		return w
+	}
+	if names := x.byTarget[s.Target]; len(names) > 0 {
+		return x.byKey[scaling.Key{Namespace: s.Namespace, Name: names[0]}]
+	}
+	return nil
+}

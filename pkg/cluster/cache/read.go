@@ -1,0 +1,132 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// View returns the view of a workload's scale target. ok is false if the target was not read, or if it has a Refusal. View allocates
+// only to explain bounds of the managed HPA that are narrower than the policy's.
+func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil || e.target == nil || e.target.Selector == nil || e.refusal != "" {
+		return engine.View{}, false
+	}
+	v = e.view
+	v.UID = string(e.target.UID)
+	switch {
+	case e.policy != "" && e.policy != w.Key.Name:
+		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy
+	case v.ManagedHPA.Exact:
+		policy := objects.Range{Min: w.Policy.MinReplicas, Max: w.Policy.MaxReplicas}
+		own := objects.Range{Min: v.MinReplicas, Max: v.MaxReplicas}
+		v.ManagedHPA.Why = objects.Narrower(own, policy, v.ManagedHPA.Kind == ScaledObjectKind)
+		v.ManagedHPA.Exact = v.ManagedHPA.Why == ""
+	}
+	return v, true
+}
+
+// UID returns the UID of a workload's scale target. ok is false if the target was not read.
+func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil || e.target == nil || e.target.Selector == nil {
+		return "", false
+	}
+	return string(e.target.UID), true
+}
+
+// Refusal returns why no target is computed for a workload although its scale target exists. It is empty if a target is computed.
+func (c *Cache) Refusal(w *scaling.Workload) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if e := c.entries[RefOfWorkload(w)]; e != nil && e.target != nil {
+		return e.refusal
+	}
+	return ""
+}
+
+// Pods returns the pods of a workload that are not ended, by name. The slice is shared: the caller must not write to it.
+func (c *Cache) Pods(w *scaling.Workload) []engine.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if e := c.entries[RefOfWorkload(w)]; e != nil {
+		return e.list
+	}
+	return nil
+}
+
+// PodsWithLabels returns the pods of a namespace that match a selector, are not ended, and have a node and an IP address, by name.
+func (c *Cache) PodsWithLabels(namespace string, s labels.Selector) []engine.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var list []engine.Pod
+	for _, stored := range c.pods[namespace] {
+		p := stored.pod
+		if p.phase != ended && p.pod.Node != "" && p.pod.IP != "" && s.Matches(labels.Set(p.Labels)) {
+			list = append(list, p.pod)
+		}
+	}
+	slices.SortFunc(list, func(a, b engine.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector
+// that KEDA's metrics server requires. ok is false if there is no such ScaledObject or trigger, or KEDA has not published exactly one
+// metric for it.
+func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil || e.scaledObject == nil {
+		return "", "", false
+	}
+	s := e.scaledObject
+	metric = s.metrics[trigger]
+	return metric, kedaNameLabel + "=" + s.Name, metric != ""
+}
+
+// ScaleState is what decides whether /scale of a target may be written.
+type ScaleState struct {
+	Target          *Target
+	Paused          bool  // by a user or by KEDA's annotations
+	HasScaledObject bool  // KEDA takes the steps to and from zero
+	MinReplicas     int32 // of the HPA; -1 if there is none
+}
+
+// ScaleState returns what decides whether /scale of a target may be written. ok is false if the target was not read.
+func (c *Cache) ScaleState(r Ref) (s ScaleState, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[r]
+	if e == nil || e.target == nil {
+		return ScaleState{}, false
+	}
+	return ScaleState{
+		Target: e.target, Paused: e.view.Operator.Paused, HasScaledObject: e.scaledObject != nil, MinReplicas: e.view.MinReplicas,
+	}, true
+}
+
+// PausedByUser reports whether gpuscaler's own annotation pauses a target. KEDA's annotations do not count.
+func (c *Cache) PausedByUser(r Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[r]
+	if e == nil {
+		return false
+	}
+	paused := e.target != nil && e.target.operator.values.Paused || e.scaledObject != nil && e.scaledObject.operator.values.Paused
+	for _, h := range e.hpas {
+		paused = paused || h.operator.values.Paused
+	}
+	return paused
+}

@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// RLock locks the cache for reading, for several reads of one state. Other methods than those of this file must not be called until
+// RUnlock.
+func (c *Cache) RLock() { c.mu.RLock() }
+
+// RUnlock ends RLock.
+func (c *Cache) RUnlock() { c.mu.RUnlock() }
+
+// Version returns a number that changes with each change of a target or a pod. The caller holds the lock.
+func (c *Cache) Version() uint64 { return c.version }
+
+// TargetOf returns a workload's scale target, nil if it was not read. The caller holds the lock.
+func (c *Cache) TargetOf(w *scaling.Workload) *Target {
+	if e := c.entries[RefOfWorkload(w)]; e != nil {
+		return e.target
+	}
+	return nil
+}
+
+// PodsOf returns the pods of a workload by name, the pods of one replica together. Ended pods are included. The caller holds the lock.
+func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil {
+		return nil
+	}
+	grouped := e.target != nil && e.target.Size > 1
+	list := make([]*Pod, 0, len(e.pods))
+	for _, p := range e.pods {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *Pod) int {
+		if grouped && a.replica != b.replica {
+			return cmp.Compare(a.replica, b.replica)
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return list
+}
+
+// GPUPods returns the pods that request an extended resource or claim devices, by namespace, in no order within a namespace. The
+// caller holds the lock.
+func (c *Cache) GPUPods() iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, namespace := range sortedKeys(c.gpuPods) {
+			for _, p := range c.gpuPods[namespace] {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// AllPods returns every pod, in no order. The caller holds the lock.
+func (c *Cache) AllPods() iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, byName := range c.pods {
+			for _, stored := range byName {
+				if !yield(stored.pod) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// putGPUPod adds a pod to the index of the pods that decisions about nodes need. The caller holds the lock.
+func (c *Cache) putGPUPod(p *Pod) {
+	if p.gpu == nil {
+		return
+	}
+	byName := c.gpuPods[p.Namespace]
+	if byName == nil {
+		byName = map[string]*Pod{}
+		c.gpuPods[p.Namespace] = byName
+	}
+	byName[p.Name] = p
+}
+
+func (c *Cache) dropGPUPod(namespace, name string) {
+	delete(c.gpuPods[namespace], name)
+	if len(c.gpuPods[namespace]) == 0 {
+		delete(c.gpuPods, namespace)
+	}
+}

@@ -1,0 +1,80 @@
+package cache
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together. known is
+// false if the workload was not read or its pod template cannot be decoded.
+func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil || e.target == nil {
+		return 0, false, 0
+	}
+	for _, p := range e.pods {
+		pods += p.request(resource)
+	}
+	return gpupods.CountOf(e.target.Extended, resource), !e.target.Unreadable, pods
+}
+
+// request returns how much of a resource a pod requests, 0 for an ended pod.
+func (p *Pod) request(resource string) int64 {
+	if p.phase == ended || p.gpu == nil {
+		return 0
+	}
+	return gpupods.CountOf(p.gpu.Extended, resource)
+}
+
+type unmanagedKey struct {
+	team     *scaling.Team
+	resource string
+}
+
+// unmanagedSum is valid until a target, a pod or the workloads change.
+type unmanagedSum struct {
+	version   uint64
+	workloads []*scaling.Workload
+	sum       int64
+}
+
+// maxUnmanagedSums limits the sums that are kept. A cluster has fewer teams with limits.
+const maxUnmanagedSums = 1024
+
+// Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the workloads.
+func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, resource string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := unmanagedKey{team, resource}
+	if s, ok := c.unmanaged[key]; ok && s.version == c.version && sameSlice(s.workloads, workloads) {
+		return s.sum
+	}
+	managed := map[*Pod]bool{}
+	for _, w := range workloads {
+		if e := c.entries[RefOfWorkload(w)]; e != nil {
+			for _, p := range e.pods {
+				managed[p] = true
+			}
+		}
+	}
+	s := unmanagedSum{version: c.version, workloads: workloads}
+	for _, namespace := range team.Namespaces {
+		for _, p := range c.gpuPods[namespace] {
+			if !managed[p] {
+				s.sum += p.request(resource)
+			}
+		}
+	}
+	if len(c.unmanaged) >= maxUnmanagedSums {
+		clear(c.unmanaged) // sums of teams that do not exist any more
+	}
+	c.unmanaged[key] = s
+	return s.sum
+}
+
+// sameSlice reports whether two slices are the same part of the same array.
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}

@@ -1,0 +1,233 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// LeaderWorkerSetKind is the kind of LeaderWorkerSets. One replica is a group of pods.
+var LeaderWorkerSetKind = schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}
+
+// Ref names a scale target. It has no API version: a policy, an HPA and a ScaledObject can name different versions of one object.
+type Ref struct{ Namespace, Group, Kind, Name string }
+
+// String returns "Deployment team/chat", for logs.
+func (r Ref) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+// RefOf returns the Ref of a scale target without allocating. An empty kind means a Deployment and an empty apiVersion means the group
+// apps, as in KEDA.
+func RefOf(namespace, apiVersion, kind, name string) Ref {
+	if kind == "" {
+		kind = "Deployment"
+	}
+	group := "apps"
+	if apiVersion != "" {
+		group, _, _ = strings.Cut(apiVersion, "/")
+		if len(group) == len(apiVersion) {
+			group = "" // "v1": the core group
+		}
+	}
+	return Ref{namespace, group, kind, name}
+}
+
+// RefOfWorkload returns the Ref of a workload's scale target.
+func RefOfWorkload(w *scaling.Workload) Ref {
+	return RefOf(w.Key.Namespace, w.Target.APIVersion, w.Target.Kind, w.Target.Name)
+}
+
+// Target is what is kept of a scale target.
+type Target struct {
+	metav1.ObjectMeta
+	Ref            Ref
+	APIVersion     string
+	Replicas       int32
+	Size           int32              // pods per replica; above 1 only for a LeaderWorkerSet
+	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
+	StatusReplicas int32              // status.replicas of /scale
+	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
+	GPUs           int32              // GPUs per replica, of all its pods
+	Extended       []gpupods.Amount   // extended resources per replica
+	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
+	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
+	LimitsOnly     bool               // an extended resource has a limit and no request in the template; the API server adds the request to pods
+	QuotaExceeded  bool               // a ResourceQuota refuses its pods
+	Selector       labels.Selector    // nil while it is not known: the target then has no view
+	operator       Operator
+}
+
+// Reference returns the reference of an Event to the target.
+func (t *Target) Reference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: t.APIVersion, Kind: t.Ref.Kind, Namespace: t.Namespace, Name: t.Name, UID: t.UID}
+}
+
+// TrimDeployment is the transform of the Deployment informer. It returns a *Target.
+func TrimDeployment(obj any) (any, error) {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		return obj, nil
+	}
+	t := appsTarget(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template.Spec).as("Deployment", d.Spec.Replicas)
+	for i := range d.Status.Conditions {
+		c := &d.Status.Conditions[i]
+		t.QuotaExceeded = t.QuotaExceeded || c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue &&
+			strings.Contains(c.Message, "exceeded quota")
+	}
+	return t, nil
+}
+
+// TrimStatefulSet is the transform of the StatefulSet informer. It returns a *Target.
+func TrimStatefulSet(obj any) (any, error) {
+	s, ok := obj.(*appsv1.StatefulSet)
+	if !ok {
+		return obj, nil
+	}
+	return appsTarget(&s.ObjectMeta, s.Spec.Selector, &s.Spec.Template.Spec).as("StatefulSet", s.Spec.Replicas), nil
+}
+
+func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *Target {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		selector = nil // the API server refuses such an object; without a selector it has no view
+	}
+	return &Target{
+		ObjectMeta: informer.Identity(m),
+		APIVersion: "apps/v1",
+		Size:       1,
+		GPUs:       gpupods.GPUs(pod),
+		Extended:   gpupods.ExtendedResources(pod),
+		Claims:     gpupods.ClaimRefs(pod),
+		LimitsOnly: gpupods.HasLimitWithoutRequest(pod),
+		Selector:   selector,
+		operator:   readOperator(m.Annotations, m.ManagedFields),
+	}
+}
+
+func (t *Target) as(kind string, replicas *int32) *Target {
+	t.Ref, t.Replicas = Ref{t.Namespace, "apps", kind, t.Name}, 1
+	if replicas != nil {
+		t.Replicas = *replicas
+	}
+	return t
+}
+
+// TrimLeaderWorkerSet is the transform of the LeaderWorkerSet informer. It returns a *Target. One replica is a group of `size` pods: a
+// leader and size-1 workers.
+func TrimLeaderWorkerSet(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	t := unstructuredTarget(u)
+	size, found, _ := unstructured.NestedInt64(u.Object, "spec", "leaderWorkerTemplate", "size")
+	if !found || size < 1 {
+		size = 1
+	}
+	workers, readable := templatePod(u, "spec", "leaderWorkerTemplate", "workerTemplate")
+	leader := workers
+	if _, own, _ := unstructured.NestedMap(u.Object, "spec", "leaderWorkerTemplate", "leaderTemplate"); own {
+		var leaderReadable bool
+		leader, leaderReadable = templatePod(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
+		readable = readable && leaderReadable
+	}
+	t.Unreadable = !readable
+	t.Size = int32(min(size, gpupods.MaxGPUs))
+	t.Claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
+	t.GPUs = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
+	t.addGroupResources(gpupods.ExtendedResources(leader), gpupods.ExtendedResources(workers), size)
+	// status.hpaPodSelector selects only the leaders; readiness and coverage need every pod of the group.
+	t.Selector = labels.SelectorFromSet(labels.Set{lwsNameLabel: u.GetName()})
+	return t, nil
+}
+
+// addGroupResources sets the extended resources of a replica that has one leader and size-1 workers.
+func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) {
+	for _, a := range append(append([]gpupods.Amount{}, worker...), leader...) {
+		ofLeader, ofWorker := gpupods.CountOf(leader, a.Resource), gpupods.CountOf(worker, a.Resource)
+		if gpupods.CountOf(t.PerPod, a.Resource) == 0 {
+			t.PerPod = append(t.PerPod, gpupods.Amount{Resource: a.Resource, Count: max(ofLeader, ofWorker)})
+		}
+		if gpupods.CountOf(t.Extended, a.Resource) == 0 {
+			count := min(ofLeader+(size-1)*ofWorker, gpupods.MaxGPUs)
+			t.Extended = append(t.Extended, gpupods.Amount{Resource: a.Resource, Count: count})
+		}
+	}
+}
+
+// TrimScalable is the transform of the informer of any other kind with /scale. It returns a *Target without a selector: only /scale
+// reports it (see WithScale).
+func TrimScalable(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	t := unstructuredTarget(u)
+	pod, readable := templatePod(u, "spec", "template")
+	t.GPUs, t.Extended, t.Claims, t.Unreadable = gpupods.GPUs(pod), gpupods.ExtendedResources(pod), gpupods.ClaimRefs(pod), !readable
+	return t, nil
+}
+
+// WithScale returns a copy of the target with what its /scale reports: the replicas and the selector.
+func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
+	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
+	if err != nil || replicas < 0 || replicas > maxReplicas {
+		return nil, fmt.Errorf("/scale of %s: spec.replicas is %v", t.Ref, scale.Object["spec"])
+	}
+	text, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
+	if text == "" {
+		return nil, fmt.Errorf("/scale of %s has no selector: the CRD lacks labelSelectorPath, so the pods of the object are not known", t.Ref)
+	}
+	selector, err := labels.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("/scale of %s: status.selector: %w", t.Ref, err)
+	}
+	statusReplicas, _, _ := unstructured.NestedInt64(scale.Object, "status", "replicas")
+	full := *t
+	full.Replicas, full.Selector = int32(replicas), selector
+	full.ReadScale, full.StatusReplicas = true, int32(min(max(statusReplicas, 0), maxReplicas))
+	return &full, nil
+}
+
+func unstructuredTarget(u *unstructured.Unstructured) *Target {
+	gvk := u.GroupVersionKind()
+	m := informer.Identity(u)
+	t := &Target{
+		ObjectMeta: m,
+		Ref:        Ref{m.Namespace, gvk.Group, gvk.Kind, m.Name},
+		APIVersion: u.GetAPIVersion(),
+		Replicas:   1, Size: 1,
+		operator: readOperator(u.GetAnnotations(), u.GetManagedFields()),
+	}
+	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
+		t.Replicas = int32(min(max(n, 0), maxReplicas))
+	}
+	return t
+}
+
+// maxReplicas limits numbers of other owners' objects, so that sums do not overflow an int32.
+const maxReplicas = 1 << 24
+
+// templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if there is none, it cannot be
+// decoded, or it has no container.
+func templatePod(u *unstructured.Unstructured, fields ...string) (spec *corev1.PodSpec, ok bool) {
+	spec = &corev1.PodSpec{}
+	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)
+	if !found || err != nil {
+		return spec, false
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, spec); err != nil {
+		return &corev1.PodSpec{}, false
+	}
+	return spec, len(spec.Containers) > 0
+}

@@ -1,0 +1,238 @@
+package informer
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// syncTimeout limits how long a kind that is served but cannot be listed (missing RBAC, a failing conversion webhook) delays the start:
+// its own workloads are not read and their HPAs hold; the other workloads are not affected.
+const syncTimeout = 20 * time.Second
+
+// Kind is a kind whose CustomResourceDefinition can be installed or removed while the controller runs. It implements CRD.
+type Kind struct {
+	GVK     schema.GroupVersionKind
+	Trim    cache.TransformFunc
+	Handler cache.ResourceEventHandler
+	// Allowed reports whether the controller's permissions allow to watch the kind. nil: they do whenever the kind is served.
+	Allowed func(context.Context) bool
+	// Required makes WaitForSync wait without a time limit while the kind is served.
+	Required bool
+
+	mu       sync.Mutex
+	resource schema.GroupVersionResource // set while the kind is served
+	running  *runningInformer            // nil while the kind is not served
+}
+
+type runningInformer struct {
+	store  cache.Store
+	synced cache.InformerSynced
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// CRDs watches kinds whose CustomResourceDefinitions can be installed or removed.
+type CRDs struct {
+	discovery discovery.DiscoveryInterface
+	dynamic   dynamic.Interface
+	period    time.Duration // between two checks which kinds are served
+	log       *slog.Logger
+	watched   *prometheus.GaugeVec
+	timeout   time.Duration
+
+	kinds   []*Kind
+	checked chan struct{} // closed after the first check of every kind
+}
+
+// CRDOptions configure CRDs.
+type CRDOptions struct {
+	Discovery discovery.DiscoveryInterface
+	Dynamic   dynamic.Interface
+	Period    time.Duration // between two checks which kinds are served
+	Log       *slog.Logger
+	Metrics   prometheus.Registerer // nil: nothing is registered
+}
+
+// NewCRDs returns CRDs without kinds.
+func NewCRDs(o CRDOptions) *CRDs {
+	c := &CRDs{
+		discovery: o.Discovery, dynamic: o.Dynamic, period: o.Period, log: o.Log, timeout: syncTimeout, checked: make(chan struct{}),
+		watched: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuscaler_kind_watched",
+			Help: "1 while objects of a kind that comes with a CRD are watched, 0 while the API server does not serve it.",
+		}, []string{"group", "kind"}),
+	}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(c.watched)
+	}
+	return c
+}
+
+// SetSyncTimeout replaces the time limit of WaitForSync. It is called before Run.
+func (c *CRDs) SetSyncTimeout(d time.Duration) { c.timeout = d }
+
+// SyncTimeout returns the time limit of WaitForSync.
+func (c *CRDs) SyncTimeout() time.Duration { return c.timeout }
+
+// Checked returns a channel that is closed when every kind was checked once.
+func (c *CRDs) Checked() <-chan struct{} { return c.checked }
+
+// Add adds kinds. It is called before Run.
+func (c *CRDs) Add(kinds ...*Kind) { c.kinds = append(c.kinds, kinds...) }
+
+// Run watches the kinds while the API server serves them, until ctx ends.
+func (c *CRDs) Run(ctx context.Context) {
+	ticker := time.NewTicker(c.period) // I/O edge: paces discovery
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		for _, k := range c.kinds {
+			c.check(ctx, k)
+		}
+		if first {
+			close(c.checked)
+		}
+		select {
+		case <-ctx.Done():
+			for _, k := range c.kinds {
+				k.halt()
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// check starts or stops watching a kind. If the API server does not answer nothing changes.
+func (c *CRDs) check(ctx context.Context, k *Kind) {
+	resources, err := c.discovery.ServerResourcesForGroupVersion(k.GVK.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.log.Debug("discovery failed", "kind", k.GVK.String(), "error", err)
+		return
+	}
+	plural := PluralOf(resources, k.GVK.Kind)
+	switch {
+	case plural == "" && k.running != nil:
+		c.log.Warn("the API server does not serve the kind any more; its objects are dropped", "kind", k.GVK.String())
+		k.halt()
+		c.watched.WithLabelValues(k.GVK.Group, k.GVK.Kind).Set(0)
+	case plural != "" && k.running == nil && (k.Allowed == nil || k.Allowed(ctx)):
+		c.log.Info("watching kind", "kind", k.GVK.String())
+		if err := k.start(ctx, c.dynamic, plural); err != nil {
+			c.log.Error("cannot watch kind", "kind", k.GVK.String(), "error", err)
+			return
+		}
+		c.watched.WithLabelValues(k.GVK.Group, k.GVK.Kind).Set(1)
+	}
+}
+
+// PluralOf returns the resource of a kind in a list of the API server, empty if the list does not contain the kind.
+func PluralOf(list *metav1.APIResourceList, kind string) string {
+	if list == nil {
+		return ""
+	}
+	for _, r := range list.APIResources {
+		if r.Kind == kind && !strings.Contains(r.Name, "/") {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// Resource returns the resource of a kind. ok is false while the kind is not served.
+func (c *CRDs) Resource(kind schema.GroupKind) (r schema.GroupVersionResource, ok bool) {
+	for _, k := range c.kinds {
+		if k.GVK.GroupKind() != kind {
+			continue
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.resource, k.running != nil
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+func (k *Kind) start(ctx context.Context, objects dynamic.Interface, plural string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resource = k.GVK.GroupVersion().WithResource(plural)
+	informer := dynamicinformer.NewFilteredDynamicInformer(objects, k.resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(k.Trim); err != nil {
+		return err
+	}
+	handler, err := informer.AddEventHandler(k.Handler)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	run := &runningInformer{store: informer.GetStore(), synced: handler.HasSynced, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(run.done)
+		informer.RunWithContext(ctx)
+	}()
+	k.running = run
+	return nil
+}
+
+// halt stops watching and deletes what was read: the objects were deleted with their CRD.
+func (k *Kind) halt() {
+	k.mu.Lock()
+	run := k.running
+	k.running = nil
+	k.mu.Unlock()
+	if run == nil {
+		return
+	}
+	// Without the lock: a handler can wait for a goroutine that calls Synced.
+	run.stop()
+	<-run.done
+	for _, obj := range run.store.List() {
+		k.Handler.OnDelete(obj)
+	}
+}
+
+// WaitForSync waits until every kind that is served at the start was listed. It returns false if ctx ended before.
+func (c *CRDs) WaitForSync(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.checked:
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	for _, k := range c.kinds {
+		synced := k.Synced()
+		if synced == nil {
+			continue
+		}
+		wait := bounded
+		if k.Required {
+			wait = ctx
+		}
+		if !cache.WaitForCacheSync(wait.Done(), synced) && ctx.Err() == nil {
+			c.log.Error("the kind cannot be listed; its workloads are not read until it can", "kind", k.GVK.String())
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// Synced implements CRD.
+func (k *Kind) Synced() cache.InformerSynced {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running == nil {
+		return nil
+	}
+	return k.running.synced
+}

@@ -1,0 +1,121 @@
+// Package scale reads /scale of kinds that are known only by configuration.
+package scale
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+)
+
+const readTimeout = 5 * time.Second
+
+// Targets is where a Reader stores scale targets.
+type Targets interface {
+	PutTarget(*cache.Target)
+	DropTarget(cache.Ref)
+}
+
+// Reader reads /scale of objects whose replicas and selector only their CRD describes. It reads /scale after each change of an object;
+// the last result is used until the next change.
+type Reader struct {
+	targets  Targets
+	dynamic  dynamic.Interface
+	resource func(schema.GroupKind) (schema.GroupVersionResource, bool)
+	log      *slog.Logger
+	queue    workqueue.TypedRateLimitingInterface[cache.Ref]
+
+	mu      sync.Mutex
+	objects map[cache.Ref]*cache.Target // as the informer read them, without /scale
+}
+
+// NewReader returns a Reader. resource returns the resource of a kind that is served.
+func NewReader(targets Targets, objects dynamic.Interface, resource func(schema.GroupKind) (schema.GroupVersionResource, bool),
+	log *slog.Logger) *Reader {
+	return &Reader{
+		targets: targets, dynamic: objects, resource: resource, log: log, objects: map[cache.Ref]*cache.Target{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.Ref]()),
+	}
+}
+
+// Handler returns the event handler of the informers of these kinds.
+func (r *Reader) Handler() toolscache.ResourceEventHandler {
+	return informer.Handler(
+		func(_, t *cache.Target) {
+			r.mu.Lock()
+			r.objects[t.Ref] = t
+			r.mu.Unlock()
+			r.queue.Add(t.Ref)
+		},
+		func(t *cache.Target) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.objects, t.Ref)
+			r.queue.Forget(t.Ref)
+			r.targets.DropTarget(t.Ref)
+		},
+	)
+}
+
+// Run reads /scale of changed objects until ctx ends.
+func (r *Reader) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, r.queue.ShutDown)()
+	for {
+		ref, stop := r.queue.Get()
+		if stop {
+			return
+		}
+		if err := r.read(ctx, ref); err != nil && ctx.Err() == nil {
+			if r.queue.NumRequeues(ref) == 0 {
+				r.log.Warn("cannot read /scale; trying again", "object", ref.String(), "error", err)
+			}
+			r.queue.AddRateLimited(ref)
+		} else {
+			r.queue.Forget(ref)
+		}
+		r.queue.Done(ref)
+	}
+}
+
+func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
+	object := r.object(ref)
+	resource, served := r.resource(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+	if object == nil || !served {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	scale, err := r.dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
+	if apierrors.IsNotFound(err) && r.object(ref) == nil {
+		return nil // it was deleted in the meantime
+	}
+	if err != nil {
+		return err
+	}
+	target, err := object.WithScale(scale)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects[ref] != nil { // if it changed again it is in the queue; this version is newer than the stored one
+		r.targets.PutTarget(target)
+	}
+	return nil
+}
+
+func (r *Reader) object(ref cache.Ref) *cache.Target {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[ref]
+}

@@ -1,0 +1,252 @@
+// Package snapshot reads the objects of a cluster once, for `gpuscaler lint`, and checks them with the rules by which the controller
+// checks them all the time. It also checks objects of files.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Snapshot contains the objects that are checked.
+type Snapshot struct {
+	Version      string // of the API server, "v1.36.4"; empty if it is unknown
+	Minor        int    // 0 if it is unknown
+	KEDA         string // version by the operator's image; empty if KEDA is not installed or the image has no version
+	Karpenter    string
+	Registration *apiregistration.APIService // of external.metrics.k8s.io; nil if there is none
+	// Unread contains what could not be read and why. It is not checked.
+	Unread []string
+
+	hpas            []*autoscalingv2.HorizontalPodAutoscaler
+	fallbacks       objects.Fallbacks
+	scaledObjects   []*unstructured.Unstructured
+	pools           []*unstructured.Unstructured
+	nodePoolsServed bool // as karpenter.sh/v1
+}
+
+var (
+	deployments   = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	hpas          = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
+	scaledObjects = cache.ScaledObjects.GroupVersion().WithResource("scaledobjects")
+	nodePools     = karpenter.NodePools
+)
+
+// Read reads the objects of a cluster. Kinds that are not installed are skipped; what may not be read is in Unread. It returns an error
+// if the API server does not answer.
+func Read(ctx context.Context, client dynamic.Interface, versions discovery.ServerVersionInterface) (*Snapshot, error) {
+	v, err := versions.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("the API server does not answer: %w", err)
+	}
+	s := &Snapshot{Version: v.GitVersion}
+	s.Minor, _ = strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	found, _ := s.list(ctx, client, hpas, "")
+	kedas, _ := s.list(ctx, client, scaledObjects, "")
+	pools, served := s.list(ctx, client, nodePools, "")
+	s.nodePoolsServed = served
+	for _, items := range [][]unstructured.Unstructured{found, kedas, pools} {
+		for i := range items {
+			if err := s.Add(&items[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	operators, _ := s.list(ctx, client, deployments, "app.kubernetes.io/name in (keda-operator, karpenter)")
+	for i := range operators {
+		s.readVersion(&operators[i])
+	}
+	s.readRegistration(ctx, client)
+	return s, nil
+}
+
+// list returns the objects of a resource. served is false if the API server does not serve it.
+func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, selector string,
+) (items []unstructured.Unstructured, served bool) {
+	all, err := client.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, false
+	case apierrors.IsForbidden(err):
+		s.Unread = append(s.Unread, r.GroupResource().String()+": these permissions do not allow to list it")
+		return nil, true
+	case err != nil:
+		s.Unread = append(s.Unread, fmt.Sprintf("%s: %v", r.GroupResource(), err))
+		return nil, true
+	}
+	return all.Items, true
+}
+
+// Add adds an HPA, a ScaledObject or a NodePool of the API server or of a file. It ignores other kinds.
+func (s *Snapshot) Add(u *unstructured.Unstructured) error {
+	switch u.GetKind() {
+	case cache.HPAKind:
+		h := &autoscalingv2.HorizontalPodAutoscaler{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, h); err != nil {
+			return fmt.Errorf("HorizontalPodAutoscaler %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		}
+		s.hpas = append(s.hpas, h)
+		if s.fallbacks == nil {
+			s.fallbacks = objects.Fallbacks{}
+		}
+		s.fallbacks.Add(u)
+	case cache.ScaledObjectKind:
+		s.scaledObjects = append(s.scaledObjects, u)
+	case karpenter.NodePoolKind.Kind:
+		s.pools = append(s.pools, u)
+	}
+	return nil
+}
+
+// readVersion reads the version of an operator from the tag of its image.
+func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
+	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "containers")
+	if len(containers) == 0 {
+		return
+	}
+	first, _ := containers[0].(map[string]any)
+	image, _ := first["image"].(string)
+	image, _, _ = strings.Cut(image, "@")
+	tag := image[strings.LastIndexByte(image, ':')+1:]
+	if strings.Contains(tag, "/") || tag == image {
+		return // no tag, or the port of a registry
+	}
+	if u.GetLabels()["app.kubernetes.io/name"] == "karpenter" {
+		s.Karpenter = tag
+	} else {
+		s.KEDA = tag
+	}
+}
+
+func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interface) {
+	// The controller's own role, with which `helm test` runs, allows to list this one object.
+	one := metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name}
+	all, err := client.Resource(apiservice.Resource).List(ctx, one)
+	if err != nil {
+		s.Unread = append(s.Unread, fmt.Sprintf("APIService %s: %v", apiservice.Name, err))
+		return
+	}
+	for i := range all.Items {
+		found := &apiregistration.APIService{}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(all.Items[i].Object, found)
+		if err == nil && found.Name == apiservice.Name {
+			s.Registration = found
+		}
+	}
+}
+
+// Owner returns the service that serves external metrics: "keda/keda-operator-metrics-apiserver", or "no service".
+func (s *Snapshot) Owner() string { return apiservice.ServiceOf(s.Registration) }
+
+// fixedPolicies are policies that do not change.
+type fixedPolicies []scaling.Workload
+
+func (p fixedPolicies) Current() []scaling.Workload { return p }
+
+// Findings returns the configuration errors of the objects. known reports that policies contains all policies, so that an HPA without a
+// policy is an error. groups contains the NodePools of each capacity group of the PlatformConfig by capacity type.
+func (s *Snapshot) Findings(policies []scaling.Workload, known bool, groups map[string]map[string]string) (found []objects.ObjectFinding) {
+	c := s.cache()
+	var index *cache.PolicyIndex
+	if known {
+		index = cache.NewPolicies(fixedPolicies(policies)).Index()
+	}
+	for _, h := range c.ReadingHPAs() {
+		h.Facts.Fallback = s.fallbacks.Of(h.HPA.Namespace, h.HPA.Name)
+		object := fmt.Sprintf("%s %s/%s", cache.HPAKind, h.HPA.Namespace, h.HPA.Name)
+		found = append(found, objects.About(object, objects.HPA(h.HPA.Object(), index.HPAFacts(h)))...)
+	}
+	for _, o := range c.ScaledObjects() {
+		object := fmt.Sprintf("%s %s/%s", cache.ScaledObjectKind, o.Namespace, o.Name)
+		found = append(found, objects.About(object, objects.ScaledObject(o.Checks, index.ScaledObjectFacts(o)))...)
+	}
+	found = append(found, c.ScaledTwice()...)
+	found = append(found, objects.NodePools(nodePoolFacts(s.pools), groups)...)
+	found = append(found, objects.Cluster(s.clusterFacts())...)
+	slices.SortStableFunc(found, func(a, b objects.ObjectFinding) int { return strings.Compare(a.Object, b.Object) })
+	return found
+}
+
+// cache returns a cache with the HPAs and ScaledObjects.
+func (s *Snapshot) cache() *cache.Cache {
+	c := cache.New(s.Minor)
+	for _, object := range s.hpas {
+		if trimmed, err := cache.TrimHPA(object); err == nil {
+			c.PutHPA(nil, trimmed.(*cache.HPA))
+		}
+	}
+	for _, object := range s.scaledObjects {
+		if trimmed, err := cache.TrimScaledObject(object); err == nil {
+			c.PutScaledObject(nil, trimmed.(*cache.ScaledObject))
+		}
+	}
+	return c
+}
+
+func (s *Snapshot) clusterFacts() objects.ClusterFacts {
+	f := objects.ClusterFacts{
+		Version: s.Version, Minor: s.Minor, KEDA: s.KEDA, Karpenter: s.Karpenter, NodePoolsServed: s.nodePoolsServed, APIService: apiservice.Name,
+	}
+	if s.Registration != nil && s.Registration.Spec.Service != nil {
+		f.Service = s.Owner()
+		f.Available, f.Detail = apiservice.Available(s.Registration)
+	}
+	return f
+}
+
+// TriggerQueries contains the Prometheus queries of one ScaledObject.
+type TriggerQueries struct {
+	Object, Namespace string
+	MinReplicas       int32
+	Queries           map[string]string // by the trigger's name, or its index
+	Others            bool              // it has triggers whose values do not end with the workload's pods
+}
+
+// Queries returns the Prometheus queries of every ScaledObject, also of those that gpuscaler does not manage.
+func (s *Snapshot) Queries() (out []TriggerQueries) {
+	for _, u := range s.scaledObjects {
+		o, err := cache.DecodeScaledObject(u)
+		if err != nil {
+			continue // it is reported as a finding where it is checked
+		}
+		q := TriggerQueries{Object: fmt.Sprintf("%s %s/%s", cache.ScaledObjectKind, u.GetNamespace(), u.GetName()), Namespace: u.GetNamespace(),
+			Queries: map[string]string{}}
+		if n := o.Spec.MinReplicaCount; n != nil {
+			q.MinReplicas = max(*n, 0)
+		}
+		for i := range o.Spec.Triggers {
+			t := &o.Spec.Triggers[i]
+			name := t.Name
+			if name == "" {
+				name = strconv.Itoa(i)
+			}
+			if query := t.Metadata["query"]; t.Type == "prometheus" && query != "" {
+				q.Queries[name] = query
+			} else if t.Type != "cpu" && t.Type != "memory" {
+				q.Others = true
+			}
+		}
+		if len(q.Queries) > 0 {
+			out = append(out, q)
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package objects
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// FallbackScalesDown is the check of an external metric's fallback (KEP-5679, feature gate HPAExternalMetricFallback). The HPA uses the
+// fallback after the metric was not served for some minutes, which includes mode: hold. Without a fallback the HPA keeps its replicas.
+const FallbackScalesDown = "FallbackScalesDown"
+
+// FallbackReplicas returns fallback.replicas of DesiredReplicasMetric in an HPA; ok is false if it has no fallback. It reads the object
+// as it is served: the field is alpha, and the typed API of this program does not have it.
+func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
+	metrics, _, _ := unstructured.NestedSlice(u.Object, "spec", "metrics")
+	for _, m := range metrics {
+		metric, _ := m.(map[string]any)
+		name, _, _ := unstructured.NestedString(metric, "external", "metric", "name")
+		if _, set, _ := unstructured.NestedMap(metric, "external", "fallback"); set && IsTargetMetric(name) {
+			field, _, _ := unstructured.NestedFieldNoCopy(metric, "external", "fallback", "replicas")
+			switch n := field.(type) {
+			case int64:
+				return n, true
+			case float64: // of a file
+				return int64(n), true
+			}
+			return 0, true
+		}
+	}
+	return 0, false
+}
+
+// Fallbacks contains fallback.replicas of HPAs by NAMESPACE/NAME.
+type Fallbacks map[string]int64
+
+// Add adds the fallback of an HPA if it has one.
+func (f Fallbacks) Add(u *unstructured.Unstructured) {
+	if replicas, ok := FallbackReplicas(u); ok {
+		f[u.GetNamespace()+"/"+u.GetName()] = replicas
+	}
+}
+
+// Of returns the fallback of an HPA, nil if it has none.
+func (f Fallbacks) Of(namespace, name string) *int64 {
+	if replicas, ok := f[namespace+"/"+name]; ok {
+		return &replicas
+	}
+	return nil
+}
+
+func (c *hpaCheck) fallback() {
+	if r := c.facts.Fallback; r != nil && *r < int64(c.spec.MaxReplicas) {
+		c.add(FallbackScalesDown,
+			fmt.Sprintf("its metric has fallback.replicas %d: while no target is served (mode: hold, an outage) the HPA scales to %d, also down", *r, *r),
+			fmt.Sprintf("remove the metric's fallback, so that the HPA keeps its replicas, or set fallback.replicas: %d, its maxReplicas",
+				c.spec.MaxReplicas))
+	}
+}

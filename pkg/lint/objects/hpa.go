@@ -1,0 +1,193 @@
+package objects
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Checks of HPAs.
+const (
+	NoSelector           = "NoPolicySelector" // the metrics API answers 400: the HPA never scales
+	UnknownPolicy        = "UnknownPolicy"    // the metrics API answers 404: the HPA never scales
+	OtherTarget          = "OtherTarget"      // the policy is for another object than the HPA scales
+	TypeValue            = "TypeValue"        // the HPA multiplies the target by the number of ready pods
+	WrongAverage         = "AverageValueNot1" // the HPA divides the target by a number other than 1
+	OtherMetrics         = "OtherMetrics"     // the HPA uses the greatest of several metrics
+	Tolerance            = "Tolerance"        // the HPA ignores small changes
+	StabilizationWindow  = "StabilizationWindow"
+	Rates                = "Rates"
+	SelectPolicyDisabled = "SelectPolicyDisabled" // the HPA never scales in one direction
+	Bounds               = "Bounds"               // minReplicas or maxReplicas are narrower than the policy's
+	TwoOwners            = "TwoOwners"            // another object scales the same workload
+	TwoPolicies          = "TwoPolicies"          // two policies decide for one workload
+	NotServed            = "PolicyIsAdvisory"     // the metric returns an error: the HPA never scales
+)
+
+// HPAFacts are the facts about an HPA that are not in the HPA itself. With the zero value only the HPA itself is checked.
+type HPAFacts struct {
+	// Minor is the API server's minor version, 36 for Kubernetes 1.36. 0 means unknown and is treated as the newest version.
+	Minor int
+	// ScaledObject is the ScaledObject that created the HPA and in which findings are fixed; empty if KEDA did not create the HPA.
+	ScaledObject string
+	// PausedIn and PausedOut report that an annotation of the ScaledObject pauses scale-in or scale-out.
+	PausedIn, PausedOut bool
+	// Others are the other objects that scale the same workload: "HorizontalPodAutoscaler b", "ScaledObject c".
+	Others []string
+	// PoliciesKnown reports that Policy and Deciders are known.
+	PoliciesKnown bool
+	// Policy is the policy that the HPA names; nil if it does not exist.
+	Policy *PolicyFacts
+	// Deciders are the policies that decide for the HPA's scale target.
+	Deciders []string
+	// Fallback is fallback.replicas of the HPA's metric; nil if it has none or the API server does not have the field.
+	Fallback *int64
+}
+
+// PolicyFacts are the facts about a policy that the checks need.
+type PolicyFacts struct {
+	Name                     string
+	SameTarget               bool // its scale target is the object that the HPA scales
+	MinReplicas, MaxReplicas int32
+	Advisory                 bool
+	CooldownPeriod           time.Duration
+	ReadsTriggers            bool // it has a signal of type keda
+}
+
+// HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly, the most harmful finding first. It
+// returns nil for an HPA that follows every change and for an HPA that does not read the metric.
+func HPA(h *autoscalingv2.HorizontalPodAutoscaler, f HPAFacts) []Finding {
+	if _, reads := ReadsTarget(&h.Spec); !reads {
+		return nil
+	}
+	c := &hpaCheck{spec: &h.Spec, facts: f, behaviorField: "spec.behavior"}
+	if f.ScaledObject != "" {
+		c.behaviorField = "ScaledObject " + f.ScaledObject + ": spec.advanced.horizontalPodAutoscalerConfig.behavior"
+	}
+	for _, check := range []func(){
+		c.selector, c.policies, c.advisory, c.owners, c.metric, c.fallback, c.otherMetrics, c.bounds, c.directions,
+	} {
+		check()
+	}
+	return c.found
+}
+
+type hpaCheck struct {
+	spec          *autoscalingv2.HorizontalPodAutoscalerSpec
+	facts         HPAFacts
+	behaviorField string
+	found         []Finding
+}
+
+func (c *hpaCheck) add(check, what, fix string) { c.found = append(c.found, Finding{check, what, fix}) }
+
+func (c *hpaCheck) selector() {
+	policy, _ := ReadsTarget(c.spec)
+	switch {
+	case c.facts.ScaledObject != "":
+	case policy == "":
+		c.add(NoSelector, "its metric selects no policy, so no target is served to it", "set selector.matchLabels."+PolicyLabel)
+	case c.facts.PoliciesKnown && c.facts.Policy == nil:
+		c.add(UnknownPolicy, fmt.Sprintf("there is no policy %q in its namespace, so no target is served to it", policy),
+			"correct "+PolicyLabel+", or add the policy")
+	case c.facts.PoliciesKnown && !c.facts.Policy.SameTarget:
+		c.add(OtherTarget, fmt.Sprintf("policy %q has another scaleTargetRef than this HPA", policy),
+			"set the same scaleTargetRef in the HPA and in the policy")
+	}
+}
+
+func (c *hpaCheck) policies() {
+	if len(c.facts.Deciders) > 1 {
+		c.add(TwoPolicies, "several policies have its scale target: "+strings.Join(c.facts.Deciders, ", "), "keep one of them")
+	}
+}
+
+// advisory skips the HPA of a ScaledObject, because the ScaledObject has the same finding.
+func (c *hpaCheck) advisory() {
+	if p := c.facts.Policy; p != nil && p.Advisory && c.facts.ScaledObject == "" {
+		c.add(NotServed, "the policy is advisory: its target is not served, so this HPA never scales",
+			"remove the metric, or the policy's mode: advisory")
+	}
+}
+
+func (c *hpaCheck) owners() {
+	if len(c.facts.Others) > 0 {
+		c.add(TwoOwners, "the same workload is scaled by "+strings.Join(c.facts.Others, ", "), "keep one of them")
+	}
+}
+
+func (c *hpaCheck) metric() {
+	for i := range c.spec.Metrics {
+		m := c.spec.Metrics[i].External
+		if m == nil || !IsTargetMetric(m.Metric.Name) {
+			continue
+		}
+		t := m.Target
+		if t.Type != autoscalingv2.AverageValueMetricType {
+			c.add(TypeValue, "type "+string(t.Type)+" multiplies the target by the number of ready pods",
+				`set type: AverageValue, averageValue: "1"`)
+		} else if t.AverageValue == nil || t.AverageValue.Cmp(resource.MustParse("1")) != 0 {
+			c.add(WrongAverage, "averageValue is not 1, so the HPA divides the target by it", `set averageValue: "1"`)
+		}
+	}
+}
+
+// otherMetrics accepts the other triggers of a ScaledObject: they scale out while gpuscaler is not available.
+func (c *hpaCheck) otherMetrics() {
+	n := len(c.spec.Metrics)
+	for i := range c.spec.Metrics {
+		if m := &c.spec.Metrics[i]; c.facts.ScaledObject != "" && m.External != nil && !IsTargetMetric(m.External.Metric.Name) {
+			n--
+		}
+	}
+	if n > 1 {
+		c.add(OtherMetrics, fmt.Sprintf("it reads %d metrics and uses the greatest: another one can scale above the target", n),
+			"make the other metrics signals of the policy")
+	}
+}
+
+func (c *hpaCheck) bounds() {
+	p := c.facts.Policy
+	if p == nil {
+		return
+	}
+	own := Range{1, c.spec.MaxReplicas}
+	if c.spec.MinReplicas != nil {
+		own.Min = *c.spec.MinReplicas
+	}
+	if why := Narrower(own, Range{p.MinReplicas, p.MaxReplicas}, false); why != "" {
+		c.add(Bounds, why, "set the same minReplicas and maxReplicas in both")
+	}
+}
+
+// Range is minReplicas and maxReplicas of an object.
+type Range struct{ Min, Max int32 }
+
+// Narrower returns why an HPA or ScaledObject with the range object does not reach every target within the range of the policy. It
+// returns an empty string if it does. zero reports that the object itself scales from one replica to zero, as a ScaledObject does. An
+// HPA with minReplicas 1 can follow a policy with minReplicas 0: gpuscaler takes the step between 1 and 0.
+func Narrower(object, policy Range, zero bool) string {
+	least := policy.Min
+	if !zero {
+		least = max(least, 1)
+	}
+	switch {
+	case object.Min > policy.Max:
+		return fmt.Sprintf("its minReplicas %d is above the policy's maxReplicas %d: it never has fewer than %d replicas",
+			object.Min, policy.Max, object.Min)
+	case object.Min > least:
+		return fmt.Sprintf("its minReplicas %d is above the policy's minReplicas %d: it never has fewer than %d replicas",
+			object.Min, policy.Min, object.Min)
+	case object.Max < policy.Max:
+		return fmt.Sprintf("its maxReplicas %d is below the policy's maxReplicas %d", object.Max, policy.Max)
+	}
+	return ""
+}
+
+// TwoScalers returns the finding of a scale target that several other objects scale.
+func TwoScalers(target, scalers string) ObjectFinding {
+	return newFinding(target, TwoOwners, "its replicas are changed by "+scalers, "keep one of them")
+}

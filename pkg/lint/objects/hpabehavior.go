@@ -1,0 +1,121 @@
+package objects
+
+import (
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+)
+
+const (
+	// defaultTolerance is the tolerance of kube-controller-manager, for an HPA that sets none.
+	defaultTolerance = 0.1
+	// defaultDownWindow is the downscale stabilization of kube-controller-manager in seconds.
+	defaultDownWindow = 300
+	// toleranceMinor is the first Kubernetes 1.x with behavior.tolerance on by default. From gateMinor on a feature gate enables it.
+	toleranceMinor, gateMinor = 35, 33
+)
+
+func (c *hpaCheck) directions() {
+	var up, down *autoscalingv2.HPAScalingRules
+	if b := c.spec.Behavior; b != nil {
+		up, down = b.ScaleUp, b.ScaleDown
+	}
+	c.tolerance("scaleUp", up)
+	c.tolerance("scaleDown", down)
+	c.window("scaleUp", up, 0)
+	c.window("scaleDown", down, defaultDownWindow)
+	if !c.facts.PausedOut {
+		c.disabled("scaleUp", up)
+	}
+	if !c.facts.PausedIn {
+		c.disabled("scaleDown", down)
+	}
+	c.rates("scaleUp", up)
+	c.rates("scaleDown", down)
+}
+
+// tolerance finds changes that an HPA ignores. With tolerance t it ignores a change of one replica from 1/t replicas on: 10 -> 11 and
+// 10 -> 9 at 0.1. A decrease is affected more: during a rollout the HPA compares the target with the existing replicas, surge included,
+// and keeps them within the tolerance, so a target of 9 with one surplus pod becomes 10.
+func (c *hpaCheck) tolerance(direction string, r *autoscalingv2.HPAScalingRules) {
+	t, set := defaultTolerance, false
+	if r != nil && r.Tolerance != nil {
+		t, set = r.Tolerance.AsApproximateFloat64(), true
+	}
+	if t <= 0 {
+		return
+	}
+	from := 1/t + 1
+	if direction == "scaleDown" {
+		from = (1 - t) / t
+	}
+	if float64(c.spec.MaxReplicas) < from {
+		return
+	}
+	what := fmt.Sprintf("%s ignores a change of up to %.0f%%", direction, t*100)
+	if !set {
+		what += " (tolerance is not set)"
+	}
+	fix := fmt.Sprintf(`set %s.%s.tolerance: "0"`, c.behaviorField, direction)
+	switch m := c.facts.Minor; {
+	case m == 0 || m >= toleranceMinor:
+	case m >= gateMinor:
+		fix += fmt.Sprintf(" and enable the feature gate HPAConfigurableTolerance, which is off by default in 1.%d", m)
+	default:
+		fix = fmt.Sprintf("1.%d has no tolerance per HPA: start kube-controller-manager with --horizontal-pod-autoscaler-tolerance=0.001", m)
+	}
+	c.add(Tolerance, what, fix)
+}
+
+func (c *hpaCheck) window(direction string, r *autoscalingv2.HPAScalingRules, seconds int32) {
+	if r != nil && r.StabilizationWindowSeconds != nil {
+		seconds = *r.StabilizationWindowSeconds
+	}
+	if seconds > 0 {
+		c.add(StabilizationWindow, fmt.Sprintf("%s waits %d s in addition to the policy's own window", direction, seconds),
+			fmt.Sprintf("set %s.%s.stabilizationWindowSeconds: 0", c.behaviorField, direction))
+	}
+}
+
+func (c *hpaCheck) disabled(direction string, r *autoscalingv2.HPAScalingRules) {
+	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
+		c.add(SelectPolicyDisabled, direction+" is disabled (selectPolicy: Disabled)",
+			fmt.Sprintf("remove %s.%s.selectPolicy", c.behaviorField, direction))
+	}
+}
+
+// rates finds a direction in which the HPA can need several syncs for one change of the target. By default an HPA at most doubles the
+// replicas per sync.
+func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
+	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
+		return
+	}
+	down := direction == "scaleDown"
+	if r == nil || len(r.Policies) == 0 {
+		if !down { // the default of scaleDown is 100% in 15 s: unlimited
+			c.addRate(direction)
+		}
+		return
+	}
+	every, some := true, false
+	for _, p := range r.Policies {
+		unlimited := p.Value >= c.spec.MaxReplicas
+		if p.Type == autoscalingv2.PercentScalingPolicy {
+			unlimited = down && p.Value >= 100
+		}
+		every, some = every && unlimited, some || unlimited
+	}
+	least := r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.MinChangePolicySelect
+	if least && !every || !some {
+		c.addRate(direction)
+	}
+}
+
+func (c *hpaCheck) addRate(direction string) {
+	policy := "{type: Pods, value: 1000, periodSeconds: 15}"
+	if direction == "scaleDown" {
+		policy = "{type: Percent, value: 100, periodSeconds: 15}"
+	}
+	c.add(Rates, direction+" limits one step to less than the policy can decide",
+		fmt.Sprintf("set %s.%s.policies: [%s]", c.behaviorField, direction, policy))
+}

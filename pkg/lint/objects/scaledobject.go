@@ -1,0 +1,98 @@
+package objects
+
+import (
+	"fmt"
+	"time"
+)
+
+// Checks of ScaledObjects.
+const (
+	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits cooldownPeriod after the policy's cooldownPeriod
+	ZeroFallback     = "ZeroFallback"       // KEDA scales to zero at the first error of a trigger
+	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda would read the result of scalingModifiers
+	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that is one pollingInterval old
+	NoPush           = "TriggerWithoutPush" // a scale-up from zero waits for KEDA's next poll
+	NoGuard          = "CooldownOfZero"     // one check of KEDA that finds no active trigger removes every replica
+)
+
+const (
+	// idleGuard is the part of KEDA's cooldownPeriod that does not count as an idle delay: two checks of KEDA.
+	idleGuard = time.Minute
+	// defaultCooldown is used by KEDA if spec.cooldownPeriod is not set.
+	defaultCooldown = 300 * time.Second
+)
+
+// ScaledObjectFacts are the facts about a ScaledObject that the checks need.
+type ScaledObjectFacts struct {
+	MinReplicas  int32
+	Cooldown     *time.Duration // spec.cooldownPeriod; nil if it is not set
+	HasTrigger   bool           // it has a trigger of type external or external-push for gpuscaler
+	Formula      bool           // it has spec.advanced.scalingModifiers
+	ZeroFallback bool           // spec.fallback.replicas is 0
+	Cached       bool           // the trigger for gpuscaler has useCachedMetrics
+	NoPush       bool           // the trigger for gpuscaler has the type external
+}
+
+// ScaledObject returns why a ScaledObject does not do what its author means, the most harmful finding first. policy is the policy whose
+// target its trigger reads; without one nothing is found.
+func ScaledObject(s ScaledObjectFacts, policy *PolicyFacts) (found []Finding) {
+	if policy == nil {
+		return nil
+	}
+	for _, r := range scaledObjectRules {
+		if r.applies(&s, policy) && (s.HasTrigger || !r.needsTrigger) {
+			found = append(found, Finding{r.check, r.what(&s, policy), r.fix})
+		}
+	}
+	return found
+}
+
+// scaledObjectRule is one check of a ScaledObject.
+type scaledObjectRule struct {
+	check        string
+	needsTrigger bool // it applies only to a ScaledObject with a trigger for gpuscaler
+	applies      func(s *ScaledObjectFacts, p *PolicyFacts) bool
+	what         func(s *ScaledObjectFacts, p *PolicyFacts) string
+	fix          string
+}
+
+func text(what string) func(*ScaledObjectFacts, *PolicyFacts) string {
+	return func(*ScaledObjectFacts, *PolicyFacts) string { return what }
+}
+
+var scaledObjectRules = []scaledObjectRule{
+	{ZeroFallback, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool { return s.MinReplicas == 0 && s.ZeroFallback },
+		text("with minReplicaCount 0 and fallback.replicas 0 KEDA scales the workload to 0 at the first error of a trigger"),
+		"set spec.fallback.replicas: 1, or remove spec.fallback"},
+	{FormulaOverKEDA, false, func(s *ScaledObjectFacts, p *PolicyFacts) bool { return p.ReadsTriggers && s.Formula },
+		func(_ *ScaledObjectFacts, p *PolicyFacts) string {
+			return fmt.Sprintf("policy %s has a signal of type keda, and with spec.advanced.scalingModifiers KEDA serves the formula's result "+
+				"for every trigger", p.Name)
+		}, "remove scalingModifiers, or read the queue in another way"},
+	{NotServed, true, func(_ *ScaledObjectFacts, p *PolicyFacts) bool { return p.Advisory },
+		func(_ *ScaledObjectFacts, p *PolicyFacts) string {
+			return fmt.Sprintf("policy %s is advisory: its target is not served, and KEDA does not scale in while a trigger fails", p.Name)
+		}, "remove the trigger, or the policy's mode: advisory"},
+	{NoGuard, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool {
+		return s.MinReplicas == 0 && s.Cooldown != nil && *s.Cooldown == 0
+	},
+		text("with cooldownPeriod 0 KEDA scales to zero as soon as one check finds no active trigger, also a check during a cache refresh"),
+		"set spec.cooldownPeriod: 60"},
+	{DoubledIdleDelay, true, func(s *ScaledObjectFacts, p *PolicyFacts) bool {
+		return s.MinReplicas == 0 && p.CooldownPeriod > 0 && s.idleDelay() > idleGuard
+	}, func(s *ScaledObjectFacts, p *PolicyFacts) string {
+		return fmt.Sprintf("the last replica is removed after the policy's cooldownPeriod of %s and then KEDA's of %s", p.CooldownPeriod, s.idleDelay())
+	}, "set spec.cooldownPeriod: 60, or the policy's cooldownPeriod: 0"},
+	{CachedTrigger, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool { return s.Cached },
+		text("with useCachedMetrics the HPA reads the target of KEDA's last poll"), "remove useCachedMetrics from the trigger for gpuscaler"},
+	{NoPush, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool { return s.NoPush && s.MinReplicas == 0 },
+		text("a trigger of type external is polled: a scale-up from zero waits up to pollingInterval"), "set its type: external-push"},
+}
+
+// idleDelay returns how long KEDA waits between an inactive trigger and zero replicas.
+func (s *ScaledObjectFacts) idleDelay() time.Duration {
+	if s.Cooldown == nil {
+		return defaultCooldown
+	}
+	return *s.Cooldown
+}
