@@ -1,0 +1,18 @@
+package deviceclaims_test
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+)
+
+// A claim that is not read yet may be for GPUs.
+func ExampleCache_MayBeGPUs() {
+	claims := deviceclaims.New(func() {})
+	fmt.Println(claims.MayBeGPUs("team-chat", []gpupods.ClaimRef{{Name: "unknown", Template: true}}))
+	fmt.Println(claims.MayBeGPUs("team-chat", nil))
+	// Output:
+	// true
+	// false
+}
