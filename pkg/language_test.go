@@ -39,8 +39,6 @@ var bannedWords = map[string]string{
 var notYet = []string{
 	"config/examples", "config/metrics.md", "config/schema",
 	"pkg/capacity", "pkg/cluster", "pkg/engine",
-	"pkg/replay/lowerbound",
-
 	"pkg/lint", "pkg/policy", "pkg/scaling",
 }
 

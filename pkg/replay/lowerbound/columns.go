@@ -1,25 +1,24 @@
 package lowerbound
 
-// columns says which backlogs are told apart after a slot.
+// columns defines which backlogs a layer distinguishes after a slot.
 //
-// Small backlogs each have a column of their own. Greater ones share one per g units, and are rounded down to it. That
-// loses little: while a queue does not run empty, served work grows by multiples of g, so the columns are laid where served
-// work is a multiple of g, and a backlog is rounded once, by less than g units, when it enters them, and never again
-// until it has left them.
+// Each small backlog has its own column. Larger backlogs share one column per g units, and are rounded down to it. The error is small:
+// while the queue is not empty, the served work grows by multiples of g. The columns are at multiples of g of the served work, so a backlog
+// is rounded by less than g units when it enters these columns, and not again before it leaves them.
 //
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
 type columns struct {
 	arrived int64 // A_t
-	top     int64 // served work of the first coarse column, over g; -1: there is none
-	fine    int   // columns of one backlog each, >= 1
+	top     int64 // served work of the first coarse column divided by g; -1: no coarse column
+	fine    int   // number of columns with one backlog each, >= 1
 	coarse  int
-	open    bool // greater backlogs than the last column's keep the SLO too; they are out of sight, not forbidden
+	open    bool // larger backlogs than that of the last column also keep the SLO; they have no column
 }
 
 func (c *columns) width() int { return c.fine + c.coarse }
 
-// served is the work served in a column.
+// served returns the work that is served in a column.
 func (c *columns) served(column int, g int64) int64 {
 	if column < c.fine {
 		return c.arrived - int64(column)
@@ -27,7 +26,7 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column is where so much served work belongs; width() or more where it has no column.
+// column returns the column of an amount of served work, or width() or more if there is none.
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)
@@ -35,16 +34,16 @@ func (c *columns) column(served, g int64) int {
 	return c.fine + int(c.top-(served+g-1)/g)
 }
 
-// move is what a slot with n replicas does to a row of backlogs.
+// move is the effect of a slot with n replicas on a row of backlogs.
 type move struct {
 	from, to *columns
 	late     []int64 // by column of to
 	serve    int64   // g
 	n, pay   int64
-	open     bool // drop what has no column into the last one
+	open     bool // a backlog without a column is reduced to the last one
 }
 
-// land is the column to which the move takes one; width() of to: none.
+// land returns the column after the move of a column, or width() of to if there is none.
 func (m *move) land(column int) int {
 	served := min(m.to.arrived, m.from.served(column, m.serve)+m.serve*m.n)
 	landed := m.to.column(served, m.serve)
@@ -57,8 +56,8 @@ func (m *move) land(column int) int {
 	return m.to.width()
 }
 
-// shift writes to[land(q)] = min over q of min(down[q], started[q]) + pay + late. down is the best value over more than n replicas, by
-// column before the slot, started the best over at most n; their minimum is left in down, for the next n.
+// shift sets writes[land(q)] to the minimum over q of min(down[q], started[q]) + pay + late. down is the best value over more than n
+// replicas, by the column before the slot, started the best over at most n. The minimum of both remains in down, for the next n.
 func (m *move) shift(to, down, started []int64) {
 	fine := m.from.fine
 	rest := m.fine(to, down[:fine], started[:fine])
@@ -66,16 +65,16 @@ func (m *move) shift(to, down, started []int64) {
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
 }
 
-// fine moves the columns that stay fine, and returns the first that does not.
+// fine moves the columns that remain fine, and returns the first other one.
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
-	if by := m.by(); by >= 0 { // service beyond the backlog leaves none: columns 0..by become column 0
+	if by := m.by(); by >= 0 { // more service than backlog: columns 0..by become column 0
 		rest = int(min(by+1, int64(len(down))))
 		to[0] = stop(down[:rest], started[:rest]) + m.pay + late[0]
 		down, started = down[rest:], started[rest:]
 		cells, late = cells[1:], late[1:]
-	} else { // arrivals beyond the service leave at least -by
+	} else { // more arrivals than service: the backlog is at least -by
 		full := int(min(-by, int64(len(to))))
 		fill(cells[:full])
 		cells, late = cells[full:], late[full:]
@@ -85,7 +84,7 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 	return rest + both
 }
 
-// side moves columns to as many cells side by side, and fills the cells that are left.
+// side moves columns to the same number of adjacent cells, and fills the remaining cells.
 func (m *move) side(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
 	pay := m.pay
@@ -97,13 +96,13 @@ func (m *move) side(cells, down, started, late []int64) {
 	fill(cells[len(down):])
 }
 
-// by is how far the slot moves a backlog down.
+// by returns by how much the slot reduces a backlog.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves fine columns, the first of which is number `first`, to where g of them share one.
+// coarsen moves fine columns, of which the first has the number `first`, to columns with g backlogs each.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
-	beyond := int(int64(first)-m.by()) - m.to.fine // units beyond the first coarse column
+	beyond := int(int64(first)-m.by()) - m.to.fine // units after the first coarse column
 	for len(down) > 0 {
 		share := min(g-beyond%g, len(down))
 		m.settle(to, m.to.fine+beyond/g, stop(down[:share], started[:share]))
@@ -112,7 +111,7 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves coarse columns: the first few to where each backlog has a column, the others side by side.
+// coarse moves coarse columns: the first ones to columns with one backlog each, the others to adjacent columns.
 func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {
@@ -136,7 +135,7 @@ func (m *move) coarse(to, down, started []int64) {
 	}
 }
 
-// settle puts a value into a column, or where it goes if there is no such column.
+// settle writes a value to a column, or to the last column if the layer is open and there is no such column.
 func (m *move) settle(to []int64, column int, v int64) {
 	if column >= len(to) {
 		if !m.open {

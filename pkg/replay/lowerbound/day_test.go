@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// deepseekDay is the ServeGen day in slots of 10 s: Poisson arrivals at the offered rates, requests of equal work, eight to a
-// replica slot, so that the busiest minutes take 53 of 64 replicas.
+// deepseekDay returns the ServeGen day in slots of 10 s: Poisson arrivals at the recorded rates, requests of equal work, eight per replica
+// slot, so that the busiest minutes need 53 of 64 replicas.
 func deepseekDay(t testing.TB, coldSlots int) Problem {
 	rates := deepseek(t)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -23,7 +23,7 @@ func deepseekDay(t testing.TB, coldSlots int) Problem {
 	return p
 }
 
-// BenchmarkDay is one day at 10 s slots with up to 64 replicas, on one goroutine.
+// BenchmarkDay solves one day in slots of 10 s with up to 64 replicas.
 func BenchmarkDay(b *testing.B) {
 	for name, cold := range map[string]int{"cold=60s": 6, "cold=300s": 30} {
 		b.Run(name, func(b *testing.B) {

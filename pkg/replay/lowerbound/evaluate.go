@@ -2,17 +2,17 @@ package lowerbound
 
 import "fmt"
 
-// Cost is what a schedule costs and achieves in the fluid slot model.
+// Cost is the cost and the result of a schedule in the fluid slot model.
 type Cost struct {
-	Total        float64 // currency of the problem, without its rebate
+	Total        float64 // in the currency of the problem, without the rebate
 	ReplicaSlots int64
 	Starts       int64
 	Late         int64 // jobs
-	Backlog      int64 // units unserved at the end
+	Backlog      int64 // units that are not served at the end
 	MostBacklog  int64
 }
 
-// Evaluate plays a schedule (ready replicas in each slot) through the model, without any clamp.
+// Evaluate simulates a schedule (ready replicas in each slot) in the model.
 func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	tl, err := newTimeline(&p)
 	if err != nil {
@@ -34,7 +34,7 @@ func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	return play(&p, tl, schedule, nil), nil
 }
 
-// play is Evaluate for a schedule known to be valid. backlog, unless nil, receives q_t at index t-1.
+// play is Evaluate for a valid schedule. If backlog is not nil, it receives q_t at index t-1.
 func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	var c Cost
 	before, q := int32(p.InitialReplicas), int64(0)
@@ -54,7 +54,7 @@ func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	return c
 }
 
-// bestEffort is the schedule that makes the fewest jobs late, whatever it costs: serving more is never later under FIFO.
+// bestEffort returns the schedule with the fewest late jobs at any cost: with FIFO, more service never makes a job later.
 func bestEffort(p *Problem) []int32 {
 	schedule := make([]int32, len(p.Arrivals))
 	for i := range schedule {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// String is the interval in one line.
+// String returns the interval in one line.
 func (i Interval) String() string {
 	return fmt.Sprintf("at least %.4f, and %.4f suffices (UB/LB %.4f) with %d of %d requests late, %d allowed",
 		i.LB, i.UB, i.Gap(), i.Late, i.Jobs, i.Allowed)
 }
 
-// Explain is what to print beside a number: the interval, how sure it is, and what the model leaves out.
+// Explain returns the text for reports: the interval, its accuracy, and what the model omits.
 func (i Interval) Explain() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, i)
@@ -21,7 +21,8 @@ func (i Interval) Explain() string {
 	case i.Clamped:
 		fmt.Fprintf(&b, "  the lower end leans on backlog dropped for free: %d MB of tables were too few\n", i.Bytes>>20)
 	}
-	fmt.Fprintf(&b, "  %d dynamic programs, %d of them over every number of replicas; a late request is worth %.6f\n", i.Solves, i.FullSolves, i.Lambda)
+	fmt.Fprintf(&b, "  %d dynamic programs, %d of them over every number of replicas; a late request is worth "+
+		"%.6f\n", i.Solves, i.FullSolves, i.Lambda)
 	for _, r := range i.Relaxations {
 		fmt.Fprintln(&b, "  -", r)
 	}

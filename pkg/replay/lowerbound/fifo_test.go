@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// plan is the life of one replica, decided in advance: launched, stopped. It is ready a cold start after its launch (warm ones at time
-// 0), takes requests until it is stopped and is paid for until the last of them is done.
+// plan is the lifetime of one replica. It is ready a cold start after its launch (warm replicas at time 0), accepts requests until it is
+// stopped, and is paid for until the last of them is done.
 type plan struct {
 	launch, stop float64
 	warm         bool
 }
 
-// fifo is a request-level system in continuous time, written without a thought of slots: one queue, first in first out, replicas
-// of `lanes` lanes each. All times in seconds.
+// fifo is a system of requests in continuous time without slots: one FIFO queue and replicas with `lanes` concurrent requests each. All
+// times are in seconds.
 type fifo struct {
 	requests                   []call
 	lanes, most                int
@@ -27,8 +27,8 @@ type fifo struct {
 
 type call struct{ at, service float64 }
 
-// run returns the replica seconds paid for, and whether the SLO and the limit on replicas alive at once were kept. A request
-// that has not started at the end is late only if its wait is over by then.
+// run returns the paid replica seconds, and whether the SLO and the maximum of replicas were kept. A request that has not started at the
+// end is late only if its wait is over by then.
 func (f fifo) run(plans []plan) (paid float64, kept bool) {
 	type lane struct{ free, stop float64 }
 	var lanes []lane
@@ -55,7 +55,7 @@ func (f fifo) run(plans []plan) (paid float64, kept bool) {
 			late++
 		}
 		if best < 0 {
-			now, last = math.Inf(1), math.Inf(1) // nobody starts any more
+			now, last = math.Inf(1), math.Inf(1) // no further request starts
 			continue
 		}
 		now = at
@@ -78,7 +78,7 @@ func (f fifo) run(plans []plan) (paid float64, kept bool) {
 	return paid, !(f.finish && last > f.horizon) && float64(late) <= f.share*float64(len(f.requests))+1e-9
 }
 
-// search lowers the cost by small random changes of the plans, keeping the SLO; +Inf: the first plans do not keep it.
+// search reduces the cost by small random changes of the plans that keep the SLO. It returns +Inf if the first plans do not keep it.
 func (f fifo) search(r *rand.Rand, plans []plan, tries int) float64 {
 	best, kept := f.run(plans)
 	if !kept {
@@ -125,7 +125,7 @@ func change(r *rand.Rand, plans []plan, f fifo) []plan {
 	return plans
 }
 
-// fromSchedule turns a schedule by slots into plans: last started, first stopped.
+// fromSchedule converts a schedule of slots to plans: the replica that started last stops first.
 func (f fifo) fromSchedule(schedule []int32, warm int, slot float64) []plan {
 	var plans, on []plan
 	for range warm {
@@ -187,7 +187,7 @@ func randomSystem(r *rand.Rand) (fifo, Setup, []Request) {
 	}, requests
 }
 
-// cheapest is the cost of the cheapest run found, and the greatest bound over the cuts.
+// cheapest returns the cost of the cheapest run, and the highest bound over the cuts.
 func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Request) (best, bound float64) {
 	slot := setup.Slot.Seconds()
 	best = math.Inf(1)
@@ -219,9 +219,9 @@ func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Reques
 	return best, bound
 }
 
-// TestNoFIFORunBeatsTheRequestLevelBound looks for cheap runs of a request-level system that keep the SLO, and holds the
-// cheapest against the bound at every cut. That the search is sharp is shown by what it does to bounds that forget a relaxation: it passes them.
-func TestNoFIFORunBeatsTheRequestLevelBound(t *testing.T) {
+// TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that keep the SLO, and compares the cheapest with the bound at every cut. The
+// search is good enough: it finds runs below bounds that omit a relaxation.
+func TestNoFIFORunIsCheaperThanTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	trials, sum := 0, 0.0
 	forgot := map[string]int{}

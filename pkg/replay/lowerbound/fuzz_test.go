@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// FuzzSolve feeds arbitrary problems: each is refused, infeasible, or bracketed by a schedule that does what it says.
+// FuzzSolve checks arbitrary problems: each is rejected, infeasible, or has an interval whose schedule has the stated cost.
 func FuzzSolve(f *testing.F) {
 	f.Add([]byte{3, 0, 9, 4}, uint8(2), uint8(3), uint8(1), 2.5, uint8(1), uint8(0), 0.1, uint8(0))
 	f.Add([]byte{0, 0, 200, 200, 0}, uint8(16), uint8(9), uint8(9), 30.0, uint8(0), uint8(2), 0.01, uint8(3))

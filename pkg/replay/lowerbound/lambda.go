@@ -1,7 +1,7 @@
 package lowerbound
 
-// guess is a first lambda. Where work may be left unserved at the end, a late job is worth at least what serving it costs, and
-// seldom much more; otherwise a late job saves no work, only haste.
+// guess returns a first lambda. If work may be unserved at the end, a late job saves at least the cost of serving it, and rarely much more;
+// otherwise it only saves the cost of serving it early.
 func (s *search) guess() int64 {
 	perSlot := float64(s.grid.serve) * float64(s.tl.jobs) / float64(max(1, s.tl.arrived[s.tl.slots]))
 	factor := 1.02
@@ -11,8 +11,8 @@ func (s *search) guess() int64 {
 	return int64(min(factor*float64(s.grid.cost)/perSlot, float64(s.maxLambda)))
 }
 
-// next is the lambda to try after a dynamic program at this one. That is the apex of the model; a big step towards the side of
-// which no schedule is known; or, where the last programs all fell on one side of the apex, a step across it.
+// next returns the lambda of the next dynamic program: the apex of the model, a large step to the side without a known schedule, or, if the
+// last programs were on one side of the apex, a step to the other side.
 func (s *search) next(lambda int64) int64 {
 	late, onTime := false, false
 	for _, l := range s.lines {
@@ -37,7 +37,7 @@ func (s *search) next(lambda int64) int64 {
 	return apex
 }
 
-// fell notes on which side of the apex a dynamic program fell.
+// fell records on which side of the apex a dynamic program was.
 func (s *search) fell(lambda int64, l line) {
 	if l.modelled > s.tl.allowed {
 		s.low, s.streak = max(s.low, lambda), max(s.streak, 0)+1
@@ -46,7 +46,7 @@ func (s *search) fell(lambda int64, l line) {
 	}
 }
 
-// model is the least Lagrangian that the schedules at hand promise; the true one is at most this.
+// model returns the minimum of the Lagrangian over the known schedules. The true minimum is at most this value.
 func (s *search) model(lambda int64) int64 {
 	return s.least(lambda).at(lambda)
 }
@@ -61,8 +61,8 @@ func (s *search) least(lambda int64) line {
 	return least
 }
 
-// apex is the lambda at which the model's bound, model - lambda allowed, is greatest. It is concave in lambda and rises while
-// the least line makes more jobs late than allowed.
+// apex returns the lambda at which the bound of the model, model - lambda allowed, is highest. The bound is concave in lambda and increases
+// while the minimal line has more late jobs than allowed.
 func (s *search) apex() int64 {
 	lo, hi := int64(0), s.maxLambda
 	for hi-lo > 1 {

@@ -1,9 +1,9 @@
 package lowerbound
 
-// unreachable is more than any reachable value (see setMoney), and far enough from the end of int64 to be added to.
+// unreachable is larger than any reachable value (see setMoney), and can be added to without overflow.
 const unreachable = int64(1) << 61
 
-// lattice is the dynamic program for one lambda: its layers are the slots, its states (replicas, backlog).
+// lattice is the dynamic program for one lambda. Its layers are the slots, its states are (replicas, backlog).
 type lattice struct {
 	tl      *timeline
 	serve   int64     // g
@@ -11,10 +11,10 @@ type lattice struct {
 	cost    int64     // c, in money
 	start   int64     // beta, in money
 	lambda  int64     // price of a late job, in money
-	drop    bool      // a backlog beyond an open slot's last column is dropped into it, for free; otherwise it is forbidden
+	drop    bool      // a backlog beyond the last column of an open slot is reduced to it without cost; otherwise it is not allowed
 	columns []columns // by slot
-	lo, hi  []int32   // window of n in slot t; at index 0 both are n_0
-	late    []int64   // late price by column in the slot at hand
+	lo, hi  []int32   // limits of n in slot t; at index 0 both are n_0
+	late    []int64   // price of lateness by column in the present slot
 	up      []int64   // best value after starts, by (n, column before the slot)
 	down    []int64   // best value after stops, for one n
 	kept    []layer   // see run
@@ -23,7 +23,7 @@ type lattice struct {
 	last    *layer
 }
 
-// layer holds V_t: one row for each n in lo..hi, one column for each backlog told apart.
+// layer has the values V_t: one row for each n in lo..hi, one column for each distinguished backlog.
 type layer struct {
 	lo, hi, width int
 	v             []int64
@@ -31,7 +31,7 @@ type layer struct {
 
 func (l *layer) row(n int) []int64 { return l.v[(n-l.lo)*l.width : (n-l.lo+1)*l.width] }
 
-// shape makes l the layer of slot t, reusing its memory.
+// shape prepares l as the layer of slot t and reuses its memory.
 func (g *lattice) shape(l *layer, t int) {
 	l.lo, l.hi, l.width = int(g.lo[t]), int(g.hi[t]), g.columns[t].width()
 	size := (l.hi - l.lo + 1) * l.width
@@ -47,7 +47,7 @@ func (g *lattice) first(l *layer) {
 	l.v[0] = 0
 }
 
-// priceLate fills g.late for slot t.
+// priceLate sets g.late for slot t.
 func (g *lattice) priceLate(t int) {
 	c := &g.columns[t]
 	g.late = g.late[:c.width()]
@@ -60,8 +60,8 @@ func (g *lattice) priceLate(t int) {
 	}
 }
 
-// step computes the layer of slot t from the one before it. Starts first (n-1 -> n at beta, sweeping up), stops next (free,
-// sweeping down), then the slot's arrivals and service shift each row: q = max(0, q' + a_t - g n).
+// step computes the layer of slot t from the previous one. First starts (n-1 -> n at beta, upwards), then stops (free, downwards), then the
+// arrivals and the service of the slot move each row: q = max(0, q' + a_t - g n).
 func (g *lattice) step(t int, from, to *layer) {
 	g.shape(to, t)
 	g.priceLate(t)
@@ -79,7 +79,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
 	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
-		started := down // below from.lo there is only stopping
+		started := down // below from.lo there are only stops
 		if n >= from.lo {
 			started = g.up[(n-from.lo)*width:][:width]
 		}
@@ -92,7 +92,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	}
 }
 
-// sweepUp fills g.up for n = from.lo..top.
+// sweepUp sets g.up for n = from.lo..top.
 func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	width := from.width
 	below := g.up[:width]
@@ -113,9 +113,9 @@ func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	}
 }
 
-// stop lowers down to started where that is less, and returns the least.
+// stop sets down to started where started is less, and returns the minimum.
 func stop(down, started []int64) int64 {
-	least := 2 * unreachable // an unreachable value that has been added to is above unreachable
+	least := 2 * unreachable // an unreachable value with an added price is above unreachable
 	started = started[:len(down)]
 	for q, v := range down {
 		v = min(v, started[q])

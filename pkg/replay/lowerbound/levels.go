@@ -1,32 +1,32 @@
 package lowerbound
 
-// levels is the optimum where every unit must be served in the slot in which it arrives: r_t = ceil(a_t/g) replicas are then
-// needed in slot t, and the cost falls apart by level. Level k is paid for wherever r_t >= k; across each gap between two such
-// slots it is either kept (c per slot) or stopped and started again (beta), whichever is cheaper.
+// levels returns the optimum if every unit must be served in the slot in which it arrives. Then r_t = ceil(a_t/g) replicas are needed in
+// slot t, and the cost separates into levels. Level k is charged in every slot with r_t >= k. In each gap between two such slots the
+// replica is either kept (c per slot) or stopped and started again (beta), at the lower cost.
 //
 //	r   2 1 1 3 1 2      level 3: one start
 //	k=3 . . . # . .      level 2: a gap of 2 (kept if 2c <= beta), a gap of 1, one start unless warm
 //	k=2 # - - # - #
 //	k=1 # # # # # #
 //
-// need may exceed most (it is capped there, which makes the result a mere guess at a good schedule); exact use caps nothing.
+// need may exceed most; it is then limited, and the result is only an estimate of a good schedule.
 func levels(p *Problem, need []int64) []int32 {
 	slots := len(need)
 	schedule := make([]int32, slots)
-	hold := float64(slots + 1) // gaps of at most this many slots are kept
+	hold := float64(slots + 1) // in shorter gaps the replica is kept
 	if p.StartCost < p.ReplicaSlotCost*hold {
 		hold = p.StartCost / p.ReplicaSlotCost
 	}
-	last := make([]int, p.MaxReplicas+1) // last slot in which level k was on, as index+1; 0: warm at the start
+	last := make([]int, p.MaxReplicas+1) // last slot in which level k was used, as index+1; 0: warm at the beginning
 	for k := p.InitialReplicas + 1; k <= p.MaxReplicas; k++ {
-		last[k] = -slots - 2 // cold: further away than any gap that is kept
+		last[k] = -slots - 2 // cold: the gap is too long to be kept
 	}
 	for i, r := range need {
 		top := int(min(r, int64(p.MaxReplicas)))
 		for k := 1; k <= top; k++ {
 			gap := i - last[k]
 			warm := last[k] >= 0
-			// A level that is needed while nothing can be started yet was kept from the start, whatever the gap.
+			// A level that is needed before replicas can be started was kept from the beginning, for any length of the gap.
 			if warm && gap > 0 && (float64(gap) <= hold || i < p.BootSlots) {
 				for s := last[k]; s < i; s++ {
 					schedule[s]++
@@ -41,7 +41,7 @@ func levels(p *Problem, need []int64) []int32 {
 	return schedule
 }
 
-// needPerSlot is r_t = ceil(a_t/g).
+// needPerSlot returns r_t = ceil(a_t/g).
 func needPerSlot(p *Problem) []int64 {
 	need := make([]int64, len(p.Arrivals))
 	for i, a := range p.Arrivals {

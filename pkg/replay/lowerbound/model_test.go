@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// longer is a random problem too large for brute force, in which bursts and lulls follow each other.
+// longer returns a random problem that is too large for brute force, with bursts and pauses.
 func longer(r *rand.Rand, slots int) Problem {
 	p := Problem{
 		Arrivals: make([]int64, slots), UnitsPerReplicaSlot: 1 + r.Int64N(9), MaxReplicas: 2 + r.IntN(12),
@@ -31,8 +31,8 @@ func longer(r *rand.Rand, slots int) Problem {
 	return p
 }
 
-// TestDecompositionByLevelIsTheDynamicProgram compares the two exact solvers where nothing may wait and nothing be late.
-func TestDecompositionByLevelIsTheDynamicProgram(t *testing.T) {
+// TestDecompositionByLevelAgreesWithTheDynamicProgram compares the two exact solvers for problems without waiting and lateness.
+func TestDecompositionByLevelAgreesWithTheDynamicProgram(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	compared := 0
 	for range 300 {
@@ -64,9 +64,9 @@ func TestDecompositionByLevelIsTheDynamicProgram(t *testing.T) {
 	}
 }
 
-// TestMoreRoomNeverCostsMore relaxes a problem in each of its ways. LB of the relaxed one may not pass UB of the other, and where both are
-// exact the optimum itself may not rise.
-func TestMoreRoomNeverCostsMore(t *testing.T) {
+// TestRelaxedProblemIsNotMoreExpensive relaxes each constraint of a problem. LB of the relaxed problem must not exceed UB of the original,
+// and if both are exact, the optimum must not increase.
+func TestRelaxedProblemIsNotMoreExpensive(t *testing.T) {
 	relaxed := map[string]func(p *Problem){
 		"a longer wait":          func(p *Problem) { p.WaitSlots++ },
 		"more late jobs":         func(p *Problem) { p.LateShare += 0.05 },
@@ -112,8 +112,8 @@ func TestMoreRoomNeverCostsMore(t *testing.T) {
 	}
 }
 
-// TestGapStaysSmallOnAverage watches the quality of the interval, which brute force cannot on problems of this size.
-func TestGapStaysSmallOnAverage(t *testing.T) {
+// TestGapIsSmallOnAverage checks the interval for problems that are too large for brute force.
+func TestGapIsSmallOnAverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	sum, count, worst := 0.0, 0, 1.0
 	for range 100 {
@@ -134,8 +134,8 @@ func TestGapStaysSmallOnAverage(t *testing.T) {
 	}
 }
 
-// TestLittleMemoryLoosensTheBoundAndKeepsItTrue gives a long overload too few columns for its backlog.
-func TestLittleMemoryLoosensTheBoundAndKeepsItTrue(t *testing.T) {
+// TestBoundIsValidWithLittleMemory has a long overload with too few columns for its backlog.
+func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	p := Problem{
 		Arrivals: make([]int64, 200), UnitsPerReplicaSlot: 16, MaxReplicas: 3, InitialReplicas: 1,
 		ReplicaSlotCost: 1, StartCost: 8, WaitSlots: 1, ServeAll: true,
@@ -169,8 +169,8 @@ func TestLittleMemoryLoosensTheBoundAndKeepsItTrue(t *testing.T) {
 	}
 }
 
-// TestNothingCanStartBeforeItsBoot begins with too few replicas: what waits behind the boot decides whether the SLO can be met.
-func TestNothingCanStartBeforeItsBoot(t *testing.T) {
+// TestNoStartBeforeTheColdStart begins with too few replicas: the backlog during the cold start decides whether the SLO can be kept.
+func TestNoStartBeforeTheColdStart(t *testing.T) {
 	p := Problem{
 		Arrivals: []int64{2, 2, 2, 2, 2, 2}, UnitsPerReplicaSlot: 1, MaxReplicas: 4, InitialReplicas: 1,
 		ReplicaSlotCost: 1, StartCost: 2, BootSlots: 2,
@@ -188,7 +188,7 @@ func TestNothingCanStartBeforeItsBoot(t *testing.T) {
 	}
 }
 
-// TestMoveAgreesWithItsDefinition compares the fast row kernels with land, column by column.
+// TestMoveAgreesWithItsDefinition compares the fast operations on rows with land, column by column.
 func TestMoveAgreesWithItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.Int64Range(1, 5).Draw(t, "g")
@@ -226,8 +226,8 @@ func TestMoveAgreesWithItsDefinition(t *testing.T) {
 	})
 }
 
-// TestMalformedProblemsAreRefused covers what a builder by hand can get wrong.
-func TestMalformedProblemsAreRefused(t *testing.T) {
+// TestInvalidProblemsAreRejected checks the errors for invalid fields.
+func TestInvalidProblemsAreRejected(t *testing.T) {
 	good := func() Problem {
 		return Problem{Arrivals: []int64{1, 2}, UnitsPerReplicaSlot: 1, MaxReplicas: 2, InitialReplicas: 1, ReplicaSlotCost: 1}
 	}
@@ -273,7 +273,7 @@ func TestMalformedProblemsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoTrafficCostsNothing is the least load of all: everything is stopped at once.
+// TestNoTrafficCostsNothing has no load: every replica stops at once.
 func TestNoTrafficCostsNothing(t *testing.T) {
 	p := Problem{Arrivals: make([]int64, 50), UnitsPerReplicaSlot: 8, MaxReplicas: 4, InitialReplicas: 4, ReplicaSlotCost: 1, StartCost: 6}
 	for _, share := range []float64{0, 0.01, 1} {
@@ -285,8 +285,8 @@ func TestNoTrafficCostsNothing(t *testing.T) {
 	}
 }
 
-// TestProgressIsShownAndTheIntervalOnlyNarrows follows a solve.
-func TestProgressIsShownAndTheIntervalOnlyNarrows(t *testing.T) {
+// TestProgressIsReported checks that the interval only becomes smaller.
+func TestProgressIsReported(t *testing.T) {
 	p := longer(rand.New(rand.NewPCG(1, 1)), 300)
 	p.LateShare, p.InitialReplicas = 0.02, p.MaxReplicas
 	var seen []Progress
@@ -305,7 +305,7 @@ func TestProgressIsShownAndTheIntervalOnlyNarrows(t *testing.T) {
 	}
 }
 
-// Days in short slots take minutes; who interrupts them does not wait for the end.
+// Problems of days in short slots need minutes. Solve must return soon after its context ends.
 func TestSolveStopsWithItsContext(t *testing.T) {
 	p := Problem{Slot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 5, WaitSlots: 3, LateShare: 0.1}
 	for i := range p.Arrivals {

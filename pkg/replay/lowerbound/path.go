@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// run computes the layers forward and returns the least Lagrangian; >= unreachable: there is no schedule. It keeps the values at
-// every stride-th slot for back.
+// run computes the layers forward and returns the minimum of the Lagrangian, or a value >= unreachable if there is no schedule. It stores
+// the values of every stride-th slot for back.
 func (g *lattice) run(tick func(slot int)) int64 {
 	stride := stride(g.tl.slots)
 	from := &g.kept[0]
@@ -24,8 +24,8 @@ func (g *lattice) run(tick func(slot int)) int64 {
 	return g.finish().value
 }
 
-// back traces the cheapest schedule of the last run. Each stretch between two kept layers is computed again when the trace
-// reaches it. dropped: work was dropped for free along it.
+// back returns the cheapest schedule of the last run. The slots between two stored layers are computed again. dropped is true if work was
+// dropped without cost.
 func (g *lattice) back() (schedule []int32, dropped bool) {
 	slots := g.tl.slots
 	stride := stride(slots)
@@ -51,10 +51,11 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 	return trace.schedule, trace.dropped
 }
 
-// stride makes the kept layers and one stretch of recomputed ones about equally many, which is the least memory.
+// stride returns the distance of stored layers at which the memory is least: there are about as many stored layers as layers between two of
+// them.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
-// tracer stands on one state of the cheapest path, beginning at the end.
+// tracer follows the cheapest path from the end.
 type tracer struct {
 	*lattice
 	n, column int
@@ -75,8 +76,8 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records slot t and moves to a state before it from which the value at hand follows. Staying at n is tried first, so
-// that of equally cheap schedules one with few changes is found; and dropping last.
+// retreat records slot t and moves to a previous state that leads to the present value. It tries the same n first, so that of equally cheap
+// schedules one with few changes is found, and dropped work last.
 func (r *tracer) retreat(t int, before *layer) {
 	r.schedule[t-1] = int32(r.n)
 	r.priceLate(t)
@@ -94,7 +95,7 @@ func (r *tracer) retreat(t int, before *layer) {
 	panic("bound: a value in the table follows from none before it")
 }
 
-// from moves to a state in the columns first..last-1 whose value, with the price of coming from there, is want.
+// from moves to a state in the columns first..last-1 whose value plus the price of the step is want.
 func (r *tracer) from(t int, before *layer, want int64, first, last int) bool {
 	if r.at(before, r.n, want, first, last) {
 		return true

@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// Job is something that is on time or late as a whole.
+// Job is a unit of lateness: it is completely on time, or late.
 type Job struct {
-	End int64 // its last unit's place in the order of service: the work of this job and of all before it, in units
-	Due int32 // the slot, counted from 1, by whose end it must be served; beyond the last slot means after the trace
+	End int64 // the work of this job and of all jobs before it, in units
+	Due int32 // the slot, counted from 1, at whose end it must be served; may be after the last slot
 }
 
-// Problem is one instance of the fluid slot model (see the package doc for the formulas).
+// Problem is one instance of the fluid slot model (see the package documentation for the formulas).
 type Problem struct {
-	Slot                time.Duration // length of a slot; for the reader, the solver counts slots
-	Arrivals            []int64       // units of work that arrive in each slot, >= 0
+	Slot                time.Duration // length of a slot, for reports
+	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
 	MaxReplicas         int           // N >= 1
-	InitialReplicas     int           // n_0: ready when the trace begins, at no start cost; 0..N. Must be that of the runs compared
+	InitialReplicas     int           // n_0: ready at the beginning without start cost, 0..N; must be the same as in the compared runs
 	ReplicaSlotCost     float64       // c > 0, in any currency
-	StartCost           float64       // beta >= 0, in the same currency: boot (cold start times c) plus any fee
-	WaitSlots           int           // a unit that arrives in slot t is due in slot t + WaitSlots; with Jobs it only sizes the tables
-	BootSlots           int           // in slots 1..BootSlots no replica can become ready: it would have been launched before time 0
-	LateShare           float64       // eps = 1 - SLO: at most floor(eps * jobs) may be late, 0..1
-	Jobs                []Job         // in order of service; nil: every unit is a job of its own
-	OpenEnd             bool          // work due after the last slot is never late; otherwise all that is unserved at the end is late
-	ServeAll            bool          // nothing may be unserved at the end, late or not; for runs that go on until their queue is empty
-	Rebate              float64       // subtracted from both ends of the interval; RequestLevel's allowance for warm replicas
-	Relaxations         []string      // what was relaxed to build this problem, one sentence each, for the report
+	StartCost           float64       // beta >= 0, in the same currency: cold start times c, plus a fee
+	WaitSlots           int           // a unit of slot t is due in slot t + WaitSlots; with Jobs it only determines the size of the tables
+	BootSlots           int           // no replica can become ready in slots 1..BootSlots
+	LateShare           float64       // eps = 1 - SLO, 0..1: at most floor(eps * jobs) may be late
+	Jobs                []Job         // in the order of service; nil: every unit is a job
+	OpenEnd             bool          // work due after the last slot is never late; otherwise all work that is not served at the end is late
+	ServeAll            bool          // all work must be served at the end; for runs that continue until the queue is empty
+	Rebate              float64       // subtracted from LB and UB; RequestLevel uses it for warm replicas
+	Relaxations         []string      // relaxations of this problem, one sentence each, for reports
 }
 
-// ErrInfeasible says that even MaxReplicas in every slot make more jobs late than the SLO allows. Errors wrap it.
+// ErrInfeasible means that with MaxReplicas in every slot more jobs are late than the SLO allows. Errors wrap it.
 var ErrInfeasible = errors.New("no schedule meets the SLO")
 
-// maxUnits keeps sums of units, of jobs and their products with money far from the ends of int64.
+// maxUnits limits sums of units and of jobs, so that their products with money fit an int64.
 const maxUnits = 1 << 40
 
 func (p *Problem) validate() error {
@@ -63,7 +63,7 @@ func (p *Problem) validate() error {
 	return nil
 }
 
-// timeline is what the solvers need of a problem's work: cumulative sums, index 0 being the moment before slot 1.
+// timeline has the cumulative sums of a problem. Index 0 is the time before slot 1.
 type timeline struct {
 	slots   int
 	arrived []int64 // A_t
@@ -100,8 +100,8 @@ func newTimeline(p *Problem) (*timeline, error) {
 	return tl, nil
 }
 
-// allowed is how many of the jobs may be late. The share is a product of floats: 0.29 * 100 is 28.999999999999996. What was meant is
-// allowed, never less.
+// allowed returns how many of the jobs may be late. It corrects the rounding of floating-point products: 0.29 * 100 is 28.999999999999996,
+// but 29 jobs may be late.
 func allowed(lateShare float64, jobs int64) int64 {
 	share := lateShare * float64(jobs)
 	return min(int64(share+share*1e-12+1e-9), jobs)
@@ -125,7 +125,7 @@ func (tl *timeline) countJobs(jobs []Job) error {
 	return nil
 }
 
-// end is the unit that the first `jobs` jobs end with; 0 for none.
+// end returns the unit at which the first `jobs` jobs end, or 0 for none.
 func (tl *timeline) end(jobs int64) int64 {
 	if tl.list == nil || jobs == 0 {
 		return jobs
@@ -133,7 +133,7 @@ func (tl *timeline) end(jobs int64) int64 {
 	return tl.list[jobs-1].End
 }
 
-// late counts the jobs due in slot t that are unserved when `served` units are done by its end.
+// late returns the number of jobs due in slot t that are not served when `served` units are done at its end.
 func (tl *timeline) late(t int, served int64) int64 {
 	from, to := tl.due[t-1], tl.due[t]
 	if tl.list == nil {
@@ -143,7 +143,7 @@ func (tl *timeline) late(t int, served int64) int64 {
 	return int64(len(list) - sort.Search(len(list), func(i int) bool { return list[i].End > served }))
 }
 
-// lateRow fills row[q] with late(t, A_t - q), the lateness of ending slot t with a backlog of q.
+// lateRow sets row[q] to late(t, A_t - q), the number of late jobs if slot t ends with a backlog of q.
 func (tl *timeline) lateRow(t int, row []int64) {
 	clear(row)
 	from, to, total := tl.due[t-1], tl.due[t], tl.arrived[t]

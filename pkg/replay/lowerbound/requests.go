@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Request is one line of a request log, as the bounds see it.
+// Request is one request of a log, as the bounds use it.
 type Request struct {
-	At      time.Duration // since the trace began, >= 0; requests are given in the order in which they arrive
-	Work    time.Duration // replica time it takes at the greatest throughput of a replica (a full batch), >= 0
-	Service time.Duration // the longest it can take from its start to its end, >= Work; in a replica of C lanes, C * Work
+	At      time.Duration // since the beginning of the trace, >= 0; requests are in the order of arrival
+	Work    time.Duration // replica time at the highest throughput of a replica (a full batch), >= 0
+	Service time.Duration // longest time from its start to its end, >= Work; C * Work in a replica with C slots
 }
 
-// Setup is what the runs to be judged have in common.
+// Setup has the common properties of the compared runs.
 type Setup struct {
 	Slot            time.Duration // length of a slot
-	Horizon         time.Duration // the runs are paid for from 0 to here; requests that arrive later are refused
-	ColdStart       time.Duration // the least time from launch to ready
-	Wait            time.Duration // W: a request is on time if it starts within W of its arrival
-	LateShare       float64       // eps: the share of requests that may be late
-	MaxReplicas     int           // most replicas alive at once, those booting and draining included
-	InitialReplicas int           // ready at time 0, and nothing else booting
-	HourlyPrice     float64       // of a replica, from its launch to the end of its drain
-	StartFee        float64       // paid for each launch besides its boot
-	ServeAll        bool          // the runs serve every request, late or not, before Horizon
-	Units           int64         // units of work per replica slot; 0: chosen so that a slot at MaxReplicas is about 512
+	Horizon         time.Duration // end of the charged time, which begins at 0; no request may arrive later
+	ColdStart       time.Duration // shortest time from launch to ready
+	Wait            time.Duration // W: a request is on time if it starts within W after its arrival
+	LateShare       float64       // eps: share of the requests that may be late
+	MaxReplicas     int           // maximum number of replicas, including booting and draining ones
+	InitialReplicas int           // ready at time 0; no other replica is booting
+	HourlyPrice     float64       // of a replica, from launch to the end of draining
+	StartFee        float64       // additional price of each launch
+	ServeAll        bool          // the runs serve every request before Horizon
+	Units           int64         // units of work per replica slot; 0: a slot at MaxReplicas has about 512
 }
 
-// longest keeps sums of times within 64 bits.
+// longest limits times so that their sums fit 64 bits.
 const longest = time.Duration(1 << 60)
 
-// Fluid is the slot model of a request log: each slot's work is served oldest first by whatever is ready, and a request is on
-// time if its last unit is served within floor(W/slot) slots of the one in which it arrives.
+// Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if
+// its last unit is served within floor(W/slot) slots after the slot of its arrival.
 //
-// Units are whole: the work up to each request is rounded down. What is served by the end of each slot is then what the model of
-// real-valued work serves, rounded down too, so that no request becomes late that is not; LB stays a lower bound of that model.
+// Units are integers: the work up to each request is rounded down. The work served at the end of each slot is then that of the model with
+// real numbers, also rounded down, so that no request is late that is not late in that model. LB remains a lower bound of that model.
 //
-// Played by request-level servers, the schedule behind UB keeps the SLO at a wait of about W and half a slot to a slot more: a slot is
-// served as if its arrivals came at its beginning. For a schedule that keeps W itself, ask for W less a slot.
+// With servers of whole requests, the schedule of UB keeps the SLO at a wait of about W plus half a slot to a slot, because a slot is
+// served as if its requests arrived at its beginning. For a schedule that keeps W, use W minus a slot.
 func Fluid(requests []Request, s Setup) (Problem, error) {
 	wait := int(s.Wait / max(1, s.Slot))
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.Slot) + 1 + wait })
@@ -50,30 +50,30 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 	p.WaitSlots, p.BootSlots = wait, boot
 	p.StartCost = s.price(s.ColdStart) + s.StartFee
 	p.Relaxations = []string{
-		"demand and service are fluid within slots of " + s.Slot.String() + ": any waiting work is served at full-batch throughput at once",
-		fmt.Sprintf("waits are counted in whole slots: a request served within W may really wait up to %s longer", s.Slot),
-		fmt.Sprintf("work is counted in units of 1/%d replica slot, rounded down over the whole log by less than one unit", p.UnitsPerReplicaSlot),
-		"the future is known: a cold start of " + s.ColdStart.String() + " costs its boot and nothing else, except before " + s.ColdStart.String(),
-		"a replica stops at once and free of charge, at the end of any slot",
-		"nodes are not modelled: replicas are bought one by one",
+		"demand and service are fluid within slots of " + s.Slot.String() + ": waiting work is served at the throughput of full batches",
+		fmt.Sprintf("waits are counted in whole slots: a request that is on time may wait up to %s longer than W", s.Slot),
+		fmt.Sprintf("work is counted in units of 1/%d replica slot, rounded down over the whole log by less than one "+
+			"unit", p.UnitsPerReplicaSlot),
+		"the future is known: a cold start of " + s.ColdStart.String() + " costs only its boot time, except before " + s.ColdStart.String(),
+		"a replica stops without delay and cost at the end of any slot",
+		"nodes are not modeled: each replica is paid for separately",
 	}
 	return p, nil
 }
 
-// RequestLevel is the problem whose LB no FIFO run of real servers can beat, whatever it does between slot borders.
+// RequestLevel returns the problem whose LB is valid for every FIFO run of real servers, at any times.
 //
-// Let a run start requests in the order of their arrival, and let x be the cut (0: the longest service time). If request i is
-// on time, all requests up to i have started by r_i + W, so by r_i + W + x each of them has had the work of its first x of
-// service. Count only that work: then what the run has processed by any time is at most what a fluid queue has that is served
-// by as many replicas, and request i is on time in the fluid queue with deadline r_i + W + x. A fluid queue in slots, with
-// arrivals moved to the start of their slot, deadlines to the end of theirs and all replicas that are ready at any moment
-// of a slot counted for the whole of it, is later for no request. What a replica gains by that counting is less than one slot
-// at either end of its life: two slots are taken off the start cost, one slot per warm replica is taken off the total. (A ready
-// replica was alive, booting, for the cold start before; so those counted in a slot were alive together at its beginning and
-// are at most MaxReplicas.)
+// Proof: let a run start requests in the order of their arrival, and let x be the cut (0: the longest service time). If request i is on
+// time, all requests up to i have started by r_i + W, so by r_i + W + x each of them has received the work of its first x of service. Count
+// only that work: then the run has processed at any time at most as much as a fluid queue with the same replicas, and request i is on time
+// in the fluid queue with the deadline r_i + W + x. In a fluid queue with slots, with arrivals at the start of their slot, deadlines at the
+// end of theirs, and with all replicas that are ready at any time of a slot counted for the whole slot, no request is later. This counting
+// adds less than one slot at the start and at the end of the life of a replica: so two slots are subtracted from the start cost, and one
+// slot per warm replica from the total. (A ready replica existed, booting, during the cold start before; so the replicas counted in a slot
+// existed together at its beginning and are at most MaxReplicas.)
 //
-// A smaller cut counts less work but against an earlier deadline. Every cut gives a valid bound, so the best of several is one.
-// It needs service that progresses evenly at worst: after a share of Service, at least that share of Work is done.
+// A smaller cut counts less work with an earlier deadline. Every cut is valid, so the best of several can be used. The bound assumes that
+// service progresses evenly at worst: after a share of Service, at least that share of Work is done.
 func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, error) {
 	slowest := time.Duration(0)
 	for _, r := range requests {
@@ -108,7 +108,7 @@ func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, erro
 	return p, nil
 }
 
-// Cuts are promising cuts for RequestLevel: the p50, p90, p99 and greatest service time, without repeats.
+// Cuts returns useful cuts for RequestLevel: the p50, p90, p99 and maximum of the service times, without duplicates.
 func Cuts(requests []Request) []time.Duration {
 	if len(requests) == 0 {
 		return nil
@@ -125,13 +125,14 @@ func Cuts(requests []Request) []time.Duration {
 	return slices.Compact(cuts)
 }
 
-// problem fills in what both bounds share; count gives a request's work and the slot in which it is due.
+// problem sets what both bounds have in common. count returns the work of a request and the slot in which it is due.
 func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
 	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)
 	}
 	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest {
-		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, horizon %s: none may be below 0 or beyond 36 years", s.ColdStart, s.Wait, s.Horizon)
+		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, horizon %s: none may be below 0 or beyond 36 "+
+			"years", s.ColdStart, s.Wait, s.Horizon)
 	}
 	if !(s.HourlyPrice > 0) || !(s.StartFee >= 0) || s.MaxReplicas < 1 || s.Units < 0 {
 		return Problem{}, fmt.Errorf("bound: price %v, fee %v, max replicas %d, units %d: price and replicas must be above 0, nothing below",
@@ -172,7 +173,7 @@ func (s Setup) price(d time.Duration) float64 { return s.HourlyPrice * d.Hours()
 
 func slotsUp(d, slot time.Duration) int { return int((d + slot - 1) / slot) }
 
-// share is floor(work * cut / service), or all of it where the service ends before the cut.
+// share returns floor(work * cut / service), or all of the work if the service ends before the cut.
 func share(work, cut, service time.Duration) time.Duration {
 	if service <= cut {
 		return work
@@ -182,7 +183,7 @@ func share(work, cut, service time.Duration) time.Duration {
 	return time.Duration(q)
 }
 
-// wide is a sum of products in 128 bits: a week of many replicas in nanosecond units outgrows 64.
+// wide is a sum of products in 128 bits: the nanoseconds of a week of many replicas do not fit 64 bits.
 type wide struct{ hi, lo uint64 }
 
 func (w wide) plus(a, b uint64) wide {

@@ -21,7 +21,7 @@ var smallSetup = Setup{
 	MaxReplicas: 6, InitialReplicas: 4, HourlyPrice: 2,
 }
 
-// TestCoarserUnitsOnlyLowerTheBound: work is rounded down, so of two exact optima that of the coarser units is never above.
+// TestCoarserUnitsOnlyLowerTheBound compares two exact optima: work is rounded down, so that of the coarser units is not higher.
 func TestCoarserUnitsOnlyLowerTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	strict := 0
@@ -58,7 +58,7 @@ func TestCoarserUnitsOnlyLowerTheBound(t *testing.T) {
 	}
 }
 
-// TestUnitsAddUpToTheWork: rounding loses less than one unit over the whole log.
+// TestUnitsAddUpToTheWork checks that rounding loses less than one unit over the whole log.
 func TestUnitsAddUpToTheWork(t *testing.T) {
 	requests := poisson(rand.New(rand.NewPCG(1, 9)), smallSetup, 3)
 	p, err := Fluid(requests, smallSetup)
@@ -79,8 +79,8 @@ func TestUnitsAddUpToTheWork(t *testing.T) {
 	}
 }
 
-// TestTheLooserBoundIsLooser compares the two on the same log, at every cut.
-func TestTheLooserBoundIsLooser(t *testing.T) {
+// TestRequestLevelBoundIsNotHigherThanTheFluidBound compares both bounds of the same log, at every cut.
+func TestRequestLevelBoundIsNotHigherThanTheFluidBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for range 20 {
 		s := smallSetup
@@ -107,8 +107,8 @@ func TestTheLooserBoundIsLooser(t *testing.T) {
 	}
 }
 
-// TestALongServiceDoesNotEmptyTheRequestLevelBound: one request of ten minutes would put every deadline off by ten minutes.
-func TestALongServiceDoesNotEmptyTheRequestLevelBound(t *testing.T) {
+// TestLongServiceDoesNotWeakenTheBound has one request of ten minutes, which without cuts would delay every deadline by ten minutes.
+func TestLongServiceDoesNotWeakenTheBound(t *testing.T) {
 	requests := poisson(rand.New(rand.NewPCG(41, 42)), smallSetup, 2)
 	requests[5].Service = 10 * time.Minute
 	var bounds []float64
@@ -129,8 +129,8 @@ func TestALongServiceDoesNotEmptyTheRequestLevelBound(t *testing.T) {
 	}
 }
 
-// TestRefusedLogsAndSetups lists what the builders do not take.
-func TestRefusedLogsAndSetups(t *testing.T) {
+// TestInvalidLogsAndSetupsAreRejected checks the errors of Fluid and RequestLevel.
+func TestInvalidLogsAndSetupsAreRejected(t *testing.T) {
 	good := []Request{{At: time.Second, Work: time.Second, Service: 4 * time.Second}, {At: 2 * time.Second}}
 	for name, spoil := range map[string]func(*Setup, []Request){
 		"no slot":             func(s *Setup, _ []Request) { s.Slot = 0 },
@@ -168,8 +168,8 @@ func TestRefusedLogsAndSetups(t *testing.T) {
 	}
 }
 
-// TestExplainSaysWhatTheBoundLeavesOut is what people read beside the number.
-func TestExplainSaysWhatTheBoundLeavesOut(t *testing.T) {
+// TestExplainNamesTheRelaxations checks the text for reports.
+func TestExplainNamesTheRelaxations(t *testing.T) {
 	i := Interval{LB: 2, UB: 2.01, Jobs: 1000, Allowed: 10, Late: 9, Lambda: 0.5, Solves: 6, FullSolves: 1, Relaxations: []string{"drains are free"}}
 	const want = `at least 2.0000, and 2.0100 suffices (UB/LB 1.0050) with 9 of 1000 requests late, 10 allowed
   6 dynamic programs, 1 of them over every number of replicas; a late request is worth 0.500000

@@ -2,12 +2,12 @@ package lowerbound
 
 import "fmt"
 
-// line is a schedule as lambda sees it: cost + lambda late.
+// line is a schedule as a function of lambda: cost + lambda late.
 type line struct {
 	schedule []int32
 	cost     int64 // money
 	late     int64 // jobs
-	modelled int64 // late jobs by the lattice, which rounds great backlogs down; -1: the lattice knows no such schedule
+	modelled int64 // late jobs in the lattice, which rounds large backlogs down; -1: the schedule is not from the lattice
 }
 
 func (l line) at(lambda int64) int64 {
@@ -17,7 +17,7 @@ func (l line) at(lambda int64) int64 {
 	return l.cost + lambda*l.modelled
 }
 
-// search looks for the best lambda and the best schedule.
+// search finds the best lambda and the best schedule.
 type search struct {
 	p         *Problem
 	tl        *timeline
@@ -25,16 +25,16 @@ type search struct {
 	grid      lattice
 	unit      float64 // currency per money
 	maxLambda int64
-	most      int64  // columns that memory allows
-	lines     []line // schedules met that obey the problem, whether or not they keep the SLO
-	best      line   // cheapest that keeps it; schedule nil: none yet
+	most      int64  // maximum number of columns in memory
+	lines     []line // known valid schedules, with and without the SLO
+	best      line   // cheapest schedule that keeps the SLO; nil: none yet
 	lower     int64  // money
-	lambda    int64  // where lower was found
-	low, high int64  // greatest lambda that made too many jobs late, least that did not
-	streak    int    // dynamic programs in a row on the low side; below 0, on the high side
+	lambda    int64  // lambda of lower
+	low, high int64  // highest lambda with too many late jobs, lowest lambda without
+	streak    int    // number of consecutive programs on the low side; negative: on the high side
 	solves    int
-	full      int  // of these, over every n
-	every     bool // the grid covers every n
+	full      int  // programs over all n
+	every     bool // the window has all n
 	clamped   bool
 	bytes     int64
 }
@@ -53,7 +53,8 @@ func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
 	step := stride(tl.slots)
 	s.most = o.MemoryBytes / (8 * int64(p.MaxReplicas+1) * int64(2*step+3))
 	if s.most < max(8, 2*p.UnitsPerReplicaSlot) {
-		return nil, fmt.Errorf("bound: %d MiB of tables hold %d backlogs for each of %d replicas over %d slots, fewer than two replica slots of %d units",
+		return nil, fmt.Errorf("bound: %d MiB of tables hold %d backlogs for each of %d replicas over %d slots, fewer than two replica slots "+
+			"of %d units",
 			o.MemoryBytes>>20, s.most, p.MaxReplicas, tl.slots, p.UnitsPerReplicaSlot)
 	}
 	s.grid = lattice{
@@ -67,7 +68,7 @@ func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
 	return s, err
 }
 
-// meet takes note of a schedule: an upper bound where it keeps the SLO, and material for better ones.
+// meet adds a schedule: it is an upper bound if it keeps the SLO, and is used for recombinations.
 func (s *search) meet(schedule []int32) line {
 	c := play(s.p, s.tl, schedule, nil)
 	l := line{schedule: schedule, cost: c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start, late: c.Late, modelled: -1}
@@ -84,11 +85,11 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace is meet for the schedule behind the value of the last run.
+// trace is meet for the schedule of the last run.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)
-	l.modelled = l.late // where lateness is free its price does not tell
+	l.modelled = l.late // with lambda 0 the value does not contain the number of late jobs
 	if s.grid.lambda > 0 {
 		l.modelled = (value - l.cost) / s.grid.lambda
 	}
@@ -97,7 +98,8 @@ func (s *search) trace(value int64) (l line, dropped bool) {
 	return l, dropped
 }
 
-// forbid solves the problem in which no job may be late. Where memory clamps the backlog, dropping gives LB and forbidding UB.
+// forbid solves the problem in which no job may be late. If memory clamps the backlog, a run with dropping returns LB and a run without
+// returns UB.
 func (s *search) forbid() {
 	s.grid.drop = s.clamp()
 	s.everyN()
@@ -125,7 +127,7 @@ func (s *search) price() {
 		if better {
 			s.lower, s.lambda = value-lambda*s.tl.allowed, lambda
 		}
-		s.patch()
+		s.recombine()
 		if s.closed() {
 			return
 		}
@@ -133,7 +135,7 @@ func (s *search) price() {
 		if better {
 			s.clamped = dropped
 		}
-		s.patch()
+		s.recombine()
 		next := s.next(lambda)
 		if s.closed() || value >= model || next == lambda {
 			return
@@ -142,13 +144,13 @@ func (s *search) price() {
 	}
 }
 
-// settle improves lambda by dynamic programs confined to a window of n, until they find nothing that the schedules at hand do
-// not promise already. Their values are no bounds; their schedules are as good as any.
+// settle improves lambda by dynamic programs in a window of n, until they find no better value than the known schedules. Their values are
+// not bounds; their schedules are valid.
 func (s *search) settle(lambda int64) int64 {
 	for s.solves < s.o.MaxSolves-1 {
 		model := s.model(lambda)
 		value := s.run(lambda)
-		if value >= unreachable { // no schedule within the window keeps the SLO
+		if value >= unreachable { // no schedule in the window keeps the SLO
 			return lambda
 		}
 		s.trace(value)
@@ -166,7 +168,7 @@ func (s *search) closed() bool {
 	return s.best.schedule != nil && float64(s.best.cost-s.lower) <= s.o.Tolerance*float64(s.lower)
 }
 
-// run is one dynamic program over the grid as it is set up.
+// run is one dynamic program with the present window.
 func (s *search) run(lambda int64) int64 {
 	s.solves++
 	if s.every {

@@ -6,43 +6,43 @@ import (
 	"math"
 )
 
-// Options limit and show the work of Solve. The zero value is good.
+// Options configure Solve. The zero value is usable.
 type Options struct {
-	Tolerance   float64         // stop once UB/LB - 1 is at most this; 0 means 0.001
-	MaxSolves   int             // dynamic programs to run at most; 0 means 60. The interval is valid wherever it stops
-	MemoryBytes int64           // for the tables; 0 means 512 MiB. Less may clamp the backlog, which lowers LB
-	Progress    func(Progress)  // called about a hundred times per dynamic program, on the caller's goroutine
-	Context     context.Context // its end stops Solve, with its error; nil: nothing does
+	Tolerance   float64         // stops when UB/LB - 1 is at most this; 0 means 0.001
+	MaxSolves   int             // maximum number of dynamic programs; 0 means 60. The interval is valid after any number
+	MemoryBytes int64           // for the tables; 0 means 512 MiB. Less memory may clamp the backlog, which lowers LB
+	Progress    func(Progress)  // called about a hundred times per dynamic program, in the goroutine of the caller
+	Context     context.Context // stops Solve when it ends; may be nil
 }
 
-// interrupted leaves the tables from wherever they are being filled.
+// interrupted is the panic that ends the computation of the tables when the context ends.
 type interrupted struct{ error }
 
-// Progress is where Solve stands.
+// Progress is the state of Solve.
 type Progress struct {
-	Solve       int // the dynamic program at hand, counted from 1
+	Solve       int // number of the present program, counted from 1
 	Slot, Slots int
 	LB, UB      float64 // the interval so far
-	EveryN      bool    // the program at hand covers every n, rather than a window
+	EveryN      bool    // the present program is over all n, not a window
 }
 
-// Interval is the certified answer: no schedule that keeps the SLO costs less than LB, and Schedule keeps it at UB.
+// Interval is the result: no schedule that keeps the SLO costs less than LB, and Schedule keeps it at the cost UB.
 type Interval struct {
-	LB, UB      float64 // currency of the problem, after its rebate; never below 0
-	Schedule    []int32 // ready replicas in each slot; costs UB (before the rebate)
-	Exact       bool    // LB and UB meet, but for rounding of the start cost to 2^-24 of a replica slot
+	LB, UB      float64 // in the currency of the problem, after the rebate; not negative
+	Schedule    []int32 // ready replicas in each slot; its cost is UB before the rebate
+	Exact       bool    // LB equals UB, except for the rounding of the start cost
 	Jobs        int64
 	Allowed     int64   // jobs that may be late
 	Late        int64   // jobs that are late under Schedule
-	Lambda      float64 // price of a late job at which LB was found, in currency
-	Solves      int     // dynamic programs run
-	FullSolves  int     // of these, over every n: the ones that LB rests on
-	Clamped     bool    // LB leans on backlog dropped for free (MemoryBytes too small); still a bound
+	Lambda      float64 // price of a late job at LB, in the currency of the problem
+	Solves      int     // number of dynamic programs
+	FullSolves  int     // programs over all n, from which LB is
+	Clamped     bool    // MemoryBytes was too small, so LB drops backlog without cost; it remains a lower bound
 	Bytes       int64   // memory of the tables
 	Relaxations []string
 }
 
-// Gap is UB/LB, 1 where both are 0.
+// Gap returns UB/LB, or 1 if both are 0.
 func (i Interval) Gap() float64 {
 	if i.UB <= i.LB {
 		return 1
@@ -50,7 +50,7 @@ func (i Interval) Gap() float64 {
 	return i.UB / i.LB
 }
 
-// Solve finds the interval. It fails on a malformed problem, with ErrInfeasible, and with its context's error.
+// Solve computes the interval. It returns an error for an invalid problem, ErrInfeasible, or the error of the context.
 func Solve(p Problem, o Options) (out Interval, err error) {
 	defer func() {
 		switch stopped := recover().(type) {
@@ -71,7 +71,8 @@ func Solve(p Problem, o Options) (out Interval, err error) {
 	}
 	effort := play(&p, tl, bestEffort(&p), nil)
 	if effort.Late > tl.allowed || p.ServeAll && effort.Backlog > 0 {
-		return Interval{}, fmt.Errorf("bound: %w: with at most %d replicas at least %d of %d jobs are late (%d may be) and %d units unserved at the end",
+		return Interval{}, fmt.Errorf("bound: %w: with at most %d replicas at least %d of %d jobs are late (%d may be) and %d units unserved "+
+			"at the end",
 			ErrInfeasible, p.MaxReplicas, effort.Late, tl.jobs, tl.allowed, effort.Backlog)
 	}
 	nothing := make([]int32, tl.slots)
@@ -86,7 +87,7 @@ func Solve(p Problem, o Options) (out Interval, err error) {
 	default:
 		s.price()
 	}
-	if s.best.schedule == nil { // the clamps, or MaxSolves, kept every better schedule out of sight
+	if s.best.schedule == nil { // no schedule was found because of the clamps or MaxSolves
 		s.meet(bestEffort(&p))
 	}
 	return s.interval(), nil
@@ -106,8 +107,8 @@ func (s *search) interval() Interval {
 	return i
 }
 
-// setMoney chooses the integer unit of money: 2^-24 of a replica slot, coarser where sums along a path could outgrow int64.
-// The start cost is rounded down, which can only lower the lower bound.
+// setMoney sets the integer unit of money: 2^-24 of a replica slot, or a larger unit if sums along a path would not fit int64. The start
+// cost is rounded down, which can only lower the lower bound.
 func (s *search) setMoney() error {
 	p := s.p
 	most := float64(s.tl.slots) * float64(p.MaxReplicas)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sharedFile is a file of the shared traces, which lie beside the project and are not part of it.
+// sharedFile returns a file of the shared traces, which are next to the project.
 func sharedFile(t testing.TB, name string) *os.File {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -69,8 +69,8 @@ func azure(t testing.TB) []tokens {
 	return list
 }
 
-// lanes is the service model of these tests: a replica works on eight requests at a time, each taking 0.2 ms a token read and
-// 20 ms a token written.
+// lanes is the service model of these tests: a replica serves eight requests at a time, and each needs 0.2 ms per input token and 20 ms per
+// output token.
 func lanes(list []tokens) []Request {
 	const lanes = 8
 	var requests []Request
@@ -88,8 +88,8 @@ func azureSetup(cold time.Duration) Setup {
 	}
 }
 
-// TestAzureHourIsBracketedWithinTwoPercent is the flat hour of real traffic, with cold starts of one and of five minutes.
-func TestAzureHourIsBracketedWithinTwoPercent(t *testing.T) {
+// TestAzureHourHasAGapBelowTwoPercent uses one hour of real traffic with a constant rate, with cold starts of one and of five minutes.
+func TestAzureHourHasAGapBelowTwoPercent(t *testing.T) {
 	requests := lanes(azure(t))
 	for _, cold := range []time.Duration{time.Minute, 5 * time.Minute} {
 		p, err := Fluid(requests, azureSetup(cold))
@@ -122,7 +122,7 @@ func TestAzureHourIsBracketedWithinTwoPercent(t *testing.T) {
 	}
 }
 
-// deepseek is the offered load of the ServeGen deepseek-r1 day, in requests per second by windows of ten minutes.
+// deepseek is the load of the ServeGen deepseek-r1 day, in requests per second in windows of ten minutes.
 func deepseek(t testing.TB) []float64 {
 	zipped, err := gzip.NewReader(sharedFile(t, "servegen_deepseek-r1_traces.tar.gz"))
 	if err != nil {

@@ -1,6 +1,6 @@
 package lowerbound
 
-// everyN makes the grid cover every number of replicas.
+// everyN sets the window to every number of replicas.
 func (s *search) everyN() {
 	s.every = true
 	for t := 1; t <= s.tl.slots; t++ {
@@ -8,7 +8,7 @@ func (s *search) everyN() {
 	}
 }
 
-// ceiling is the most replicas that can be ready in slot t.
+// ceiling returns the highest number of replicas that can be ready in slot t.
 func (s *search) ceiling(t int) int {
 	if t <= s.p.BootSlots {
 		return s.p.InitialReplicas
@@ -16,8 +16,8 @@ func (s *search) ceiling(t int) int {
 	return s.p.MaxReplicas
 }
 
-// window confines the grid to the neighbourhood of some schedules: a margin of replicas around all that they use within some
-// slots, so that a start can also move in time; and in the last slots everything below, for it can pay to stop early.
+// window limits n to the neighborhood of some schedules: a margin of replicas around all values within some slots, so that a start can also
+// move in time; and in the last slots all lower values, because an early stop can be cheaper.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
@@ -45,12 +45,12 @@ func (s *search) window(around []line) {
 	}
 }
 
-// dispensable reports that from slot t on all work may be left unserved: the jobs that then become late are not too many.
+// dispensable reports whether all work from slot t on may be unserved: the late jobs are then not too many.
 func (s *search) dispensable(t int) bool {
 	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
 
-// active are the schedules to look around: the latest, the best, and on either side of the apex the one that supports it.
+// active returns the schedules for the window: the latest, the best, and on each side of the apex the one that supports it.
 func (s *search) active() []line {
 	around := []line{s.lines[len(s.lines)-1]}
 	if s.best.schedule != nil {
@@ -71,14 +71,14 @@ func (s *search) active() []line {
 	return around
 }
 
-// clamp decides which backlogs are told apart. Where more jobs are overdue than may be late the SLO is lost, so such backlogs
-// have no column. Of the rest, those of the last few slots' arrivals are kept apart to the unit, the others to g units, as
-// far as memory allows. narrow: it did not allow all.
+// clamp decides which backlogs are distinguished. Backlogs with more overdue jobs than may be late violate the SLO and have no column. Of
+// the others, those of the arrivals of the last few slots are exact, the others are rounded to g units, as far as memory allows. narrow is
+// true if memory did not allow all.
 func (s *search) clamp() (narrow bool) {
 	tl, g := s.tl, s.p.UnitsPerReplicaSlot
 	for t := range s.grid.columns {
 		arrived := tl.arrived[t]
-		must := tl.end(max(0, tl.due[t]-tl.allowed)) // served at least
+		must := tl.end(max(0, tl.due[t]-tl.allowed)) // minimum of the served work
 		if s.p.ServeAll && t == tl.slots {
 			must = arrived
 		}
@@ -98,7 +98,7 @@ func (s *search) clamp() (narrow bool) {
 	return narrow
 }
 
-// size fits the scratch rows of the lattice to its columns and windows.
+// size sets the length of the temporary rows to the columns and windows.
 func (g *lattice) size() {
 	width, rows := 0, 0
 	for t := range g.columns {
@@ -116,7 +116,7 @@ func (g *lattice) size() {
 	g.down = g.down[:cap(g.down)]
 }
 
-// bytes is the memory that the tables hold.
+// bytes returns the memory of the tables.
 func (g *lattice) bytes() int64 {
 	cells := cap(g.late) + cap(g.down) + cap(g.up)
 	for _, layers := range [][]layer{g.kept, g.stretch, g.pair[:]} {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// detour is a stretch of slots in which two schedules differ; before and after it they stand on the same state, so that
-// either may take the other's way through it without touching the rest.
+// detour is a range of slots in which two schedules differ. Before and after it both are in the same state, so that either can use the part
+// of the other without other changes.
 type detour struct {
-	from, to int   // slot indices, to excluded
-	saves    int64 // money, by taking the other's way; may be negative
-	late     int64 // more jobs late by it; may be negative
+	from, to int   // slot indices, without to
+	saves    int64 // money that the part of the other schedule saves; may be negative
+	late     int64 // additional late jobs; may be negative
 }
 
-// patch looks for a cheaper schedule that keeps the SLO among recombinations of those at hand. At the best lambda the schedules
-// on its two sides cost the same Lagrangian, so every detour from one through the other trades money for late jobs at
-// that price: those that fill what the SLO still allows close most of the duality gap.
-func (s *search) patch() {
+// recombine looks for a cheaper schedule that keeps the SLO among recombinations of the known schedules. At the best lambda the schedules
+// on both sides have the same Lagrangian, so every detour exchanges money for late jobs at this price. Detours that use the remaining late
+// jobs close most of the duality gap.
+func (s *search) recombine() {
 	const bases, ways = 6, 12
 	lines := slices.Clone(s.lines)
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.promise(s.lambda), b.promise(s.lambda)) })
@@ -26,7 +26,7 @@ func (s *search) patch() {
 			continue
 		}
 		for _, other := range lines[:min(ways, len(lines))] {
-			s.mend(base, other)
+			s.takeDetours(base, other)
 		}
 		if tried++; tried == bases {
 			break
@@ -35,16 +35,17 @@ func (s *search) patch() {
 	for before := int64(-1); s.best.schedule != nil && before != s.best.cost; {
 		before = s.best.cost
 		for _, other := range lines[:min(ways, len(lines))] {
-			s.mend(s.best, other)
+			s.takeDetours(s.best, other)
 		}
 	}
 }
 
-// promise is the true Lagrangian, known for every schedule.
+// The Lagrangian of every known schedule is exact.
 func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
 
-// mend takes the detours of most savings per late job first, whole while the SLO has room, then parts of the best refused.
-func (s *search) mend(base, other line) {
+// takeDetours takes the detours with the highest savings per late job: complete ones while the SLO allows them, then parts of the best of
+// the others.
+func (s *search) takeDetours(base, other line) {
 	const parts = 2
 	detours := s.detours(base.schedule, other.schedule)
 	slices.SortStableFunc(detours, func(a, b detour) int {
@@ -95,7 +96,7 @@ func (s *search) part(base, other []int32, d detour) {
 	}
 }
 
-// improve is meet for a schedule worth keeping only as the best; it reports whether the schedule keeps the SLO.
+// improve is meet for a schedule that is kept only if it is the best. It reports whether the schedule keeps the SLO.
 func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)
 	if c.Late > s.tl.allowed || s.p.ServeAll && c.Backlog > 0 || s.grows(schedule) {
@@ -107,7 +108,7 @@ func (s *search) improve(schedule []int32) bool {
 	return true
 }
 
-// grows reports a start where none is possible, which a cut inside a detour can bring about.
+// grows reports a start at a time without possible starts, which can result from a cut within a detour.
 func (s *search) grows(schedule []int32) bool {
 	before := int32(s.p.InitialReplicas)
 	for _, n := range schedule[:min(s.p.BootSlots, len(schedule))] {
@@ -145,7 +146,7 @@ func (s *search) detours(base, other []int32) []detour {
 	return found
 }
 
-// runner plays a schedule slot by slot.
+// runner simulates a schedule slot by slot.
 type runner struct {
 	*search
 	schedule []int32
