@@ -10,10 +10,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-func TestWhatAnOperatorSaysAtThreeInTheMorning(t *testing.T) {
+func TestParseOperator(t *testing.T) {
 	six := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
-		paused, override string // "-" is not written
+		paused, override string // "-" means that the annotation is not set
 		want             scaling.Operator
 		says             string
 	}{
@@ -58,7 +58,7 @@ func TestWhatAnOperatorSaysAtThreeInTheMorning(t *testing.T) {
 			t.Errorf("%q %q: %+v, want %+v", c.paused, c.override, got, c.want)
 		}
 		if said := policy.Render(problems); c.says == "" && said != "" || !strings.Contains(said, c.says) {
-			t.Errorf("%q %q: says %q, want %q", c.paused, c.override, said, c.says)
+			t.Errorf("%q %q: problems %q, want %q", c.paused, c.override, said, c.says)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // inputs are the values of one evaluation. They are passed by value, because a pointer would be allocated on the heap in every tick.
 type inputs struct {
-	asks            []scaling.Proposal
+	proposals            []scaling.Proposal
 	replicas, ready float64
 }
 
@@ -86,17 +86,17 @@ func (x *expression) field(s celast.SelectExpr) (number, error) {
 	}
 	if s.FieldName() == "value" {
 		return func(in inputs) (float64, bool) {
-			if i >= len(in.asks) || !in.asks[i].Known {
+			if i >= len(in.proposals) || !in.proposals[i].Known {
 				return 0, false
 			}
-			return in.asks[i].Value, true
+			return in.proposals[i].Value, true
 		}, nil
 	}
 	return func(in inputs) (float64, bool) {
-		if i >= len(in.asks) || !in.asks[i].Known {
+		if i >= len(in.proposals) || !in.proposals[i].Known {
 			return 0, false
 		}
-		return in.asks[i].Replicas, true
+		return in.proposals[i].Replicas, true
 	}, nil
 }
 
@@ -189,7 +189,7 @@ func (x *expression) truth(e celast.Expr) (truth, error) {
 		return func(inputs) (bool, bool) { return v, true }, nil
 	case celast.SelectKind: // has(x.value)
 		i, err := x.signal(e.AsSelect())
-		return func(in inputs) (bool, bool) { return i < len(in.asks) && in.asks[i].Known, true }, err
+		return func(in inputs) (bool, bool) { return i < len(in.proposals) && in.proposals[i].Known, true }, err
 	case celast.CallKind:
 		return x.truthCall(e.AsCall())
 	}

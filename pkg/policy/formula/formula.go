@@ -119,12 +119,12 @@ func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(asks []scaling.Proposal, replicas, ready int32) (float64, bool) {
-		wanted, ok := result(inputs{asks, float64(replicas), float64(ready)})
-		if !ok || math.IsNaN(wanted) || math.IsInf(wanted, 0) || wanted < 0 {
+	return func(proposals []scaling.Proposal, replicas, ready int32) (float64, bool) {
+		target, ok := result(inputs{proposals, float64(replicas), float64(ready)})
+		if !ok || math.IsNaN(target) || math.IsInf(target, 0) || target < 0 {
 			return 0, false
 		}
-		return wanted, true
+		return target, true
 	}, nil
 }
 

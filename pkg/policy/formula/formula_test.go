@@ -10,7 +10,7 @@ import (
 
 var formulaSignals = []scaling.Signal{{Name: "gateway"}, {Name: "gpu-busy"}}
 
-func asks(values ...float64) []scaling.Proposal {
+func proposals(values ...float64) []scaling.Proposal {
 	out := make([]scaling.Proposal, len(values))
 	for i, v := range values {
 		out[i] = scaling.Proposal{Value: v, Replicas: v / 10, Known: !math.IsNaN(v)}
@@ -23,35 +23,35 @@ var missing = math.NaN()
 func TestAFormulaIsAFunctionOfTheSignals(t *testing.T) {
 	for _, c := range []struct {
 		formula string
-		asks    []scaling.Proposal
+		proposals    []scaling.Proposal
 		want    float64
 		ok      bool
 	}{
-		{"max(gateway.replicas, gpu_busy.replicas)", asks(40, 70), 7, true},
-		{"min(gateway.replicas, gpu_busy.replicas, 5)", asks(90, 70), 5, true},
-		{"2 * gateway.replicas", asks(40, 0), 8, true},
-		{"gateway.value / 3", asks(10, 0), 10.0 / 3, true},
-		{"ceil(gateway.value / 3) + floor(1.5) - abs(-1)", asks(10, 0), 4, true},
-		{"replicas + ready", asks(0, 0), 11, true},
-		{"has(gateway.value) ? gateway.replicas : 3", asks(40, 0), 4, true},
-		{"has(gateway.value) ? gateway.replicas : 3", asks(missing, 0), 3, true},
-		{"has(gateway.value) ? gateway.replicas : gpu_busy.replicas", asks(missing, missing), 0, false},
-		{"gateway.replicas", asks(missing, 0), 0, false},
-		{"gateway.value > 5 && has(gpu_busy.value) ? gpu_busy.replicas : 1", asks(missing, 20), 0, false},
-		{"gateway.value > 5 ? 4 : 1", asks(6, 0), 4, true},
-		{"gateway.value >= 5 || gpu_busy.value < 1 ? 4 : 1", asks(4, missing), 0, false},
-		{"1 / gateway.value", asks(0, 0), 0, false},
-		{"gateway.value / gateway.value", asks(0, 0), 0, false},
-		{"0 - 1", asks(0, 0), 0, false},
-		{"-gateway.replicas", asks(40, 0), 0, false},
-		{"gateway.value == 40 ? 1e308 * 10.0 : 1", asks(40, 0), 0, false},
+		{"max(gateway.replicas, gpu_busy.replicas)", proposals(40, 70), 7, true},
+		{"min(gateway.replicas, gpu_busy.replicas, 5)", proposals(90, 70), 5, true},
+		{"2 * gateway.replicas", proposals(40, 0), 8, true},
+		{"gateway.value / 3", proposals(10, 0), 10.0 / 3, true},
+		{"ceil(gateway.value / 3) + floor(1.5) - abs(-1)", proposals(10, 0), 4, true},
+		{"replicas + ready", proposals(0, 0), 11, true},
+		{"has(gateway.value) ? gateway.replicas : 3", proposals(40, 0), 4, true},
+		{"has(gateway.value) ? gateway.replicas : 3", proposals(missing, 0), 3, true},
+		{"has(gateway.value) ? gateway.replicas : gpu_busy.replicas", proposals(missing, missing), 0, false},
+		{"gateway.replicas", proposals(missing, 0), 0, false},
+		{"gateway.value > 5 && has(gpu_busy.value) ? gpu_busy.replicas : 1", proposals(missing, 20), 0, false},
+		{"gateway.value > 5 ? 4 : 1", proposals(6, 0), 4, true},
+		{"gateway.value >= 5 || gpu_busy.value < 1 ? 4 : 1", proposals(4, missing), 0, false},
+		{"1 / gateway.value", proposals(0, 0), 0, false},
+		{"gateway.value / gateway.value", proposals(0, 0), 0, false},
+		{"0 - 1", proposals(0, 0), 0, false},
+		{"-gateway.replicas", proposals(40, 0), 0, false},
+		{"gateway.value == 40 ? 1e308 * 10.0 : 1", proposals(40, 0), 0, false},
 	} {
 		t.Run(c.formula, func(t *testing.T) {
 			f, err := Compile(c.formula, formulaSignals)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := f(c.asks, 6, 5)
+			got, ok := f(c.proposals, 6, 5)
 			if ok != c.ok || ok && math.Abs(got-c.want) > 1e-12 {
 				t.Errorf("= %v, %v; want %v, %v", got, ok, c.want, c.ok)
 			}
@@ -59,7 +59,7 @@ func TestAFormulaIsAFunctionOfTheSignals(t *testing.T) {
 	}
 }
 
-func TestAFormulaIsRefusedWhereItCannotYieldANumber(t *testing.T) {
+func TestAFormulaWithoutANumericResultIsRejected(t *testing.T) {
 	for text, says := range map[string]string{
 		"gateway":                           "type Signal",
 		"gateway.value > 5":                 "bool",
@@ -87,7 +87,7 @@ func TestAFormulaIsRefusedWhereItCannotYieldANumber(t *testing.T) {
 	}
 }
 
-func TestASignalThatAFormulaCannotNameIsRefused(t *testing.T) {
+func TestASignalNamedLikeAReservedWordIsRejected(t *testing.T) {
 	for _, name := range []string{"ready", "max", "in", "true"} {
 		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil ||
 			!strings.Contains(err.Error(), "is a reserved word of formulas") {
@@ -96,15 +96,15 @@ func TestASignalThatAFormulaCannotNameIsRefused(t *testing.T) {
 	}
 }
 
-// A formula is handed more or fewer asks than it knows signals only by a bug elsewhere; that must not end a tick.
-func TestAFormulaHandedTooFewAsksSaysUnknown(t *testing.T) {
+// Only a defect elsewhere passes fewer proposals to a formula than it has signals. It must not end a tick.
+func TestAFormulaWithTooFewProposalsIsUnknown(t *testing.T) {
 	f, err := Compile("gpu_busy.value", formulaSignals)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, given := range [][]scaling.Proposal{nil, asks(1)} {
+	for _, given := range [][]scaling.Proposal{nil, proposals(1)} {
 		if v, ok := f(given, 1, 1); ok {
-			t.Errorf("%d asks gave %v", len(given), v)
+			t.Errorf("%d proposals: %v", len(given), v)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func FuzzFormula(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, given := range [][]scaling.Proposal{asks(a, b), asks(missing, b), asks(missing, missing), nil} {
+		for _, given := range [][]scaling.Proposal{proposals(a, b), proposals(missing, b), proposals(missing, missing), nil} {
 			got, ok := formula(given, replicas, ready)
 			if ok && (math.IsNaN(got) || math.IsInf(got, 0) || got < 0) {
 				t.Fatalf("%q of %+v is %v", text, given, got)
@@ -136,7 +136,7 @@ func BenchmarkFormula(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	given := asks(40, 70)
+	given := proposals(40, 70)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := f(given, 6, 5); !ok {

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The oracle is CEL's own interpreter: the same text, the same declarations, run by the library instead of by evaluate.go.
+// The oracle is CEL's own interpreter. It runs the same text with the same declarations instead of evaluate.go.
 
-// asking is a signal as CEL's interpreter sees it.
+// asking is a signal as a value of CEL's interpreter.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {
@@ -28,7 +28,7 @@ func (a asking) Equal(other ref.Val) ref.Val    { return types.Bool(a == other) 
 func (a asking) Type() ref.Type                 { return signalType }
 func (a asking) Value() any                     { return a }
 
-// oracleFields are signalFields with the means to read them.
+// oracleFields extends signalFields with access to the values.
 type oracleFields struct{ signalFields }
 
 func (o oracleFields) FindStructFieldType(typeName, fieldName string) (*types.FieldType, bool) {
@@ -97,8 +97,8 @@ func oracle(t interface{ Fatal(...any) }, text string) scaling.Formula {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(asks []scaling.Proposal, replicas, ready int32) (float64, bool) {
-		out, _, err := program.Eval(map[string]any{"gateway": asking{asks[0]}, "gpu_busy": asking{asks[1]}, "replicas": float64(replicas),
+	return func(proposals []scaling.Proposal, replicas, ready int32) (float64, bool) {
+		out, _, err := program.Eval(map[string]any{"gateway": asking{proposals[0]}, "gpu_busy": asking{proposals[1]}, "replicas": float64(replicas),
 			"ready": float64(ready)})
 		if err != nil {
 			return 0, false
@@ -157,12 +157,12 @@ func drawTruth(t *rapid.T, depth int) string {
 		drawNumber(t, depth-1) + ")"
 }
 
-func TestAFormulaMeansWhatCELsOwnInterpreterMakesOfIt(t *testing.T) {
+func TestAFormulaHasTheResultOfCELsInterpreter(t *testing.T) {
 	known := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawNumber(t, rapid.IntRange(0, 4).Draw(t, "depth"))
 		if len(text) > maxFormula {
-			t.Skip("longer than a formula may be")
+			t.Skip("longer than maxFormula")
 		}
 		ours, err := Compile(text, formulaSignals)
 		if err != nil {
@@ -171,7 +171,7 @@ func TestAFormulaMeansWhatCELsOwnInterpreterMakesOfIt(t *testing.T) {
 		theirs := oracle(t, text)
 		value := rapid.SampledFrom([]float64{0, 1, 7, 40.5, 1e9, missing})
 		for range 5 {
-			given := asks(value.Draw(t, "gateway"), value.Draw(t, "gpu"))
+			given := proposals(value.Draw(t, "gateway"), value.Draw(t, "gpu"))
 			replicas, ready := rapid.Int32Range(0, 9).Draw(t, "replicas"), rapid.Int32Range(0, 9).Draw(t, "ready")
 			want, wantOK := theirs(given, replicas, ready)
 			got, ok := ours(given, replicas, ready)
@@ -184,6 +184,6 @@ func TestAFormulaMeansWhatCELsOwnInterpreterMakesOfIt(t *testing.T) {
 		}
 	})
 	if known == 0 {
-		t.Error("no formula ever yielded a number")
+		t.Error("no formula had a result")
 	}
 }

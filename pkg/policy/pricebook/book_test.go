@@ -27,7 +27,7 @@ spec:
   - {instanceType: p5.48xlarge, count: 2, hourly: 30}
 `
 
-func TestAPriceBookIsReadAsItIsWritten(t *testing.T) {
+func TestAPriceBookIsDecoded(t *testing.T) {
 	book, problems := Read("prices.yaml", []byte(wellBook))
 	if len(problems) > 0 {
 		t.Fatal(policy.Render(problems))
@@ -48,7 +48,7 @@ func TestAPriceBookIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestTheBuiltInPriceBookIsRight(t *testing.T) {
+func TestTheBuiltInPriceBookIsValid(t *testing.T) {
 	text, err := os.ReadFile("../../../config/prices.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestTheBuiltInPriceBookIsRight(t *testing.T) {
 	}
 }
 
-func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
+func TestEachMistakeInAPriceBookIsReportedWithItsPlace(t *testing.T) {
 	for _, c := range []struct{ name, old, wrong, want string }{
 		{"a field that is none", "gpus: 8,", "gpu_count: 8,",
 			"prices.yaml:10:27: spec.regions[0].instanceTypes[0].gpu_count: there is no such field"},
@@ -86,7 +86,7 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !strings.Contains(wellBook, c.old) {
-				t.Fatalf("%q is nowhere", c.old)
+				t.Fatalf("%q is not in the book", c.old)
 			}
 			book, problems := Read("prices.yaml", []byte(strings.Replace(wellBook, c.old, c.wrong, 1)))
 			if text := policy.Render(problems); book != nil || !strings.Contains(text, c.want) {
@@ -100,7 +100,7 @@ func TestEachMistakeInAPriceBookHasItsPlace(t *testing.T) {
 	}
 }
 
-func TestThePlatformsPricesComeBeforeTheBooks(t *testing.T) {
+func TestPricesOfThePlatformTakePrecedence(t *testing.T) {
 	hourly := 36.9
 	p := &policy.Platform{Prices: spec.Prices{Overrides: []spec.Price{{InstanceType: "p5.48xlarge", CapacityType: "on-demand",
 		Hourly: &hourly}}}}
@@ -112,7 +112,7 @@ func TestThePlatformsPricesComeBeforeTheBooks(t *testing.T) {
 	}
 }
 
-// Whatever stands in the file: no panic, no book beside an error, and every price in it is a number from 0 on.
+// For every text: no panic, no book together with an error, and every price in the book is a number of at least 0.
 func FuzzPriceBook(f *testing.F) {
 	f.Add([]byte(wellBook))
 	f.Add([]byte("a: &a [*a]\n---\nkind: PriceBook"))

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A counter's growth is told from a state by its query alone, and how many of its units are one a second.
-func TestAQueryThatAsksHowFastACounterGrows(t *testing.T) {
+// Whether a query computes the rate of a counter, and with how many units per second, follows from the query alone.
+func TestPerSecond(t *testing.T) {
 	for query, want := range map[string]float64{
 		`rate(gateway_requests_total[1m])`:                                             1,
 		`sum(rate(gateway_requests_total{namespace="team"}[1m]))`:                      1,
@@ -21,7 +21,7 @@ func TestAQueryThatAsksHowFastACounterGrows(t *testing.T) {
 		`clamp_min(sum(rate(x_total[1m])), 1)`:                                         1,
 		`sum(rate(seconds_sum[1m])) / sum(rate(seconds_count[1m]))`:                    0, // a mean wait
 		`1 - sum(rate(errors_total[1m]))`:                                              0,
-		`count(rate(x_total[1m]))`:                                                     0, // how many series, not how fast
+		`count(rate(x_total[1m]))`:                                                     0, // the number of series, not a rate
 		`topk(1, rate(x_total[1m]))`:                                                   0,
 		`histogram_quantile(0.9, sum by (le) (rate(x_bucket[1m])))`:                    0,
 		`sum(gateway_queue_size)`:                                                      0,
@@ -46,8 +46,8 @@ func TestAQueryThatAsksHowFastACounterGrows(t *testing.T) {
 	}
 }
 
-// Only a sum is a total: a mean over pods is what one of them has, and so are the most and the least, unless each looks at one series only.
-func TestHowMuchOfAGrowthAQueryAnswers(t *testing.T) {
+// Only a sum is a total. The mean, maximum or minimum over pods is the rate of one pod, unless each aggregates only one series.
+func TestPerSecondReturnsTheAggregation(t *testing.T) {
 	for query, want := range map[string]Aggregation{
 		`rate(x_total[1m])`: Unaggregated,
 		`label_replace(rate(x_total[1m]), "b", "$1", "a", "(.*)") * 60`: Unaggregated,
@@ -60,7 +60,7 @@ func TestHowMuchOfAGrowthAQueryAnswers(t *testing.T) {
 		`min by (ns) (rate(x_total[1m]))`:                               PerSeries,
 		`max by (pool) (sum by (pool, pod) (rate(x_total[1m])))`:        PerSeries,
 		`avg(sum without (le) (rate(x_total[1m])))`:                     PerSeries,
-		`max(sum(rate(x_total[1m])))`:                                   Total, // of one series that is a sum already
+		`max(sum(rate(x_total[1m])))`:                                   Total, // of one series that is already a sum
 		`avg by (ns, pool) ((sum by (ns) (rate(x_total[1m]))))`:         Total,
 		`sum by (ns) (avg by (ns) (rate(x_total[1m])))`:                 PerSeries,
 		`label_replace(avg(rate(x_total[1m])), "b", "$1", "a", "(.*)")`: PerSeries,

@@ -22,7 +22,7 @@ func TestThePublishedSchemasAndReferenceAreCurrent(t *testing.T) {
 	golden(t, "../../../config/schema/reference.md", schema.Reference())
 }
 
-// Editors accept what validate accepts: the schema is held against every example and the base of the mistakes.
+// Editors must accept what validate accepts: each example and the base of the mistakes is checked against the schema.
 func TestTheSchemasAcceptWhatValidateAccepts(t *testing.T) {
 	files, err := filepath.Glob("../../../config/examples/*.yaml")
 	if err != nil || len(files) < 3 {
@@ -46,11 +46,11 @@ func TestTheSchemasAcceptWhatValidateAccepts(t *testing.T) {
 		}
 	}
 	if n < 6 {
-		t.Errorf("only %d documents were held against a schema", n)
+		t.Errorf("only %d documents were checked", n)
 	}
 }
 
-func TestTheSchemasRefuseAMisspelledFieldAndAWordThatIsNone(t *testing.T) {
+func TestTheSchemasRejectAMisspelledFieldAndAnUnknownValue(t *testing.T) {
 	base, err := os.ReadFile("../store/testdata/mistakes/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func schemaFor(t *testing.T, doc any) map[string]any {
 	return rules
 }
 
-// against holds a value against the part of JSON Schema that the schemas use.
+// against checks a value against the part of JSON Schema that the schemas use.
 func against(rules map[string]any, v any, path string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, path+": "+fmt.Sprintf(format, args...)) }
 	if types, ok := rules["type"]; ok && !hasType(types, v) {
@@ -101,7 +101,7 @@ func against(rules map[string]any, v any, path string) (faults []string) {
 	}
 	if least, ok := rules["minimum"].(float64); ok {
 		if n, is := asNumber(v); is && n < least {
-			fault("%v is under %v", n, least)
+			fault("%v is below %v", n, least)
 		}
 	}
 	switch v := v.(type) {
@@ -161,7 +161,7 @@ func hasType(types, v any) bool {
 		_, isBool := v.(bool)
 		_, isMap := v.(map[string]any)
 		_, isList := v.([]any)
-		return !isBool && !isMap && !isList // a bare date is a timestamp to YAML and text to everybody else
+		return !isBool && !isMap && !isList // YAML decodes a date as a timestamp, and the schema expects a string
 	case "boolean":
 		_, ok := v.(bool)
 		return ok
@@ -191,9 +191,9 @@ func golden(t *testing.T, file, got string) {
 		return
 	}
 	for i, line := range strings.Split(got, "\n") {
-		if wanted := strings.Split(string(want), "\n"); i >= len(wanted) || wanted[i] != line {
+		if expected := strings.Split(string(want), "\n"); i >= len(expected) || expected[i] != line {
 			t.Fatalf("%s:%d differs; UPDATE_GOLDEN=1 rewrites it after review\n got %s", file, i+1, line)
 		}
 	}
-	t.Fatalf("%s has more lines than what was said", file)
+	t.Fatalf("%s has more lines than the result", file)
 }

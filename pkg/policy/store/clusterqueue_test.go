@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A ClusterQueue's backlog counts the workloads of every team that uses it. Where there are teams, a policy reads it only while its own
-// team lists it.
-func TestAClusterQueueIsReadByTheTeamsThatListIt(t *testing.T) {
+// The backlog of a ClusterQueue counts the workloads of every team that uses it. If there are teams, a policy reads it only while its
+// own team lists it.
+func TestAClusterQueueIsReadOnlyByTeamsThatListIt(t *testing.T) {
 	platform := func(teams string) string {
 		return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n" +
 			"  dataSources: [{name: prom, type: prometheus, address: \"https://prom\"}]\n" + teams
@@ -49,7 +49,7 @@ func TestAClusterQueueIsReadByTheTeamsThatListIt(t *testing.T) {
 		}
 	}
 
-	// The queue moves to another team: what team-a's policy read until now is denied at once.
+	// the queue moves to another team: the policy of team-a must not read it any longer
 	x.write("platform.yaml", platform(moved))
 	load()
 	if c := x.store.Find(key("team-a")); c == nil || !strings.Contains(c.Sources[0].Denied, "ClusterQueue gpus") {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestATextThatWasSqueezedIsTheSameText(t *testing.T) {
+func TestCompressedTextIsDecompressedUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOf(rapid.Byte()).Draw(t, "text")
 		if got := decompress(compress(text)); !bytes.Equal(got, text) {
@@ -21,7 +21,7 @@ func TestATextThatWasSqueezedIsTheSameText(t *testing.T) {
 	})
 }
 
-func TestTheExamplesShrinkToHalfAtLeast(t *testing.T) {
+func TestTheExamplesAreCompressedToHalf(t *testing.T) {
 	paths, err := filepath.Glob("../../../config/examples/*.yaml")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no examples: %v", err)
@@ -32,7 +32,7 @@ func TestTheExamplesShrinkToHalfAtLeast(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range decode.Split(text) {
-			// The comments of an example are its own.
+			// The comments of an example are not repeated in other texts.
 			if n := len(compress(p.Text)); bytes.Contains(p.Text, []byte(spec.KindScalingPolicy)) && n > len(p.Text)/2 {
 				t.Errorf("%s: %d of %d bytes", path, n, len(p.Text))
 			}
@@ -40,14 +40,14 @@ func TestTheExamplesShrinkToHalfAtLeast(t *testing.T) {
 	}
 }
 
-func TestTextsAreSqueezedSideBySide(t *testing.T) {
+func TestTextsAreCompressedConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			text := bytes.Repeat([]byte{byte('a' + i)}, 1000)
 			for range 100 {
 				if !bytes.Equal(decompress(compress(text)), text) {
-					t.Error("one text became another's")
+					t.Error("a text was changed by another one")
 				}
 			}
 		})

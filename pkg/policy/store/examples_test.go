@@ -17,7 +17,7 @@ func TestTheShippedExamplesHaveNoProblems(t *testing.T) {
 	}
 }
 
-func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
+func TestTheChatExampleCompilesAsDocumented(t *testing.T) {
 	policies := store.New(store.Options{})
 	policies.Load(examples)
 	c := policies.Find(scaling.Key{Namespace: "team-chat", Name: "llama-chat"})
@@ -42,7 +42,7 @@ func TestTheChatExampleSaysWhatItsPageSays(t *testing.T) {
 	}
 	for i, s := range p.Signals {
 		if s.Source == 0 {
-			t.Errorf("signal %d does not tell what it measures", i)
+			t.Errorf("signal %d has no Source", i)
 		}
 		if s.Source = 0; s != want[i] {
 			t.Errorf("signal %d = %+v, want %+v", i, s, want[i])

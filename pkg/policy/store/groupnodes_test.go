@@ -18,7 +18,7 @@ const chatGroup = `capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodeP
   {name: office, timezone: Europe/Berlin, start: "0 8 * * 1-5", end: "0 20 * * 1-5", nodePools: [spot], weight: 90,
    limits: {nvidia.com/gpu: 8, cpu: 64}, disruption: {consolidateAfter: Never}}]}]`
 
-func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
+func TestACapacityGroupIsCompiled(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(chatGroup))
 	policies := store.New(store.Options{})
@@ -42,22 +42,22 @@ func TestAGroupAsWrittenIsAGroupToDecideFor(t *testing.T) {
 		t.Errorf("window %+v", w)
 	}
 	if again := policies.Groups(); again[0] != g {
-		t.Error("a group is another one without a newer platform: its state would start anew each tick")
+		t.Error("a group changed its pointer without a new platform, so its state would be lost")
 	}
 
 	f.write("p.yaml", platform("mode: hold, "+chatGroup))
 	policies.Load(f.path)
-	if held := policies.Groups(); !held[0].Advisory {
-		t.Error("a held platform nudges")
+	if groups := policies.Groups(); !groups[0].Advisory {
+		t.Error("with mode hold a group is not advisory")
 	}
 	f.write("p.yaml", platform("mode: auto"))
 	policies.Load(f.path)
 	if gone := policies.Groups(); len(gone) != 0 {
-		t.Errorf("%d groups stay after their platform", len(gone))
+		t.Errorf("%d groups after the platform was replaced", len(gone))
 	}
 }
 
-func TestAGroupThatLimitsTooManyResourcesIsRefused(t *testing.T) {
+func TestAGroupWithTooManyLimitedResourcesIsRefused(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(strings.Replace(chatGroup, "cpu: 64", "cpu: 64, memory: 1, ephemeral-storage: 1, pods: 1", 1)))
 	report := store.New(store.Options{}).Load(f.path)
@@ -66,7 +66,7 @@ func TestAGroupThatLimitsTooManyResourcesIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatTheTeamSaysAnInstanceCosts(t *testing.T) {
+func TestHourlyReturnsTheOverrides(t *testing.T) {
 	p := platformOf(t, `prices: {region: eu-west-1, overrides: [
   {instanceType: p5.48xlarge, capacityType: on-demand, region: us-east-1, hourly: 98},
   {instanceType: p5.48xlarge, capacityType: on-demand, region: eu-west-1, hourly: 110},
@@ -81,7 +81,7 @@ func TestWhatTheTeamSaysAnInstanceCosts(t *testing.T) {
 	}
 }
 
-func TestAGroupsLeadTimeRaisesTheFloorsOfItsPolicies(t *testing.T) {
+func TestTheLeadTimeOfAGroupAppliesToItsPolicies(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(chatGroup))
 	f.write("chat.yaml", simple("a", 4)+`  capacityGroup: chat
@@ -110,7 +110,7 @@ func TestAGroupsLeadTimeRaisesTheFloorsOfItsPolicies(t *testing.T) {
 	}
 }
 
-func TestThePaceOfTheReturnIsTheOneThatTheReferenceNames(t *testing.T) {
+func TestTheDefaultOfReturnNodesPerHourIsInTheReference(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform("capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}]"))
 	policies := store.New(store.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// writeMany writes n policies into files of a hundred, beside a platform.
+// writeMany writes n policies into files of a hundred each, and a platform.
 func writeMany(b *testing.B, n int) string {
 	dir := b.TempDir()
 	config := platform(`mode: auto, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: gateway-queue, query: q, workloadLabel: pool}]`)
@@ -76,7 +76,7 @@ func BenchmarkReload10000PoliciesUnchanged(b *testing.B) {
 	}
 }
 
-// A hold at 3 a.m. must act within a tick, however many policies there are.
+// A hold must take effect within a tick with any number of policies.
 func BenchmarkHold10000Policies(b *testing.B) {
 	dir := writeMany(b, many)
 	policies := store.New(store.Options{})

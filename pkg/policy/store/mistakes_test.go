@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// mistake is one edit of a good document: the text that stands there, and what somebody writes instead.
+// mistake is one edit of a valid document: the replaced text and the mistake.
 type mistake struct{ name, old, wrong string }
 
 var policyMistakes = []mistake{
@@ -21,15 +21,15 @@ var policyMistakes = []mistake{
 	{"a kind in the wrong case", "kind: ScalingPolicy", "kind: scalingpolicy"},
 	{"no namespace", ", namespace: team-chat", ""},
 	{"no name", "name: llama, namespace", "namespace"},
-	{"a name that is no name", "{name: llama, namespace", "{name: Llama_3, namespace"},
+	{"an invalid name", "{name: llama, namespace", "{name: Llama_3, namespace"},
 	{"a tab", "  minReplicas: 1\n", "\tminReplicas: 1\n"},
-	{"a line one blank too far in", "  minReplicas: 1\n", "   minReplicas: 1\n"},
-	{"a line one blank too far out", "  minReplicas: 1\n", " minReplicas: 1\n"},
-	{"a line under one that has a value", "  minReplicas: 1\n", "    minReplicas: 1\n"},
-	{"a quote left open", "cooldownPeriod: 15m", "cooldownPeriod: \"15m"},
+	{"a line with one space too many", "  minReplicas: 1\n", "   minReplicas: 1\n"},
+	{"a line with one space too few", "  minReplicas: 1\n", " minReplicas: 1\n"},
+	{"an indented line after a value", "  minReplicas: 1\n", "    minReplicas: 1\n"},
+	{"an open quote", "cooldownPeriod: 15m", "cooldownPeriod: \"15m"},
 	{"a backquote", "cooldownPeriod: 15m", "cooldownPeriod: `15m`"},
-	{"a bracket left open", "{name: llama, namespace: team-chat}", "{name: llama, namespace: team-chat"},
-	{"a list for a document", "apiVersion: gpuscaler.io/v1alpha1\n", "- "},
+	{"an open bracket", "{name: llama, namespace: team-chat}", "{name: llama, namespace: team-chat"},
+	{"a list instead of a mapping", "apiVersion: gpuscaler.io/v1alpha1\n", "- "},
 	{"a misspelled field", "maxReplicas: 12", "maxReplica: 12"},
 	{"KEDA's name of a field", "  minReplicas: 1", "  minReplicaCount: 1"},
 	{"a field in the wrong place", "  cooldownPeriod: 15m", "  stabilizationWindowSeconds: 300"},
@@ -38,12 +38,12 @@ var policyMistakes = []mistake{
 	{"a negative number", "minReplicas: 1", "minReplicas: -1"},
 	{"a fraction of a replica", "maxReplicas: 12", "maxReplicas: 12.5"},
 	{"a huge number", "maxReplicas: 12", "maxReplicas: 99999999999"},
-	{"a list where a value belongs", "maxReplicas: 12", "maxReplicas: [12]"},
+	{"a list instead of a value", "maxReplicas: 12", "maxReplicas: [12]"},
 	{"min above max", "  minReplicas: 1", "  minReplicas: 13"},
 	{"no maxReplicas", "  maxReplicas: 12\n", ""},
-	{"max of zero", "maxReplicas: 12", "maxReplicas: 0"},
-	{"max above the platform's", "maxReplicas: 12", "maxReplicas: 30"},
-	{"a duration with a blank", "15m", "15 m"},
+	{"max is zero", "maxReplicas: 12", "maxReplicas: 0"},
+	{"max above that of the platform", "maxReplicas: 12", "maxReplicas: 30"},
+	{"a duration with a space", "15m", "15 m"},
 	{"a duration in days", "15m", "2d"},
 	{"a negative duration", "15m", "-15m"},
 	{"an unknown capacity group", "capacityGroup: chat", "capacityGroup: chatt"},
@@ -53,29 +53,29 @@ var policyMistakes = []mistake{
 	{"a target ref without a name", "scaleTargetRef: {name: llama}", "scaleTargetRef: {kind: Deployment}"},
 	{"a target ref with a version and no kind", "{name: llama}\n", "{name: llama, apiVersion: leaderworkerset.x-k8s.io/v1}\n"},
 	{"a fraction for a percentage", "target: 80%", "target: 0.8"},
-	{"more than everything", "target: 80%", "target: 180%"},
-	{"a share of a list", "listName: jobs, target: 5", "listName: jobs, target: 5%"},
-	{"a share of requests", "metric: timeToFirstToken, quantile: 0.95, window: 2m, target: 500ms", "metric: requestsWaiting, target: 80%"},
+	{"above 100%", "target: 80%", "target: 180%"},
+	{"a percentage of a list", "listName: jobs, target: 5", "listName: jobs, target: 5%"},
+	{"a percentage of requests", "metric: timeToFirstToken, quantile: 0.95, window: 2m, target: 500ms", "metric: requestsWaiting, target: 80%"},
 	{"a target of zero", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, target: 0"},
 	{"no target", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue"},
-	{"a target that is no number", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, target: ten"},
-	{"a percentage for a time", "target: 500ms", "target: 50%"},
+	{"a target that is not a number", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, target: ten"},
+	{"a percentage of a latency", "target: 500ms", "target: 50%"},
 	{"a fraction of a second", "target: 500ms", "target: 0.5"},
-	{"a time as a total", "target: 500ms", "target: 500ms, metricType: AverageValue"},
+	{"a latency as a total", "target: 500ms", "target: 500ms, metricType: AverageValue"},
 	{"an unknown metric type", "target: 80%", "target: 80%, metricType: Utilization"},
 	{"an unknown type", "type: vllm, metric: kvCacheUsage", "type: vlm, metric: kvCacheUsage"},
-	{"an engine's own metric name", "metric: kvCacheUsage", "metric: kv_cache_usage_perc"},
-	{"two signals of one name", "name: kv,", "name: gateway,"},
-	{"a signal name that no formula can write", "name: kv,", `name: "kv cache",`},
+	{"the metric name of a server", "metric: kvCacheUsage", "metric: kv_cache_usage_perc"},
+	{"two signals with one name", "name: kv,", "name: gateway,"},
+	{"a signal name that a formula cannot contain", "name: kv,", `name: "kv cache",`},
 	{"a quantile in percent", "quantile: 0.95", "quantile: 95"},
-	{"a quantile of what is no time", "metric: kvCacheUsage", "metric: kvCacheUsage, quantile: 0.9"},
+	{"a quantile of a metric that is not a latency", "metric: kvCacheUsage", "metric: kvCacheUsage, quantile: 0.9"},
 	{"a window of a second", "window: 2m, target", "window: 1s, target"},
 	{"an unknown query", "queryRef: gateway-queue", "queryRef: gateway-queu"},
 	{"a query and a metric", "queryRef: gateway-queue", "queryRef: gateway-queue, metric: queue"},
 	{"a URL from a tenant", "queryRef: gateway-queue", `serverAddress: "http://10.0.0.1", queryRef: gateway-queue`},
 	{"PromQL as a metric", "metric: http_requests", `metric: "http_requests{namespace=\"team-embed\"} or x"`},
-	{"another namespace by label", "matchLabels: {app: chat}", "matchLabels: {namespace: team-embed}"},
-	{"a label that is no label", "matchLabels: {app: chat}", `matchLabels: {"app\"}": chat}`},
+	{"another namespace as a label", "matchLabels: {app: chat}", "matchLabels: {namespace: team-embed}"},
+	{"an invalid label name", "matchLabels: {app: chat}", `matchLabels: {"app\"}": chat}`},
 	{"a field of another type", "listName: jobs", "listName: jobs, queryRef: gateway-queue"},
 	{"an unknown data source", "source: redis-chat", "source: redis-chatt"},
 	{"another namespace's data source", "source: redis-chat", "source: redis-embed"},
@@ -86,12 +86,12 @@ var policyMistakes = []mistake{
 	{"a forecast of seconds", "listName: jobs", "listName: jobs, forecast: {window: 10s}"},
 	{"a forecast of a hundred deviations", "listName: jobs", "listName: jobs, forecast: {deviations: 100}"},
 	{"a formula of an unknown signal", "kv.replicas)", "cache.replicas)"},
-	{"a formula of an unknown field", "kv.replicas)", "kv.wanted)"},
-	{"a formula that is true", "max(gateway.replicas, kv.replicas)", "gateway.replicas > 2.0"},
-	{"a formula cut off", "kv.replicas)", "kv.replicas"},
-	{"a formula that loops", "max(gateway.replicas, kv.replicas)", `"[1, 2].map(x, x * 2)[0]"`},
-	{"a zone that is none", "timezone: Europe/Berlin, start: \"0 8", "timezone: Berlin, start: \"0 8"},
-	{"the node's zone", "timezone: Europe/Berlin, start: \"0 8", "timezone: Local, start: \"0 8"},
+	{"a formula of an unknown field", "kv.replicas)", "kv.expected)"},
+	{"a boolean formula", "max(gateway.replicas, kv.replicas)", "gateway.replicas > 2.0"},
+	{"an incomplete formula", "kv.replicas)", "kv.replicas"},
+	{"a formula with a loop", "max(gateway.replicas, kv.replicas)", `"[1, 2].map(x, x * 2)[0]"`},
+	{"an unknown time zone", "timezone: Europe/Berlin, start: \"0 8", "timezone: Berlin, start: \"0 8"},
+	{"the time zone of the node", "timezone: Europe/Berlin, start: \"0 8", "timezone: Local, start: \"0 8"},
 	{"no zone", "timezone: Europe/Berlin, start: \"0 8", "start: \"0 8"},
 	{"a cron of six fields", "0 8 * * 1-5", "0 0 8 * * 1-5"},
 	{"a cron with a weekday 7", "0 8 * * 1-5", "0 8 * * 7"},
@@ -101,28 +101,28 @@ var policyMistakes = []mistake{
 	{"start equal to end", "0 20 * * 1-5", "0 8 * * 1-5"},
 	{"a start without an end", `, end: "0 20 * * 1-5"`, ""},
 	{"a schedule without a window", `start: "0 23 * * *", end: "0 6 * * *", `, ""},
-	{"a schedule without numbers", `"0 20 * * 1-5", minReplicas: 2`, `"0 20 * * 1-5"`},
-	{"a day that is none", "from: 2026-11-27", "from: 2026-11-31"},
-	{"a day in another order", "from: 2026-11-27", "from: 27.11.2026"},
+	{"a schedule without replicas", `"0 20 * * 1-5", minReplicas: 2`, `"0 20 * * 1-5"`},
+	{"a day that does not exist", "from: 2026-11-27", "from: 2026-11-31"},
+	{"a day in another format", "from: 2026-11-27", "from: 27.11.2026"},
 	{"until before from", "until: 2026-11-30", "until: 2026-11-20"},
 	{"from without until", ", until: 2026-11-30", ""},
-	{"two schedules of one name", "name: night", "name: office"},
-	{"a ceiling under minReplicas", "maxReplicas: 4", "maxReplicas: 0"},
-	{"a floor above maxReplicas", "minReplicas: 3", "minReplicas: 20"},
-	{"a ceiling under another's floor", `start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 4`,
+	{"two schedules with one name", "name: night", "name: office"},
+	{"maxReplicas of a schedule below minReplicas", "maxReplicas: 4", "maxReplicas: 0"},
+	{"minReplicas of a schedule above maxReplicas", "minReplicas: 3", "minReplicas: 20"},
+	{"maxReplicas below minReplicas of another schedule", `start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 4`,
 		`start: "0 18 * * *", end: "0 6 * * *", maxReplicas: 1`},
-	{"a ceiling under its own floor", "maxReplicas: 4", "minReplicas: 5, maxReplicas: 4"},
-	{"a ceiling under the floor of a sale", "minReplicas: 3", "minReplicas: 8"},
-	{"a window of two hours of proposals", "stabilizationWindowSeconds: 600", "stabilizationWindowSeconds: 7200"},
-	{"a tolerance in percent without a sign", "tolerance: 0.1", "tolerance: 10"},
-	{"a rate of nothing", "value: 4", "value: 0"},
+	{"maxReplicas below minReplicas of the same schedule", "maxReplicas: 4", "minReplicas: 5, maxReplicas: 4"},
+	{"maxReplicas below minReplicas of the schedule sale", "minReplicas: 3", "minReplicas: 8"},
+	{"a stabilization window of two hours", "stabilizationWindowSeconds: 600", "stabilizationWindowSeconds: 7200"},
+	{"a tolerance in percent without %", "tolerance: 0.1", "tolerance: 10"},
+	{"a rate of 0", "value: 4", "value: 0"},
 	{"no rates", "policies: [{type: Pods, value: 4, periodSeconds: 15}]", "policies: []"},
-	{"a rate of a day", "periodSeconds: 15", "periodSeconds: 86400"},
-	{"a rate in percent by another word", "type: Pods", "type: Percentage"},
+	{"a rate per day", "periodSeconds: 15", "periodSeconds: 86400"},
+	{"an unknown type of rate", "type: Pods", "type: Percentage"},
 	{"a rate without a period", ", periodSeconds: 15", ""},
-	{"a panic at rest", "threshold: 200%", "threshold: 100%"},
+	{"a panic threshold of 100%", "threshold: 200%", "threshold: 100%"},
 	{"an unknown fallback", "behavior: static", "behavior: scalingModifiers"},
-	{"a static fallback to nothing", "replicas: 6, ", ""},
+	{"a static fallback without replicas", "replicas: 6, ", ""},
 	{"a merge key", "  fallback: {failureThreshold", "  fallback: {<<: {replicas: 1}, failureThreshold"},
 	{"an empty entry of a list", "  - {name: kv,", "  -\n  - {name: kv,"},
 }
@@ -131,8 +131,8 @@ var platformMistakes = []mistake{
 	{"a namespace on the platform", "metadata: {name: prod}", "metadata: {name: prod, namespace: default}"},
 	{"an unknown mode", "mode: auto", "mode: paused"},
 	{"bounds of zero", "bounds: {maxReplicas: 100}", "bounds: {maxReplicas: 0}"},
-	{"bounds upside down", "bounds: {maxReplicas: 100}", "bounds: {minReplicas: 5, maxReplicas: 2}"},
-	{"two data sources of one name", "name: prom2", "name: prom"},
+	{"bounds with min above max", "bounds: {maxReplicas: 100}", "bounds: {minReplicas: 5, maxReplicas: 2}"},
+	{"two data sources with one name", "name: prom2", "name: prom"},
 	{"two defaults", "    address: \"https://prom2:9090/path\"", "    default: true\n    address: \"https://prom2:9090/path\""},
 	{"an address without a scheme", "https://prom:9090", "prom:9090"},
 	{"a file as an address", "https://prom:9090", "file:///etc/passwd"},
@@ -140,22 +140,22 @@ var platformMistakes = []mistake{
 	{"no address", `, address: "https://prom:9090"`, ""},
 	{"a redis URL", `passwordFile: /etc/secret/redis`, `passwordFile: /etc/secret/redis, matchers: {a: b}`},
 	{"a redis address as a URL", `type: redis, address: "redis:6379", namespaces`, `type: redis, address: "redis://redis:6379", namespaces`},
-	{"a password in the text", "password_file: /etc/secret/p", "password: hunter2"},
+	{"a password instead of a file", "password_file: /etc/secret/p", "password: hunter2"},
 	{"a relative password file", "passwordFile: /etc/secret/redis", "passwordFile: secret/redis"},
-	{"a path that climbs", "passwordFile: /etc/secret/redis", "passwordFile: /etc/../secret/redis"},
-	{"two ways to authenticate", "password_file: /etc/secret/p}}",
+	{"a path with ..", "passwordFile: /etc/secret/redis", "passwordFile: /etc/../secret/redis"},
+	{"two ways of authentication", "password_file: /etc/secret/p}}",
 		"password_file: /etc/secret/p}, authorization: {credentials_file: /etc/t}}"},
 	{"a certificate without a key", "password_file: /etc/secret/p}}", "password_file: /etc/secret/p}, tls_config: {cert_file: /etc/c}}"},
 	{"redirects followed", "password_file: /etc/secret/p}}", "password_file: /etc/secret/p}, follow_redirects: true}"},
-	{"a token for the tenants' pods", "profile: vllm, port: 8000}",
+	{"a token for pods of tenants", "profile: vllm, port: 8000}",
 		"profile: vllm, port: 8000, http: {authorization: {credentials_file: /etc/secret/t}}}"},
-	{"a password for the tenants' pods", "profile: vllm, port: 8000}",
+	{"a password for pods of tenants", "profile: vllm, port: 8000}",
 		"profile: vllm, port: 8000, podLabels: {}, podsIn: team-chat, http: {basic_auth: {username: u}}}"},
-	{"OAuth2 for the tenants' pods", "profile: vllm, port: 8000}",
+	{"OAuth2 for pods of tenants", "profile: vllm, port: 8000}",
 		`profile: vllm, port: 8000, http: {oauth2: {client_id: i, client_secret_file: /s, token_url: "https://idp/token"}}}`},
-	{"an exporter that is in no pod of the workload", "profile: vllm, port: 8000}", "profile: dcgm}"},
+	{"a DCGM exporter without podLabels", "profile: vllm, port: 8000}", "profile: dcgm}"},
 	{"a timeout longer than the interval", "timeout: 10s", "timeout: 20s"},
-	{"an interval of nothing", "interval: 15s, timeout: 10s", "interval: 10ms"},
+	{"an interval of 0", "interval: 15s, timeout: 10s", "interval: 10ms"},
 	{"a query that is not PromQL", "sum by (namespace, pool) (queue_size)", "sum by (namespace, pool (queue_size)"},
 	{"a query that drops its label", "sum by (namespace, pool)", "sum by (namespace)"},
 	{"a query without grouping", "sum by (namespace, pool)", "sum"},
@@ -167,36 +167,36 @@ var platformMistakes = []mistake{
 	{"a namespace in two teams", "namespaces: [team-embed], capacityGroups: [batch]", "namespaces: [team-chat], capacityGroups: [batch]"},
 	{"a team with an unknown group", "capacityGroups: [batch]", "capacityGroups: [bach]"},
 	{"a team without namespaces", "namespaces: [team-embed], capacityGroups: [batch]", "capacityGroups: [batch]"},
-	{"a limit that is no number", "nvidia.com/gpu: 32", "nvidia.com/gpu: many"},
-	{"a bound on series where no series are read", `passwordFile: /etc/secret/redis`, `passwordFile: /etc/secret/redis, maxSeries: 10`},
-	{"a limit of what is not counted", "nvidia.com/gpu: 32", "cpu: 32"},
-	{"a limit in the words of a ResourceQuota", "nvidia.com/gpu: 32", "requests.nvidia.com/gpu: 32"},
+	{"a limit that is not a number", "nvidia.com/gpu: 32", "nvidia.com/gpu: many"},
+	{"maxSeries for a data source without series", `passwordFile: /etc/secret/redis`, `passwordFile: /etc/secret/redis, maxSeries: 10`},
+	{"a limit of a resource that is not counted", "nvidia.com/gpu: 32", "cpu: 32"},
+	{"a limit in the format of a ResourceQuota", "nvidia.com/gpu: 32", "requests.nvidia.com/gpu: 32"},
 	{"an unknown capacity type", "on-demand: l40s-ondemand", "ondemand: l40s-ondemand"},
 	{"a NodePool in two groups", "spot: a10g-spot", "spot: l40s-spot"},
 	{"a group without NodePools", "nodePools: {spot: a10g-spot}", "nodePools: {}"},
-	{"patience without on-demand", "nodePools: {spot: a10g-spot}", "nodePools: {spot: a10g-spot}, spotWaitTimeout: 5m"},
-	{"a consolidateAfter of its own", "consolidateAfter: Never", "consolidateAfter: never"},
+	{"spotWaitTimeout without on-demand", "nodePools: {spot: a10g-spot}", "nodePools: {spot: a10g-spot}, spotWaitTimeout: 5m"},
+	{"an invalid consolidateAfter", "consolidateAfter: Never", "consolidateAfter: never"},
 	{"a template of a NodePool", "consolidateAfter: Never", "expireAfter: 1h"},
-	{"a group schedule that does nothing", ", disruption: {consolidateAfter: Never}", ""},
+	{"a group schedule without effect", ", disruption: {consolidateAfter: Never}", ""},
 	{"a price twice", "overrides: [", "overrides: [{instanceType: p5.48xlarge, capacityType: on-demand, hourly: 1}, "},
-	{"a price that is no number", "hourly: 36.90", "hourly: $36.90"},
-	{"a share above everything", "minCoverage: 80%", "minCoverage: 180%"},
+	{"a price that is not a number", "hourly: 36.90", "hourly: $36.90"},
+	{"a percentage above 100%", "minCoverage: 80%", "minCoverage: 180%"},
 	{"an exporter in a team's namespace", "type: dcgm, namespace: gpu-operator", "type: dcgm, namespace: team-chat"},
 	{"an exporter of an unknown type", "type: dcgm, namespace: gpu-operator", "type: gpu, namespace: gpu-operator"},
 	{"an exporter without a namespace", "type: dcgm, namespace: gpu-operator", "type: dcgm"},
-	{"an exporter in a namespace that is none", "type: dcgm, namespace: gpu-operator", "type: dcgm, namespace: GPU_operator"},
-	{"labels for Kueue, which is known by its namespace", "type: kueue, namespace: kueue-system",
+	{"an exporter in an invalid namespace", "type: dcgm, namespace: gpu-operator", "type: dcgm, namespace: GPU_operator"},
+	{"labels for Kueue, which is trusted by its namespace", "type: kueue, namespace: kueue-system",
 		"type: kueue, namespace: kueue-system, podLabels: {app: kueue}"},
 	{"a model server's exporter without labels", "type: kueue, namespace: kueue-system", "type: vllm, namespace: gateways"},
-	{"a label that every page writes as the scraped namespace", "interval: 15s, timeout: 10s",
+	{"exported_namespace as the namespace label", "interval: 15s, timeout: 10s",
 		"namespaceLabel: exported_namespace, interval: 15s, timeout: 10s"},
-	{"a label that every page writes as the scraped pod", "interval: 15s, timeout: 10s",
+	{"exported_pod as the pod label", "interval: 15s, timeout: 10s",
 		"podLabel: exported_pod, interval: 15s, timeout: 10s"},
-	{"a pod label that is none", "interval: 15s, timeout: 10s", "podLabel: pod-name, interval: 15s, timeout: 10s"},
+	{"an invalid pod label", "interval: 15s, timeout: 10s", "podLabel: pod-name, interval: 15s, timeout: 10s"},
 }
 
-// Each mistake is made alone, and everything that validate says about it stands in the golden file. UPDATE_GOLDEN=1 rewrites it.
-func TestEachMistakeIsNamedWithItsPlaceAndTheCure(t *testing.T) {
+// Each mistake is made alone. The golden file contains everything that validate reports about it. UPDATE_GOLDEN=1 rewrites it.
+func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	good := map[string]string{}
 	for _, name := range []string{"policy.yaml", "platform.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata/mistakes", name))
@@ -206,7 +206,7 @@ func TestEachMistakeIsNamedWithItsPlaceAndTheCure(t *testing.T) {
 		good[name] = string(text)
 	}
 	if problems := validateTexts(t, good); len(problems) > 0 {
-		t.Fatalf("the base is not good:\n%s", policy.Render(problems))
+		t.Fatalf("the base document has problems:\n%s", policy.Render(problems))
 	}
 	var out strings.Builder
 	n := 0
@@ -216,13 +216,13 @@ func TestEachMistakeIsNamedWithItsPlaceAndTheCure(t *testing.T) {
 	}{{"policy.yaml", policyMistakes}, {"platform.yaml", platformMistakes}} {
 		for _, m := range part.mistakes {
 			if strings.Count(good[part.file], m.old) == 0 {
-				t.Fatalf("%s: %q does not stand in %s", m.name, m.old, part.file)
+				t.Fatalf("%s: %q is not in %s", m.name, m.old, part.file)
 			}
 			files := map[string]string{"policy.yaml": good["policy.yaml"], "platform.yaml": good["platform.yaml"]}
 			files[part.file] = strings.Replace(good[part.file], m.old, m.wrong, 1)
 			problems := validateTexts(t, files)
 			if len(problems) == 0 {
-				t.Errorf("%s: nobody noticed", m.name)
+				t.Errorf("%s: no problem is reported", m.name)
 			}
 			fmt.Fprintf(&out, "%s: %s\n", part.file, m.name)
 			for _, p := range problems {
@@ -237,7 +237,7 @@ func TestEachMistakeIsNamedWithItsPlaceAndTheCure(t *testing.T) {
 	golden(t, "testdata/mistakes/golden.txt", out.String())
 }
 
-// validateTexts validates files of these names, and takes the folder out of what is said.
+// validateTexts validates files with these names, and removes the directory from the problems.
 func validateTexts(t *testing.T, files map[string]string) []policy.Problem {
 	t.Helper()
 	dir := t.TempDir()
@@ -269,9 +269,9 @@ func golden(t *testing.T, file, got string) {
 		return
 	}
 	for i, line := range strings.Split(got, "\n") {
-		if wanted := strings.Split(string(want), "\n"); i >= len(wanted) || wanted[i] != line {
+		if expected := strings.Split(string(want), "\n"); i >= len(expected) || expected[i] != line {
 			t.Fatalf("%s:%d differs; UPDATE_GOLDEN=1 rewrites it after review\n got %s", file, i+1, line)
 		}
 	}
-	t.Fatalf("%s has more lines than what was said", file)
+	t.Fatalf("%s has more lines than the result", file)
 }

@@ -57,10 +57,10 @@ var pageAnnotations = map[string]string{
 	"gpuscaler.io/schedule": `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2
 night Europe/Berlin "0 23 * * *" "0 6 * * *" max=0
 `,
-	"keda.sh/managed-by": "somebody",
+	"keda.sh/managed-by": "team",
 }
 
-func TestTheShortKeysOfThePageMakeAWholePolicy(t *testing.T) {
+func TestTheShortAnnotationsMakeAPolicy(t *testing.T) {
 	policies, _ := storeWith(t)
 	if problems := setObject(policies, scaledObject(pageAnnotations)); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
@@ -79,7 +79,7 @@ func TestTheShortKeysOfThePageMakeAWholePolicy(t *testing.T) {
 	}
 }
 
-func TestTheSpecKeyIsTheSameYAMLAsAFilesSpec(t *testing.T) {
+func TestTheSpecAnnotationIsTheSpecOfAFile(t *testing.T) {
 	written := `
 signals: [{name: backlog, type: keda, trigger: sqs, target: 200}]
 behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
@@ -90,10 +90,10 @@ behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
 	}
 	file, object := policies.Find(key("file")), policies.Find(key("llama"))
 	if file == nil || object == nil {
-		t.Fatal("one of the two is not in force")
+		t.Fatal("one of the two policies is not in force")
 	}
 	if a, b := file.Workload.Policy.Signals[0], object.Workload.Policy.Signals[0]; a != b || file.Sources[0] != object.Sources[0] {
-		t.Errorf("the file says %+v, the annotation %+v", a, b)
+		t.Errorf("the file compiles to %+v, the annotation to %+v", a, b)
 	}
 	if a, b := file.Workload.Policy.ScaleDown.StabilizationWindow, object.Workload.Policy.ScaleDown.StabilizationWindow; a != b ||
 		a != 30*time.Second {
@@ -101,7 +101,7 @@ behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
 	}
 }
 
-func TestTriggerMetadataOverAnnotationsOverFileOverDefaults(t *testing.T) {
+func TestPrecedenceOfMetadataAnnotationsFileAndDefaults(t *testing.T) {
 	base := head + `ScalingPolicy
 metadata: {name: base, namespace: team-chat}
 spec:
@@ -135,15 +135,15 @@ spec:
 	}
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	if p := policies.Find(key("base")).Workload.Policy; p.Signals[0].Target != 0.6 || p.MaxReplicas != 5 {
-		t.Errorf("after the object is gone: %+v", p)
+		t.Errorf("after the object was deleted: %+v", p)
 	}
 }
 
-func TestAnEditOfTheFileReachesThePolicyThatIsLaidOverIt(t *testing.T) {
+func TestAnEditOfAFileAppliesToThePolicyThatExtendsIt(t *testing.T) {
 	policies, f := storeWith(t, simple("llama", 5))
 	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/mode": "advisory",
 		"gpuscaler.io/gpu-utilization-target": "70"})); policy.Errors(problems) != 1 {
-		t.Fatalf("want the complaint that nothing wakes it from zero, got\n%s", policy.Render(problems))
+		t.Fatalf("want the problem that nothing scales it up from zero, got\n%s", policy.Render(problems))
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/mode": "advisory", "gpuscaler.io/gpu-utilization-target": "70"})
 	object.MinReplicas = 1
@@ -161,8 +161,8 @@ func TestAnEditOfTheFileReachesThePolicyThatIsLaidOverIt(t *testing.T) {
 	}
 }
 
-// Each key: a good value, a bad value with what the Event says, and removal.
-func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
+// For each key: a good value, a bad value with the problem in the Event, and removal.
+func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	base := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	for _, c := range []struct {
 		key, good, bad, says string
@@ -223,7 +223,7 @@ func TestEachAnnotationKeyGoodBadAndRemoved(t *testing.T) {
 				t.Errorf("bad: want %q, got\n%s", c.says, policy.Render(problems))
 			}
 			if !c.shows(got) {
-				t.Errorf("bad: the last good version is not in force: %+v", got.Workload.Policy)
+				t.Errorf("bad: the last valid version is not in force: %+v", got.Workload.Policy)
 			}
 			if got, problems = set(""); len(problems) > 0 || len(got.Sources) != 1 || len(got.Workload.Policy.Schedules) > 0 ||
 				got.Workload.Key.Name != "llama" {
@@ -276,7 +276,7 @@ func TestQueueSourcesOfEachKind(t *testing.T) {
 	}
 }
 
-func TestAMisspelledAnnotationIsNamed(t *testing.T) {
+func TestAMisspelledAnnotationIsReported(t *testing.T) {
 	policies, _ := storeWith(t)
 	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10",
 		"gpuscaler.io/capacitygroup": "chat", "gpuscaler.io/paused": "true"}
@@ -287,20 +287,20 @@ func TestAMisspelledAnnotationIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheCooldownCountsOnce(t *testing.T) {
+func TestTheCooldownAppliesOnce(t *testing.T) {
 	policies, _ := storeWith(t)
 	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	for _, c := range []struct {
 		name string
 		keda *time.Duration
 		want time.Duration
-	}{{"KEDA says nothing", nil, 5 * time.Minute}, {"KEDA waits", duration(10 * time.Minute), 0},
-		{"KEDA is told not to wait", duration(0), 5 * time.Minute}} {
+	}{{"KEDA without a cooldown", nil, 5 * time.Minute}, {"KEDA waits", duration(10 * time.Minute), 0},
+		{"KEDA with a cooldown of 0", duration(0), 5 * time.Minute}} {
 		object := scaledObject(values)
 		object.CooldownPeriod = c.keda
 		setObject(policies, object)
 		if got := policies.Find(key("llama")).Workload.Policy.CooldownPeriod; got != c.want {
-			t.Errorf("%s: ours is %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: cooldownPeriod %s, want %s", c.name, got, c.want)
 		}
 	}
 	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, trigger: sqs, target: 1}]"})
@@ -312,7 +312,7 @@ func TestTheCooldownCountsOnce(t *testing.T) {
 
 func duration(d time.Duration) *time.Duration { return &d }
 
-func TestTwoObjectsForOneTargetOrOnePolicy(t *testing.T) {
+func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 	values := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	policies, _ := storeWith(t, simple("filed", 3))
 	setObject(policies, scaledObject(values))
@@ -333,15 +333,15 @@ func TestTwoObjectsForOneTargetOrOnePolicy(t *testing.T) {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all told", "filed 3, llama 10")
-	// The first goes: the others take over what it had.
+	// after the removal of the first object, the others take over its policy and target
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
-	expect(t, policies, "the first is gone", "filed 3, second 10")
+	expect(t, policies, "the first was deleted", "filed 3, second 10")
 	if problems := policies.ObjectProblems("ScaledObject", "team-chat", "second"); len(problems) > 0 {
 		t.Errorf("%s", policy.Render(problems))
 	}
 }
 
-func TestANameWithoutAPolicyBehindIt(t *testing.T) {
+func TestTheNameOfAPolicyThatDoesNotExistIsRefused(t *testing.T) {
 	policies, f := storeWith(t)
 	object := scaledObject(nil)
 	object.Metadata = map[string]string{"scalerAddress": "x", "policy": "base"}
@@ -352,12 +352,12 @@ func TestANameWithoutAPolicyBehindIt(t *testing.T) {
 	f.write("z.yaml", strings.Replace(simple("base", 3), "type: vllm", "type: prometheus, queryRef: gateway-queue", 1))
 	policies.Load(f.path)
 	if problems := policies.ObjectProblems("ScaledObject", "team-chat", "llama"); len(problems) > 0 {
-		t.Errorf("the file came: %s", policy.Render(problems))
+		t.Errorf("the file was added: %s", policy.Render(problems))
 	}
-	expect(t, policies, "the file came", "base 10")
+	expect(t, policies, "the file was added", "base 10")
 }
 
-func TestAnObjectWithoutOurAnnotationsIsNone(t *testing.T) {
+func TestAnObjectWithoutAnnotationsCarriesNoPolicy(t *testing.T) {
 	policies, _ := storeWith(t)
 	setObject(policies, scaledObject(pageAnnotations))
 	expect(t, policies, "carries one", "llama 10")
@@ -367,7 +367,7 @@ func TestAnObjectWithoutOurAnnotationsIsNone(t *testing.T) {
 	expect(t, policies, "carries none", "")
 }
 
-func TestThePlatformsBoundsWinOverAnnotations(t *testing.T) {
+func TestTheBoundsOfThePlatformApplyToAnnotations(t *testing.T) {
 	policies, _ := storeWith(t)
 	object := scaledObject(pageAnnotations)
 	object.MaxReplicas = 100
@@ -378,7 +378,7 @@ func TestThePlatformsBoundsWinOverAnnotations(t *testing.T) {
 	expect(t, policies, "KEDA's default of 100", "llama 24")
 }
 
-func TestTheRecordOfAnObjectFollowsIt(t *testing.T) {
+func TestTheStatusOfAnObjectFollowsItsChanges(t *testing.T) {
 	clock := time.Unix(1000, 0)
 	policies := store.New(store.Options{Clock: func() time.Time { return clock }})
 	good := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}

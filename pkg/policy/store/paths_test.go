@@ -16,14 +16,14 @@ const (
 	freezing     = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec: {mode: hold}\n"
 )
 
-// policyText is a policy of a namespace.
+// policyText returns a policy of a namespace.
 func policyText(namespace, name string, most string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata:\n  name: " + name + "\n  namespace: " + namespace +
 		"\nspec: {scaleTargetRef: {name: " + name + "}, minReplicas: 1, maxReplicas: " + most +
 		", schedules: [{name: s, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 1}]}\n"
 }
 
-// tree is a platform's file and the files of two tenants, each bound to its own namespace.
+// tree is the file of a platform and the files of two tenants, each limited to its own namespace.
 type tree struct {
 	t     *testing.T
 	dir   string
@@ -58,7 +58,7 @@ func (x tree) load() []policy.Problem {
 	).Problems
 }
 
-// intact wants the platform and both tenants' policies in force as they were written.
+// intact checks that the platform and both tenants' policies are in force as written.
 func (x tree) intact() {
 	x.t.Helper()
 	if p := x.store.Platform(); p.Mode != scaling.Auto || p.Bounds.Max != 50 {
@@ -83,16 +83,16 @@ func (x tree) refused(problems []policy.Problem, want policy.Problem) {
 		want.Field, want.Found, want.Allowed)
 }
 
-// A tenant writes a PlatformConfig, or a policy of another namespace, into a file of their own. Nothing but the refusal changes, now,
-// at the next start, and after the file is gone.
-func TestATenantsFileReachesNoFurtherThanItsNamespaces(t *testing.T) {
+// A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The only effect is the refusal: now, at the
+// next start, and after the file was removed.
+func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want policy.Problem
 	}{
-		"the platform in hold": {freezing,
+		"the platform with mode hold": {freezing,
 			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
-		"the platform in hold, with a mistake": {strings.Replace(freezing, "mode: hold", "mode: hold, bogus: 1", 1),
+		"the platform with mode hold and a mistake": {strings.Replace(freezing, "mode: hold", "mode: hold, bogus: 1", 1),
 			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
 		"a second platform": {strings.Replace(platformText, "50", "5000", 1),
 			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "--platform"}},
@@ -100,7 +100,7 @@ func TestATenantsFileReachesNoFurtherThanItsNamespaces(t *testing.T) {
 			policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"kube-system"`, Allowed: "team-chat"}},
 		"another tenant's policy": {policyText("team-code", "codestral", "1"),
 			policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
-		"another tenant's policy, broken": {strings.Replace(policyText("team-code", "codestral", "1"), "minReplicas: 1", "minReplicas: x",
+		"another tenant's policy with a mistake": {strings.Replace(policyText("team-code", "codestral", "1"), "minReplicas: 1", "minReplicas: x",
 			1), policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"team-code"`, Allowed: "team-chat"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,10 +136,10 @@ func TestATenantsFileReachesNoFurtherThanItsNamespaces(t *testing.T) {
 	}
 }
 
-// Whether the PlatformConfig can be read depends on its own path only: in a cluster without one, a tenant's file that cannot be read
-// must not leave every policy waiting for it.
-func TestATenantsUnreadableFileIsNotAMissingPlatform(t *testing.T) {
-	for name, text := range map[string]string{"no YAML, the kind mentioned": "kind: PlatformConfig\n  broken: [\n",
+// Whether the PlatformConfig can be read depends only on its own path. In a cluster without one, an unreadable file of a tenant must
+// not make every policy wait for it.
+func TestAnUnreadableFileOfATenantIsNoMissingPlatform(t *testing.T) {
+	for name, text := range map[string]string{"not YAML, with the kind": "kind: PlatformConfig\n  broken: [\n",
 		"too large": strings.Repeat("#", 16<<20+1)} {
 		t.Run(name, func(t *testing.T) {
 			x := newTree(t)
@@ -174,7 +174,7 @@ func TestAPathMayNameSeveralNamespacesOrAll(t *testing.T) {
 	}
 }
 
-func TestPathsAsTheyAreWritten(t *testing.T) {
+func TestParsePath(t *testing.T) {
 	p, err := store.ParsePath("team-chat, team-code=/etc/a=b")
 	if err != nil || p.Name != "/etc/a=b" || strings.Join(p.Namespaces, " ") != "team-chat team-code" || p.Platform {
 		t.Errorf("%+v, %v", p, err)
@@ -182,7 +182,7 @@ func TestPathsAsTheyAreWritten(t *testing.T) {
 	for _, wrong := range []string{"", "/etc/policies", "=/etc/policies", "team-chat=", "Team=/x", "team-chat,=/x", "team_chat=/x", "**=/x",
 		"../x=/x"} {
 		if p, err := store.ParsePath(wrong); err == nil {
-			t.Errorf("%q is taken as %+v", wrong, p)
+			t.Errorf("%q is accepted as %+v", wrong, p)
 		}
 	}
 	for _, c := range []struct {

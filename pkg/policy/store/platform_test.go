@@ -28,7 +28,7 @@ func platformOf(t *testing.T, written string) *policy.Platform {
 	return policies.Platform()
 }
 
-func TestTheShippedPlatformSaysWhatItsPageSays(t *testing.T) {
+func TestTheShippedPlatformCompilesAsDocumented(t *testing.T) {
 	policies := store.New(store.Options{})
 	policies.Load(filepath.Join(examples, "platform.yaml"))
 	p := policies.Platform()
@@ -65,12 +65,12 @@ func TestTheShippedPlatformSaysWhatItsPageSays(t *testing.T) {
 		t.Errorf("price %+v", o)
 	}
 	if p.Team("nobody") != nil || p.DataSource("x") != nil || p.Query("x") != nil || p.Group("x") != nil {
-		t.Error("found what is not there")
+		t.Error("found an entry that does not exist")
 	}
 }
 
-// The words of http are Prometheus' own, and its own reader accepts whatever ours does.
-func TestTheHTTPBlockIsReadByPrometheusOwnConfiguration(t *testing.T) {
+// The fields of http are those of Prometheus, so Prometheus' own parser must accept what gpuscaler accepts.
+func TestTheHTTPBlockIsAcceptedByPrometheus(t *testing.T) {
 	for _, block := range []string{
 		`{}`,
 		`{basic_auth: {username: u, password_file: /p}}`,
@@ -118,8 +118,9 @@ func TestBoundsNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// What wakes a workload from zero must exist at zero: told by the metrics of its query, unless the platform team knows better.
-func TestWhatWakesFromZero(t *testing.T) {
+// A signal that wakes a workload from zero must exist at zero replicas. The metrics of its query show whether it does, unless the
+// platform team sets existsAtZero.
+func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	for _, c := range []struct {
 		name, query, signals, schedules string
 		wakes                           bool
@@ -130,18 +131,18 @@ func TestWhatWakesFromZero(t *testing.T) {
 		{"a query of pods and of a gateway", "vllm:num_requests_waiting or gateway_queue",
 			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
 		{"a query without a name", `{__name__=~"vllm.*"}`, `[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
-		{"a query whose platform knows that it vanishes", `gateway_queue", existsAtZero: false, namespaceLabel: "namespace`,
+		{"a query with existsAtZero: false", `gateway_queue", existsAtZero: false, namespaceLabel: "namespace`,
 			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", false},
-		{"a query of pods whose platform knows better", `DCGM_X", existsAtZero: true, namespaceLabel: "namespace`,
+		{"a query of pods with existsAtZero: true", `DCGM_X", existsAtZero: true, namespaceLabel: "namespace`,
 			`[{name: a, type: prometheus, queryRef: q, target: 1}]`, "", true},
-		{"a selector of one's own", "q", `[{name: a, type: prometheus, metric: backlog, target: 1}]`, "", true},
-		{"a selector of the pods' metrics", "q", `[{name: a, type: prometheus, metric: "vllm:num_requests_waiting", target: 1}]`, "", false},
+		{"a metric of the tenant", "q", `[{name: a, type: prometheus, metric: backlog, target: 1}]`, "", true},
+		{"a metric of the pods", "q", `[{name: a, type: prometheus, metric: "vllm:num_requests_waiting", target: 1}]`, "", false},
 		{"vLLM and DCGM", "q", `[{name: a, type: vllm, target: 1}, {name: b, type: dcgm, target: 70}]`, "", false},
 		{"vLLM and a list", "q", `[{name: a, type: vllm, target: 1}, {name: b, type: redis, listName: l, target: 70}]`, "", true},
 		{"KEDA", "q", `[{name: a, type: keda, trigger: t, target: 1}]`, "", true},
-		{"vLLM and a floor in office hours", "q", `[{name: a, type: vllm, target: 1}]`,
+		{"vLLM and minReplicas in office hours", "q", `[{name: a, type: vllm, target: 1}]`,
 			`[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 1}]`, true},
-		{"vLLM and a floor of nothing", "q", `[{name: a, type: vllm, target: 1}]`,
+		{"vLLM and minReplicas 0 in office hours", "q", `[{name: a, type: vllm, target: 1}]`,
 			`[{name: o, timezone: Etc/UTC, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 0}]`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,14 +158,14 @@ func TestWhatWakesFromZero(t *testing.T) {
 			report := policies.Load(f.path)
 			refused := strings.Contains(policy.Render(report.Problems), "nothing would scale the workload up from zero")
 			if refused == c.wakes || (policies.Find(key("a")) != nil) != c.wakes {
-				t.Errorf("wakes %v, want %v\n%s", !refused, c.wakes, policy.Render(report.Problems))
+				t.Errorf("accepted %v, want %v\n%s", !refused, c.wakes, policy.Render(report.Problems))
 			}
 		})
 	}
 }
 
-// GPU memory stays allocated while a model is loaded: as evidence of demand it keeps a workload active for ever.
-func TestMemoryAloneDoesNotKeepAWorkloadFromZero(t *testing.T) {
+// GPU memory stays allocated while a model is loaded, so as a demand signal it keeps a workload active forever.
+func TestGPUMemoryAloneDoesNotPreventZero(t *testing.T) {
 	for _, c := range []struct {
 		name, signal, rest string
 		refused            bool
@@ -173,7 +174,7 @@ func TestMemoryAloneDoesNotKeepAWorkloadFromZero(t *testing.T) {
 		{"an activationTarget of 0", `{name: m, type: dcgm, metric: memory, target: 80%, activationTarget: 0}`, "  minReplicas: 0\n", true},
 		{"an activationTarget", `{name: m, type: dcgm, metric: memory, target: 80%, activationTarget: 60%}`, "  minReplicas: 0\n", false},
 		{"all signals must be active", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 0\n  activation: all\n", false},
-		{"it never goes to zero", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 1\n", false},
+		{"minReplicas is above zero", `{name: m, type: dcgm, metric: memory, target: 80%}`, "  minReplicas: 1\n", false},
 		{"activity is 0 without demand", `{name: m, type: dcgm, target: 80%}`, "  minReplicas: 0\n", false},
 	} {
 		f := newFolder(t)
@@ -189,7 +190,7 @@ func TestMemoryAloneDoesNotKeepAWorkloadFromZero(t *testing.T) {
 	}
 }
 
-func TestATenantsSelectorNeverLeavesItsNamespace(t *testing.T) {
+func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 	for _, c := range []struct{ signal, want string }{
 		{`metric: backlog, target: 10`, `sum by (namespace) (backlog{cluster="c",namespace="team-chat"})`},
 		{`metric: backlog, target: 10, metricType: Value`, `avg by (namespace) (backlog{cluster="c",namespace="team-chat"})`},
@@ -213,8 +214,8 @@ func TestATenantsSelectorNeverLeavesItsNamespace(t *testing.T) {
 	}
 }
 
-// A document that is not even YAML holds back only itself; only one that may be the PlatformConfig holds the others where they are.
-func TestAnUnreadableDocumentIsThePlatformsOnlyIfItMayBe(t *testing.T) {
+// A document that is not YAML affects only itself. Only one that may be the PlatformConfig causes a hold.
+func TestAnUnreadableDocumentCausesAHoldOnlyIfItMayBeThePlatform(t *testing.T) {
 	for text, want := range map[string]scaling.Mode{"{not yaml": scaling.Auto, "kind: PlatformConfig\nspec: {": scaling.Hold} {
 		f := newFolder(t)
 		f.write("a.yaml", simple("a", 3))
@@ -237,11 +238,11 @@ func TestAnUnreadableDocumentIsThePlatformsOnlyIfItMayBe(t *testing.T) {
 	}
 	policies.Load(f.path, filepath.Join(f.path, "platform-that-is-missing.yaml"))
 	if w := policies.Current(); len(w) != 1 || w[0].Mode != scaling.Auto {
-		t.Errorf("it came: in force %+v", w)
+		t.Errorf("after it was added: in force %+v", w)
 	}
 }
 
-func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
+func TestADirectoryWithoutDocumentsIsAProblem(t *testing.T) {
 	f := newFolder(t)
 	f.write("README.md", "nothing")
 	f.write("empty.yaml", "# nothing\n---\n")
@@ -256,8 +257,8 @@ func TestAFolderWithoutDocumentsDoesNotPass(t *testing.T) {
 	}
 }
 
-// A type that a policy may name, and each of its metrics, is one that can be written.
-func TestEveryEnginesMetricsCanBeWritten(t *testing.T) {
+// Each type with each of its metrics can be written in a policy.
+func TestEveryMetricOfEveryTypeIsAccepted(t *testing.T) {
 	for _, engine := range []policy.SourceType{
 		policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI,
 	} {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// broken returns what a compiled policy says that scaling was promised it never would.
+// broken returns the invariants of package scaling that a compiled policy violates.
 func broken(c *policy.Compiled) (faults []string) {
 	p := c.Workload.Policy
 	check := func(ok bool, format string, args ...any) {
@@ -43,7 +43,7 @@ func broken(c *policy.Compiled) (faults []string) {
 		check(s.Activation >= 0 && !math.IsInf(s.Activation, 0), "%s: activation %v", s.Name, s.Activation)
 		check(s.MaxAge > 0, "%s: max age %s", s.Name, s.MaxAge)
 		check(s.MinCoverage >= 0 && s.MinCoverage <= 1, "%s: coverage %v", s.Name, s.MinCoverage)
-		check(s.Unit != scaling.Percent || s.Target <= 1, "%s: %v of everything", s.Name, s.Target)
+		check(s.Unit != scaling.Percent || s.Target <= 1, "%s: %v is above 100%%", s.Name, s.Target)
 		check(s.Class != scaling.Latency || s.Kind == scaling.Mean, "%s: a latency as a total", s.Name)
 		check(s.Name != "" && !names[s.Name], "%s: twice", s.Name)
 		names[s.Name] = true
@@ -64,7 +64,7 @@ func broken(c *policy.Compiled) (faults []string) {
 	check(p.Fallback.Replicas >= 0 && p.Fallback.FailureThreshold >= 0, "fallback %+v", p.Fallback)
 	for i, s := range p.Schedules {
 		check(!s.Window.NeverFires() && !s.Window.NeverEnds() && s.Window.Location != nil, "schedule %d never fires or ends", i)
-		check(s.Min >= 0 || s.Max >= 0, "schedule %d does nothing", i)
+		check(s.Min >= 0 || s.Max >= 0, "schedule %d has no effect", i)
 		check(s.Min < 0 || s.Max < 0 || s.Min <= s.Max, "schedule %d: %d..%d", i, s.Min, s.Max)
 		check(s.Lead >= 0 && s.Lead <= 24*time.Hour, "schedule %d: lead %s", i, s.Lead)
 	}
@@ -89,8 +89,8 @@ var wellPlatform = func() string {
 	return string(text)
 }()
 
-// pick draws one of some values as they would be written. The second half of each list tends to be wrong in some way, and is drawn
-// so rarely that a whole policy has a chance to be good.
+// pick draws one of the values. The second half of each list contains mostly mistakes and is drawn so rarely that a whole policy can be
+// valid.
 func pick(t *rapid.T, label string, values ...any) any {
 	most := (len(values) - 1) / 2
 	if rapid.IntRange(0, 19).Draw(t, label+" wild") == 7 {
@@ -191,7 +191,7 @@ func drawPolicy(t *rapid.T) map[string]any {
 		"metadata": map[string]any{"name": "llama", "namespace": "team-chat"}, "spec": written}
 }
 
-func TestWhateverCompilesKeepsTheBrainsPromisesAndWhateverDoesNotSaysWhy(t *testing.T) {
+func TestAPolicyIsValidOrRefusedWithAReason(t *testing.T) {
 	good := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
@@ -205,7 +205,7 @@ func TestWhateverCompilesKeepsTheBrainsPromisesAndWhateverDoesNotSaysWhy(t *test
 		case len(all) == 0 && policy.Errors(report.Problems) == 0:
 			t.Fatalf("refused without a reason:\n%s", text)
 		case len(all) == 1 && policy.Errors(report.Problems) > 0:
-			t.Fatalf("in force in spite of\n%s\n%s", policy.Render(report.Problems), text)
+			t.Fatalf("in force with the problems\n%s\n%s", policy.Render(report.Problems), text)
 		case len(all) == 1:
 			good++
 			if faults := broken(all[0]); len(faults) > 0 {
@@ -219,11 +219,11 @@ func TestWhateverCompilesKeepsTheBrainsPromisesAndWhateverDoesNotSaysWhy(t *test
 		}
 	})
 	if t.Logf("%d compiled", good); good < 5 {
-		t.Errorf("only %d ever compiled: the drawing shows nothing", good)
+		t.Errorf("only %d policies were valid", good)
 	}
 }
 
-// A document that went through the store twice, or through YAML again, means the same.
+// A document that is loaded twice, or encoded as YAML again, has the same result.
 func TestLoadingIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
@@ -239,8 +239,8 @@ func TestLoadingIsDeterministic(t *testing.T) {
 	})
 }
 
-// What import writes is read back as the same policy.
-func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
+// The output of import is decoded to the same policy.
+func TestAMarshalledPolicyIsDecodedUnchanged(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
@@ -257,7 +257,7 @@ func TestAMarshalledPolicyIsReadBackTheSame(t *testing.T) {
 		}
 		e := NewDocument("a.yaml", decode.Part{Text: again})
 		e.read()
-		if len(d.Policy.Signals) == 0 { // an empty list is written as none
+		if len(d.Policy.Signals) == 0 { // an empty list is encoded as an omitted field
 			d.Policy.Signals = nil
 		}
 		if len(d.Policy.Schedules) == 0 {

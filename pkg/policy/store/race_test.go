@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// Ticks read while files are loaded and objects come and go. What they see is always one whole version.
-func TestReadersSeeOneWholeVersionWhileEverythingChanges(t *testing.T) {
+// Ticks read while files are loaded and objects change. Every read returns one complete version.
+func TestReadersSeeACompleteVersionDuringChanges(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(objectsPlatform))
 	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 3))

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
 )
 
-// The selector that `rate: 30s` compiles to is one, and so is a query of the platform's; a gauge is none.
-func TestWhatPoliciesCompileToIsToldApart(t *testing.T) {
+// The query that `rate: 30s` is compiled to is a rate, and so is a query of the platform; a gauge is none.
+func TestQueriesOfPoliciesAreRecognizedAsRates(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"platform.yaml": `apiVersion: gpuscaler.io/v1alpha1

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// folder is a directory of policies that a story changes.
+// folder is a directory of policies that a test changes step by step.
 type folder struct {
 	t    *testing.T
 	path string
@@ -38,7 +38,7 @@ func (f folder) remove(name string) {
 
 const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: "
 
-// simple is a policy of one vLLM signal.
+// simple returns a policy with one vLLM signal.
 func simple(name string, maxReplicas int) string {
 	return fmt.Sprintf(head+`ScalingPolicy
 metadata: {name: %s, namespace: team-chat}
@@ -55,7 +55,7 @@ func platform(written string) string {
 
 func key(name string) scaling.Key { return scaling.Key{Namespace: "team-chat", Name: name} }
 
-// highest lists the policies in force with their upper bounds: "a 3, b 5".
+// highest returns the policies in force with their maxReplicas: "a 3, b 5".
 func highest(s *store.Store) string {
 	var out []string
 	for _, w := range s.Current() {
@@ -80,7 +80,7 @@ func state(s *store.Store, document string) store.Status {
 	return store.Status{}
 }
 
-func TestABadDocumentAtFirstStartHoldsBackOnlyItself(t *testing.T) {
+func TestAnInvalidDocumentAtTheStartAffectsOnlyItself(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 4), "maxReplicas", "maxReplica",
 		1)+"---\n{not yaml\n---\n"+simple("c", 5))
@@ -96,7 +96,7 @@ func TestABadDocumentAtFirstStartHoldsBackOnlyItself(t *testing.T) {
 	}
 }
 
-func TestATypoKeepsTheLastGoodVersionUntilItIsMended(t *testing.T) {
+func TestATypoKeepsTheLastValidVersionUntilItIsFixed(t *testing.T) {
 	f := newFolder(t)
 	clock := time.Unix(1000, 0)
 	policies := store.New(store.Options{Clock: func() time.Time { return clock }})
@@ -109,34 +109,34 @@ func TestATypoKeepsTheLastGoodVersionUntilItIsMended(t *testing.T) {
 	report := policies.Load(f.path)
 	expect(t, policies, "after the typo", "a 3, b 5")
 	if policies.Find(key("a")) != good {
-		t.Error("the last good version is another value: its readings would start anew")
+		t.Error("the last valid version changed its pointer, so its readings would be lost")
 	}
 	if st := state(policies, "ScalingPolicy team-chat/a"); st.State != store.LastValid || st.InForce != good.Workload.Origin ||
 		len(st.Problems) != 1 || st.Problems[0].Line != 7 || !st.Since.Equal(clock) {
 		t.Errorf("a is %+v after\n%s", st, policy.Render(report.Problems))
 	}
 	if again := policies.Load(f.path); again.Changed || policy.Render(again.Problems) != policy.Render(report.Problems) {
-		t.Errorf("loading the same again: changed %v, says\n%s", again.Changed, policy.Render(again.Problems))
+		t.Errorf("loading the same files again: changed %v, reports\n%s", again.Changed, policy.Render(again.Problems))
 	}
 
 	f.write("a.yaml", simple("a", 7)+"---\n"+simple("b", 5))
 	if report := policies.Load(f.path); len(report.Problems) > 0 {
-		t.Errorf("mended, and still\n%s", policy.Render(report.Problems))
+		t.Errorf("fixed, and reports\n%s", policy.Render(report.Problems))
 	}
-	expect(t, policies, "mended", "a 7, b 5")
+	expect(t, policies, "fixed", "a 7, b 5")
 	if st := state(policies, "ScalingPolicy team-chat/a"); st.State != store.InForce {
 		t.Errorf("a is %+v", st)
 	}
 }
 
-func TestADocumentThatCannotBeReadAtAllIsNotTakenForDeleted(t *testing.T) {
+func TestAnUnreadableDocumentIsNotDeleted(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 4)+"---\n"+simple("c", 5))
 	policies.Load(f.path)
 	f.write("a.yaml", simple("a", 3)+"---\n{kind: [\n---\n"+simple("c", 6))
 	policies.Load(f.path)
-	expect(t, policies, "b is broken beyond recognition", "a 3, b 4, c 6")
+	expect(t, policies, "b is not YAML", "a 3, b 4, c 6")
 	if st := state(policies, "ScalingPolicy team-chat/b"); st.State != store.LastValid {
 		t.Errorf("b is %+v", st)
 	}
@@ -145,7 +145,7 @@ func TestADocumentThatCannotBeReadAtAllIsNotTakenForDeleted(t *testing.T) {
 	expect(t, policies, "b is deleted", "a 3, c 6")
 }
 
-func TestADirectoryThatVanishesIsNotAnEmptyOne(t *testing.T) {
+func TestAMissingDirectoryIsNotAnEmptyOne(t *testing.T) {
 	f := newFolder(t)
 	dir := filepath.Join(f.path, "policies")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -168,10 +168,10 @@ func TestADirectoryThatVanishesIsNotAnEmptyOne(t *testing.T) {
 	}
 	f.remove("policies/a.yaml")
 	policies.Load(dir)
-	expect(t, policies, "back, and a.yaml deleted", "")
+	expect(t, policies, "mounted again without a.yaml", "")
 }
 
-func TestOnlyWhatChangedIsANewValue(t *testing.T) {
+func TestUnchangedPoliciesKeepTheirValue(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3)+"---\n"+simple("b", 4))
@@ -187,18 +187,19 @@ func TestOnlyWhatChangedIsANewValue(t *testing.T) {
 	select {
 	case <-next:
 	default:
-		t.Error("nobody was told")
+		t.Error("the channel is not closed")
 	}
 	if policies.Find(key("a")).Workload.Policy != a.Workload.Policy || policies.Find(key("b")) == b {
-		t.Error("a did not change and b did: want the same a, another b")
+		t.Error("only b changed: want the same pointer of a and a new one of b")
 	}
 	if report := policies.Load(f.path); report.Changed || report.Generation != 2 {
 		t.Errorf("third load: %+v", report)
 	}
 }
 
-// What was learned of a signal follows its Source through edits, so another query must be another Source.
-func TestASignalsSourceStaysThroughEditsOfWhatIsNotMeasured(t *testing.T) {
+// What was learned of a signal is stored by its Source, which stays the same through other edits. Another query must have another
+// Source.
+func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
 	source := func(signal string, maxReplicas int) uint64 {
@@ -215,19 +216,19 @@ func TestASignalsSourceStaysThroughEditsOfWhatIsNotMeasured(t *testing.T) {
 	for _, same := range []string{"{name: queue, type: vllm, target: 20, optional: true}",
 		"{name: other, type: vllm, metric: requestsWaiting, target: 10}"} {
 		if got := source(same, 4); got != first {
-			t.Errorf("%s is told to measure something else", same)
+			t.Errorf("%s has another Source", same)
 		}
 	}
 	for _, other := range []string{"{name: queue, type: vllm, metric: requestsRunning, target: 10}",
 		"{name: queue, type: sglang, target: 10}"} {
 		if got := source(other, 5); got == first {
-			t.Errorf("%s is told to measure the same", other)
+			t.Errorf("%s has the same Source", other)
 		}
 	}
 }
 
-// Ten thousand policies of one template have one list of signals; what happens to one of them must not happen to the others.
-func TestPoliciesOfOneTemplateShareTheirListsAndNothingElse(t *testing.T) {
+// Ten thousand policies of one template share one list of signals. A change of one policy must not change the others.
+func TestPoliciesOfOneTemplateShareOnlyTheirLists(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
 	allowed := `dataSources: [{name: jobs, type: redis, address: "redis:6379"%s}]`
@@ -255,7 +256,7 @@ func TestPoliciesOfOneTemplateShareTheirListsAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestThePlatformsBoundsAndModeAlwaysWin(t *testing.T) {
+func TestTheBoundsAndModeOfThePlatformAlwaysApply(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 30))
@@ -276,13 +277,13 @@ func TestThePlatformsBoundsAndModeAlwaysWin(t *testing.T) {
 	f.write("p.yaml", platform("mode: auto, bounds: {maxReplicas: 5}"))
 	f.write("a.yaml", strings.Replace(simple("a", 30), "target: 10", "target: 0", 1))
 	policies.Load(f.path)
-	expect(t, policies, "tighter bounds over a version that is only held", "a 5")
+	expect(t, policies, "lower bounds with a last valid version", "a 5")
 	if m := policies.Current()[0].Mode; m != scaling.Auto {
 		t.Errorf("mode %s", m)
 	}
 }
 
-func TestHoldActsOutOfADocumentThatIsRefusedElsewhere(t *testing.T) {
+func TestHoldAppliesFromADocumentWithAnotherProblem(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3))
@@ -295,38 +296,38 @@ func TestHoldActsOutOfADocumentThatIsRefusedElsewhere(t *testing.T) {
 	}
 	f.write("q.yaml", platform("mode: auto"))
 	if r := policies.Load(f.path); len(r.Notices) > 0 {
-		t.Errorf("two PlatformConfigs, one of which says hold: %s", policy.Render(r.Notices))
+		t.Errorf("two PlatformConfigs, one with mode hold: %s", policy.Render(r.Notices))
 	}
 	f.remove("q.yaml")
 	f.write("p.yaml", platform("bound: {maxReplicas: 1}"))
 	if r := policies.Load(f.path); len(r.Notices) != 1 || !strings.HasSuffix(r.Notices[0].File, "/p.yaml") {
-		t.Errorf("the end of the hold is told as %s", policy.Render(r.Notices))
+		t.Errorf("the end of the hold is reported as %s", policy.Render(r.Notices))
 	}
 	if w := policies.Current()[0]; w.Mode != scaling.Auto || w.Policy.MaxReplicas != 2 {
-		t.Errorf("after the hold is taken back: mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
+		t.Errorf("after the hold: mode %s, at most %d", w.Mode, w.Policy.MaxReplicas)
 	}
 }
 
-// The end of a hold is reported once, with the file's name. Removing the file with the emergency stop in it does not end the stop.
-func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
+// The end of a hold is reported once, with the name of the file. The removal of the file with mode: hold does not end the hold.
+func TestTheEndOfAHoldIsReportedOnceWithItsCause(t *testing.T) {
 	const hold, auto, broken = "mode: hold", "mode: auto", "bounds: {maxReplicas: two}"
 	for _, c := range []struct {
 		name, first string
 		end         func(f folder)
-		want        string // "": nothing is told
+		want        string // "" if nothing is reported
 	}{
-		{"deleted: it goes on", hold, func(f folder) { f.remove("stop.yaml") }, ""},
-		{"taken back", hold, func(f folder) { f.write("stop.yaml", platform(auto)) },
+		{"deleted: the hold continues", hold, func(f folder) { f.remove("stop.yaml") }, ""},
+		{"removed", hold, func(f folder) { f.write("stop.yaml", platform(auto)) },
 			"the hold has ended because mode: hold was removed (now auto); targets are served for 1 of 2 policies"},
-		{"softened", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) },
+		{"changed to advisory", hold, func(f folder) { f.write("stop.yaml", platform("mode: advisory")) },
 			"the hold has ended because mode: hold was removed (now advisory); targets are served for 0 of 2 policies"},
-		{"said beside a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") },
+		{"with a mistake, then deleted", hold + ", " + broken, func(f folder) { f.remove("stop.yaml") },
 			"the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
-		{"never readable, then mended", broken, func(f folder) { f.write("stop.yaml", platform(auto)) },
+		{"never valid, then fixed", broken, func(f folder) { f.write("stop.yaml", platform(auto)) },
 			"the hold has ended because the PlatformConfig can be read again; targets are served for 1 of 2 policies"},
-		{"goes on", hold, func(f folder) { f.write("stop.yaml", platform(hold+", bounds: {maxReplicas: 2}")) }, ""},
-		{"goes on through a mistake", hold, func(f folder) { f.write("stop.yaml", platform(broken)) }, ""},
-		{"there was none", auto, func(f folder) { f.remove("stop.yaml") }, ""},
+		{"still set", hold, func(f folder) { f.write("stop.yaml", platform(hold+", bounds: {maxReplicas: 2}")) }, ""},
+		{"still set beside a mistake", hold, func(f folder) { f.write("stop.yaml", platform(broken)) }, ""},
+		{"no hold", auto, func(f folder) { f.remove("stop.yaml") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFolder(t)
@@ -335,29 +336,29 @@ func TestAHoldThatEndsIsToldOfOnceAndHow(t *testing.T) {
 			f.write("b.yaml", strings.Replace(simple("b", 3), "spec:", "spec:\n  mode: advisory", 1))
 			f.write("stop.yaml", platform(c.first))
 			if r := policies.Load(f.path); len(r.Notices) > 0 {
-				t.Errorf("at the start it tells %s", policy.Render(r.Notices))
+				t.Errorf("at the start it reports %s", policy.Render(r.Notices))
 			}
 			c.end(f)
 			r := policies.Load(f.path)
 			if got := len(r.Notices); c.want == "" && got == 0 {
-				if held := policies.Current()[0].Mode == scaling.Hold; held != strings.Contains(c.first, hold) {
-					t.Errorf("held: %v", held)
+				if hold := policies.Current()[0].Mode == scaling.Hold; hold != strings.Contains(c.first, hold) {
+					t.Errorf("mode hold: %v", hold)
 				}
 				return
 			} else if got != 1 || r.Notices[0].Message != c.want || !r.Notices[0].Warning || !r.Changed {
-				t.Fatalf("tells %q, changed %t, want %q", policy.Render(r.Notices), r.Changed, c.want)
+				t.Fatalf("reports %q, changed %t, want %q", policy.Render(r.Notices), r.Changed, c.want)
 			}
 			if n := r.Notices[0]; !strings.HasSuffix(n.File, "/stop.yaml") {
-				t.Errorf("names %q", n.File)
+				t.Errorf("file %q", n.File)
 			}
 			if r := policies.Load(f.path); len(r.Notices) > 0 {
-				t.Errorf("tells it again: %s", policy.Render(r.Notices))
+				t.Errorf("reports it again: %s", policy.Render(r.Notices))
 			}
 		})
 	}
 }
 
-func TestAPlatformThatWasNeverReadHoldsEverything(t *testing.T) {
+func TestAPlatformThatWasNeverValidCausesAHold(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3)+"---\n"+strings.Replace(simple("b", 3), "type: vllm", "type: prometheus, queryRef: q", 1))
@@ -374,7 +375,7 @@ func TestAPlatformThatWasNeverReadHoldsEverything(t *testing.T) {
 	}
 	f.write("p.yaml", platform(`bounds: {maxReplicas: 2}, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: q, query: q, workloadLabel: pool}]`))
 	policies.Load(f.path)
-	expect(t, policies, "mended", "a 2, b 2")
+	expect(t, policies, "fixed", "a 2, b 2")
 }
 
 func TestTwoPlatformConfigsAreRefused(t *testing.T) {
@@ -391,7 +392,7 @@ func TestTwoPlatformConfigsAreRefused(t *testing.T) {
 	}
 	f.remove("q.yaml")
 	if report := policies.Load(f.path); policy.Errors(report.Problems) > 0 || report.Changed {
-		t.Errorf("the second is gone, and still\n%s", policy.Render(report.Problems))
+		t.Errorf("the second was removed, and reports\n%s", policy.Render(report.Problems))
 	}
 	f.write("q.yaml", strings.Replace(platform("bounds: {maxReplicas: 25}"), "name: prod", "name: other", 1))
 	policies.Load(f.path)
@@ -400,13 +401,13 @@ func TestTwoPlatformConfigsAreRefused(t *testing.T) {
 	expect(t, policies, "the other alone", "a 25")
 	f.remove("q.yaml")
 	policies.Load(f.path)
-	expect(t, policies, "none: the last one stays", "a 25")
+	expect(t, policies, "none: the last one stays in force", "a 25")
 	f.write("p.yaml", platform("mode: auto"))
 	policies.Load(f.path)
 	expect(t, policies, "one without bounds", "a 30")
 }
 
-func TestWhatThePlatformTakesAwayIsTakenFromAHeldVersionToo(t *testing.T) {
+func TestRemovedPermissionsApplyToALastValidVersion(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	good := strings.Replace(simple("a", 3), "type: vllm", "type: redis, source: r, listName: jobs", 1)
@@ -421,7 +422,7 @@ func TestWhatThePlatformTakesAwayIsTakenFromAHeldVersionToo(t *testing.T) {
 	f.write("p.yaml", platform(`dataSources: [{name: r, type: redis, address: "r:6379", namespaces: [team-embed]}]`))
 	report := policies.Load(f.path)
 	if c := policies.Find(key("a")); c == nil || c.Workload.Group != "" || c.Sources[0].Denied == "" {
-		t.Errorf("a keeps what was taken: %+v", c)
+		t.Errorf("a still uses what was removed: %+v", c)
 	}
 	if st := state(policies, "ScalingPolicy team-chat/a"); st.State != store.LastValid || len(st.Problems) == 0 {
 		t.Errorf("a is %+v after\n%s", st, policy.Render(report.Problems))
@@ -429,39 +430,39 @@ func TestWhatThePlatformTakesAwayIsTakenFromAHeldVersionToo(t *testing.T) {
 	f.write("p.yaml", platform(full))
 	policies.Load(f.path)
 	if c := policies.Find(key("a")); c == nil || c.Workload.Group != "g" || c.Sources[0].Denied != "" {
-		t.Errorf("given back: %+v", c)
+		t.Errorf("permitted again: %+v", c)
 	}
 }
 
-func TestTwoPoliciesForOneTargetTheFirstKeepsIt(t *testing.T) {
+func TestTheFirstOfTwoPoliciesKeepsTheTarget(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("b.yaml", simple("b", 3))
 	policies.Load(f.path)
 	f.write("a.yaml", strings.Replace(simple("a", 9), "scaleTargetRef: {name: a}", "scaleTargetRef: {name: b}", 1))
 	report := policies.Load(f.path)
-	expect(t, policies, "a came later", "b 3")
+	expect(t, policies, "a was added later", "b 3")
 	if len(report.Problems) != 1 || report.Problems[0].Document != "ScalingPolicy team-chat/a" || report.Problems[0].Line != 5 {
 		t.Errorf("problems:\n%s", policy.Render(report.Problems))
 	}
 	f.remove("b.yaml")
 	policies.Load(f.path)
-	expect(t, policies, "b is gone", "a 9")
+	expect(t, policies, "b was deleted", "a 9")
 }
 
-func TestTheSameNameTwiceIsRefusedOnce(t *testing.T) {
+func TestTheSecondDocumentWithANameIsRefused(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3))
 	f.write("b.yaml", simple("a", 9))
 	report := policies.Load(f.path)
-	expect(t, policies, "two of one name", "a 3")
+	expect(t, policies, "two with one name", "a 3")
 	if len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "b.yaml") {
 		t.Errorf("problems:\n%s", policy.Render(report.Problems))
 	}
 }
 
-func TestFilesThatAreNoPoliciesAreLeftAlone(t *testing.T) {
+func TestOtherFilesAreIgnored(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", "\ufeff# nothing but a comment\n---\n\n---\r\n"+strings.ReplaceAll(simple("a", 3), "\n", "\r\n")+"---\n")
@@ -475,14 +476,14 @@ func TestFilesThatAreNoPoliciesAreLeftAlone(t *testing.T) {
 	if report := policies.Load(f.path, f.path, filepath.Join(f.path, "a.yaml")); len(report.Problems) > 0 {
 		t.Errorf("problems:\n%s", policy.Render(report.Problems))
 	}
-	expect(t, policies, "a folder of all sorts", "a 3, b 4")
+	expect(t, policies, "a directory with other files", "a 3, b 4")
 	if got := slices.Sorted(slices.Values([]string{policies.Current()[0].Origin[:7]})); got[0] != "a.yaml@" {
 		t.Errorf("origin %s", policies.Current()[0].Origin)
 	}
 }
 
-// Sixteen windows that open and close every other minute: looked through to the end, they would stall the load for minutes.
-func TestABusyCalendarIsLoadedLikeAnyOther(t *testing.T) {
+// Sixteen windows that open and close every other minute. A search through all of their changes would delay the load for minutes.
+func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	f := newFolder(t)
 	text := simple("a", 30) + "  schedules:\n"
 	for i := range 8 {
@@ -494,10 +495,10 @@ func TestABusyCalendarIsLoadedLikeAnyOther(t *testing.T) {
 	if report := policies.Load(f.path); len(report.Problems) > 0 {
 		t.Errorf("%s", policy.Render(report.Problems))
 	}
-	expect(t, policies, "busy", "a 30")
+	expect(t, policies, "with the calendar", "a 30")
 }
 
-// The user asks why a policy has no target. The store names the problem of the version that was refused.
+// The user asks why a policy has no target. The store returns the problem of the refused version.
 func TestARefusedPolicyNamesItsReason(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

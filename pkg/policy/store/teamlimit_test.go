@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// busyCluster is a cluster in which every workload asks for 500 replicas of one GPU each.
+// busyCluster is a cluster in which every workload needs 500 replicas with one GPU each.
 type busyCluster struct{ now time.Time }
 
 func (c *busyCluster) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -36,7 +36,7 @@ func (*busyCluster) Request(_ *scaling.Workload, resource string) (int64, bool, 
 
 func (*busyCluster) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
 
-// targets are what is served ten minutes after the store's policies came into force.
+// targets returns the sum of the served targets ten minutes after the store's policies came into force.
 func targets(t *testing.T, s *store.Store) (sum int32) {
 	t.Helper()
 	c := &busyCluster{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
@@ -55,8 +55,8 @@ func targets(t *testing.T, s *store.Store) (sum int32) {
 	return sum
 }
 
-// A team with a limit of 4 GPUs and two policies of 500 replicas each.
-func TestATeamsLimitBindsWhatIsServed(t *testing.T) {
+// A team with a limit of 4 GPUs has two policies that need 500 replicas each.
+func TestTheLimitOfATeamAppliesToServedTargets(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 500)+"---\n"+simple("b", 500))
 	policies := store.New(store.Options{})
@@ -81,7 +81,7 @@ func TestATeamsLimitBindsWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestATeamsLimitBindsAHeldVersionToo(t *testing.T) {
+func TestTheLimitOfATeamAppliesToALastValidVersion(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 500))
 	f.write("p.yaml", platform("cluster: c"))

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-func TestValidateChecksAPriceBookAsOne(t *testing.T) {
+func TestValidateChecksAPriceBook(t *testing.T) {
 	book, err := os.ReadFile("../../../config/prices.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -22,11 +22,11 @@ func TestValidateChecksAPriceBookAsOne(t *testing.T) {
 		return path
 	}
 	if problems := store.Validate(write(string(book))); len(problems) > 0 {
-		t.Errorf("a good one: %s", policy.Render(problems))
+		t.Errorf("a valid book: %s", policy.Render(problems))
 	}
 	if problems := store.Validate(write(strings.Replace(string(book), "gpus: 8, ", "", 1)),
 		"../../../config/examples/platform.yaml"); policy.Errors(problems) != 1 ||
 		!strings.Contains(policy.Render(problems), "gpus: is missing") {
-		t.Errorf("one without GPUs: %s", policy.Render(problems))
+		t.Errorf("a book without GPUs: %s", policy.Render(problems))
 	}
 }

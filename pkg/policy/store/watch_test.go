@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// configMap writes a volume as the kubelet does: files are links through ..data, which is swapped as one.
+// configMap writes a volume like the kubelet: files are links through ..data, which is replaced atomically.
 func (f folder) configMap(version string, files map[string]string) {
 	f.t.Helper()
 	must := func(err error) {
@@ -31,7 +31,7 @@ func (f folder) configMap(version string, files map[string]string) {
 	must(os.Rename(filepath.Join(f.path, "..data_tmp"), filepath.Join(f.path, "..data")))
 }
 
-func TestTheSwapOfAConfigMapVolumeIsSeenWithinAPoll(t *testing.T) {
+func TestAReplacedConfigMapVolumeIsLoadedWithinAPoll(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.configMap("..2026_11_21_1", map[string]string{"a.yaml": simple("a", 3), "b.yaml": simple("b", 3), "README.md": "not a policy"})
@@ -47,13 +47,13 @@ func TestTheSwapOfAConfigMapVolumeIsSeenWithinAPoll(t *testing.T) {
 	}()
 	f.configMap("..2026_11_21_2", map[string]string{"a.yaml": simple("a", 4), "b.yaml": simple("b", 4)})
 	await(t, reports, func(r store.Report) bool { return r.Generation == 2 })
-	expect(t, policies, "swapped, both at once", "a 4, b 4")
+	expect(t, policies, "replaced, both at once", "a 4, b 4")
 	f.configMap("..2026_11_21_3", map[string]string{"a.yaml": "{", "b.yaml": simple("b", 5)})
 	await(t, reports, func(r store.Report) bool { return r.Generation == 3 && policy.Errors(r.Problems) == 1 })
-	expect(t, policies, "a is broken", "a 4, b 5")
+	expect(t, policies, "a has a mistake", "a 4, b 5")
 	f.configMap("..2026_11_21_4", map[string]string{"a.yaml": simple("a", 4), "b.yaml": simple("b", 5)})
 	await(t, reports, func(r store.Report) bool { return len(r.Problems) == 0 })
-	expect(t, policies, "a is mended to what it was", "a 4, b 5")
+	expect(t, policies, "a is fixed to its previous version", "a 4, b 5")
 	time.Sleep(200 * time.Millisecond)
 	if n := len(reports); n > 0 {
 		t.Errorf("%d reports although nothing changed", n)
@@ -77,7 +77,7 @@ func await(t *testing.T, reports chan store.Report, is func(store.Report) bool) 
 	}
 }
 
-func TestAReplacedFileOfTheSameLengthAndTimeIsSeen(t *testing.T) {
+func TestAReplacedFileOfTheSameLengthAndTimeIsLoaded(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("a.yaml", simple("a", 3))

@@ -11,8 +11,8 @@ import (
 const everything = `teams: [{name: chat, namespaces: [team-chat], capacityGroups: [g], bounds: {maxReplicas: 5}}], ` +
 	`capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
-// A template that renders nothing, or a ConfigMap without its key, does not lift every bound and forget every NodePool at once.
-func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
+// A template that renders nothing, or a ConfigMap without its key, must not remove all bounds and capacity groups.
+func TestAnEmptyOrMissingPlatformConfigKeepsItsLastVersion(t *testing.T) {
 	const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"
 	for name, c := range map[string]struct {
 		end  func(f folder)
@@ -23,7 +23,7 @@ func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
 		"a vanished file":   {func(f folder) { f.remove("p.yaml") }, "the file no longer contains a PlatformConfig"},
 		"another document":  {func(f folder) { f.write("p.yaml", simple("b", 3)) }, "the file no longer contains a PlatformConfig"},
 		"an empty spec":     {func(f folder) { f.write("p.yaml", head+"spec: {}\n") }, "is empty, and the version in force is not"},
-		"a spec of nothing": {func(f folder) { f.write("p.yaml", head+"spec:\n") }, "is empty, and the version in force is not"},
+		"a null spec": {func(f folder) { f.write("p.yaml", head+"spec:\n") }, "is empty, and the version in force is not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
@@ -50,11 +50,11 @@ func TestAnEmptyOrVanishedPlatformConfigKeepsItsLastVersion(t *testing.T) {
 			}
 			f.write("p.yaml", platform("mode: auto"))
 			if r := policies.Load(f.path); policy.Errors(r.Problems) > 0 || len(policies.Groups()) != 0 {
-				t.Errorf("a PlatformConfig that says so drops them: %d groups\n%s", len(policies.Groups()), policy.Render(r.Problems))
+				t.Errorf("mode: auto alone leaves %d groups\n%s", len(policies.Groups()), policy.Render(r.Problems))
 			}
 			f.write("p.yaml", platform(everything))
 			if r := policies.Load(f.path); policy.Errors(r.Problems) > 0 || len(policies.Groups()) != 1 {
-				t.Errorf("back: %d groups\n%s", len(policies.Groups()), policy.Render(r.Problems))
+				t.Errorf("written again: %d groups\n%s", len(policies.Groups()), policy.Render(r.Problems))
 			}
 		})
 	}
@@ -73,12 +73,12 @@ func TestAPlatformConfigMayBeEmptyFromTheStart(t *testing.T) {
 	expect(t, policies, "no bounds", "a 30")
 	f.remove("p.yaml")
 	if r := policies.Load(f.path); len(r.Problems) > 0 || policies.Platform().Name != "" {
-		t.Errorf("nothing is lost with it: platform %q\n%s", policies.Platform().Name, policy.Render(r.Problems))
+		t.Errorf("an empty PlatformConfig removes nothing: platform %q\n%s", policies.Platform().Name, policy.Render(r.Problems))
 	}
 }
 
 // A PlatformConfig moves to another file.
-func TestAPlatformConfigThatMovesIsNotMissed(t *testing.T) {
+func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	f.write("p.yaml", platform(everything))
@@ -90,8 +90,8 @@ func TestAPlatformConfigThatMovesIsNotMissed(t *testing.T) {
 	}
 }
 
-// The version before was deleted with an empty file: nothing decides in the policy's name, and a mistake in the next version is a refusal.
-func TestAPolicyThatIsRefusedAfterItWasEmptySaysSo(t *testing.T) {
+// The previous version was removed with an empty file. A mistake in the next version is then a refusal without a version in force.
+func TestAPolicyThatIsRefusedAfterItWasEmptyIsReported(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
 	bad := strings.Replace(simple("a", 30), "target: 10", "target: 0", 1)
@@ -112,7 +112,7 @@ func TestAPolicyThatIsRefusedAfterItWasEmptySaysSo(t *testing.T) {
 		t.Errorf("a is %+v", st)
 	}
 	if got := outcomes(policies.Load(f.path)); got != "" {
-		t.Errorf("said again: %q", got)
+		t.Errorf("reported again: %q", got)
 	}
 	f.write("a.yaml", simple("a", 30))
 	if got := outcomes(policies.Load(f.path)); got != "" {
