@@ -37,9 +37,9 @@ var bannedWords = map[string]string{
 
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
-	"config/examples", "config/metrics.md", "config/schema",
+	"config/metrics.md",
 	"pkg/capacity", "pkg/cluster", "pkg/engine",
-	"pkg/lint", "pkg/policy", "pkg/scaling",
+	"pkg/lint", "pkg/scaling",
 }
 
 // allowed are the places where a banned word is right, each with its reason. At most ten.

@@ -56,7 +56,7 @@ type Query struct {
 	Query          string `yaml:"query" required:"true"`
 	WorkloadLabel  string `yaml:"workloadLabel" required:"true"`
 	NamespaceLabel string `yaml:"namespaceLabel,omitempty" default:"namespace"`
-	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" default:"false if every metric in it comes from pods (vllm:..., DCGM_...), else true"`
+	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" default:"false if all of its metrics are exported by pods (vllm:..., DCGM_...), else true"`
 }
 
 // DataSource is one server or API to read from. Its type determines which fields are allowed.

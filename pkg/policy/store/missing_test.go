@@ -116,7 +116,7 @@ func TestAPolicyThatIsRefusedAfterItWasEmptyIsReported(t *testing.T) {
 	}
 	f.write("a.yaml", simple("a", 30))
 	if got := outcomes(policies.Load(f.path)); got != "" {
-		t.Errorf("mended: %q", got)
+		t.Errorf("fixed: %q", got)
 	}
 	f.write("a.yaml", bad+"# and more\n")
 	policies.Load(f.path)

@@ -332,7 +332,7 @@ func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 	if problems := setObject(policies, over); !strings.Contains(policy.Render(problems), "gpuscaler.io/policy: filed to extend it") {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
-	expect(t, policies, "all told", "filed 3, llama 10")
+	expect(t, policies, "all objects", "filed 3, llama 10")
 	// after the removal of the first object, the others take over its policy and target
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	expect(t, policies, "the first was deleted", "filed 3, second 10")

@@ -64,7 +64,7 @@ func TestTheShippedPlatformCompilesAsDocumented(t *testing.T) {
 	if o := p.Prices.Overrides[0]; o.InstanceType != "p5.48xlarge" || *o.Hourly != 36.9 {
 		t.Errorf("price %+v", o)
 	}
-	if p.Team("nobody") != nil || p.DataSource("x") != nil || p.Query("x") != nil || p.Group("x") != nil {
+	if p.Team("other") != nil || p.DataSource("x") != nil || p.Query("x") != nil || p.Group("x") != nil {
 		t.Error("found an entry that does not exist")
 	}
 }

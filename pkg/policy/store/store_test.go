@@ -341,8 +341,8 @@ func TestTheEndOfAHoldIsReportedOnceWithItsCause(t *testing.T) {
 			c.end(f)
 			r := policies.Load(f.path)
 			if got := len(r.Notices); c.want == "" && got == 0 {
-				if hold := policies.Current()[0].Mode == scaling.Hold; hold != strings.Contains(c.first, hold) {
-					t.Errorf("mode hold: %v", hold)
+				if onHold := policies.Current()[0].Mode == scaling.Hold; onHold != strings.Contains(c.first, hold) {
+					t.Errorf("mode hold: %v", onHold)
 				}
 				return
 			} else if got != 1 || r.Notices[0].Message != c.want || !r.Notices[0].Warning || !r.Changed {
