@@ -17,7 +17,7 @@ import (
 
 // inputs are the values of one evaluation. They are passed by value, because a pointer would be allocated on the heap in every tick.
 type inputs struct {
-	proposals            []scaling.Proposal
+	proposals       []scaling.Proposal
 	replicas, ready float64
 }
 

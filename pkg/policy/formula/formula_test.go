@@ -22,10 +22,10 @@ var missing = math.NaN()
 
 func TestAFormulaIsAFunctionOfTheSignals(t *testing.T) {
 	for _, c := range []struct {
-		formula string
-		proposals    []scaling.Proposal
-		want    float64
-		ok      bool
+		formula   string
+		proposals []scaling.Proposal
+		want      float64
+		ok        bool
 	}{
 		{"max(gateway.replicas, gpu_busy.replicas)", proposals(40, 70), 7, true},
 		{"min(gateway.replicas, gpu_busy.replicas, 5)", proposals(90, 70), 5, true},

@@ -18,12 +18,12 @@ func TestAnEmptyOrMissingPlatformConfigKeepsItsLastVersion(t *testing.T) {
 		end  func(f folder)
 		want string // in the problem
 	}{
-		"an empty file":     {func(f folder) { f.write("p.yaml", "") }, "the file no longer contains a PlatformConfig"},
-		"a comment":         {func(f folder) { f.write("p.yaml", "# moved\n---\n") }, "the file no longer contains a PlatformConfig"},
-		"a vanished file":   {func(f folder) { f.remove("p.yaml") }, "the file no longer contains a PlatformConfig"},
-		"another document":  {func(f folder) { f.write("p.yaml", simple("b", 3)) }, "the file no longer contains a PlatformConfig"},
-		"an empty spec":     {func(f folder) { f.write("p.yaml", head+"spec: {}\n") }, "is empty, and the version in force is not"},
-		"a null spec": {func(f folder) { f.write("p.yaml", head+"spec:\n") }, "is empty, and the version in force is not"},
+		"an empty file":    {func(f folder) { f.write("p.yaml", "") }, "the file no longer contains a PlatformConfig"},
+		"a comment":        {func(f folder) { f.write("p.yaml", "# moved\n---\n") }, "the file no longer contains a PlatformConfig"},
+		"a vanished file":  {func(f folder) { f.remove("p.yaml") }, "the file no longer contains a PlatformConfig"},
+		"another document": {func(f folder) { f.write("p.yaml", simple("b", 3)) }, "the file no longer contains a PlatformConfig"},
+		"an empty spec":    {func(f folder) { f.write("p.yaml", head+"spec: {}\n") }, "is empty, and the version in force is not"},
+		"a null spec":      {func(f folder) { f.write("p.yaml", head+"spec:\n") }, "is empty, and the version in force is not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
