@@ -13,11 +13,11 @@ const (
 	DRAMActivity   = "dramActivity"   // PROF_DRAM_ACTIVE
 )
 
-// Field is a DCGM field that is read.
-type Field uint8
+// field is a DCGM field that is read.
+type field uint8
 
 const (
-	smActive Field = iota
+	smActive field = iota
 	grActive
 	gpuUtil
 	powerUsage
@@ -34,15 +34,15 @@ var fieldNames = [numFields]string{
 }
 
 // fields has each name as the exporter writes it, and in lower case as older deployments write it.
-var fields = func() map[string]Field {
-	m := make(map[string]Field, 2*numFields)
+var fields = func() map[string]field {
+	m := make(map[string]field, 2*numFields)
 	for f, name := range fieldNames {
-		m[name], m[strings.ToLower(name)] = Field(f), Field(f)
+		m[name], m[strings.ToLower(name)] = field(f), field(f)
 	}
 	return m
 }()
 
-var fieldsOf = map[string][]Field{
+var fieldsOf = map[string][]field{
 	// The last two fields reveal an activity counter that is stuck at 0.
 	Activity:       {smActive, grActive, gpuUtil, powerUsage},
 	Memory:         {fbUsed, fbFree},
@@ -175,7 +175,7 @@ func (d *gpu) read(metric string) Value {
 }
 
 // fraction returns a field as a fraction. full is the field's greatest value: 1 for a ratio, 100 for a percentage.
-func (d *gpu) fraction(f Field, full float64) Value {
+func (d *gpu) fraction(f field, full float64) Value {
 	if d.at[f].IsZero() {
 		return Value{}
 	}
@@ -189,7 +189,7 @@ func (d *gpu) fraction(f Field, full float64) Value {
 // because fields are blank where the hardware or the exporter's configuration does not have them.
 func (d *gpu) activity() Value {
 	blank := Value{}
-	for _, f := range [...]Field{smActive, grActive} {
+	for _, f := range [...]field{smActive, grActive} {
 		v := d.fraction(f, 1)
 		if v.Quality == Good {
 			if v.Value == 0 && d.busyElsewhere() {

@@ -9,7 +9,7 @@ import "slices"
 // distinguished from one that the named pod served itself; use honor_labels for trusted jobs only.
 type ScrapeLabels struct{ Namespace, Pod string }
 
-// Naming is what the labels of a stored series say about pods.
+// Naming has the pods that the labels of a stored series name.
 type Naming struct {
 	Scraped  Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
 	Reported Owner // another pod that the page names; zero for none

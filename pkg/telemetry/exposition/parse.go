@@ -31,7 +31,7 @@ var DefaultLimits = Limits{Line: 64 << 10, Series: 4000, Kept: 1 << 20}
 
 var (
 	// ErrTruncated is returned for a text that exceeds a limit or ends within a line.
-	ErrTruncated = errors.New("exposition cut")
+	ErrTruncated = errors.New("exposition truncated")
 	// ErrFormat is returned for a text that is not an exposition.
 	ErrFormat = errors.New("not an exposition")
 )
