@@ -25,6 +25,8 @@ const (
 	inSources = "Sources of readings: "
 	inPorts   = "The ports of metrics and probes: "
 	inScaler  = "KEDA's external scaler: "
+	inPage    = "The page and explain: "
+	inAPI     = "The external metrics API: "
 )
 
 // of returns rows with the name of their entrance.
@@ -196,6 +198,56 @@ var removals = []removal{
 	{what: "TLS on the port of the external scaler", rows: of(inScaler, "plain text, where TLS is spoken"),
 		edits: []edit{{"pkg/externalmetrics/scalerserver.go", "options = append(options, grpc.Creds(credentials.NewTLS(config)))",
 			"_ = credentials.NewTLS(config)"}}},
+
+	// The page and explain
+	{what: "the authentication of the page for tenants", rows: of(inPage, "the whole list, without a token", "a made-up token", "a password",
+		"a token of a hundred thousand bytes", "the front proxy's headers, written by oneself"),
+		edits: []edit{{"pkg/dashboard/visitor/visitor.go", "return nil, errUnauthenticated", `return &user.DefaultInfo{Name: "anna"}, nil`}}},
+	{what: "the authorization by namespace of the page", rows: of(inPage, "impersonation beside one's own token",
+		"the whole list, by one namespace's tenant", "another namespace's explanation", "another namespace's page",
+		"another namespace's live stream", "another namespace through the search"),
+		edits: []edit{{"pkg/dashboard/visitor/visitor.go", "return err == nil && decision == authorizer.DecisionAllow",
+			"return err == nil || decision == authorizer.DecisionAllow"}}},
+	{what: "the limit of a user's requests", rows: of(inPage, "more live streams than the limit"),
+		edits: []edit{{"pkg/dashboard/visitor/visitor.go", "if v.inFlight[name] >= maxPerUser {", "if v.inFlight[name] < 0 {"}}},
+	{what: "the refusal of bodies", rows: of(inPage, "a length and chunks at once (smuggling)"),
+		edits: []edit{{"pkg/dashboard/secure.go", "case r.ContentLength != 0:", "case r.ContentLength == -2:"}}},
+	{what: "the check of the host name", rows: of(inPage, "a host name that resolves to this machine (DNS rebinding)",
+		"a name that begins like this machine's"),
+		edits: []edit{{"pkg/dashboard/secure.go", "case !acceptedHost(r, hosts):", "case len(hosts) < 0:"}}},
+	{what: "the limit of the page's URLs", rows: of(inPage, "a query of a hundred thousand bytes", "a path of a hundred thousand bytes",
+		"a search of ten thousand words"),
+		edits: []edit{{"pkg/dashboard/secure.go", "case len(r.URL.RawQuery) > maxQuery || len(r.URL.EscapedPath()) > maxPath:",
+			"case len(r.URL.RawQuery) < 0:"}}},
+	{what: "the prohibition of frames", rows: of(inPage, "a frame around the page (clickjacking)"),
+		edits: []edit{{"pkg/dashboard/secure.go", `"X-Frame-Options":              "DENY",`, ""}}},
+	{what: "the prohibition of content detection", rows: of(inPage, "a script in the explanation's JSON, opened by a browser"),
+		edits: []edit{{"pkg/dashboard/secure.go", `"X-Content-Type-Options":       "nosniff",`, ""}}},
+	{what: "the check of a requested time", rows: of(inPage, "a script in a moment", "an age of a million years"),
+		edits: []edit{
+			{"pkg/dashboard/api.go", "at, err := explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)",
+				"at, _ = explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)\n\tvar err error"},
+			{"pkg/dashboard/workload.go", "q.At, err = explain.ParseQuery(v, p.options.Clock(), p.options.Zone)",
+				"q.At, _ = explain.ParseQuery(v, p.options.Clock(), p.options.Zone)"}}},
+
+	// The external metrics API
+	{what: "the authorization of the external metrics API", rows: of(inAPI, "without a token", "the front proxy's headers, without its certificate",
+		"another namespace", "every namespace", "no namespace", "another namespace's explanation", "every namespace's explanations",
+		"a redirect to another host (aggregated API)", "the profiler", "the command line of the process", "the metrics of the process"),
+		edits: []edit{{"pkg/externalmetrics/server.go", "h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)", "h := api"}}},
+	{what: "the authentication of the external metrics API", rows: of(inAPI, "a made-up token"),
+		edits: []edit{{"pkg/externalmetrics/server.go", "c.Authentication.Authenticator, genericapifilters.Unauthorized(c.Serializer),",
+			"c.Authentication.Authenticator, h,"}}},
+	{what: "the demand for a selector of one policy", rows: of(inAPI, "no selector, which would add up the targets of all policies",
+		"a selector of two policies", "a selector of all policies but one", "a selector of all policies",
+		"a selector of two names that contradict each other"),
+		edits: []edit{{"pkg/externalmetrics/provider.go", "	if !ok {\n		return nil, apierrors.NewBadRequest(", "	if !ok && name == \"x\" {\n		return nil, apierrors.NewBadRequest("}}},
+	{what: "the check of the metric's name", rows: of(inAPI, "another metric of the cluster"),
+		edits: []edit{{"pkg/externalmetrics/provider.go", "if info.Metric != MetricName {", `if info.Metric == "" {`}}},
+	{what: "the limit of the API's URLs", rows: of(inAPI, "a selector of a hundred thousand parts"),
+		edits: []edit{{"pkg/externalmetrics/server.go", "if len(r.URL.RawQuery)+len(r.URL.Path) > maxAddress {", "if len(r.URL.Path) < 0 {"}}},
+	{what: "the namespace of a list of explanations", rows: of(inAPI, "all of their namespace's explanations"),
+		edits: []edit{{"pkg/dashboard/api.go", `return namespace != "" && of != namespace`, `return namespace != "" && of == ""`}}},
 }
 
 // heldElsewhere lists the rows that no removal makes fail, with what holds them.
@@ -210,11 +262,51 @@ var heldElsewhere = map[string]string{
 	inSources + "Redis commands in a list's name":                                   "go-redis sends every argument with its length",
 	inSources + "a thousand labels on one series":                                   "a valid page: the row shows that it is read",
 	inSources + "a wrong TYPE":                                                      "the parser of prometheus/common has no value of the metric then",
+	inPage + "another namespace's explanation at a moment":                          "the check before it, of the namespace, and the history hold it together",
+	inPage + "whether another namespace has a policy of this name":                  "a policy that does not exist has the same answer as one that the user may not see",
+	inPage + "another namespace through the history":                                "the history shows a workload only after the second tick; the row shows that the page is served",
+	inPage + "another namespace by a path with dots":                                "the routes of net/http match one path segment for a name",
+	inPage + "another namespace by a doubled slash":                                 "net/http cleans the path",
+	inPage + "a file by a path with dots":                                           "io/fs refuses the path",
+	inPage + "a file by dots that are escaped twice":                                "as above",
+	inPage + "a file by a NUL":                                                      "as above",
+	inPage + "a script in a workload's name":                                        "html/template escapes it",
+	inPage + "a script in the list":                                                 "as above",
+	inPage + "a script in a search":                                                 "as above",
+	inPage + "a script in a path that there is not":                                 "the error page does not contain the path",
+	inPage + "a cookie that breaks out of an attribute":                             "the page accepts two values of the cookie only",
+	inPage + "a zone that is a file":                                                "time.LoadLocation refuses it",
+	inPage + "a moment before time began":                                           "the history has no decision of that time",
+	inPage + "the last page of a list without end":                                  "a page number beyond the list is the last page",
+	inPage + "a change by POST":                                                     "two layers hold it: the page's own check and the routes, which have the method GET",
+	inPage + "a method that there is not":                                           "as above",
+	inPage + "two lengths of one request (smuggling)":                               "net/http refuses it",
+	inPage + "a new line in a header's name":                                        "as above",
+	inAPI + "their own number":                                                      "a valid request, as a control",
+	inAPI + "their own explanation":                                                 "as above",
+	inAPI + "another namespace by dots in the path":                                 "the library finds no resource of that path",
+	inAPI + "another namespace by escaped slashes":                                  "as above",
+	inAPI + "another namespace's explanation by dots":                               "as above",
+	inAPI + "another namespace in the policy's name":                                "the library validates label values",
+	inAPI + "a selector with a turned-round end":                                    "as above",
+	inAPI + "another namespace's policy by its name alone":                          "the policy is found by the namespace of the request and its name",
+	inAPI + "a selector that is no selector":                                        "the library parses selectors",
+	inAPI + "two selectors, of which one is authorized":                             "as above",
+	inAPI + "an explanation on a zone that is a file":                               "time.LoadLocation refuses it",
+	inAPI + "a watch that never ends":                                               "the library has no such operation",
+	inAPI + "a change by POST":                                                      "as above",
+	inAPI + "a change by PATCH":                                                     "as above",
+	inAPI + "a deletion of everything":                                              "as above",
+	inAPI + "another group of the API":                                              "the server has no such group",
+	inAPI + "secrets":                                                               "as above",
+	inAPI + "an answer in a page of HTML":                                           "the library has no such media type",
+	inAPI + "a header of two megabytes":                                             "net/http limits headers to 1 MiB",
+	inAPI + "an upgrade to another protocol":                                        "HTTP/2 has no upgrades",
 	inSources + "brackets without end":                                              "encoding/json refuses more than 10,000 nested values",
 }
 
 // withoutRemovals lists the entrances whose rows have no removals yet.
-var withoutRemovals = []string{"Policy files", "Annotations", "The operator's annotations", "The page and explain", "The external metrics API"}
+var withoutRemovals = []string{"Policy files", "Annotations", "The operator's annotations"}
 
 // TestDefencesMatchTheCode checks the list without running it: every edit has its text in the code once, and every row exists and is
 // either in a removal or in heldElsewhere.
