@@ -57,7 +57,7 @@ bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every s
 bench-spot: build ## availability and cost on every shared spot trace, beside Karpenter alone, SkyServe and who knows the trace
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
 
-defences: ## remove each defence in turn and expect a row of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
+defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
 	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg
 
 fuzz: ## a minute of each fuzz target
