@@ -122,7 +122,7 @@ func TestOneClientLosesItsOwnOldestConnectionsAndNoOtherClientLosesAny(t *testin
 	eventually(t, "the late client is accepted", func() bool { return closed.Load() == 94 })
 	for name, c := range map[string]net.Conn{"the neighbor's": neighbor, "the late client's": late} {
 		if isClosed(c) {
-			t.Errorf("%s connection was closed for the greedy client", name)
+			t.Errorf("%s connection was closed because of the client with many connections", name)
 		}
 	}
 	for i, c := range greedy {
@@ -145,7 +145,7 @@ func TestAConnectionThatEndsByItselfMakesRoom(t *testing.T) {
 		eventually(t, "the connection is gone", func() bool { return limited.Open() == 0 })
 	}
 	if n := closed.Load(); n != 0 {
-		t.Errorf("%d connections were closed although there was room", n)
+		t.Errorf("%d connections were closed although the limit was not reached", n)
 	}
 }
 

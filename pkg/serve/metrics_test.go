@@ -200,10 +200,10 @@ func TestOnlyAuthorizedScrapersReadTheMetrics(t *testing.T) {
 			t.Errorf("token %q: metrics are served: %v", token, served)
 		}
 		if answer.ProtoMajor != 1 {
-			t.Errorf("HTTP/%d: with it one connection carries many requests", answer.ProtoMajor)
+			t.Errorf("HTTP/%d: with HTTP/2 one connection has many requests", answer.ProtoMajor)
 		}
 	}
 	if _, ok := asked.Load("scraper"); !ok {
-		t.Error("the cluster was not asked about the token")
+		t.Error("the cluster received no TokenReview")
 	}
 }

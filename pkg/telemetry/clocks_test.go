@@ -182,7 +182,7 @@ func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 			t.Errorf("%v ahead: %d warnings and %d ends, want %d and %d\n%s", phase.ahead, warn, info, phase.warn, phase.info, log.String())
 		}
 		if got := testutil.ToFloat64(p.metrics.skew.WithLabelValues("prom", "query")); got < phase.ahead.Seconds()-3 || got > phase.ahead.Seconds()+1 {
-			t.Errorf("%v ahead: the gauge says %g s", phase.ahead, got)
+			t.Errorf("%v ahead: the gauge is %g s", phase.ahead, got)
 		}
 	}
 	if n := testutil.CollectAndCount(p.metrics.skew); n != 1 {

@@ -195,18 +195,18 @@ func TestPodsMissingInTheAnswerLowerTheCoverage(t *testing.T) {
 	put(time.Now().Add(-time.Second), pods)
 	pollOnce(t, p)
 	if r := read(p, w)[0]; r.Value != 40 || r.Coverage != 1 || r.Reported != 4 {
-		t.Errorf("all there: %+v", r)
+		t.Errorf("all pods: %+v", r)
 	}
 	server.clear()
 	put(time.Now().Add(-time.Second), pods[:2])
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known || r.Value != 20 || r.Coverage != 0.5 || r.Reported != 2 {
-		t.Errorf("half there: %+v, want 20 at a coverage of a half, which cannot lower", r)
+		t.Errorf("half of the pods: %+v, want 20 at a coverage of a half, which cannot lower", r)
 	}
 	server.clear()
 	pollOnce(t, p)
 	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseEmpty || r.Coverage != 0 {
-		t.Errorf("none there: %+v", r)
+		t.Errorf("no pods: %+v", r)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestStuckActivityCounterIsUnknownWithItsCause(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseSentinel {
-		t.Errorf("%+v: 0 beside a GPU_UTIL of 99 is no idleness", r)
+		t.Errorf("%+v: a GPU with activity 0 and GPU_UTIL 99 is not idle", r)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestPodIsIdleWhereEverySignalIsZeroAndFresh(t *testing.T) {
 		}
 	}
 	if p.Idle(&c.Workload, "idle", at.Add(3*time.Minute)) {
-		t.Error("idle by a reading of three minutes ago, where two are the most")
+		t.Error("idle by a reading of three minutes ago, which is stale after two")
 	}
 	alone := c.Workload
 	alone.Group = ""

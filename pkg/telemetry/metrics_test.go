@@ -46,6 +46,6 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 		}
 	}
 	if _, err := New(Options{Registerer: registry}); err == nil {
-		t.Error("two pollers count into one registry")
+		t.Error("two pollers use one registry")
 	}
 }

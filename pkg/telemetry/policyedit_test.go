@@ -120,7 +120,7 @@ func TestEditOfASignalsSourceWaitsForTheFirstPoll(t *testing.T) {
 		o.Annotations["gpuscaler.io/spec"] = "signals:\n- {name: queue, type: vllm, metric: requestsRunning, target: 10}\nbehavior: {scaleDown: {stabilizationWindowSeconds: 0}}\n"
 	})
 	if d := e.tick(); d.Replicas != 6 || !d.Degraded {
-		t.Errorf("decided %d, degraded %t, on a reading of something else", d.Replicas, d.Degraded)
+		t.Errorf("decided %d, degraded %t, on the reading of another metric", d.Replicas, d.Degraded)
 	}
 	pollOnce(t, e.poller)
 	if d := e.tick(); d.Replicas != 1 || d.Degraded {

@@ -120,8 +120,8 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	return h.Buckets[n-2].Upper, true
 }
 
-// Since returns the increase of the counters from prev to h. A counter that is lower than before started again with its process, so that
-// its whole value is new; where one counter did, all of them did.
+// Since returns the increase of the counters from prev to h. Where a counter is lower than before, the process has restarted, and the
+// increase is the whole value of every counter.
 func (h *Histogram) Since(prev *Histogram) Histogram {
 	if h.Count < prev.Count || h.Sum < prev.Sum || !sameBounds(h.Buckets, prev.Buckets) {
 		return h.clone()

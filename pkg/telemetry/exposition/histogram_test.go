@@ -45,7 +45,7 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 	at := func(seconds int) time.Time { return scraped.Add(time.Duration(seconds) * time.Second) }
 	w.Observe(hist(100, 1, 90, 2, 100, inf, 100), at(0))
 	if _, _, ok := w.Gain(time.Minute); ok {
-		t.Error("one look at a counter says nothing of the last minute: its hundred requests may be of last week")
+		t.Error("a latency is known after one observation, whose requests may be from before the window")
 	}
 	w.Observe(hist(110, 1, 95, 2, 110, inf, 110), at(15))
 	if g, _, ok := w.Gain(time.Minute); !ok || g.Count != 10 || g.Sum != 10 {
@@ -66,7 +66,7 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 	w.Observe(Histogram{Count: math.NaN()}, at(75))
 	w.Observe(hist(9, 1, 2, 4, 8, inf, 8), at(90))
 	if g, _, ok := w.Gain(time.Hour); ok {
-		t.Errorf("gained %+v across a counter that was no number", g)
+		t.Errorf("gained %+v after a counter that was not a number", g)
 	}
 }
 
@@ -78,13 +78,13 @@ func TestWindowWithoutObservationsIsIdleOnlyWithoutWaitingRequests(t *testing.T)
 		t.Errorf("idle server: %g (%d, %d), want 0", v, q, idle.Quality)
 	}
 	if stuck := (Observed{At: scraped, Quality: Good, Load: 12}).WithoutObservations(m); stuck.Quality != Suspected {
-		t.Errorf("12 requests wait and none gets its first token: quality %d, want suspected", stuck.Quality)
+		t.Errorf("12 requests wait and none receives its first token: quality %d, want suspected", stuck.Quality)
 	}
 	if blind := (Observed{At: scraped, Quality: Good}).WithoutObservations(m); blind.Quality != Missing {
 		t.Errorf("no gauge of waiting requests: quality %d, want missing", blind.Quality)
 	}
 	if busy := (Observed{At: scraped, Quality: Good, Gain: Histogram{Count: 1}}).WithoutObservations(m); busy.Quality != Good {
-		t.Errorf("an observation needs no gauge: quality %d", busy.Quality)
+		t.Errorf("with observations no gauge is needed: quality %d", busy.Quality)
 	}
 }
 

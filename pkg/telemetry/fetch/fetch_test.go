@@ -89,7 +89,7 @@ func TestFollowRedirectsOfTheConfigurationIsIgnored(t *testing.T) {
 }
 
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
-	proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
+	proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy received a request") })
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
 		t.Setenv(name, proxy)
 	}
@@ -132,7 +132,7 @@ func TestGuardRefusesAddressesThatNoSourceHas(t *testing.T) {
 		}
 	}
 	if (Guard{Loopback: true}).Check(netip.Addr{}) == nil {
-		t.Error("no address at all is allowed")
+		t.Error("the zero address is allowed")
 	}
 }
 

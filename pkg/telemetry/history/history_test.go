@@ -51,7 +51,7 @@ func TestQueriesAreEvaluatedByPrometheusEngine(t *testing.T) {
 		t.Errorf("%q %q %q, %v, %v", kind, other, version, err, e)
 	}
 	if _, err := s.Instant(t.Context(), "1", time.Unix(60, 0)); err == nil {
-		t.Error("a scalar is taken for a vector")
+		t.Error("a scalar is returned as a vector")
 	}
 	if _, err := s.Instant(t.Context(), "sum(", time.Unix(60, 0)); err == nil || !strings.Contains(err.Error(), "the query was: sum(") {
 		t.Errorf("%v", err)

@@ -89,8 +89,8 @@ func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading)
 	t.totals[key] = next
 }
 
-// missing returns the sum of the contributions of terminated pods that are still counted: those that this poll misses first, and
-// earlier ones while oldest, the oldest sample of the other pods, is not after the poll that missed them first.
+// missing returns the sum of the contributions of terminated pods that are still counted. A pod that this poll misses first is counted. A
+// pod that an earlier poll missed first is counted until oldest, the oldest sample of the other pods, is after that poll.
 func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum float64) {
 	var terminated []terminatedPod
 	for _, p := range t.before.totals[key].pods {

@@ -138,7 +138,7 @@ func FuzzDecode(f *testing.F) {
 			return nil
 		})
 		if err == nil && !bytes.Contains(text, []byte("success")) && !bytes.Contains(text, []byte(`\u`)) {
-			t.Fatalf("%q was taken for a success", text)
+			t.Fatalf("%q was accepted as a success", text)
 		}
 	})
 }

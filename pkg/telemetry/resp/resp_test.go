@@ -78,7 +78,7 @@ func TestRepliesOverALimitFailBeforeTheyAreComplete(t *testing.T) {
 				t.Errorf("%.40q in pieces of %d: %v, want %v", c.stream, size, err, c.want)
 			}
 			if got == c.stream {
-				t.Errorf("%.40q in pieces of %d was delivered whole", c.stream, size)
+				t.Errorf("%.40q in pieces of %d was returned completely", c.stream, size)
 			}
 		}
 	}

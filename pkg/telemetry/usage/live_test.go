@@ -37,7 +37,7 @@ func TestCurrentCostIsAttributedToItsWorkload(t *testing.T) {
 	}
 	b, ok := l.Current(now.Add(time.Minute))
 	if !ok {
-		t.Fatal("nothing is known after a look")
+		t.Fatal("no result after an update")
 	}
 	want(t, "idle dollars in two minutes", b.Total.IdleByActivity, 6.0/30)
 	want(t, "what Karpenter asks for the offer", l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now).Hourly, 12)
@@ -45,7 +45,7 @@ func TestCurrentCostIsAttributedToItsWorkload(t *testing.T) {
 		t.Error("the price of an offer that Karpenter does not name is known")
 	}
 	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now.Add(time.Hour)).Known() {
-		t.Error("a price of an hour ago is shown as one of now")
+		t.Error("a price of an hour ago is returned as the current one")
 	}
 
 	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="allocated",workload="llama"`
@@ -104,10 +104,10 @@ func TestOldCostIsNotReturned(t *testing.T) {
 		t.Fatal("an update without an answer succeeded")
 	}
 	if _, ok := l.Current(now.Add(4 * time.Minute)); !ok {
-		t.Error("one failed look took away what was known")
+		t.Error("a failed update deleted the last result")
 	}
 	if _, ok := l.Current(now.Add(6 * time.Minute)); ok {
-		t.Error("what is six minutes old is shown as the present")
+		t.Error("a result that is six minutes old is returned as the current one")
 	}
 }
 

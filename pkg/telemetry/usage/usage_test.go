@@ -262,7 +262,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="b",UUID="other",namespace="x",pod="y"} 1x
 	selectors := s.Selectors(t)
 	for _, one := range selectors {
 		if !strings.Contains(one, `cluster="a"`) {
-			t.Errorf("%s speaks of every cluster", one)
+			t.Errorf("%s selects the series of every cluster", one)
 		}
 	}
 	if b := l.Bill(cost.Period{}); len(b.Namespaces) != 1 || len(selectors) < 5 {
