@@ -1,73 +1,92 @@
-// Package capacity decides what the nodes should do: how far each NodePool of a group may grow, in which order Karpenter tries
-// them, what it may consolidate, and which pods go first. It is pure: a group, an observation, a state and the time go in; actions,
-// advice, reasons and the next state come out. It launches and drains nothing. It nudges NodePools, as a guest.
+// Package capacity decides how the NodePools of a capacity group are overridden: how many nodes each may have, which one Karpenter uses
+// first, when it may consolidate, and which pods a scale-in deletes first. It is pure: Decide maps a group, an observation, a state and a
+// time to actions, advice, reasons and the next state. It launches and removes no node; Karpenter does.
 //
 // # The rules, in order
 //
-//	adopt, settle  what a dead controller left is taken up; somebody else's edit wins
-//	demand         uncapped decisions and every other pod that asks for the resource, running or pending
-//	schedule       limits, weight and disruption in the group's windows
-//	turn           the state machine between spot and on-demand
-//	base           the first units on demand
-//	fallback       on-demand first, by weight; spot closed, where the group says so
-//	probe          one spot node more
-//	return         replicas move back in batches, ready ones never below demand
-//	patience       on-demand stays at what runs there while pods wait for spot
-//	fence          limit 0 while nobody wants anything
-//	hold           no consolidation while known demand arrives
-//	at-risk        successors for replicas on nodes about to go, and for as many as a cold start is expected to lose
-//	constrained    targets stop asking for what no pool brings
-//	buffer         nodes ahead of known demand, where CapacityBuffers are served
-//	check          what keeps empty nodes, with its price
-//	marks          the startup shield; which pod goes first
-//	write          what changed, as patches
+//	adoptRecords         reads the records that a previous leader left on the NodePools
+//	settleOverrides      compares each override with the cluster; an edit of another manager stays
+//	countDemand          uncapped targets, and every other pod that requests the resource, running or pending
+//	schedule             limits, weight and disruption settings of open windows
+//	updatePhase          the phase between spot and on-demand
+//	base                 the first units run on demand
+//	fallback             on-demand is used first; a hard fallback limits spot
+//	probe                spot may have one more node
+//	returnToSpot         replicas move back in batches; ready replicas never drop below demand
+//	capOnDemand          on-demand does not grow while pods wait for spot
+//	limitToZero          limit 0 while no demand exists
+//	freezeConsolidation  no consolidation while known demand arrives
+//	addAtRisk            successors for replicas on nodes that are about to be lost, and for expected losses
+//	capTargets           targets do not request replicas for which no NodePool provides a node
+//	buffer               nodes for known demand, where the cluster serves CapacityBuffers
+//	check                what keeps empty nodes, with its price
+//	annotatePods         the startup shield, and the order of a scale-in
+//	write                what changed, as patches
 //
-// Rules want values for fields, a later rule wins, and only write makes patches of them: a field has one writer.
+// A rule requests values for fields, and a later rule wins. Only write makes patches of the requests, so each field has one writer.
 //
-// # The guest's rules
+// # State machines
 //
-//   - A field is nudged only where the NodePool hands it over, the CRD has it, and what stands there can be saved.
-//   - The original, its owner and the state stand in the NodePool's own annotation, written in the same apply. A crash loses nothing.
-//   - Somebody else's edit wins: it stays, it is what there is from then on, and the field is left alone for a while; after the
-//     third time for much longer. Who edits a list of budgets around our entries keeps both.
-//   - An equal value is no edit: Argo CD with RespectIgnoreDifferences applies back what it finds.
-//   - What makes less possible is written at most every two minutes; what lets more come, at once.
-//   - Every path leads back: a rule that no longer wants a field restores it.
+// Each concern is a type with its own state, an input struct that holds everything it reads, and a documented table of its states and
+// events. The tests enumerate every state and event.
 //
-// # What the caller owes
+//	concern            type             file
+//	spot and fallback  spotState        spot.go
+//	a move to spot     move             move.go
+//	zero limit         zeroLimit        zerolimit.go
+//	limit caps         (no own state)   limits.go
+//	target cap         targetCap        targetcap.go
+//	disruption         freeze           freeze.go
+//	pod annotations    annotationState  annotations.go
+//	buffers            bufferAction     buffer.go
+//	one field          override         override.go
 //
-//   - A patch carries the resourceVersion of the view that it was decided on: an older view must not overwrite an edit of a second ago.
-//   - What a patch holds goes into one server-side apply, by force, with the record in the same request. What a change restores is put
-//     back under its recorded owner first and leaves our apply afterwards.
-//   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would refuse the whole patch.
-//   - A record is removed only by a patch that says so: it stays until the restored value was seen.
-//   - Values are printed by encoding/json from what the API server returned: compact, keys sorted.
-//   - Failures and losses reach back an hour, each NodeClaim once. A pod that terminates is not listed.
-//   - Actions that loosen are carried out before the tick's numbers are served.
-//   - A NodePool with our record that no group names is released through Orphan.
-//   - On SIGTERM Shutdown is applied; when a group's policy goes Release is, until it returns no action.
+// # Overrides
 //
-// # What outlives us
+//   - A field is overridden only if the NodePool's owner lists it in gpuscaler.io/nudge, the CRD has it, and its value can be saved.
+//   - The owner's value, its field manager and the state are part of an annotation on the NodePool that is written in the same apply. A
+//     crash loses nothing.
+//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for a while, and after the third edit
+//     for much longer. An edit of the budgets around the entries of a freeze keeps both.
+//   - An equal value is no edit: Argo CD with RespectIgnoreDifferences applies the value that it finds.
+//   - A change that reduces what is possible is written at most every two minutes, a change that allows more at once.
+//   - When no rule requests a field any more, its owner's value is restored.
 //
-// A hold ends by itself: its budget entries carry their end. A weight that stays turned costs money and stops nothing. A limit that
-// stays stops pods: it is taken back at shutdown and whenever demand cannot be known, and a leader that starts without a record
-// takes back what its field manager owns. After kill -9 with no successor it stands: that is why it is opt-in and always shown. A
-// buffer that stays holds nodes: it goes with its reason, at shutdown, and with the workload that owns it.
+// # Contract of the caller
 //
-// # Conflicts, decided
+//   - A patch carries the resourceVersion of the observation that it is based on, so that it cannot overwrite a newer edit.
+//   - The overrides of a patch are one server-side apply with force, with the record in the same request. A restored field is first
+//     written for its recorded owner, and is no part of the apply.
+//   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would reject the complete patch.
+//   - A record is removed only by a patch without a record: it stays until the restored value was observed.
+//   - Values are the output of encoding/json for what the API server returned: compact, with sorted keys.
+//   - Failures and losses cover an hour, each NodeClaim once. A terminating pod is not listed.
+//   - Actions that loosen are applied before the targets of the tick are served.
+//   - A NodePool with a record that no group names is released through Orphan.
+//   - At SIGTERM the caller applies Shutdown. When a group's policy is removed, it calls Release until that returns no action.
 //
-//   - A limit of the owner on the spot pool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout: the
-//     limit is no failure of spot. Nothing surges, probes or waits for a node that it does not let come; what is on demand stays there,
-//     its consolidation goes on, and explain names the limit.
+// # After a crash
+//
+// A consolidation freeze ends by itself, because its budget entries contain their end. A weight that stays costs money and stops no pod. A
+// limit that stays stops pods: it is removed at shutdown and while demand is unknown, and a leader that starts without a record removes
+// the limits that its field manager owns. After kill -9 without a successor the limit stays; therefore limits are opt-in and always
+// reported. A CapacityBuffer that stays keeps nodes: it is removed with its reason, at shutdown, and with the workload that owns it.
+//
+// # Conflicts and their resolution
+//
+//   - A limit of the owner on the spot NodePool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout:
+//     the limit is no failure of spot. Nothing surges, probes or waits for a node that the limit does not allow; replicas on demand stay
+//     there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
-//     side. Its reserved nodes count towards the base, and no replica is moved away from them: the reservation is paid for in any case.
-//   - A scheduled limit and a lid of ours: the smaller. A scheduled limit below what runs is written as it stands; Karpenter evicts
-//     nothing for it.
-//   - A fence and a Job without a policy: the Job wins; a fence needs that no pod runs or pends and that demand is known.
-//   - Patience and evidence: where pods have to be patient, refusals do not shorten it.
-//   - A hold and a probe: nothing is tried out while known demand arrives.
-//   - A base and Karpenter's consolidation: on-demand comes first by weight and its limit ends at the base, so a simulation puts the
-//     base's pods back where they are and everybody else's on spot.
-//   - A surge that demand grows into: the replica stays, the move is over.
-//   - Capped and pending: one replica beyond what runs stays pending; it is Karpenter's probe and the fallback's evidence.
+//     side. Its reserved nodes count towards the base, and no replica moves away from them: the reservation is paid for in any case.
+//   - A scheduled limit and a limit cap: the smaller one. A scheduled limit below what runs is written as configured; Karpenter removes no
+//     node because of it.
+//   - A zero limit and a Job without a policy: the Job wins. A zero limit requires that no pod runs or is pending and that demand is known.
+//   - The spot wait timeout and the evidence of refusals: while pods wait below a limit cap, refusals do not shorten the timeout.
+//   - A consolidation freeze and a probe: nothing is tried while known demand arrives.
+//   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
+//     Karpenter leaves the pods of the base where they are and puts all others on spot.
+//   - A surge and growing demand: the replica stays, and the move ends.
+//   - A target cap and pending pods: one replica beyond those with a node stays pending. Karpenter retries for it, and its failures are
+//     the evidence for a fallback.
 package capacity

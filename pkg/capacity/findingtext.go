@@ -40,7 +40,8 @@ func (f Finding) Text(g *Group) string {
 func (f Finding) fieldText(pool, field string) string {
 	switch f.Kind {
 	case FindNotConsented:
-		return fmt.Sprintf("%s: the annotation gpuscaler.io/nudge does not list %s: the rule %s cannot override %s", pool, f.Field.Consent(), f.Rule, field)
+		return fmt.Sprintf("%s: the annotation gpuscaler.io/nudge does not list %s: the rule %s cannot override %s",
+			pool, f.Field.Consent(), f.Rule, field)
 	case FindUnsupported:
 		switch f.Rule {
 		case RuleBuffer:
@@ -66,13 +67,16 @@ func (f Finding) unmovable() string {
 	n := float64(f.Count)
 	switch f.Blocker {
 	case BlockedByNoOwner:
-		return fmt.Sprintf("%s of %s without a Deployment %s on demand until %s: run %s by a Deployment to have %s moved", plural(n, "pod"), f.Name,
-			plural(n, "stays", "stay"), plural(n, "it ends", "they end"), plural(n, "it", "them"), plural(n, "it", "them"))
+		it := plural(n, "it", "them")
+		return fmt.Sprintf("%s of %s without a Deployment %s on demand until %s: run %s by a Deployment to have %s moved",
+			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "it ends", "they end"), it, it)
 	case BlockedByLabels:
 		return fmt.Sprintf("%s of %s %s on demand: it is unknown whether nodes of the spot NodePool have the labels that the %s; "+
-			"name the labels in its template or requirements", plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "pod requests", "pods request"))
+			"name the labels in its template or requirements",
+			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "pod requests", "pods request"))
 	case BlockedByDoNotDisrupt:
-		return fmt.Sprintf("%s of %s %s on demand because of karpenter.sh/do-not-disrupt: remove the annotation, or restart the %s when spot is available",
+		return fmt.Sprintf("%s of %s %s on demand because of karpenter.sh/do-not-disrupt: "+
+			"remove the annotation, or restart the %s when spot is available",
 			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "pod"))
 	case BlockedByUnmanagedPod:
 		return fmt.Sprintf("%s without a policy %s nodes on demand: write a policy for %s, or use a separate NodePool",

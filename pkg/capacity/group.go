@@ -16,16 +16,16 @@ const (
 	MaxSchedules = 16
 )
 
-// DefaultReturn is the pace of the way back to spot, in nodes an hour, where none is given: no slower than cold starts and what spot
-// has room for allow. On the recorded spot markets 4 costs 0.10 to 0.32 more of an omniscient plan's cost for at most 0.25 points of
-// availability, and beyond 30 nothing changes. A batch of more than one still needs one before it that arrived whole.
+// DefaultReturn is the default pace of the return to spot, in nodes per hour. It does not slow the return below what cold starts and
+// the capacity of spot allow. On the recorded spot markets, a pace of 4 costs 0.10 to 0.32 of the oracle's cost more and gains at most
+// 0.25 points of availability, and a pace above 30 changes nothing. A batch of several replicas still follows one that arrived completely.
 const DefaultReturn = 30
 
-// CapacityType is what a provider sells a node as: the values of karpenter.sh/capacity-type.
+// CapacityType is a value of the label karpenter.sh/capacity-type.
 type CapacityType uint8
 
 const (
-	Mixed CapacityType = iota // a pool that may launch several types; it is observed and reported, never nudged for spot
+	Mixed CapacityType = iota // a NodePool that may launch several types; it is only observed
 	Spot
 	OnDemand
 	Reserved
@@ -37,12 +37,12 @@ type Pool struct {
 	Type CapacityType
 }
 
-// FallbackMode says how a group turns away from spot.
+// FallbackMode is how a group falls back to on-demand.
 type FallbackMode uint8
 
 const (
-	Soft FallbackMode = iota // by weight: on-demand first, spot as the last resort
-	Hard                     // by weight and limit: no new spot node at all
+	Soft FallbackMode = iota // by weight: on-demand first, spot if on-demand has no capacity
+	Hard                     // by weight and limit: no new spot node
 )
 
 // Limit is one entry of spec.limits.
@@ -51,8 +51,8 @@ type Limit struct {
 	Value    int64
 }
 
-// Schedule is what a group's NodePools look like within a window of time. Where two open windows set one field, the later in the
-// list wins.
+// Schedule is what a window of time sets on the NodePools of a group. If two open windows set one field, the later one in the list
+// wins.
 type Schedule struct {
 	Window              calendar.Window
 	Pools               []int // indexes in Group.Pools; empty: all
@@ -62,36 +62,36 @@ type Schedule struct {
 	ConsolidationPolicy string
 }
 
-// Group is a capacity group, compiled: NodePools that stand for one another, and what the platform team allowed on them. It is
-// shared by pointer and never written after NewGroup.
+// Group is a compiled capacity group: NodePools that can replace one another, and the rules that the platform team enabled for them.
+// Several goroutines share it by pointer; it does not change after NewGroup.
 type Group struct {
 	Name     string
-	Resource string // what is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu
+	Resource string // that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu
 	Pools    []Pool // at most MaxPools
-	Advisory bool   // decide, explain and put back; nudge nothing
+	Advisory bool   // decide, explain and restore; override nothing
 
-	OnDemandBase       int64         // units of the resource that are on demand before any spot
+	OnDemandBase       int64         // units of the resource that run on demand before any spot is used
 	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
 	Fallback           FallbackMode
-	ReturnNodesPerHour int64 // the pace of the way back to spot; 0: DefaultReturn
+	ReturnNodesPerHour int64 // pace of the return to spot; 0: DefaultReturn
 
-	ZeroLimit           bool // a limit of 0 while nobody wants anything
+	ZeroLimit           bool // a limit of 0 while no demand exists
 	ConsolidationFreeze bool // no consolidation while known demand arrives
-	StartupShield       bool // pods that load are not disrupted
-	EmptyWholeNodes     bool // scale-in picks the pods that free whole nodes
-	Buffer              bool // a CapacityBuffer ahead of known demand, where served
+	StartupShield       bool // loading pods are not disrupted
+	EmptyWholeNodes     bool // a scale-in deletes the pods that free complete nodes
+	Buffer              bool // a CapacityBuffer before known demand, where the cluster serves it
 	LeadTime            time.Duration
 	Schedules           []Schedule // at most MaxSchedules
 
-	limits []string // resources whose limits are looked at: Resource first
+	limits []string // resources whose limits the group may set: Resource first
 }
 
-// NewGroup checks a group against the bounds of this package and makes it ready for Decide. What people may write is checked by
-// package policy, with better words; an error here is a group that Decide could not hold.
+// NewGroup prepares a group for Decide. It returns an error for a group that exceeds the bounds of this package; package policy checks
+// what users write, with file and line.
 func NewGroup(g Group) (*Group, error) {
 	switch {
 	case g.Resource == "":
-		return nil, errors.New("a capacity group counts a resource")
+		return nil, errors.New("a capacity group needs a resource")
 	case len(g.Pools) == 0 || len(g.Pools) > MaxPools:
 		return nil, fmt.Errorf("a capacity group has 1 to %d NodePools", MaxPools)
 	case len(g.Schedules) > MaxSchedules:
@@ -108,19 +108,19 @@ func NewGroup(g Group) (*Group, error) {
 			}
 		}
 		if slices.ContainsFunc(s.Pools, func(i int) bool { return i < 0 || i >= len(g.Pools) }) {
-			return nil, fmt.Errorf("schedule %s names a pool that the group does not have", s.Window.Name)
+			return nil, fmt.Errorf("schedule %s: a NodePool index that the group does not have", s.Window.Name)
 		}
 	}
 	if len(g.limits) > MaxLimits {
-		return nil, fmt.Errorf("a capacity group limits at most %d resources, its own included", MaxLimits)
+		return nil, fmt.Errorf("a capacity group limits at most %d resources, including its own", MaxLimits)
 	}
 	return &g, nil
 }
 
-// Limits lists the resources whose limits the group may set; its own comes first.
+// Limits returns the resources whose limits the group may set; its own is the first.
 func (g *Group) Limits() []string { return g.limits }
 
-// only returns the index of the pool of a type, or -1 where there is none or more than one.
+// only returns the index of the NodePool of a type, and -1 if the group has none or several.
 func (g *Group) only(kind CapacityType) int {
 	found := -1
 	for i := range g.Pools {
@@ -135,7 +135,7 @@ func (g *Group) only(kind CapacityType) int {
 	return found
 }
 
-// other returns the on-demand side of the pair whose spot pool is given.
+// other returns the on-demand side of the pair of a spot NodePool, and the spot NodePool itself if there is none.
 func (g *Group) other(spot int8) int8 {
 	if i := g.only(OnDemand); i >= 0 {
 		return int8(i)

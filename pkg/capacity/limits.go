@@ -27,7 +27,7 @@ func (t *tick) capsOnDemand() bool {
 	return t.needsOnDemandCap() && t.mayOverride(t.onDemand, FieldLimit)
 }
 
-// base runs the first units of the group on demand: on-demand comes first by weight, and its limit cap ends it at the base.
+// base runs the first units of the group on demand: on-demand is first by weight, and its limit cap ends it at the base.
 func (t *tick) base() {
 	if t.g.OnDemandBase <= 0 || !t.capsOnDemand() {
 		return

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Observation is what is seen of one group in a tick.
+// Observation is what the caches show of one group in a tick.
 type Observation struct {
 	Pools         []PoolView // parallel to Group.Pools
 	Workloads     []Workload // of the group's policies, in a stable order
-	UnmanagedPods []Pod      // every other pod that asks for the resource and can land in the group's pools, DaemonSets excluded
-	Ahead         []Span     // demand that is known beforehand: schedule floors, forecasts; those that are open now included
-	// Lost says that demand cannot be trusted to be complete: a cache is not synced, nothing was decided lately.
+	UnmanagedPods []Pod      // every other pod that requests the resource and can be scheduled to the group's NodePools, without DaemonSets
+	Ahead         []Span     // demand that is known in advance, from schedules and forecasts, including what is open now
+	// Lost reports that demand may be incomplete: a cache is not synced, or a workload has no recent decision.
 	Lost bool
-	// Shields says that this Karpenter reads a duration in karpenter.sh/do-not-disrupt; Buffers that it serves CapacityBuffers.
+	// Shields reports that this Karpenter reads a duration in karpenter.sh/do-not-disrupt, Buffers that it serves CapacityBuffers.
 	Shields, Buffers bool
 }
 
-// Fields is the set of words in the annotation gpuscaler.io/nudge, by which a NodePool's owner lets gpuscaler write fields.
+// Fields is the set of words in the annotation gpuscaler.io/nudge, by which a NodePool's owner allows gpuscaler to write fields.
 type Fields uint8
 
 const (
 	ConsentLimits Fields = 1 << iota
 	ConsentWeight
 	ConsentDisruption
-	// ConsentRestore ends the overrides: the listed fields go back to the owner's values, and none is overridden again. The fields
-	// must stay listed until then, because the chart's admission policy refuses every other write.
+	// ConsentRestore ends the overrides: the listed fields get the owner's values, and none is overridden again. The fields must stay
+	// listed until then, because the chart's admission policy rejects every other write.
 	ConsentRestore
 )
 
@@ -34,7 +34,8 @@ const consentAny = ConsentLimits | ConsentWeight | ConsentDisruption
 
 var fieldWords = []string{"limits", "weight", "disruption", "restore"}
 
-// ConsentOf reads the annotation gpuscaler.io/nudge, such as "limits,weight,disruption"; unknown is the first word that it does not know.
+// ConsentOf reads the annotation gpuscaler.io/nudge, such as "limits,weight,disruption". It also returns the first word that is not
+// allowed.
 func ConsentOf(text string) (c Fields, unknown string) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -48,15 +49,15 @@ func ConsentOf(text string) (c Fields, unknown string) {
 	return c, unknown
 }
 
-// PoolView is one NodePool as the cluster shows it.
+// PoolView is the observed state of one NodePool.
 type PoolView struct {
 	Exists  bool
-	Ready   bool   // condition Ready is not False; Karpenter skips a pool where it is
+	Ready   bool   // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
 	Mixed   bool   // its requirements allow spot and another capacity type; reserved and on-demand together are not mixed
-	Record  string // our annotation, as Decide returned it last or a dead controller left it; "": none
+	Record  string // the annotation with the record; "": none
 	Consent Fields
 
-	Limits              []LimitView // every entry of spec.limits; one that is missing here is absent there
+	Limits              []LimitView // every entry of spec.limits
 	Weight              FieldView
 	ConsolidateAfter    FieldView
 	ConsolidationPolicy FieldView
@@ -64,20 +65,20 @@ type PoolView struct {
 
 	Template string // karpenter.sh/nodepool-hash, for people
 	Usage    int64  // status.resources of the group's resource
-	NodeGPUs int64  // units on the greatest node that the pool may launch; 0: not known, the greatest that was seen counts
-	// Nodes are the NodeClaims of the pool that exist, those on their way and on their way out included.
+	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, the largest observed node counts
+	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
-	// Failures and Losses are those of the last hour at least, each NodeClaim once.
+	// Failures and Losses are those of at least the last hour, each NodeClaim once.
 	Failures []Failure
 	Losses   []Loss
 }
 
-// FieldView is one field of a NodePool's spec.
+// FieldView is the observed state of one field of a NodePool's spec.
 type FieldView struct {
 	Value       Value
-	Owner       string // field manager that owns it, other than ours; "": nobody
-	Ours        bool   // our field manager owns it
-	Unsupported bool   // the CRD's schema does not have it
+	Owner       string // field manager that owns it, other than gpuscaler; "": none
+	Ours        bool   // the field manager of gpuscaler owns it
+	Unsupported bool   // the CRD does not have the field
 }
 
 // LimitView is one entry of spec.limits.
@@ -86,48 +87,48 @@ type FieldView struct {
 type LimitView struct {
 	Resource string
 	FieldView
-	Used float64 // what the pool's nodes have of the resource, as Karpenter counts it: cpu in cores, memory in bytes
-	Node float64 // the least that one of them has; 0: not known
+	Used float64 // what the nodes of the NodePool have of the resource, as Karpenter counts it: cpu in cores, memory in bytes
+	Node float64 // the least that one of them has; 0: unknown
 }
 
-// Stage is how far a node has come.
+// Stage is the progress of a node.
 type Stage uint8
 
 const (
-	Requested Stage = iota // a NodeClaim that no provider has answered yet: proves nothing
+	Requested Stage = iota // a NodeClaim without an instance: it may still fail
 	Launched               // an instance exists
-	Usable                 // initialised: pods can run
+	Usable                 // initialized: pods can run
 )
 
 // Node is one NodeClaim with its Node.
 type Node struct {
-	Name, UID    string // of the Node, and of the claim
+	Name, UID    string // name of the Node, UID of the NodeClaim
 	Type         CapacityType
 	Stage        Stage
 	Ready        bool
-	GPUs, Used   int64 // of the resource: capacity, and what pods on it ask for
+	GPUs, Used   int64 // of the resource: capacity, and requests of the pods on the node
 	Created      time.Time
 	InstanceType string
-	Hourly       float64 // price, 0 where unknown
+	Hourly       float64 // price; 0: unknown
 
 	Deleting  bool
 	Voluntary bool // Karpenter set a DisruptionReason: its own work, not a loss
-	Notice    bool // the provider gave notice that it takes the node
+	Notice    bool // the provider announced that it takes the node
 
-	// What keeps an empty node from going, counted in pods.
-	BlockingPods     int32 // pods that ask for none of the resource and belong to no DaemonSet
-	DoNotDisruptPods int32 // pods with do-not-disrupt, DaemonSets included
-	Buffered         bool  // held by a CapacityBuffer
+	// What keeps an empty node, as numbers of pods.
+	BlockingPods     int32 // that request none of the resource and belong to no DaemonSet
+	DoNotDisruptPods int32 // with karpenter.sh/do-not-disrupt, including those of DaemonSets
+	Buffered         bool  // kept by a CapacityBuffer
 }
 
-// Failure is a NodeClaim that ended before an instance existed.
+// Failure is a NodeClaim that was deleted before an instance existed.
 type Failure struct {
 	UID      string
 	At       time.Time
-	Capacity bool // for lack of capacity, as its InsufficientCapacityError event says; otherwise for another reason
+	Capacity bool // for lack of capacity, by its InsufficientCapacityError event; otherwise for another reason
 }
 
-// Loss is a node that went without being asked to: interruption, reclaim, hardware.
+// Loss is a node that the provider took: by interruption, by reclaim, or by a hardware failure.
 type Loss struct {
 	UID string
 	At  time.Time
@@ -137,50 +138,50 @@ type Loss struct {
 type Owner uint8
 
 const (
-	OwnerOther      Owner = iota // a Job, a notebook, a pod of its own
+	OwnerOther      Owner = iota // a Job, a notebook, or no controller
 	OwnerReplicaSet              // reads pod-deletion-cost
 	OwnerStatefulSet
 	OwnerLeaderWorkerSet
 )
 
-// Workload is one policy's workload.
+// Workload is the workload of one policy.
 type Workload struct {
 	Key string // namespace/name
-	// Uncapped is scaling's number before the capacity cap, Extra what at-risk and surge added to it.
+	// Uncapped is the target before the target cap, Extra what the at-risk replicas and the surge added to it.
 	Uncapped, Extra int32
 	// Room is how many replicas a surge can add to Uncapped, if Bounded: maxReplicas, an override or a team limit stops the others.
 	Bounded bool
 	Room    int32
-	Current int32 // spec.replicas of the target
+	Current int32 // spec.replicas of the scale target
 	GPUs    int64 // per replica, all of its pods together
-	PodGPUs int64 // of its greatest pod, where a replica is several; 0: GPUs
+	PodGPUs int64 // of the largest pod of a replica with several pods; 0: GPUs
 	Size    int32 // pods of one replica; 0: one
-	Known   bool  // decided lately, on readings that are not missing
-	Paused  bool  // a person froze it: its demand is what it has
+	Known   bool  // it has a recent decision, from readings that are not missing
+	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // a ResourceQuota refuses its pods
 	Claims  bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	Buffer  int32 // replicas of our CapacityBuffer for it
+	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
 	Pods    []Pod // those of one replica are adjacent
 }
 
-// Pod is one pod that asks for the resource. One that terminates is not listed.
+// Pod is one pod that requests the resource. A terminating pod is not listed.
 type Pod struct {
 	UID, Namespace, Name string
-	Replica              string // which replica it is a part of, where a replica is several pods; "": it is one by itself
+	Replica              string // the replica that it is part of, where a replica has several pods; "": the pod is the replica
 	Owner                Owner
 	GPUs                 int64
-	// Pool and Node are indexes in Observation.Pools and its Nodes; Pool is -1 while the pod has no node, or one of another pool.
+	// Pool and Node are indexes in Observation.Pools and its Nodes. Pool is -1 for a pod without a node of the group.
 	Pool             int
 	Node             int
 	Pending          bool      // has no node at all
-	Since            time.Time // when it was created
+	Since            time.Time // of creation
 	Ready            bool
-	Loading          bool // on a node, not ready yet, and not crashing in a loop
+	Loading          bool // on a node, not ready yet, and not crash-looping
 	Idle             bool // known to do nothing at present
-	Pinned           bool // cannot land in the group's spot pool, for all that is known
-	UnknownLabels    bool // and that is for want of knowledge: labels that a NodePool may or may not give its nodes
+	Pinned           bool // cannot be scheduled to the group's spot NodePool, as far as is known
+	UnknownLabels    bool // Pinned because it requests labels that the nodes of the NodePool may or may not have
 	Claims           bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	UnknownPlacement bool // nobody can tell whether it can land in the group's pools: it counts as no demand, and lifts a fence
+	UnknownPlacement bool // may or may not be scheduled to the group's NodePools: no demand, but it removes a zero limit
 
 	DeletionCost Annotation
 	DoNotDisrupt Annotation
@@ -189,13 +190,13 @@ type Pod struct {
 // Annotation is an annotation of a pod.
 type Annotation struct {
 	Value string // "": absent
-	Ours  bool   // our field manager owns it
+	Ours  bool   // the field manager of gpuscaler owns it
 }
 
-// Span is demand that is known beforehand.
+// Span is demand that is known in advance.
 type Span struct {
 	From, Until time.Time
-	GPUs        int64  // at least so many of the resource are wanted meanwhile
-	Workload    string // whose; "" where it is nobody's in particular
+	GPUs        int64  // the least units that are needed meanwhile
+	Workload    string // that needs them; "": no single one
 	Replicas    int32
 }

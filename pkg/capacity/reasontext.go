@@ -58,7 +58,8 @@ func (r Reason) Text(g *Group) string {
 	case RuleDemand:
 		return fmt.Sprintf("%.0f %s requested: %.0f by policies, %.0f by other pods", r.A+r.B, g.Resource, r.A, r.B)
 	case RuleForeignEdit:
-		return fmt.Sprintf("another manager changed %s of %s%s: gpuscaler does not override it until %s", r.Name, g.pool(r.Pool), times(r.A), clock(r.Until))
+		return fmt.Sprintf("another manager changed %s of %s%s: gpuscaler does not override it until %s",
+			r.Name, g.pool(r.Pool), times(r.A), clock(r.Until))
 	case RuleSchedule:
 		return fmt.Sprintf("window %s is open: its settings apply until %s", r.Name, clock(r.Until))
 	case RuleRelease:
@@ -92,7 +93,8 @@ func (r Reason) spotText(g *Group) string {
 		if r.Until.IsZero() {
 			return fmt.Sprintf("on demand: %s: %s is not limited", r.Cause, pool)
 		}
-		return fmt.Sprintf("the wait after the fallback is over: %s may grow to %.0f, one more node; the probe ends at %s", pool, r.A, clock(r.Until))
+		return fmt.Sprintf("the wait after the fallback is over: %s may grow to %.0f, one more node; the probe ends at %s",
+			pool, r.A, clock(r.Until))
 	}
 	if r.Until.IsZero() {
 		return fmt.Sprintf("no pod waits for spot: %s is capped at %.0f", pool, r.A)
@@ -130,7 +132,8 @@ func (r Reason) idleText(g *Group) string {
 	pool, until := g.pool(r.Pool), clock(r.Until)
 	switch {
 	case r.A > 0:
-		return fmt.Sprintf("known demand: %s keeps empty nodes until %s and all nodes in use until %s", pool, clock(time.Unix(int64(r.A), 0).UTC()), until)
+		empty := clock(time.Unix(int64(r.A), 0).UTC())
+		return fmt.Sprintf("known demand: %s keeps empty nodes until %s and all nodes in use until %s", pool, empty, until)
 	case r.B > 0:
 		return fmt.Sprintf("replicas return to spot: consolidation of %s moves no replica until %s", pool, until)
 	}

@@ -20,20 +20,21 @@ const (
 
 // Phase is the state of a group between spot and on-demand:
 //
-//	                 spotFails                        fallbackOver
-//	+------------> PreferSpot ----------> Fallback ------------------> Probing
-//	|               |  ^                  |  ^  ^                       |  |  |
-//	|  replicasOn-  |  |    probeUseless  |  |  |      probeFails       |  |  |
-//	|  Demand       |  +------------------+  |  +-----------------------+  |  |
-//	|               v                        |                             |  |
-//	|             Returning -----------------+                             |  |
-//	|               |  ^         spotFails                                 |  |
-//	| returnComplete|  |                       probeSucceeds               |  |
-//	+---------------+  +---------------------------------------------------+  |
-//	^                                         probeUseless                    |
-//	+-------------------------------------------------------------------------+
+//	PreferSpot --spotFails--> Fallback --fallbackOver--> Probing --probeSucceeds--> Returning --returnComplete--> PreferSpot
 //
-// pairLost leads from every phase to PreferSpot. In every other combination the phase stays; spotTransitions is the complete table.
+//	phase       event             next        why
+//	PreferSpot  spotFails         Fallback    launches are refused, nodes are lost, or the spot wait timeout expired
+//	PreferSpot  replicasOnDemand  Returning   Karpenter itself launched on-demand nodes
+//	Fallback    fallbackOver      Probing     each fallback lasts twice as long as the previous one
+//	Fallback    probeUseless      PreferSpot  no replica is left to probe with: new pods will try spot
+//	Probing     probeFails        Fallback
+//	Probing     probeSucceeds     Returning
+//	Probing     probeUseless      PreferSpot
+//	Returning   spotFails         Fallback
+//	Returning   returnComplete    PreferSpot
+//	any         pairLost          PreferSpot  the group has no pair of NodePools any more
+//
+// In every other combination the phase stays; spotTransitions is the complete table.
 type Phase uint8
 
 const (
@@ -292,7 +293,8 @@ func (t *tick) fallback() {
 		return
 	}
 	t.preferOnDemand(RuleFallback)
-	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.Cause, A: float64(s.Count), B: float64(s.Of), Until: instant(s.Until)})
+	t.because(Reason{Rule: RuleFallback, Pool: int8(t.onDemand), Cause: s.Cause,
+		A: float64(s.Count), B: float64(s.Of), Until: instant(s.Until)})
 	if t.g.Fallback != Hard || t.leaving || !t.trusted() {
 		return
 	}
