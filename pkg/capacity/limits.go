@@ -10,7 +10,7 @@ package capacity
 //	spot wait timeout    on-demand  units that run there, at least the base  every phase but Fallback, demand is known, spot is open
 //	zero limit           all        0                                        no demand, see zeroLimit
 //
-// Shutdown removes all of them: a limit that nobody removes stops pods.
+// Shutdown removes all of them: a limit that nothing removes stops pods.
 
 // spotWaitOver reports whether pods have waited for the spot wait timeout below a limit cap.
 func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spotWait() }

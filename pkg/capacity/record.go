@@ -84,7 +84,7 @@ func parseRecord(text string) (r record, ok bool) {
 	return r, true
 }
 
-// load reads some fields of a record into the state. The phase of the group comes from the newest record of its NodePools: a crash
+// load reads some fields of a record into the state. The phase of the group is that of the newest record of its NodePools: a crash
 // between two writes leaves them different. load returns false for a record that is not completely valid.
 func (s *State) load(pool int, text string, fields fieldSet) bool {
 	if text == "" {
