@@ -86,58 +86,12 @@ type fact struct {
 }
 
 func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) error {
-	paths, err := o.policies.with(names)
-	if err != nil {
+	if err := o.validate(); err != nil {
 		return err
 	}
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: use text or json", o.output)
-	}
-	if !o.offline && len(o.objects) > 0 {
-		return errors.New("--objects needs --offline: without it the objects of the cluster are checked")
-	}
-	if o.offline && o.prometheus.address == "" && !o.sources && len(o.objects) == 0 {
-		return errors.New("--offline needs --prometheus or --objects: otherwise there is nothing to check policies against; to check only " +
-			"files use `gpuscaler validate`")
-	}
-	if o.sources && o.prometheus.address != "" {
-		return errors.New("--sources and --prometheus name two servers: use one of them")
-	}
-	var l linted
-	store := store.New(store.Options{})
-	known := len(paths) > 0
-	if known {
-		problems := store.LoadPaths(paths...).Problems
-		l.policies(problems)
-		known = policy.Errors(problems) == 0 // a refused policy must not be reported as missing
-	}
-	var triggers []snapshot.TriggerQueries
-	if !o.offline {
-		found, err := o.snapshot(ctx)
-		if err != nil {
-			return err
-		}
-		l.cluster(found, store, known)
-		triggers = found.Queries()
-	}
-	if o.offline && len(o.objects) > 0 {
-		if err := l.files(o.objects, store, known); err != nil {
-			return err
-		}
-	}
-	server, err := o.ask(store.Platform())
+	l, err := o.collect(ctx, names)
 	if err != nil {
 		return err
-	}
-	if server.Server != nil {
-		err = l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()),
-			subjects(triggers)))
-	}
-	if err != nil {
-		return err
-	}
-	if server.Server == nil {
-		l.fact("Prometheus", server.why)
 	}
 	if o.fresh {
 		lint.Fresh(l.Findings)
@@ -150,6 +104,62 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		return errReported
 	}
 	return nil
+}
+
+// validate returns an error for flags that contradict each other.
+func (o *lintOptions) validate() error {
+	switch {
+	case o.output != "text" && o.output != "json":
+		return fmt.Errorf("-o %q: use text or json", o.output)
+	case !o.offline && len(o.objects) > 0:
+		return errors.New("--objects needs --offline: without it the objects of the cluster are checked")
+	case o.offline && o.prometheus.address == "" && !o.sources && len(o.objects) == 0:
+		return errors.New("--offline needs --prometheus or --objects: otherwise there is nothing to check policies against; to check only " +
+			"files use `gpuscaler validate`")
+	case o.sources && o.prometheus.address != "":
+		return errors.New("--sources and --prometheus name two servers: use one of them")
+	}
+	return nil
+}
+
+// collect returns the findings about the policies at the named paths, about the cluster or the objects in files, and about the Prometheus
+// server.
+func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, error) {
+	paths, err := o.policies.with(names)
+	if err != nil {
+		return nil, err
+	}
+	l, store := &linted{}, store.New(store.Options{})
+	known := len(paths) > 0
+	if known {
+		problems := store.LoadPaths(paths...).Problems
+		l.policies(problems)
+		known = policy.Errors(problems) == 0 // a refused policy must not be reported as missing
+	}
+	var triggers []snapshot.TriggerQueries
+	switch {
+	case !o.offline:
+		found, err := o.snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.cluster(found, store, known)
+		triggers = found.Queries()
+	case len(o.objects) > 0:
+		if err := l.files(o.objects, store, known); err != nil {
+			return nil, err
+		}
+	}
+	server, err := o.ask(store.Platform())
+	if err != nil {
+		return nil, err
+	}
+	if server.Server == nil {
+		l.fact("Prometheus", server.why)
+		return l, nil
+	}
+	return l, l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()),
+		subjects(triggers)))
 }
 
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
@@ -311,42 +321,4 @@ func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 	}
 	l.Findings = append(l.Findings, found...)
 	return nil
-}
-
-func (l *linted) write(out io.Writer, form string) error {
-	if form == "json" {
-		if l.Findings == nil {
-			l.Findings = []lint.Finding{}
-		}
-		return writeJSON(out, l)
-	}
-	b := &strings.Builder{}
-	for _, f := range l.Facts {
-		fmt.Fprintf(b, "%-24s %s\n", f.What, f.Value)
-	}
-	for _, f := range l.Findings {
-		fmt.Fprintf(b, "\n%s %s  %s\n  %s\n  why: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.About, f.What, f.Why)
-		if f.Fix != "" {
-			fmt.Fprintf(b, "  fix: %s\n", f.Fix)
-		}
-	}
-	count := map[lint.Severity]int{}
-	for _, f := range l.Findings {
-		count[f.Severity]++
-	}
-	if len(l.Findings) == 0 {
-		fmt.Fprintln(b, "\nnothing found")
-	} else {
-		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"),
-			counted(count[lint.Info], "hint"))
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/lint"
+)
+
+// write prints the facts and the findings as text or JSON.
+func (l *linted) write(out io.Writer, form string) error {
+	if form == "json" {
+		if l.Findings == nil {
+			l.Findings = []lint.Finding{}
+		}
+		return writeJSON(out, l)
+	}
+	b := &strings.Builder{}
+	for _, f := range l.Facts {
+		fmt.Fprintf(b, "%-24s %s\n", f.What, f.Value)
+	}
+	for _, f := range l.Findings {
+		fmt.Fprintf(b, "\n%s %s  %s\n  %s\n  why: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.About, f.What, f.Why)
+		if f.Fix != "" {
+			fmt.Fprintf(b, "  fix: %s\n", f.Fix)
+		}
+	}
+	count := map[lint.Severity]int{}
+	for _, f := range l.Findings {
+		count[f.Severity]++
+	}
+	if len(l.Findings) == 0 {
+		fmt.Fprintln(b, "\nnothing found")
+	} else {
+		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"),
+			counted(count[lint.Info], "hint"))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

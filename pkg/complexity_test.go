@@ -1,0 +1,77 @@
+package pkg_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxComplexity is the largest cyclomatic complexity in the code at present. README.md lists the functions above 20; new ones stay below.
+const maxComplexity = 26
+
+// TestFunctionsAreSimple fails for a function that has more branches than the present maximum. Closures count as part of their function.
+func TestFunctionsAreSimple(t *testing.T) {
+	for _, root := range []string{".", "../cmd"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && complexity(f.Body) > maxComplexity {
+					t.Errorf("%s: %s has a cyclomatic complexity of %d, at most %d: split it", set.Position(f.Pos()), f.Name.Name,
+						complexity(f.Body), maxComplexity)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// complexity returns the number of independent paths: one, and one for each branch and each operand of a condition.
+func complexity(body *ast.BlockStmt) int {
+	n := 1
+	ast.Inspect(body, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.CaseClause, *ast.CommClause:
+			n++
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+func TestComplexityCountsBranches(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+func f(a, b bool, c []int) {
+	if a && b || len(c) > 1 {
+		for range c {
+		}
+	}
+	switch {
+	case a:
+	default:
+	}
+}`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := complexity(file.Decls[0].(*ast.FuncDecl).Body); n != 7 {
+		t.Errorf("complexity %d, want 7: if, &&, ||, for, two cases, and one", n)
+	}
+}
