@@ -5,6 +5,7 @@
 //	informer     informers, also of kinds whose CRD is installed or removed later
 //	scale        /scale of kinds that are known only by configuration
 //	activation   /scale between zero and one replica, and KEDA's annotations
+//	transitions  changed targets, reported by Events
 //	findings     configuration errors of objects, reported by Events
 //	snapshot     the same checks once, for `gpuscaler lint`
 //	events       Kubernetes Events
@@ -38,6 +39,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -53,6 +55,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/scale"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/transitions"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -116,7 +119,7 @@ type Cluster struct {
 
 	events      events.Sender
 	recorder    *events.Recorder
-	transitions *transitions
+	transitions *transitions.Reporter
 	activator   *activation.Activator
 	served      activation.Served
 	releases    *leader.Releases
@@ -156,7 +159,9 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 		Instance: o.Instance, ClusterName: o.ClusterName, Log: c.log, Metrics: o.Metrics,
 	})
 	c.events = c.recorder
-	c.transitions = newTransitions(c)
+	c.transitions = transitions.New(c.events, func(w *scaling.Workload) (corev1.ObjectReference, bool) {
+		return c.cache.Reference(cache.RefOfWorkload(w))
+	})
 	c.activator = activation.New(c.activationOptions(o.Metrics))
 	c.releases = leader.NewReleases(typed, o.Release)
 	c.crds = informer.NewCRDs(informer.CRDOptions{
@@ -194,7 +199,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	running.Go(func() { c.crds.Run(ctx) })
 	running.Go(func() { c.scales.Run(ctx) })
 	running.Go(func() { c.recorder.Run(ctx) })
-	running.Go(func() { c.transitions.run(ctx) })
+	running.Go(func() { c.transitions.Run(ctx) })
 	if c.nodes != nil {
 		running.Go(func() { c.nodes.run(ctx) })
 	}
@@ -326,7 +331,7 @@ func (c *Cluster) SharesGPUs(node string) bool {
 
 // Apply sends Events for what a tick decided and wakes the activator. It neither blocks nor does I/O.
 func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
-	c.transitions.note(changes)
+	c.transitions.Add(changes)
 	c.activator.Wake()
 	return ctx.Err()
 }

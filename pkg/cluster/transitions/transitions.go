@@ -1,0 +1,134 @@
+// Package transitions reports changed targets by Events on the scaled objects.
+package transitions
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	// sendInterval is how often pending changes are sent.
+	sendInterval = time.Second
+	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and the Events of
+	// a workload whose target changes often must not displace the others. Changes within the interval are reported as one.
+	eventInterval = 30 * time.Second
+)
+
+// Reporter collects changed targets and sends Events about them.
+type Reporter struct {
+	events    events.Sender
+	reference func(*scaling.Workload) (corev1.ObjectReference, bool)
+
+	mu       sync.Mutex
+	pending  map[scaling.Key]*transition
+	sent     map[scaling.Key]time.Time // when the last Event was sent
+	degraded map[scaling.Key]struct{}  // workloads for which missing inputs were reported
+}
+
+// transition is a change that is not reported yet, from the target of the last Event to the newest one.
+type transition struct {
+	workload *scaling.Workload
+	before   int32
+	after    scaling.Decision
+}
+
+// New returns a Reporter. reference returns the scaled object of a workload, false if it does not exist.
+func New(sender events.Sender, reference func(*scaling.Workload) (corev1.ObjectReference, bool)) *Reporter {
+	return &Reporter{
+		events: sender, reference: reference,
+		pending: map[scaling.Key]*transition{}, sent: map[scaling.Key]time.Time{}, degraded: map[scaling.Key]struct{}{},
+	}
+}
+
+// Add adds the changes of one tick. It does not wait. Workloads of advisory policies are left out, because nothing is written for them.
+func (r *Reporter) Add(changes []engine.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range changes {
+		c := &changes[i]
+		if c.Workload.Mode == scaling.Advisory {
+			continue
+		}
+		p := r.pending[c.Workload.Key]
+		if p == nil {
+			p = &transition{before: c.Before}
+			r.pending[c.Workload.Key] = p
+		}
+		p.workload, p.after = c.Workload, c.After
+	}
+}
+
+// Run sends the Events that are due every second until ctx ends.
+func (r *Reporter) Run(ctx context.Context) {
+	ticker := time.NewTicker(sendInterval) // I/O edge: paces Events
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			r.SendDue(now)
+		}
+	}
+}
+
+// SendDue sends the Events that are due at the given time.
+func (r *Reporter) SendDue(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, at := range r.sent {
+		if now.Sub(at) >= eventInterval {
+			delete(r.sent, key)
+		}
+	}
+	for key, p := range r.pending {
+		if _, recently := r.sent[key]; recently {
+			continue
+		}
+		delete(r.pending, key)
+		if r.send(p) {
+			r.sent[key] = now
+		}
+	}
+}
+
+// send sends the Event about one transition. It returns false if there is nothing to report, because the target is what it was, or the
+// scaled object does not exist.
+func (r *Reporter) send(p *transition) bool {
+	key := p.workload.Key
+	_, wasDegraded := r.degraded[key]
+	kind, reason := corev1.EventTypeNormal, events.TargetChanged
+	switch {
+	case p.after.Degraded && !wasDegraded:
+		kind, reason = corev1.EventTypeWarning, events.SignalsMissing
+		r.degraded[key] = struct{}{}
+	case wasDegraded && !p.after.Degraded:
+		reason = events.SignalsRecovered
+		delete(r.degraded, key)
+	case p.before == p.after.Replicas:
+		return false
+	}
+	about, ok := r.reference(p.workload)
+	if ok {
+		r.events.Send(about, kind, reason, p.text())
+	}
+	return ok
+}
+
+// text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)".
+func (p *transition) text() string {
+	numbers := strconv.Itoa(int(p.after.Replicas))
+	if p.before != p.after.Replicas {
+		numbers = strconv.Itoa(int(p.before)) + " -> " + numbers
+	}
+	return fmt.Sprintf("%s: %s (policy %s)", numbers, p.after.Why(p.workload.Policy), p.workload.Key)
+}
