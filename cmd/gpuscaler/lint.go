@@ -139,16 +139,19 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 	var triggers []snapshot.TriggerQueries
 	switch {
 	case !o.offline:
-		found, err := o.snapshot(ctx)
+		found, objects, err := o.snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
 		l.cluster(found, store, known)
+		l.teams(store, readTemplates(ctx, objects, store))
 		triggers = found.Queries()
 	case len(o.objects) > 0:
 		if err := l.files(o.objects, store, known); err != nil {
 			return nil, err
 		}
+	default:
+		l.teams(store, nil)
 	}
 	server, err := o.ask(store.Platform())
 	if err != nil {
@@ -181,26 +184,26 @@ func (l *linted) policies(problems []policy.Problem) {
 	}
 }
 
-func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
+func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, dynamic.Interface, error) {
 	const next = "use --kubeconfig, or --offline with --prometheus to skip the cluster; to check only files use `gpuscaler validate`"
 	config, err := o.kube.config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, next)
+		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}
 	config.UserAgent, config.Timeout = "gpuscaler/"+version, connectTimeout
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := snapshot.Read(ctx, objects, typed.Discovery())
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, next)
+		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}
-	return found, nil
+	return found, objects, nil
 }
 
 // cluster adds the findings about the objects of the cluster.
@@ -221,13 +224,15 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 	if err != nil {
 		return err
 	}
-	s := &snapshot.Snapshot{}
+	s, templates := &snapshot.Snapshot{}, podTemplates{}
 	for _, u := range objects {
+		templates.add(u)
 		if err := s.Add(u); err != nil {
 			return err
 		}
 	}
 	l.judge(s, store, known)
+	l.teams(store, templates)
 	return nil
 }
 
