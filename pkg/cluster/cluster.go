@@ -123,7 +123,7 @@ type Cluster struct {
 	activator   *activation.Activator
 	served      activation.Served
 	releases    *leader.Releases
-	nodes       *nodePort // nil if Options.Groups is nil
+	nodes       *nodeAdapter // nil if Options.Groups is nil
 }
 
 var (
@@ -169,7 +169,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	})
 	c.scales = scale.NewReader(c.cache, objects, c.resource, c.log)
 	if o.Groups != nil {
-		c.nodes = newNodePort(c)
+		c.nodes = newNodeAdapter(c)
 	}
 	c.addKinds()
 	return c
@@ -201,7 +201,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	running.Go(func() { c.recorder.Run(ctx) })
 	running.Go(func() { c.transitions.Run(ctx) })
 	if c.nodes != nil {
-		running.Go(func() { c.nodes.run(ctx) })
+		running.Go(func() { c.nodes.Run(ctx, c.typed, c.crds.Checked(), c.options.DiscoveryPeriod) })
 	}
 
 	// Targets before pods: a pod finds its target at once, and a target that comes later searches all pods of its namespace.

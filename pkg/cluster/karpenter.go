@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
@@ -28,10 +30,15 @@ import (
 // again for some time.
 const ReasonYielded = "OverrideYielded"
 
-// nodePort connects the cache of Karpenter's objects and the writers. It implements engine.Nodes.
-type nodePort struct {
+// nodeAdapter implements engine.Nodes: it connects the cache of Karpenter's objects with the writers.
+type nodeAdapter struct {
 	*nodes.Cache
-	cluster      *Cluster
+	client  kubernetes.Interface
+	groups  engine.Groups
+	leading func() bool
+	events  events.Sender
+	log     *slog.Logger
+
 	claims       *deviceclaims.Cache
 	buffers      *buffers.Cache
 	bufferWriter *buffers.Writer
@@ -47,10 +54,12 @@ type nodePort struct {
 	yielded map[string]time.Time
 }
 
-var _ engine.Nodes = (*nodePort)(nil)
+var _ engine.Nodes = (*nodeAdapter)(nil)
 
-func newNodePort(c *Cluster) *nodePort {
-	n := &nodePort{cluster: c, yielded: map[string]time.Time{}}
+func newNodeAdapter(c *Cluster) *nodeAdapter {
+	n := &nodeAdapter{
+		client: c.typed, groups: c.options.Groups, leading: c.leading, events: c.events, log: c.log, yielded: map[string]time.Time{},
+	}
 	changed := func() { n.Changed() }
 	n.claims = deviceclaims.New(changed)
 	n.buffers = buffers.New(buffers.Options{
@@ -58,7 +67,7 @@ func newNodePort(c *Cluster) *nodePort {
 	})
 	n.Cache = nodes.New(nodes.Options{
 		Workloads: nodeWorkloads{c.cache}, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
-		ReadSchema: n.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
+		ReadSchema: c.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
 	})
 	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}
 	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
@@ -73,7 +82,7 @@ func newNodePort(c *Cluster) *nodePort {
 
 // newKinds creates the kinds whose CRD may be absent. The kinds of dynamic resource allocation are watched only while NodePools are
 // served: without Karpenter gpuscaler sets no limit, and its role has no right to read them.
-func (n *nodePort) newKinds() {
+func (n *nodeAdapter) newKinds() {
 	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
 		func(u *unstructured.Unstructured) { n.DeleteNodePool(u.GetName()) },
@@ -97,25 +106,22 @@ func (n *nodePort) newKinds() {
 // untrimmed keeps the whole object: there are few NodePools, and a restored value must be the original.
 func untrimmed(obj any) (any, error) { return obj, nil }
 
-func (n *nodePort) run(ctx context.Context) {
-	n.Run(ctx, n.cluster.typed, n.cluster.crds.Checked(), n.cluster.options.DiscoveryPeriod)
-}
-
-func (n *nodePort) readSchema() (karpenter.Schema, error) {
-	if read := n.cluster.options.schemas; read != nil {
-		return read()
+// readSchema reads the schema of NodePools from the API server.
+func (c *Cluster) readSchema() (karpenter.Schema, error) {
+	if c.options.schemas != nil {
+		return c.options.schemas()
 	}
-	return karpenter.ReadSchema(n.cluster.typed.Discovery())
+	return karpenter.ReadSchema(c.typed.Discovery())
 }
 
 // betaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
-func (n *nodePort) betaServed() bool {
-	list, err := n.cluster.typed.Discovery().ServerResourcesForGroupVersion(karpenter.UnsupportedVersion)
+func (n *nodeAdapter) betaServed() bool {
+	list, err := n.client.Discovery().ServerResourcesForGroupVersion(karpenter.UnsupportedVersion)
 	return err == nil && informer.PluralOf(list, karpenter.NodePoolKind.Kind) != ""
 }
 
-func (n *nodePort) requestsBuffers() bool {
-	for _, g := range n.cluster.options.Groups.Groups() {
+func (n *nodeAdapter) requestsBuffers() bool {
+	for _, g := range n.groups.Groups() {
 		if g.Buffer {
 			return true
 		}
@@ -123,18 +129,18 @@ func (n *nodePort) requestsBuffers() bool {
 	return false
 }
 
-func (n *nodePort) allowed(ctx context.Context, verb string) (bool, error) {
-	allowed, err := buffers.AskAllowed(ctx, n.cluster.typed, verb)
+func (n *nodeAdapter) allowed(ctx context.Context, verb string) (bool, error) {
+	allowed, err := buffers.AskAllowed(ctx, n.client, verb)
 	if err != nil {
-		n.cluster.log.Debug("the API server did not answer whether CapacityBuffers may be written", "verb", verb, "error", err)
+		n.log.Debug("the API server did not answer whether CapacityBuffers may be written", "verb", verb, "error", err)
 	}
 	return allowed, err
 }
 
 // Act starts to carry out actions. The patch of a NodePool is based on the version that the last Observe of the group returned.
-func (n *nodePort) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+func (n *nodeAdapter) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	done := make(chan struct{})
-	if !n.cluster.leading() {
+	if !n.leading() {
 		close(done)
 		return done
 	}
@@ -178,7 +184,13 @@ func (c *Cluster) Offers() map[string]cost.Offer {
 // ReportYields sends an Event for each overridden field that another client edited, so that its user learns of the conflict. An edit is
 // reported once. It is called by the tick only and does not wait.
 func (c *Cluster) ReportYields(r *engine.GroupRecord) {
-	if c.nodes == nil || !c.leading() {
+	if c.nodes != nil {
+		c.nodes.reportYields(r)
+	}
+}
+
+func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
+	if !n.leading() {
 		return
 	}
 	for _, reason := range r.Reasons {
@@ -187,12 +199,12 @@ func (c *Cluster) ReportYields(r *engine.GroupRecord) {
 		}
 		pool := r.Group.Pools[reason.Pool].Name
 		key := pool + " " + reason.Name
-		if c.nodes.yielded[key].Equal(reason.Until) {
+		if n.yielded[key].Equal(reason.Until) {
 			continue
 		}
-		c.nodes.yielded[key] = reason.Until
-		if p := c.nodes.NodePool(pool); p != nil {
-			c.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group))
+		n.yielded[key] = reason.Until
+		if p := n.NodePool(pool); p != nil {
+			n.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group))
 		}
 	}
 }
