@@ -1,6 +1,6 @@
-# The module proxy serves the toolchain that the modules require, so an older Go patch release on the machine is enough.
+# The module proxy serves the required toolchain, so an older Go patch release on the machine is sufficient.
 export GOTOOLCHAIN := go1.26.9+auto
-# One setting everywhere: the product, its tests and the real components then share what Go has compiled.
+# One setting for all builds, so that the product, its tests and the real components share compiled packages.
 export CGO_ENABLED := 0
 GO        ?= go
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
@@ -18,13 +18,13 @@ build: ## build bin/gpuscaler, a static binary
 	@echo "building bin/gpuscaler (several minutes the first time, seconds later) ..."
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/gpuscaler ./cmd/gpuscaler
 
-demo: build ## a day of GPUs in minutes, no cluster needed: a live page and the external-metrics API on loopback
+demo: build ## simulate a day of GPU workloads without a cluster, with the page and the external metrics API on loopback
 	@./bin/gpuscaler demo $(DEMO_FLAGS)
 
 # Packages with property tests. `make test` gives them the same seeds everywhere, so that a red run is caused by the change under test;
 # `make explore` gives them random seeds.
 PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' cmd pkg))))
-unit: ## the fast inner loop: every test that needs no other process
+unit: ## all tests that need no other process
 	@$(GOTESTSUM) --format pkgname-and-test-fails -- $(filter-out $(PROPERTIES:%/=%),$(shell GOTOOLCHAIN=$(GOTOOLCHAIN) $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./...))
 	@CALENDAR_SEED=1 $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) -rapid.seed=1
 
@@ -35,26 +35,26 @@ explore: ## property tests with random seeds for EXPLORE (default 10m); turn eac
 	  tests=$$(awk '/^func Test/ {sub(/\(.*/, "", $$2); t = $$2} /rapid\.Check\(/ {print t}' $$p/*_test.go | sort -u | paste -sd '|' -); \
 	  $(GO) test -count=1 -run "^($$tests)$$" $$p -rapid.nofailfile || exit 1; done; done
 
-test: ## everything, unit to end to end; builds the real components once and caches them by version
+test: ## all tests; builds the real components once and caches them by version
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory hpacheck
 	@$(MAKE) --no-print-directory e2e
 
-hpacheck: ## the replay's HPA beside Kubernetes' own: its calculator in 20,000 samples, its controller in 20,000 syncs; compiles a part of Kubernetes once (minutes)
+hpacheck: ## compare the replay's HPA with Kubernetes' code: 20,000 samples of the calculator, 20,000 syncs of the controller (compiles for minutes once)
 	@cd e2e/hpacheck && $(GO) test ./...
 
-test-long: ## what must wait for minutes, an hour in all: every time zone, 1970 to 2040; Karpenter and the way back to spot on the world's clock
+test-long: ## tests that take an hour in total: every time zone from 1970 to 2040; Karpenter and the return to spot in real time
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 30m -run Long ./karpenter
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
 
-bench: ## what a tick, a read and a query cost
+bench: ## benchmarks of ticks, reads and queries
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy/...
 
-bench-replay: build ## cost over the clairvoyant bound, SLO and speed on every shared trace, beside all baselines; several minutes
+bench-replay: build ## cost relative to the lower bound, SLO and speed on every shared trace, compared with all baselines; several minutes
 	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)
 
-bench-spot: build ## availability and cost on every shared spot trace, beside Karpenter alone, SkyServe and who knows the trace
+bench-spot: build ## availability and cost on every shared spot trace, compared with Karpenter alone, SkyServe and a plan that knows the trace
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
 
 defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
@@ -71,13 +71,13 @@ lint: ## run the linters of .golangci.yml (builds them once, some minutes)
 fmt: ## format the code
 	@gofmt -w cmd pkg config e2e
 
-cover: ## the share of statements that unit tests execute, by package
+cover: ## print the statement coverage of unit tests by package
 	@$(GO) test -cover ./pkg/... ./cmd/... | awk '/coverage:/ {print $$5, $$2}' | sort -n
 
-race: ## the concurrent packages under the race detector (needs a C compiler)
+race: ## test the concurrent packages with the race detector (needs a C compiler)
 	@CGO_ENABLED=1 $(GO) test -race ./pkg/engine ./pkg/policy/... ./pkg/telemetry/... ./pkg/cluster/... ./pkg/externalmetrics ./pkg/dashboard/...
 
-generate: ## write the generated references, schemas and golden files again; `make unit` fails where one is out of date
+generate: ## regenerate references, schemas and golden files; `make unit` fails if one is out of date
 	@for package in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' cmd pkg | xargs -n1 dirname | sort -u); do $(GO) test ./$$package -update || exit 1; done
 	@UPDATE_GOLDEN=1 $(GO) test ./pkg ./pkg/policy/...
 
@@ -87,7 +87,7 @@ commits: ## check the messages of new commits: package: imperative summary, at m
 	  length($$0) > 72 {print hash ": over 72 characters: " $$0; bad=1} \
 	  $$0 !~ /^[A-Za-z0-9_.,\/ -]+: [^ ]/ {print hash ": not in the form package: summary: " $$0; bad=1} END {exit bad}'
 
-verify: commits ## check what CI checks beside the tests: formatting and commit messages
+verify: commits ## check formatting and commit messages, as CI does
 	@unformatted=$$(gofmt -l cmd pkg config e2e); [ -z "$$unformatted" ] || { echo "run make fmt:"; echo "$$unformatted"; exit 1; }
 
 include e2e/components.mk

@@ -304,7 +304,7 @@ func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 	return a, err
 }
 
-// server adds the findings about the Prometheus server and about the queries that it is asked.
+// server adds the findings about the Prometheus server and about the queries to it.
 func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 	about := "Prometheus at " + a.address
 	silent := func(err error) {
