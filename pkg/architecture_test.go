@@ -86,7 +86,7 @@ func (r rule) breaches(p goPackage) (found []string) {
 	return found
 }
 
-func TestThePlanReportsAForbiddenImport(t *testing.T) {
+func TestForbiddenImportIsReported(t *testing.T) {
 	scaling := plan[slices.IndexFunc(plan, func(r rule) bool { return r.name == "scaling" })]
 	bad := goPackage{Imports: []string{"os", "time"}, Deps: []string{"os", "time", "k8s.io/api/core/v1", module + "engine", module + "calendar"}}
 	if got := scaling.breaches(bad); !slices.Equal(got, []string{"k8s.io/api/core/v1", module + "engine", "os"}) {

@@ -10,8 +10,8 @@ import (
 
 var arrow = regexp.MustCompile(`(?m)^  (\w+) --> (\w+)$`)
 
-// TestTheDiagramShowsTheImports compares the arrows of README.md with the imports between the packages of this directory.
-func TestTheDiagramShowsTheImports(t *testing.T) {
+// TestDiagramShowsTheImports compares the arrows of README.md with the imports between the packages of this directory.
+func TestDiagramShowsTheImports(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ var bannedIdentifiers = map[string]string{
 	"pkg/replay":   "World child Rival Seer Maker makers",
 }
 
-func TestTheListOfExceptionsIsShort(t *testing.T) {
+func TestListOfExceptionsIsShort(t *testing.T) {
 	if len(allowed) > 10 {
 		t.Errorf("%d exceptions, at most 10: rewrite the sentence instead", len(allowed))
 	}

@@ -45,7 +45,8 @@ end: after --for (simulated time), or on Ctrl-C.`,
 		Example: `  gpuscaler demo
   gpuscaler demo --requests requests.csv --speed 120
   gpuscaler demo --for 24h --speed 100000 -o json
-  curl -sk 'https://127.0.0.1:6443/apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-desired-replicas?labelSelector=gpuscaler.io/policy=llama-chat'`,
+  curl -skG https://127.0.0.1:6443/apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-desired-replicas \
+    -d labelSelector=gpuscaler.io/policy=llama-chat`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}

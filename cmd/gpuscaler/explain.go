@@ -42,7 +42,8 @@ history in memory: for an earlier time the command prints the target's Kubernete
 		Example: `  gpuscaler explain team-chat/llama-chat
   gpuscaler explain team-chat/llama-chat --at 09:04 -o json
   gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
-  kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --tail=-1 --since 24h | gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
+  kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --tail=-1 --since 24h |
+    gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
 	}

@@ -250,7 +250,8 @@ func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool) {
 		if f.Severe {
 			severity = lint.Error
 		}
-		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.Check, About: f.Object, What: f.What, Why: objects.Consequence(f.Check),
+		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.Check, About: f.Object, What: f.What,
+			Why: objects.Consequence(f.Check),
 			Fix: f.Fix})
 	}
 }

@@ -51,8 +51,8 @@ func runCommandLine(ctx context.Context, args []string, stdout, stderr io.Writer
 	return 1
 }
 
-// resultWriter writes the result of a command and keeps the first error. Without it a full disk would go unnoticed where a command ignores the
-// error of fmt.Fprintf, and CI would accept the incomplete output.
+// resultWriter writes the result of a command and keeps the first error. Without it a full disk would go unnoticed where a command
+// ignores the error of fmt.Fprintf, and CI would accept the incomplete output.
 type resultWriter struct {
 	to  io.Writer
 	err error

@@ -74,7 +74,8 @@ With --formula KEDA uses the target of gpuscaler, or the copies if it is unavail
 POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a policy in --config.`,
 		Example: `  gpuscaler manifests scaledobject policies/embed.yaml --config platform.yaml
   kubectl -n team-embed get scaledobject embed-worker -o yaml > so.yaml
-  gpuscaler manifests scaledobject team-embed/embed-worker --config platform.yaml --config policies/ --from so.yaml --authentication gpuscaler`,
+  gpuscaler manifests scaledobject team-embed/embed-worker --config platform.yaml --config policies/ \
+    --from so.yaml --authentication gpuscaler`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o.NoMirror = !mirror

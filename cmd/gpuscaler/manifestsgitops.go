@@ -62,8 +62,8 @@ func poolsIn(config []string) (names []string, err error) {
 	return names, nil
 }
 
-const argoHead = `# Add this to the spec of the Application that contains the NodePools. It excludes the manager's fields from the diff and, by
-# RespectIgnoreDifferences, from the sync. All other fields are synced as before.
+const argoHead = `# Add this to the spec of the Application that contains the NodePools.
+# It excludes the manager's fields from the diff and, by RespectIgnoreDifferences, from the sync. All other fields are synced as before.
 spec:
   ignoreDifferences:
 `
@@ -74,9 +74,11 @@ const argoTail = `  syncPolicy:
     - ServerSideApply=true          # makes Argo CD the owner of exactly the fields that it wrote
 `
 
-const fluxHead = `# Flux applies by force and has no rule for a field manager. Either remove the fields that gpuscaler may set from Git (weight, the GPU's
-# entry of limits, disruption.budgets: Karpenter has defaults for all of them), which avoids all conflicts, or patch the NodePools so that
-# Flux keeps what others add. With the patch, a field that is also in Git still causes conflicts, and gpuscaler yields.
+const fluxHead = `# Flux applies by force and has no rule for a field manager. Use one of:
+# - Remove the fields that gpuscaler may set from Git (weight, the GPU's entry of limits, disruption.budgets). Karpenter has defaults for
+#   all of them. This avoids all conflicts.
+# - Patch the NodePools so that Flux keeps fields of other managers. A field that is also in Git still causes conflicts, and gpuscaler
+#   yields.
 #
 # Add this to the spec of the Kustomization that contains the NodePools:
 spec:

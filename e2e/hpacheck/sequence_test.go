@@ -90,9 +90,9 @@ func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (oth
 	return other, wrote
 }
 
-// TestTheSequenceIsKubernetesController requires the same spec.replicas after every sync at the same times, for HPAs with one and two
+// TestSequenceMatchesKubernetesController requires the same spec.replicas after every sync at the same times, for HPAs with one and two
 // metrics.
-func TestTheSequenceIsKubernetesController(t *testing.T) {
+func TestSequenceMatchesKubernetesController(t *testing.T) {
 	verdicts, up, down, syncs := map[hpa.Verdict]int{}, 0, 0, 0
 	for run := range runs {
 		t.Run(fmt.Sprint(run), func(t *testing.T) {

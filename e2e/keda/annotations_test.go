@@ -41,7 +41,7 @@ spec:
 
 // Each annotation is tested with a valid value, which takes effect, with an invalid one, which an Event reports and which has no effect,
 // and after its removal, which restores the previous state.
-func TestEachAnnotationGoodBadAndRemoved(t *testing.T) {
+func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key, good, bad string

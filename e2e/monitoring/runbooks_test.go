@@ -60,7 +60,7 @@ func repository(t *testing.T) string {
 }
 
 // The links of a page lead to existing pages and files.
-func TestTheLinksOfRunbooksResolve(t *testing.T) {
+func TestLinksOfRunbooksResolve(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no runbooks (%v)", err)
