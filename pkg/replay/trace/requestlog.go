@@ -26,6 +26,7 @@ type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
 	noTokens                              int
+	milliseconds                          bool          // toMilliseconds changed the unit
 	furthest                              time.Duration // before an earlier row
 	strange                               string        // a status of unknown meaning
 }
@@ -38,11 +39,18 @@ func newLogBuilder(o Options) *logBuilder {
 func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.instant(cell)
+	if allowed != "" && b.toMilliseconds() { // a number after 1e8 is not in seconds since the start
+		ns, allowed = b.clock.instant(cell)
+	}
 	if allowed != "" {
 		return p.refuse("timestamp "+quote(cell), allowed)
 	}
+	seconds := !b.seen.milliseconds
 	if err := b.inOrder(p, ns, cell); err != nil {
 		return err
+	}
+	if seconds && b.seen.milliseconds { // this row changed the unit
+		ns /= 1000
 	}
 	if !l.keeps(row) {
 		b.seen.filtered++
@@ -76,10 +84,36 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 		b.seen.backwards++
 		b.seen.furthest = max(b.seen.furthest, back)
 	case time.Duration(ns-b.first) > MaxDuration || b.clock.kind == relative && time.Duration(ns) > MaxDuration:
+		if b.toMilliseconds() {
+			b.latest = max(b.latest, ns/1000)
+			return nil
+		}
 		return p.refuse(fmt.Sprintf("timestamp %s, more than 400 days after the start", quote(cell)), "at most 400 days; or another timeUnit")
 	}
 	b.early, b.latest = min(b.early, ns), max(b.latest, ns)
 	return nil
+}
+
+// Limits of toMilliseconds. The traces of BurstGPT are integers of seconds since the start, for months, with a request every 2 to 4 s.
+const (
+	minMillisecondRows = 100
+	minMillisecondSpan = 1_000_000 * time.Second // a trace in seconds that is longer than 11 days
+	minMillisecondGap  = 10 * time.Second        // with a longer mean time between requests
+)
+
+// toMilliseconds changes the unit of a log from seconds to milliseconds, and reports whether it did. It applies only to integers since the
+// start without a known unit.
+func (b *logBuilder) toMilliseconds() bool {
+	if b.clock.unit != AutoUnit || b.clock.layout != "" || b.clock.kind != relative || b.clock.exact || b.seen.rows < minMillisecondRows {
+		return false
+	}
+	b.clock.unit, b.seen.milliseconds = Milliseconds, true
+	b.first, b.early, b.latest = b.first/1000, b.early/1000, b.latest/1000
+	b.seen.furthest /= 1000
+	for i := range b.all {
+		b.all[i].At /= 1000
+	}
+	return true
 }
 
 // keep stores the request, unless it is omitted as failed or by the scale.
@@ -141,6 +175,10 @@ func (b *logBuilder) failed(status string) bool {
 
 // finish sorts the rows and applies the slice.
 func (b *logBuilder) finish(p place, t *Trace) *Error {
+	span := time.Duration(b.latest - b.early)
+	if span >= minMillisecondSpan && span/time.Duration(b.seen.rows) >= minMillisecondGap {
+		b.toMilliseconds()
+	}
 	if b.seen.backwards > 0 {
 		slices.SortStableFunc(b.all, func(x, y Request) int { return cmp.Compare(x.At, y.At) })
 	}
@@ -184,6 +222,9 @@ func (b *logBuilder) notes() []string {
 	c := b.seen
 	if b.clock.noZone {
 		n.say("timestamps without a time zone are read as " + b.o.Location.String())
+	}
+	if c.milliseconds {
+		n.say("timestamps are read as milliseconds since the start, because as seconds they would span months; set timeUnit if that is wrong")
 	}
 	n.count(c.backwards, fmt.Sprintf("rows up to %v before an earlier row, sorted", c.furthest))
 	n.count(c.headers, "repeated header lines, skipped")

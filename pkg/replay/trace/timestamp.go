@@ -39,6 +39,7 @@ type clock struct {
 
 	kind   clockKind
 	noZone bool // a timestamp without a zone was read in location
+	exact  bool // a number has a fraction or an exponent
 }
 
 type clockKind uint8
@@ -190,6 +191,7 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 // sum adds the fraction of a unit and determines the kind of the time.
 func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	if rest != "" && rest != "." {
+		c.exact = true
 		if len(rest) > 10 && strings.Trim(rest[10:], "0123456789") == "" {
 			rest = rest[:10] // further digits are below a nanosecond
 		}
@@ -218,6 +220,7 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	if unit == AutoUnit {
 		unit = unitOf(int64(x))
 	}
+	c.exact = true
 	per := float64(perUnit[unit])
 	if mul(x, per) >= 9e18 {
 		return 0, unset, false
