@@ -10,10 +10,22 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * evolutionRunsPerKnob
 
+// scaled returns a baseline with the defaults and the tries for the service of the case.
+func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
+	reference := *c
+	reference.Service = simulator.Chat8B
+	rate := 1.0
+	served, _ := c.perReplica(c.Traffic.Duration)
+	if chat, _ := reference.perReplica(c.Traffic.Duration); served > 0 && chat > 0 {
+		rate = served / chat
+	}
+	return r.ScaledTo(float64(max(1, c.Service.Slots))/float64(simulator.Chat8B.Slots), rate)
+}
+
 // tuneBaseline searches the knobs of a baseline on the traffic of the case, starting at its defaults and at the most generous
 // setting of each knob.
 func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
-	withoutSeries := c.withoutSeries()
+	withoutSeries, r := c.withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
 	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
 		return withoutSeries.alone().run(ctx, actuatorFactories{r.NewActuator(c.bounds(), values)}, nil)

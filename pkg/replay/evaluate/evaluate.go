@@ -125,9 +125,14 @@ func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error
 // baseline runs a baseline with its defaults and, if requested, with settings tuned to each workload.
 func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Progress) ([]Run, error) {
 	var names []string
-	defaults := Tried{}
+	settings, tried := make([]Tried, len(t)), make([]int, len(t))
 	for _, k := range r.Knobs {
-		names, defaults.Settings = append(names, k.Name), append(defaults.Settings, k.Default)
+		names = append(names, k.Name)
+	}
+	for i := range t {
+		for _, k := range t[i].scaled(r).Knobs {
+			settings[i].Settings = append(settings[i].Settings, k.Default)
+		}
 	}
 	row := func(variant string, settings []Tried, tried []int) (Run, error) {
 		out, by := Run{Name: r.Name, Variant: variant, Words: r.Words}, t.ours()
@@ -138,7 +143,6 @@ func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Prog
 		out.set(names, settings, tried)
 		return out, err
 	}
-	settings, tried := slices.Repeat([]Tried{defaults}, len(t)), make([]int, len(t))
 	first, err := row(Default, settings, tried)
 	if err != nil || !t[0].TuneBaselines {
 		return []Run{first}, err

@@ -51,7 +51,7 @@ func (c *Case) subject() Subject {
 		out.Traffic.Spot = c.Spot.Name
 	}
 	admission, warnings := c.admission()
-	out.Admission, out.Warnings = &admission, warnings
+	out.Admission, out.Warnings = &admission, append(warnings, c.targetWarnings()...)
 	return out
 }
 

@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
@@ -21,6 +23,40 @@ type Knob struct {
 	Name    string
 	Default float64
 	Tries   []float64 // values for a search, from the most generous to the leanest
+	Per     Per
+}
+
+// Per says what a parameter is proportional to. The values in the catalogue are for the service Chat8B.
+type Per uint8
+
+const (
+	Constant Per = iota
+	PerSlot      // proportional to the slots of a replica, for example a number of requests per replica
+	PerRate      // proportional to the requests per second that a replica serves
+)
+
+// ScaledTo returns the baseline with the defaults and the tries for another service: slots and rate are its slots and its served requests
+// per second, relative to Chat8B.
+func (r Baseline) ScaledTo(slots, rate float64) Baseline {
+	r.Knobs = slices.Clone(r.Knobs)
+	for i := range r.Knobs {
+		k := &r.Knobs[i]
+		by := map[Per]float64{Constant: 1, PerSlot: slots, PerRate: rate}[k.Per]
+		k.Default, k.Tries = threeDigits(k.Default*by), slices.Clone(k.Tries)
+		for j := range k.Tries {
+			k.Tries[j] = threeDigits(k.Tries[j] * by)
+		}
+	}
+	return r
+}
+
+// threeDigits rounds a value to three digits, as a person writes it.
+func threeDigits(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
 }
 
 // Bounds are the minimum and maximum replicas of a workload.
@@ -58,12 +94,12 @@ func Baselines() []Baseline {
 		},
 		{
 			Name: "hpa-queue", Words: "HPA on waiting requests per replica (External, AverageValue), behavior's defaults",
-			Knobs:       []Knob{{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 5, 10, 20, 40}}, downWindow},
+			Knobs:       []Knob{{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 5, 10, 20, 40}, Per: PerSlot}, downWindow},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return HPAOnQueue(hpaOf(b, s[1]), s[0]) },
 		},
 		{
 			Name: "hpa-concurrency", Words: "HPA on running requests per replica (Pods metric of the model server), behavior's defaults",
-			Knobs: []Knob{{Name: "target", Default: 4, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}}, downWindow},
+			Knobs: []Knob{{Name: "target", Default: 4, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot}, downWindow},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				return HPA(hpaOf(b, s[1]), Metric{Measure: Running, Type: PodsAverage, Target: s[0]})
 			},
@@ -71,7 +107,7 @@ func Baselines() []Baseline {
 		{
 			Name: "keda", Words: "KEDA: queue trigger counting requests in flight, cron triggers for floors, pollingInterval 30 s, from and to zero",
 			Knobs: []Knob{
-				{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}},
+				{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot},
 				{Name: "cooldownPeriod, s", Default: 300, Tries: []float64{3600, 1800, 900, 300, 60}}, downWindow,
 			},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
@@ -81,9 +117,9 @@ func Baselines() []Baseline {
 			},
 		},
 		{
-			Name: "knative", Words: "Knative's KPA on concurrency, 70% of 8 slots, stable window 60 s, panic window 6 s at 200%, scraped each second",
+			Name: "knative", Words: "Knative's KPA on concurrency, 70% of the slots, stable window 60 s, panic window 6 s at 200%, scraped each second",
 			Knobs: []Knob{
-				{Name: "target", Default: 5.6, Tries: []float64{3, 4, 5, 5.6, 6, 7, 8, 9, 10, 12}},
+				{Name: "target", Default: 5.6, Tries: []float64{3, 4, 5, 5.6, 6, 7, 8, 9, 10, 12}, Per: PerSlot},
 				{Name: "stable window, s", Default: 60, Tries: []float64{600, 300, 180, 120, 60, 30}},
 				{Name: "scale-down-delay, s", Default: 0, Tries: []float64{1800, 900, 600, 300, 120, 0}},
 				{Name: "panic threshold", Default: 2, Tries: []float64{1.1, 1.5, 2, 4, 10}},
@@ -106,7 +142,7 @@ func Baselines() []Baseline {
 		{
 			Name: "skyserve", Words: "SkyServe's request-rate autoscaler, upscale delay 300 s, downscale delay 1200 s",
 			Knobs: []Knob{
-				{Name: "target_qps_per_replica", Default: 1, Tries: []float64{0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}},
+				{Name: "target_qps_per_replica", Default: 1, Tries: []float64{0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}, Per: PerRate},
 				{Name: "upscale delay, s", Default: 300, Tries: []float64{20, 40, 60, 120, 300}},
 				{Name: "downscale delay, s", Default: 1200, Tries: []float64{2400, 1200, 600, 300, 120, 60, 20}},
 			},

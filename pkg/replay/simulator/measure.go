@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -66,8 +67,10 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 		case grows:
 			return Arrivals, "its query computes the rate of a counter: assumed to count requests, unless set by name"
 		}
-		return Queue, "assumed for a query, unless set by name"
-	case policy.SourceRedis, policy.SourceKueue, policy.SourceKEDA, policy.SourceExternal:
+		return byMetricName(s.Query, "a query")
+	case policy.SourceExternal:
+		return byMetricName(s.Metric, string(s.Type))
+	case policy.SourceRedis, policy.SourceKueue, policy.SourceKEDA:
 		return Queue, "assumed for " + string(s.Type) + ", unless set by name"
 	case policy.SourceDCGM:
 		return Activity, "its source"
@@ -85,6 +88,28 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 		of = QueueTime
 	}
 	return of, "its source"
+}
+
+// Words in the names of metrics, without labels. Those of model servers are reported by the replicas.
+var (
+	labels        = regexp.MustCompile(`\{[^}]*\}`)
+	runningInPods = regexp.MustCompile(`(?i)num_requests_running|num_running_reqs|batch_current_size|processing_queries`)
+	inFlight      = regexp.MustCompile(`(?i)in[-_]?flight|_active\b|active_requests|concurren|ongoing|outstanding|in[-_]progress`)
+	waitingWords  = regexp.MustCompile(`(?i)waiting|queue|pending|backlog|depth|_lag\b`)
+)
+
+// byMetricName returns what a metric of unknown origin measures, by its name: requests in flight include running requests, a queue does
+// not. kind is the kind of source.
+func byMetricName(name, kind string) (of Measure, why string) {
+	name = labels.ReplaceAllString(name, "")
+	running, flight, waiting := runningInPods.MatchString(name), inFlight.MatchString(name), waitingWords.MatchString(name)
+	switch {
+	case flight || running && waiting:
+		return InSystem, "its name counts requests in flight, unless set by name"
+	case running:
+		return Running, "its name counts running requests, unless set by name"
+	}
+	return Queue, "assumed for " + kind + ", unless set by name"
 }
 
 // String describes the measure for the report.
