@@ -48,6 +48,26 @@ func (t *Total) At(now time.Time, ready int) Values {
 	return v
 }
 
+// Work is a Load of GPU work without requests, shared by the ready replicas.
+type Work struct {
+	mu   sync.Mutex
+	gpus float64
+}
+
+// Set replaces the amount of work, in fully used GPUs.
+func (w *Work) Set(gpus float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gpus = gpus
+}
+
+// At implements Load.
+func (w *Work) At(_ time.Time, ready int) Values {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Values{GPUBusy: min(1, w.gpus/float64(max(1, ready)))}
+}
+
 // Queue is a Load that serves recorded arrivals. Each replica works on up to Slots requests at once, each for Hold. Further requests wait
 // in the engines, or at the gateway if there is no replica. It is a fluid model: it shows how queues grow and drain, not single requests.
 type Queue struct {

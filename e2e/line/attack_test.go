@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
@@ -20,8 +21,8 @@ import (
 // replicas.
 func TestPodOfAnotherTenantCannotChangeAWorkloadsGPUs(t *testing.T) {
 	t.Parallel()
-	ns, load := suite.Namespace(t, "attacked"), &work{}
-	load.set(1.9)
+	ns, load := suite.Namespace(t, "attacked"), &exporter.Work{}
+	load.Set(1.9)
 	suite.Export(t, workload.Metrics(ns, "train", load))
 	s := suite.Workload(t, workload.Deployment(ns, "train", 3), `
 maxReplicas: 12

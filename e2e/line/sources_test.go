@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,27 +77,18 @@ signals:
 	stack.Eventually(t, 30*time.Second, "one replica", s.HasReplicas(1))
 }
 
-// work is an amount of work in GPUs, shared by the ready replicas.
-type work struct{ gpus atomic.Uint64 }
-
-func (w *work) set(gpus float64) { w.gpus.Store(math.Float64bits(gpus)) }
-
-func (w *work) At(_ time.Time, ready int) exporter.Values {
-	return exporter.Values{GPUBusy: min(1, math.Float64frombits(w.gpus.Load())/float64(max(1, ready)))}
-}
-
 // In most clusters the exporter's own pod and namespace take precedence, and the workload's are in exported_pod and exported_namespace.
 func TestBusyGPUsAreReadFromPrometheusWithExportedLabels(t *testing.T) {
 	t.Parallel()
-	ns, load := suite.Namespace(t, "busy"), &work{}
-	load.set(3.6)
+	ns, load := suite.Namespace(t, "busy"), &exporter.Work{}
+	load.Set(3.6)
 	suite.Export(t, workload.Metrics(ns, "train", load))
 	s := suite.Workload(t, workload.Deployment(ns, "train", 4), `
 maxReplicas: 12
 signals:
 - {name: gpu, type: dcgm, target: 70%}`+promptly)
 	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.HasReplicas(6))
-	load.set(1.9)
+	load.Set(1.9)
 	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.HasReplicas(3))
 	stack.Eventually(t, 30*time.Second, "explain shows the activity of the three replicas", s.Explained(func(e explain.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
@@ -107,5 +97,3 @@ signals:
 		return nil
 	}))
 }
-
-var _ exporter.Load = (*work)(nil)

@@ -34,7 +34,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := suite.Run(m, controller.Setup{
-		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission"},
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission", "combined"},
 			Args: []string{"--record", recording.File()}},
 		After: func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
@@ -62,13 +62,14 @@ func run(m *testing.M) int {
 			}
 			return nil
 		},
-		Platform: func(*stack.Stack) string {
+		Platform: func(s *stack.Stack) string {
 			return fmt.Sprintf(`
 dataSources:
+- {name: prom, type: prometheus, default: true, address: "%s", interval: 1s}
 - {name: jobs, type: redis, address: "%s", interval: 1s}
 capacityGroups:
 - {name: chat, resource: nvidia.com/gpu, returnNodesPerHour: 240, nodePools: {spot: gpu-spot, on-demand: gpu-on-demand}}
-`, redis)
+`, s.Prometheus.URL, redis)
 		},
 	})
 	if code == 0 {

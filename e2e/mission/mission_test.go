@@ -30,8 +30,7 @@ import (
 // of real time, so the return is tested only with GPUSCALER_E2E_LONG.
 func TestCapacityFollowsADayFromZeroToZero(t *testing.T) {
 	ns := suite.Namespace(t, "mission")
-	list := goredis.NewClient(&goredis.Options{Addr: redis})
-	defer list.Close()
+	queue := jobs(t, "chat")
 	specs := map[string]string{}
 	for _, pool := range pools {
 		specs[pool] = face(t, pool)
@@ -52,21 +51,6 @@ behavior:
   scaleUp: {tolerance: 0, policies: [{type: Pods, value: 100, periodSeconds: 15}]}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `, opens.Minute(), opens.Hour(), closes.Minute(), closes.Hour()))
-	queue := func(n int) {
-		t.Helper()
-		jobs := make([]any, n)
-		for i := range jobs {
-			jobs[i] = fmt.Sprint("job-", i)
-		}
-		pipe := list.TxPipeline() // so that no reader sees an empty list in between
-		pipe.Del(t.Context(), "chat")
-		if n > 0 {
-			pipe.RPush(t.Context(), "chat", jobs...)
-		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	stack.Eventually(t, 20*time.Second, "night: the policy is in force and its target is 0", s.HasTarget(0))
 	if err := nodes(0, 0)(t.Context()); err != nil {
 		t.Errorf("night: %v", err)
@@ -135,6 +119,28 @@ behavior:
 		}
 		return nil
 	})
+}
+
+// jobs returns a function that replaces the jobs in a list of Redis.
+func jobs(t *testing.T, list string) (set func(n int)) {
+	t.Helper()
+	redisClient := goredis.NewClient(&goredis.Options{Addr: redis})
+	t.Cleanup(func() { _ = redisClient.Close() })
+	return func(n int) {
+		t.Helper()
+		values := make([]any, n)
+		for i := range values {
+			values[i] = fmt.Sprint("job-", i)
+		}
+		pipe := redisClient.TxPipeline() // so that no reader sees an empty list in between
+		pipe.Del(t.Context(), list)
+		if n > 0 {
+			pipe.RPush(t.Context(), list, values...)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 var pools = []string{"gpu-spot", "gpu-on-demand"}
