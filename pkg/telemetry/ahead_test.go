@@ -111,7 +111,7 @@ func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 				}
 			}
 			if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUntimed || r.Failures != 3 {
-				t.Errorf("%+v, want unknown because of its time; %+v", r, p.Status())
+				t.Errorf("%+v, want unknown because of its time; %+v", r, statuses(p))
 			}
 			for _, r := range p.runners {
 				g := r.group.Load()
@@ -125,7 +125,7 @@ func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 			server.does(s.says(s.format(time.Now())))
 			pollOnce(t, p)
 			if r := read(p, w)[0]; !r.Known || targetOf(p, w, time.Now()) != 0 {
-				t.Errorf("with a usable time: target %d, %+v; %+v", targetOf(p, w, time.Now()), r, p.Status())
+				t.Errorf("with a usable time: target %d, %+v; %+v", targetOf(p, w, time.Now()), r, statuses(p))
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known || r.Value != 30 || r.Coverage != 0.75 || r.Reported != 3 {
-		t.Errorf("%+v, want 30 from three of four pods; %+v", r, p.Status())
+		t.Errorf("%+v, want 30 from three of four pods; %+v", r, statuses(p))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 		page(time.Duration(i-10)*time.Second, 100+10*i)
 		pollOnce(t, p)
 		if r := read(p, w)[0]; r.Known != (i == 1) {
-			t.Errorf("page %d with a right time: %+v; %+v", i, r, p.Status())
+			t.Errorf("page %d with a right time: %+v; %+v", i, r, statuses(p))
 		}
 	}
 }

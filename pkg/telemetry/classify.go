@@ -25,7 +25,7 @@ const (
 
 var pollKinds = [...]string{"query", "selector", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
 
-// String returns the kind as metrics, logs and PollStatus name it.
+// String returns the kind as metrics and logs name it.
 func (k pollKind) String() string { return pollKinds[k] }
 
 // dataSource returns the data source of a signal, which is an implicit one where the signal names none, or the cause for which it has none.

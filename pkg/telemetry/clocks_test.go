@@ -123,7 +123,7 @@ func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	if got := time.Since(read(p, c)[0].At); (got - age).Abs() > 3*time.Second {
 		t.Errorf("a sample %v old reads %v old", age, got.Round(time.Second))
 	}
-	if s := p.Status(); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second {
+	if s := statuses(p); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second {
 		t.Errorf("status %+v does not have the skew of the clock", s)
 	}
 	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without sample times has the time of the request
@@ -135,7 +135,7 @@ func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	if r := read(p, c)[0]; r.At.Before(before) {
 		t.Errorf("%+v, asked at %v", r, before)
 	}
-	if s := p.Status(); s[0].Skew != 0 {
+	if s := statuses(p); s[0].Skew != 0 {
 		t.Errorf("the skew of a clock that stamps no samples is reported: %v", s[0].Skew)
 	}
 }

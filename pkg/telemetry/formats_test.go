@@ -67,7 +67,7 @@ func TestEverySignalTypeOfAPolicyIsPolled(t *testing.T) {
 			t.Errorf("signal %s with nothing there: %+v", all[0].Workload.Policy.Signals[i].Name, r)
 		}
 	}
-	if s := p.Status(); len(s) != 8 {
+	if s := statuses(p); len(s) != 8 {
 		t.Errorf("%d polls: %+v", len(s), s)
 	}
 }

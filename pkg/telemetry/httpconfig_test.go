@@ -72,7 +72,7 @@ func TestCredentialsAreSentByPrometheusConfiguration(t *testing.T) {
 			p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 			pollOnce(t, p)
 			if r := read(p, w)[0]; !r.Known || !c.want(got) {
-				t.Errorf("%+v with Authorization %q; %+v", r, got, p.Status())
+				t.Errorf("%+v with Authorization %q; %+v", r, got, statuses(p))
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestTLSIsVerifiedAgainstTheConfiguredAuthority(t *testing.T) {
 		p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 		pollOnce(t, p)
 		if r := read(p, w)[0]; r.Known != c.known || (!c.known && r.Cause != scaling.CauseUnreachable) {
-			t.Errorf("%s: %+v; %+v", name, r, p.Status())
+			t.Errorf("%s: %+v; %+v", name, r, statuses(p))
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestStatusHasTheErrorOfAFailedPoll(t *testing.T) {
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: []engine.Pod{}}})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(a, b))
 	pollOnce(t, p)
-	s := p.Status()
+	s := statuses(p)
 	if len(s) != 2 || s[0].Source != "a" || s[0].Known != 1 || s[0].Error != "" || s[0].Cause != scaling.CauseNone || time.Since(s[0].At) > time.Minute {
 		t.Fatalf("%+v", s)
 	}

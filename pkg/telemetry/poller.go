@@ -10,7 +10,7 @@
 //
 // # Packages
 //
-//	telemetry   what is polled and when; the newest readings; status, metrics and limits of data sources
+//	telemetry   what is polled and when; the newest readings; metrics and limits of data sources
 //	promquery   queries to Prometheus servers        promapi     the HTTP API of Prometheus
 //	scrape      the /metrics pages of pods           exposition  their format, and the metrics of each engine
 //	redisqueue  Redis lists and streams              resp        the bounds of Redis replies

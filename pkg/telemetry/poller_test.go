@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -172,4 +174,22 @@ func TestGPUsAreAttributedByTheLabelsOfTheExporter(t *testing.T) {
 	if want := (0.7 + 0.1) / 2; !r.Known || r.Value < want-1e-9 || r.Value > want+1e-9 || r.Reported != 2 || r.Coverage != 1 {
 		t.Errorf("reads %+v, want %g: the mean over pods of the mean over their GPUs", r, want)
 	}
+}
+
+// statuses returns the status of the polls that have ended at least once, in a fixed order.
+func statuses(p *Poller) []pollStatus {
+	p.mu.Lock()
+	var out []pollStatus
+	for _, r := range p.runners {
+		r.mu.Lock()
+		if !r.status.At.IsZero() {
+			out = append(out, r.status)
+		}
+		r.mu.Unlock()
+	}
+	p.mu.Unlock()
+	slices.SortFunc(out, func(a, b pollStatus) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Poll, b.Poll), cmp.Compare(a.Name, b.Name))
+	})
+	return out
 }

@@ -115,14 +115,14 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known {
-		t.Errorf("with the least rights that it needs: %+v; %+v", r, p.Status())
+		t.Errorf("with the least rights that it needs: %+v; %+v", r, statuses(p))
 	}
 	source.PasswordFile = file(t, "other", "wrong")
 	fresh := newPoller(t, Options{})
 	fresh.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, fresh)
 	if r := read(fresh, w)[0]; r.Known || r.Cause != scaling.CauseForbidden {
-		t.Errorf("with a wrong password: %+v; %+v", r, fresh.Status())
+		t.Errorf("with a wrong password: %+v; %+v", r, statuses(fresh))
 	}
 }
 

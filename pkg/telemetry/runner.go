@@ -42,7 +42,7 @@ type runner struct {
 	noPods  time.Time // when a poll without pods was recorded last; zero: the last poll had pods
 
 	mu     sync.Mutex
-	status PollStatus
+	status pollStatus
 }
 
 // pollResult is the result of one poll.
@@ -214,7 +214,7 @@ func (r *runner) closeFetcher() {
 
 // report stores the status of a poll, and logs when a source begins to fail, fails for another cause, or works again.
 func (r *runner) report(g *group, p *pollResult) {
-	s := PollStatus{
+	s := pollStatus{
 		Source: g.source.Name, Poll: g.key.kind.String(), Name: g.name(), Signals: len(g.requests),
 		At: p.received, Took: p.took, Cause: source.CauseOf(p.err),
 	}
@@ -241,7 +241,7 @@ func (r *runner) report(g *group, p *pollResult) {
 }
 
 // logChange logs a change of the cause, but not of the text of an error, which may differ from poll to poll.
-func (r *runner) logChange(last, s *PollStatus) {
+func (r *runner) logChange(last, s *pollStatus) {
 	log := r.poller.options.Logger.With("source", s.Source, "poll", s.Poll, "name", s.Name, "signals", s.Signals)
 	switch {
 	case s.Cause == last.Cause:

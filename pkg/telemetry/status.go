@@ -1,15 +1,13 @@
 package telemetry
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PollStatus is the result of the last poll of a group, for logs and the pages.
-type PollStatus struct {
+// pollStatus is the result of the last poll of a group.
+type pollStatus struct {
 	Source  string // name of the data source in the PlatformConfig; empty for an implicit one
 	Poll    string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
 	Name    string // of the query, or the engine and its latency
@@ -23,22 +21,4 @@ type PollStatus struct {
 	Error   string        // of that failure
 
 	Violations []LimitViolation // namespaces whose part of the answer exceeds a limit
-}
-
-// Status returns the status of the polls that have ended at least once, in a fixed order.
-func (p *Poller) Status() []PollStatus {
-	p.mu.Lock()
-	var out []PollStatus
-	for _, r := range p.runners {
-		r.mu.Lock()
-		if !r.status.At.IsZero() {
-			out = append(out, r.status)
-		}
-		r.mu.Unlock()
-	}
-	p.mu.Unlock()
-	slices.SortFunc(out, func(a, b PollStatus) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Poll, b.Poll), cmp.Compare(a.Name, b.Name))
-	})
-	return out
 }

@@ -14,8 +14,8 @@ import (
 // not affected.
 type LimitViolation struct {
 	Source    string // name of the data source in the PlatformConfig
-	Poll      string // as PollStatus.Poll
-	Name      string // as PollStatus.Name
+	Poll      string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
+	Name      string // of the query, or the engine and its latency
 	Namespace string
 	Outside   bool // the namespace has no policy that uses the query
 	Limit     promquery.Limit
