@@ -14,22 +14,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// A group of 5,000 nodes with a pod each, one of which changes every second.
+// BenchmarkObserveWhilePodsChange observes a group of 5,000 nodes with one pod each, of which one changes between two observations.
 func BenchmarkObserveWhilePodsChange(b *testing.B) {
 	c, err := Offline(nil, Options{Groups: noGroups{}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	n, g := c.nodes, &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}}}
-	n.PutNodePool(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot"}}})
+	pool := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool"}}
+	pool.SetName("spot")
+	n.PutNodePool(pool)
 	pod := func(i int) *cache.Pod {
 		p := fixture.GPUPod("pod", i, "ready", "1")
 		p.Spec.NodeName = fmt.Sprint("n", i)
 		return fixture.Must[*cache.Pod](cache.TrimPod(p))
 	}
 	for i := range 5000 {
-		n.PutNodeClaim(&karpenter.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint("u", i))}, NodePool: "spot",
-			Node: fmt.Sprint("n", i), Launched: true, Initialized: true})
+		n.PutNodeClaim(&karpenter.NodeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint("u", i))},
+			NodePool:   "spot", Node: fmt.Sprint("n", i), Launched: true, Initialized: true,
+		})
 		c.cache.PutPod(pod(i))
 	}
 	o := capacity.Observation{}

@@ -44,7 +44,9 @@ func (l *lines) count(part string) int {
 
 func TestKarpenterIsInstalledLater(t *testing.T) {
 	client := fake.NewClientset(fixture.Deployment("chat", 2, "2"))
-	on := serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"}}})
+	on := serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {
+		{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"},
+	}})
 	on.Store(false)
 	pool := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(spotPool), &pool.Object); err != nil {
@@ -57,7 +59,8 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 	schemas := func() (karpenter.Schema, error) {
 		return karpenter.Schema{Known: true, Limits: true, Weight: true}, nil
 	}
-	c := beginWith(t, client, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool), Options{Groups: fixedGroups{g}, schemas: schemas, Log: slog.New(slog.NewTextHandler(log, nil))})
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, pool)
+	c := beginWith(t, client, objects, Options{Groups: fixedGroups{g}, schemas: schemas, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if _, ok := c.View(fixture.Workload("chat")); !ok {
 		t.Error("without Karpenter the target has no view")
 	}

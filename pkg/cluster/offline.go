@@ -15,8 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
-// Offline is a cluster as files show it, as `kubectl get -o yaml` prints them: NodePools, NodeClaims, Nodes, pods, Deployments,
-// StatefulSets and the kinds of dynamic resource allocation; other kinds are passed over. Nothing is read or written by it. Every field of a NodePool is taken to be served.
+// Offline returns a cluster that contains the given objects, for example from files that `kubectl get -o yaml` printed: NodePools,
+// NodeClaims, Nodes, pods, Deployments, StatefulSets and the kinds of dynamic resource allocation. Objects of other kinds are ignored.
+// The cluster sends no request, and its NodePools have every field.
 func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) {
 	o.Leading = func() bool { return false }
 	c, err := New(&rest.Config{Host: "http://127.0.0.1:0"}, o)
@@ -29,34 +30,23 @@ func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) 
 		}
 	}
 	if c.nodes != nil {
-		c.nodes.SetSchema(karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true})
+		c.nodes.SetSchema(karpenter.Schema{
+			Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true,
+		})
 	}
 	c.synced.Store(true)
 	return c, nil
 }
 
-// show puts one object where an informer would.
+// show adds or replaces one object, as an informer does.
 func (c *Cluster) show(u *unstructured.Unstructured) error {
-	typed := func(into any) error { return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into) }
 	switch u.GetKind() {
 	case "Deployment":
-		d := &appsv1.Deployment{}
-		if err := typed(d); err != nil {
-			return err
-		}
-		return into(d, cache.TrimDeployment, c.cache.PutTarget)
+		return decodeAndPut[appsv1.Deployment](u, cache.TrimDeployment, c.cache.PutTarget)
 	case "StatefulSet":
-		s := &appsv1.StatefulSet{}
-		if err := typed(s); err != nil {
-			return err
-		}
-		return into(s, cache.TrimStatefulSet, c.cache.PutTarget)
+		return decodeAndPut[appsv1.StatefulSet](u, cache.TrimStatefulSet, c.cache.PutTarget)
 	case "Pod":
-		p := &corev1.Pod{}
-		if err := typed(p); err != nil {
-			return err
-		}
-		return into(p, cache.TrimPod, c.cache.PutPod)
+		return decodeAndPut[corev1.Pod](u, cache.TrimPod, c.cache.PutPod)
 	}
 	if c.nodes == nil {
 		return nil
@@ -67,20 +57,25 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 	case karpenter.NodeClaimKind.Kind:
 		c.nodes.PutNodeClaim(karpenter.DecodeNodeClaim(u))
 	case deviceclaims.ClaimKind.Kind, deviceclaims.TemplateKind.Kind:
-		return into(u, deviceclaims.TrimClaim, c.nodes.claims.PutClaim)
+		return trimAndPut(u, deviceclaims.TrimClaim, c.nodes.claims.PutClaim)
 	case deviceclaims.ClassKind.Kind:
-		return into(u, deviceclaims.TrimClass, c.nodes.claims.PutClass)
+		return trimAndPut(u, deviceclaims.TrimClass, c.nodes.claims.PutClass)
 	case "Node":
-		n := &corev1.Node{}
-		if err := typed(n); err != nil {
-			return err
-		}
-		return into(n, nodes.TrimNode, func(node *nodes.Node) { c.nodes.PutNode(nil, node) })
+		return decodeAndPut[corev1.Node](u, nodes.TrimNode, func(node *nodes.Node) { c.nodes.PutNode(nil, node) })
 	}
 	return nil
 }
 
-func into[T any](object any, trim func(any) (any, error), put func(T)) error {
+// decodeAndPut converts an object to its type, trims it and stores it.
+func decodeAndPut[T, Trimmed any](u *unstructured.Unstructured, trim func(any) (any, error), put func(Trimmed)) error {
+	object := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {
+		return err
+	}
+	return trimAndPut(object, trim, put)
+}
+
+func trimAndPut[T any](object any, trim func(any) (any, error), put func(T)) error {
 	trimmed, err := trim(object)
 	if err != nil {
 		return err

@@ -45,12 +45,13 @@ func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 }
 
 // release returns a Cluster of our release, an API server with these Leases, and the annotations of each patch that was applied.
-func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Object) (c *Cluster, g *capacity.Group, applied *[]map[string]string) {
+func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Object) (*Cluster, *capacity.Group, *[]map[string]string) {
 	t.Helper()
-	g, applied = spotAndOnDemand(t), &[]map[string]string{}
-	c = still(Options{Groups: fixedGroups{g}, Release: ours})
+	g, applied := spotAndOnDemand(t), &[]map[string]string{}
+	c := still(Options{Groups: fixedGroups{g}, Release: ours})
 	c.releases = leader.NewReleases(fake.NewClientset(leases...), ours)
-	c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "nodepools", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	client := c.dynamic.(*dynamicfake.FakeDynamicClient)
+	client.PrependReactor("patch", "nodepools", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		u := &unstructured.Unstructured{}
 		err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &u.Object)
 		*applied = append(*applied, u.GetAnnotations())
@@ -80,7 +81,10 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 			c, g, applied := release(t, heldBy(t, w.holder), w.leases...)
 			err := c.OtherRelease(t.Context())
 			var refused *OtherReleaseError
-			if w.want == "" && err != nil || w.want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), w.want) || refused.Pool != "l40s-spot") {
+			if (err != nil) != (w.want != "") {
+				t.Errorf("%v, want %q", err, w.want)
+			}
+			if err != nil && (!errors.As(err, &refused) || !strings.Contains(err.Error(), w.want) || refused.Pool != "l40s-spot") {
 				t.Errorf("%v, want %q", err, w.want)
 			}
 			if sent := notes(c); (len(sent) > 0) != (w.want != "") {

@@ -1,14 +1,13 @@
 package cluster
 
-import (
-	"testing"
-)
+import "testing"
 
 // The device plugin can be reconfigured while pods run, which changes the label of the node.
 func TestNodeSharesGPUsByItsLabel(t *testing.T) {
 	c := clusterWithPools(t)
 	node := func(replicas string) {
-		if err := c.show(object(t, `{apiVersion: v1, kind: Node, metadata: {name: "n", labels: {nvidia.com/gpu.replicas: "`+replicas+`"}}}`)); err != nil {
+		text := `{apiVersion: v1, kind: Node, metadata: {name: "n", labels: {nvidia.com/gpu.replicas: "` + replicas + `"}}}`
+		if err := c.show(object(t, text)); err != nil {
 			t.Fatal(err)
 		}
 	}
